@@ -1,0 +1,94 @@
+"""Names of models, benchmarks and items as people may safely see them.
+
+Names come from users' files and may hold anything: control characters,
+markup, ten thousand letters. Data keep them as they are; whatever is shown
+in a terminal, a message or a picture goes through here.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def visible(name: str, width: int = 160) -> str:
+    """Return `name` on one line, control characters escaped, cut to `width`.
+
+    Parameters
+    ----------
+    name : str
+        Any text.
+    width : int, default 160
+        Longest result, in characters; the middle of a longer name is replaced by "…".
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> visible("two\\nlines")
+    'two\\\\nlines'
+    >>> visible("a" * 20, width=9)
+    'aaaa…aaaa'
+    """
+    # Only the ends can be shown, so only they are escaped: names may be huge.
+    if len(name) > 2 * width:
+        name = name[:width] + "…" + name[-width:]
+    text = "".join(_escaped(char) for char in name)
+    if len(text) <= width:
+        return text
+    head = width // 2
+    return text[:head] + "…" + text[len(text) - (width - head - 1) :]
+
+
+def _escaped(char: str) -> str:
+    if unicodedata.category(char) in _HIDDEN:
+        return char.encode("unicode_escape").decode("ascii")
+    return char
+
+
+def short_labels(names: Sequence[str], width: int) -> list[str]:
+    """Return labels of at most `width` characters, distinct for distinct names.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names, in the order of the labels.
+    width : int
+        Longest label, in characters.
+
+    Returns
+    -------
+    list of str
+        Where shortening makes two names alike, both get their position as a suffix.
+
+    Examples
+    --------
+    >>> short_labels(["alpha-one-beta", "alpha-two-beta", "gamma"], width=9)
+    ['alph…#1', 'alph…#2', 'gamma']
+    """
+    labels = [visible(name, width) for name in names]
+    crowded = _repeated(labels)
+    return [
+        f"{label[: width - len(str(i)) - 4]}…#{i}" if label in crowded else label
+        for i, label in enumerate(labels, start=1)
+    ]
+
+
+def _repeated(labels: Iterable[str]) -> set[str]:
+    seen: set[str] = set()
+    return {label for label in labels if label in seen or seen.add(label)}  # type: ignore[func-returns-value]
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """Return names as a quoted, comma-separated list, cut after `most`.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    names = list(names)
+    text = ", ".join(f"'{visible(name, 60)}'" for name in names[:most])
+    return f"{text} and {len(names) - most} more" if len(names) > most else text

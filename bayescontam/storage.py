@@ -1,0 +1,69 @@
+"""Files on disk: written whole or not at all, and hashed."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bayescontam.errors import UsageError
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside `path`; rename it to `path` when the block ends well.
+
+    Parameters
+    ----------
+    path : path-like
+        File to write. Its folder must exist.
+
+    Yields
+    ------
+    pathlib.Path
+        Path to write to. It is removed if the block raises, Ctrl-C included.
+
+    Raises
+    ------
+    UsageError
+        If the folder does not exist or cannot be written to, or `path` is a folder.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder; give the name of a file")
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{target}: cannot be written ({error.strerror}); "
+            "choose another place or make the folder first"
+        ) from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` to `path` as UTF-8, whole or not at all; see `atomic_path`."""
+    with atomic_path(path) as temporary:
+        # newline="": what was composed is what is stored, on every system.
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of `data` as 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
