@@ -1,0 +1,92 @@
+# Everything is installed into .venv, with the versions of constraints.txt.
+# Each stamp in .venv says which set-up is complete; an interrupted one is redone.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
+BENCH := $(VENV)/.installed-bench
+
+# -qq hides pip's warnings and keeps its errors; the exit status is that of pip.
+PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check -c constraints.txt
+SET_UP_FAILED := { echo "Set-up failed, see above. Once the cause is mended, run make again: set-up is taken up where it stopped." >&2; exit 1; }
+
+# Runs under any Python, so that an old one can say its version.
+SHOW_VERSION := import sys; print("%d.%d.%d" % sys.version_info[:3]); sys.exit(sys.version_info < (3, 12))
+
+.PHONY: help demo test lint bench docs clean
+
+help:
+	@echo "make demo   run an example and write its report to demo/"
+	@echo "make test   run the tests"
+	@echo "make lint   check style, format and types"
+	@echo "make bench  run the benchmarks of tests/performance"
+	@echo "make docs   build the documentation into docs/_build/html"
+	@echo "make clean  remove what the above wrote (.venv stays)"
+	@echo
+	@echo "The first run of each installs what it needs into .venv."
+	@echo "Another Python: make PYTHON=/path/to/python3.13 demo"
+
+demo: $(CORE)
+	@$(BIN)/bayescontam demo --out demo
+
+test: $(DEV)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(BENCH)
+	@$(BIN)/python -m pytest tests/performance -s -n 0
+
+docs: $(DOCS)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
+clean:
+	rm -rf demo build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find bayescontam tests docs -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# A .venv that works and is new enough is kept, whatever PYTHON is; any other is made anew.
+$(CORE): pyproject.toml constraints.txt
+	@if $(BIN)/python -c '$(SHOW_VERSION)' >/dev/null 2>&1 && $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	    echo "Using the Python $$($(BIN)/python -c '$(SHOW_VERSION)') of $(VENV)."; \
+	else \
+	    if ! found=$$($(PYTHON) -c '$(SHOW_VERSION)' 2>&1); then \
+	        { echo "bayescontam needs Python 3.12 or newer."; \
+	          echo "Found:  '$(PYTHON)' answered: $$found"; \
+	          echo "To do:  install one (for example: pyenv install 3.13)"; \
+	          echo "        or name one:  make PYTHON=/path/to/python3.13 $(MAKECMDGOALS)"; } >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "Making $(VENV) with Python $$found ..."; \
+	    $(PYTHON) -m venv --clear $(VENV) || $(SET_UP_FAILED); \
+	fi
+	@echo "Installing bayescontam and what it needs into $(VENV) (once; takes a few minutes) ..."
+	@$(PIP_INSTALL) -e . || $(SET_UP_FAILED)
+	@touch $@
+
+$(DEV): $(CORE)
+	@echo "Installing the tools for tests and checks, and the extra 'jax' (once) ..."
+	@$(PIP_INSTALL) -e '.[dev,jax]' || $(SET_UP_FAILED)
+	@touch $@
+
+$(DOCS): $(CORE)
+	@echo "Installing the tools for the documentation (once) ..."
+	@$(PIP_INSTALL) -e '.[docs]' || $(SET_UP_FAILED)
+	@touch $@
+
+$(BENCH): $(DEV)
+	@echo "Installing what the benchmarks compare with (once) ..."
+	@$(PIP_INSTALL) -e '.[dev,jax,bench]' || $(SET_UP_FAILED)
+	@touch $@

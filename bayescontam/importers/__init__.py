@@ -1,0 +1,1 @@
+"""Readers that turn files of other programs into this package's tables."""

@@ -1,0 +1,1 @@
+"""Model spec and tables to a judged fit."""

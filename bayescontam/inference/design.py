@@ -1,0 +1,217 @@
+"""Design: a responses table as the index arrays that a model is built from."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam.errors import DataError, Fault
+from bayescontam.names import listed
+from bayescontam.responses import Responses
+from bayescontam.specs.base import closest
+from bayescontam.specs.model import ModelSpec
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Responses as arrays. Rows with one trial come first, repeated ones after them.
+
+    Attributes
+    ----------
+    models, benchmarks, units, items : tuple of str
+        Labels, in order of first appearance. A unit is what ability is told for: a
+        benchmark, or a concept within one.
+    by : str
+        ``"benchmark"``, or the item column that the units come from.
+    benchmark_of_unit, benchmark_of_item : array of int
+    model, benchmark, unit, item : array of int, one for each response
+        Positions in the labels.
+    n_correct, n_trials : array of int
+    contamination : array of float, or None
+        In [0, 1]; None where the model spec uses none.
+    """
+
+    models: tuple[str, ...]
+    benchmarks: tuple[str, ...]
+    units: tuple[str, ...]
+    items: tuple[str, ...]
+    by: str
+    benchmark_of_unit: Integers
+    benchmark_of_item: Integers
+    model: Integers
+    benchmark: Integers
+    unit: Integers
+    item: Integers
+    n_correct: Integers
+    n_trials: Integers
+    contamination: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    @cached_property
+    def n_single(self) -> int:
+        """Number of responses with one trial; these are the first rows."""
+        return int((self.n_trials == 1).sum())
+
+    @cached_property
+    def model_unit(self) -> Integers:
+        """Position of each response's (model, unit) cell in a flattened array."""
+        return self.model * len(self.units) + self.unit
+
+    @cached_property
+    def model_benchmark(self) -> Integers:
+        """Position of each response's (model, benchmark) cell in a flattened array."""
+        return self.model * len(self.benchmarks) + self.benchmark
+
+    @cached_property
+    def answered(self) -> NDArray[np.bool_]:
+        """Whether a model answered any item of a benchmark, dims (model, benchmark)."""
+        shape = len(self.models), len(self.benchmarks)
+        return np.bincount(self.model_benchmark, minlength=shape[0] * shape[1]).reshape(shape) > 0
+
+    @cached_property
+    def dose(self) -> Floats:
+        """Contamination of each response less its benchmark's mean."""
+        assert self.contamination is not None
+        return self.contamination - self.center[self.benchmark]
+
+    @cached_property
+    def center(self) -> Floats:
+        """Mean contamination of each benchmark's responses."""
+        assert self.contamination is not None
+        count = np.bincount(self.benchmark, minlength=len(self.benchmarks))
+        total = np.bincount(self.benchmark, self.contamination, minlength=len(self.benchmarks))
+        return total / count
+
+    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
+        """Return the smallest and largest contamination, dims ([model,] benchmark).
+
+        NaN where a model answered nothing of a benchmark.
+        """
+        assert self.contamination is not None
+        shape = (len(self.models), len(self.benchmarks)) if by_model else (len(self.benchmarks),)
+        cell = self.model_benchmark if by_model else self.benchmark
+        low, high = np.full(np.prod(shape), np.inf), np.full(np.prod(shape), -np.inf)
+        np.minimum.at(low, cell, self.contamination)
+        np.maximum.at(high, cell, self.contamination)
+        low[np.isinf(low)] = np.nan
+        high[np.isinf(high)] = np.nan
+        return low.reshape(shape), high.reshape(shape)
+
+    @cached_property
+    def varies(self) -> NDArray[np.bool_]:
+        """Whether contamination varies among a model's items of a benchmark."""
+        low, high = self.contamination_range(by_model=True)
+        return np.nan_to_num(high - low) > 0
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Coordinates of the dims that models and fits use."""
+        coords: dict[str, Any] = {
+            "model": list(self.models),
+            "benchmark": list(self.benchmarks),
+            "item": list(self.items),
+            "response": np.arange(len(self)),
+        }
+        if self.by != "benchmark":
+            coords[self.unit_dim] = list(self.units)
+        return coords
+
+    @property
+    def unit_dim(self) -> str:
+        """Name of the dim of units: ``benchmark``, or ``concept`` for any item column."""
+        return "benchmark" if self.by == "benchmark" else "concept"
+
+
+def make_design(spec: ModelSpec, responses: Responses) -> Design:
+    """Return the design that `spec` needs of `responses`.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    responses : Responses
+
+    Returns
+    -------
+    Design
+
+    Raises
+    ------
+    DataError
+        If the spec needs contamination or an item column that the table lacks, or an
+        item has several values of that column.
+    """
+    frame = responses.frame
+    frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
+    model, models = _codes(frame["model"], responses.models)
+    benchmark, benchmarks = _codes(frame["benchmark"], responses.benchmarks)
+    item, items, benchmark_of_item = _labelled(frame["benchmark"], frame["item"], benchmark)
+    by = spec.ability.by
+    if by == "benchmark":
+        unit, units, benchmark_of_unit = benchmark, benchmarks, np.arange(len(benchmarks))
+    else:
+        column = _item_column(responses, by, frame)
+        unit, units, benchmark_of_unit = _labelled(frame["benchmark"], column, benchmark)
+    return Design(
+        models, benchmarks, units, items, by, benchmark_of_unit, benchmark_of_item,
+        model, benchmark, unit, item,
+        frame["n_correct"].to_numpy(np.int64), frame["n_trials"].to_numpy(np.int64),
+        _contamination(spec, responses, frame),
+    )  # fmt: skip
+
+
+def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> Floats | None:
+    if spec.contamination.form == "none":
+        return None
+    if "contamination" not in frame:
+        problem = f"the model spec '{spec.name}' needs a column 'contamination', which is not there"
+        advice = (
+            "Add the column (0 = surely clean, 1 = surely contaminated), give a covariates table"
+            " (--covariates), or choose a model spec that needs none, such as concepts."
+        )
+        raise DataError([Fault(responses.source, problem)], advice)
+    return frame["contamination"].to_numpy(np.float64)
+
+
+def _codes(names: pd.Series, order: tuple[str, ...]) -> tuple[Integers, tuple[str, ...]]:
+    return pd.Index(order).get_indexer(names).astype(np.int64), order
+
+
+def _labelled(
+    benchmarks: pd.Series, names: pd.Series, benchmark: Integers
+) -> tuple[Integers, tuple[str, ...], Integers]:
+    """Number the (benchmark, name) pairs; a label is the name where that is unique."""
+    pairs = pd.MultiIndex.from_arrays([benchmarks.to_numpy(), names.astype(str).to_numpy()])
+    codes, unique = pd.factorize(pairs)
+    first = np.unique(codes, return_index=True)[1]
+    labels = [name for _, name in unique]
+    if len(set(labels)) < len(labels):
+        # Two benchmarks use one name. Its length keeps the joint label unambiguous.
+        labels = [f"{b}/{name}" for b, name in unique]
+    if len(set(labels)) < len(labels):
+        labels = [f"{len(b)}:{b}/{name}" for b, name in unique]
+    return codes.astype(np.int64), tuple(labels), benchmark[first]
+
+
+def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series:
+    standard = ("model", "benchmark", "item", "n_correct", "n_trials", "contamination")
+    columns = [name for name in frame.columns if name not in standard]
+    if by not in columns:
+        problem = f"the model spec groups items by a column '{by}', which is not there"
+        advice = f"Add it, or set ability.by in a copy of the model spec; {closest(by, columns)}"
+        raise DataError([Fault(responses.source, problem)], advice if columns else "")
+    if frame[by].isna().any() or (frame[by].astype(str).str.strip() == "").any():
+        raise DataError([Fault(responses.source, "has empty cells; every item needs a value", column=by)])
+    distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
+    mixed = distinct[distinct > 1]
+    if len(mixed):
+        problem = f"items with more than one value: {listed(item for _, item in mixed.index)}"
+        raise DataError([Fault(responses.source, problem, column=by)])
+    return frame[by]

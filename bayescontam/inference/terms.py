@@ -1,0 +1,140 @@
+"""Terms: which effects the data can carry, and which were left out and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayescontam.inference.design import Design
+from bayescontam.names import listed
+from bayescontam.specs.model import ModelSpec
+
+FEWEST = 3
+"""Levels below which the spread of an effect cannot be learnt."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Effects of a model spec that enter a fit, under their symbols.
+
+    Attributes
+    ----------
+    entered : frozenset of str
+        Of ``a``, ``sigma_theta``, ``sigma_mu``, ``beta``, ``u``, ``v``, ``w``,
+        ``delta``, ``eps``.
+    left_out : tuple of (str, str)
+        Symbol and reason for each effect that the spec has and the data cannot carry.
+    """
+
+    entered: frozenset[str]
+    left_out: tuple[tuple[str, str], ...]
+
+    def __contains__(self, symbol: str) -> bool:
+        return symbol in self.entered
+
+
+def plan_terms(spec: ModelSpec, design: Design) -> Terms:
+    """Decide which effects of a model spec enter.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    design : Design
+
+    Returns
+    -------
+    Terms
+
+    Notes
+    -----
+    A spread (sigma) is learnt from at least three levels, item difficulty from items
+    that several models answered, and the model-by-item effect from repeated trials.
+    What cannot be told apart in a table is not given two names.
+    """
+    verdicts = dict(_asked(spec, design))
+    entered = frozenset(symbol for symbol, reason in verdicts.items() if reason is None)
+    left_out = tuple((symbol, reason) for symbol, reason in verdicts.items() if reason)
+    return Terms(entered, left_out)
+
+
+def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    """Yield every effect the spec asks for, with a reason if it cannot enter."""
+    if spec.ability.pooling == "partial":
+        yield from _ability(spec, design)
+    if spec.contamination.form != "none":
+        yield "beta", None
+        if spec.contamination.pooling == "partial":
+            yield from _slopes(design)
+    if spec.difficulty.form == "random":
+        yield "delta", _no_difficulty(design)
+    if spec.likelihood.model_by_item:
+        yield "eps", _no_model_by_item(design)
+
+
+def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    n_models, n_units = len(design.models), len(design.units)
+    n_cells = len(np.unique(design.model_unit))
+    unit = spec.ability.by
+    if n_models < FEWEST or n_units < 2:
+        counts = f"here {_count(n_models, 'model')}, {_count(n_units, unit)}"
+        yield "a", f"a general ability needs at least 3 models and 2 {unit}s ({counts})"
+    else:
+        yield "a", None
+    few = f"a spread of abilities needs at least 3 pairs of model and {unit} (here {n_cells})"
+    yield "sigma_theta", few if n_cells < FEWEST else None
+    if unit != "benchmark":
+        few = f"a spread over {unit}s needs at least 3 of them and 2 models"
+        yield "sigma_mu", few if n_units < FEWEST or n_models < 2 else None
+
+
+def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
+    models, benchmarks = design.varies.any(axis=1).sum(), design.varies.any(axis=0).sum()
+    pairs = design.varies.sum()
+    what = "in which contamination varies"
+    yield "u", _few(models, f"models {what}", "slopes' spread over models")
+    yield "v", _few(benchmarks, f"benchmarks {what}", "slopes' spread over benchmarks")
+    if min(design.varies.shape) < 2:
+        yield "w", "with one model or one benchmark it is the same as the spread over the other"
+    else:
+        yield "w", _few(pairs, f"pairs of model and benchmark {what}", "slopes' spread over pairs")
+
+
+def _no_difficulty(design: Design) -> str | None:
+    shared = shared_benchmarks(design)
+    if not shared.any():
+        return "difficulty needs items that at least 2 models answered (here none)"
+    if len(design.items) == len(design.units):
+        return f"each {design.by} has one item, whose difficulty is the {design.by}'s"
+    return None
+
+
+def shared_benchmarks(design: Design) -> np.ndarray:
+    """Return for each benchmark whether any of its items was answered by two models."""
+    answers = np.bincount(design.item, minlength=len(design.items))
+    shared = np.zeros(len(design.benchmarks), dtype=bool)
+    np.logical_or.at(shared, design.benchmark_of_item, answers > 1)
+    return shared
+
+
+def _no_model_by_item(design: Design) -> str | None:
+    repeated = slice(design.n_single, None)
+    if design.n_single == len(design):
+        return "a model-by-item effect needs repeated trials (here every response has one)"
+    if np.bincount(design.model_unit[repeated]).max() < 2:
+        return f"each pair of model and {design.by} has one row, whose effect is the ability's"
+    return None
+
+
+def _few(count: int, what: str, wanted: str) -> str | None:
+    return f"{wanted} needs at least 3 {what} (here {count})" if count < FEWEST else None
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def unshared(design: Design) -> str | None:
+    """Say which benchmarks have no item difficulty although others have, if any."""
+    shared = shared_benchmarks(design)
+    names = [name for name, kept in zip(design.benchmarks, shared, strict=True) if not kept]
+    return f"no item was answered by 2 models in {listed(names)}" if names else None

@@ -1,0 +1,298 @@
+"""Responses: which model solved which item of which benchmark, how often of how many trials."""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.columns import (
+    MEASURES,
+    FaultList,
+    Ints,
+    Mask,
+    need_columns,
+    plain_frame,
+    read_measures,
+    read_names,
+    with_types,
+)
+from bayescontam.covariates import Covariates, Missing
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.table import holds_text, read_table
+from bayescontam.names import visible
+from bayescontam.rows import (
+    chosen,
+    first_rows,
+    in_order,
+    refuse_differing,
+    refuse_repeats,
+    summed,
+)
+from bayescontam.scores import SCORES, read_scores
+from bayescontam.storage import sha256
+
+_KEYS = ["model", "benchmark", "item"]
+_KNOWN = (*_KEYS, *SCORES, *MEASURES)
+_NEEDED = {
+    "model": "add one: the name of the model that answered",
+    "benchmark": "add one: the benchmark that each item belongs to, one name if there is only one",
+    "item": "add one: the name of the item answered",
+}
+
+
+def read_responses(
+    path: str | os.PathLike[str],
+    *,
+    sum_repeats: bool = False,
+    drop_missing: bool = False,
+    where: str | None = None,
+) -> "Responses":
+    """Read and validate a file of responses.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV, TSV, JSON Lines or Parquet file; see `Responses.from_frame` for its columns.
+        Extra columns of CSV and TSV become numbers or true/false where every cell allows it.
+    sum_repeats, drop_missing, where
+        See `Responses.from_frame`.
+
+    Returns
+    -------
+    Responses
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or not of a known kind, or `where` cannot be used.
+    DataError
+        If the table cannot be used; it lists every fault.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "responses.csv")
+    ...     _ = file.write_text("model,benchmark,item,correct\\nA,quiz,q1,1\\nA,quiz,q2,0\\n")
+    ...     responses = read_responses(file)
+    >>> responses.frame["n_correct"].tolist(), responses.models
+    ([1, 0], ('A',))
+    """
+    frame = read_table(path)
+    if holds_text(path):
+        frame = with_types(frame, keep=_KNOWN)
+    return Responses.from_frame(
+        frame,
+        source=os.fspath(path),
+        sum_repeats=sum_repeats,
+        drop_missing=drop_missing,
+        where=where,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """A validated table of responses; make one with `read_responses` or `from_frame`.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``, ``contamination`` if
+        given, then all other columns. One row per model and item, sorted by benchmark, model
+        and item, each in order of first appearance.
+    source : str
+        Where the table came from.
+    notes : tuple of str
+        What was left out, summed or filled on the way in.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        source: str = "DataFrame",
+        sum_repeats: bool = False,
+        drop_missing: bool = False,
+        where: str | None = None,
+    ) -> "Responses":
+        """Validate a table of responses.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Needs ``model``, ``benchmark``, ``item`` and either ``correct`` (0, 1, true, false)
+            or ``n_correct`` with ``n_trials``. May have ``contamination`` in [0, 1] and any
+            others.
+        source : str, default "DataFrame"
+            Name of the table in messages.
+        sum_repeats : bool, default False
+            Sum rows of the same model, benchmark and item; otherwise they are an error.
+        drop_missing : bool, default False
+            Drop rows without a score; otherwise they are an error.
+        where : str, optional
+            Pandas query expression over the columns, such as ``"benchmark == 'mmlu'"``. Only
+            rows for which it is true are validated and kept. Default: all rows.
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        UsageError
+            If `where` cannot be used.
+        DataError
+            If the table cannot be used; it lists every fault.
+        """
+        table = plain_frame(frame, source)
+        rows = np.arange(1, len(table) + 1)
+        notes: list[str] = []
+        if where is not None:
+            table, rows = _select(table, rows, where, source, notes)
+        faults = FaultList(source, rows)
+        clean, kept = _clean(table, faults, drop_missing)
+        first = np.arange(len(clean))
+        if set(_KEYS) <= set(clean.columns):
+            first = _check_repeats(clean, kept, faults, sum_repeats)
+        faults.raise_if_any()
+        return cls(_finished(clean, kept, first, source, notes), source, tuple(notes))
+
+    def with_contamination(
+        self, covariates: Covariates, *, missing: Missing = "error"
+    ) -> "Responses":
+        """Return these responses with contamination from covariates.
+
+        Rows are joined on benchmark and item, and on model where the covariates name one.
+        ``contamination_sd``, ``p_duplicate`` and ``p_duplicate_sd`` come along if present.
+
+        Parameters
+        ----------
+        covariates : Covariates
+            How contaminated the items are.
+        missing : {"error", "drop", "impute"}, default "error"
+            What to do with responses without a covariate: refuse, drop them, or fill in the
+            mean over the matched responses of their benchmark (and, as the standard error,
+            the standard deviation over these).
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        UsageError
+            If the responses have a contamination already.
+        DataError
+            If responses are left without a contamination.
+        """
+        if "contamination" in self.frame.columns:
+            raise UsageError(
+                f"{visible(self.source)}: has a column 'contamination' already, and covariates "
+                f"come from {visible(covariates.source)}; use one of the two"
+            )
+        frame, notes = covariates.attached_to(self.frame, self.source, missing=missing)
+        return Responses(frame, self.source, (*self.notes, *notes))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in order of first appearance in `frame`."""
+        return tuple(self.frame["model"].unique())
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Names of the benchmarks, in order of first appearance in `frame`."""
+        return tuple(self.frame["benchmark"].unique())
+
+    @property
+    def data_hash(self) -> str:
+        """SHA-256 over who solved what how often; other columns and the order do not count."""
+        names, codes = [], []
+        for key in _KEYS:
+            code, found = pd.factorize(self.frame[key])
+            rank = {name: i for i, name in enumerate(sorted(found))}
+            names.append(list(rank))
+            codes.append(np.array([rank[name] for name in found])[code])
+        order = np.lexsort(codes)
+        columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
+        numbers = np.stack(columns)[:, order].astype("<i8")
+        return sha256(json.dumps([names, len(order)]).encode() + numbers.tobytes())
+
+
+def _select(
+    table: pd.DataFrame, rows: Ints, where: str, source: str, notes: list[str]
+) -> tuple[pd.DataFrame, Ints]:
+    numeric = {name: name == "correct" for name in (*SCORES, *MEASURES)}
+    keep = chosen(table, where, numeric)
+    if not keep.any():
+        problem = f"none of {len(rows):,} rows is left where {visible(where)}"
+        raise DataError([Fault(source, problem)], "change the expression")
+    notes.append(f"kept {keep.sum():,} of {len(rows):,} rows where {visible(where)}")
+    return table[keep].reset_index(drop=True), rows[keep]
+
+
+def _clean(table: pd.DataFrame, faults: FaultList, drop_missing: bool) -> tuple[pd.DataFrame, Mask]:
+    """Return the table in this package's columns, and which rows have a score or are refused."""
+    need_columns(table, _NEEDED, _KNOWN, faults)
+    clean: dict[str, Any] = {
+        name: read_names(table, name, faults) for name in _KEYS if name in table.columns
+    }
+    scores = read_scores(table, faults, _KNOWN)
+    missing = np.isnan(list(scores.values()))
+    if not drop_missing:
+        advice = "missing score; give it, or drop such rows (drop_missing, --drop-missing)"
+        for absent, column in zip(missing, scores, strict=True):
+            faults.flag(absent, column, advice)
+    measures = read_measures(table, faults, "fill it, or remove the column and give covariates")
+    # A `correct` without trials beside it is one trial a row.
+    clean["n_correct"] = next(iter(scores.values()), 0.0)
+    clean["n_trials"] = scores.get("n_trials", 1.0)
+    if "contamination" in measures:
+        clean["contamination"] = measures["contamination"]
+    extras = [name for name in table.columns if name not in _KNOWN or name in MEASURES]
+    clean = {**{name: measures.get(name, table[name]) for name in extras}, **clean}
+    order = [*_KEYS, "n_correct", "n_trials", "contamination"]
+    order = [name for name in order if name in clean]
+    order += [name for name in extras if name != "contamination"]
+    kept = ~missing.any(axis=0) if drop_missing else np.ones(len(table), dtype=bool)
+    return pd.DataFrame({name: clean[name] for name in order}, index=table.index), kept
+
+
+def _check_repeats(clean: pd.DataFrame, kept: Mask, faults: FaultList, sum_repeats: bool) -> Ints:
+    """Return the first row of each response; repeats are faults, or must agree to be summed."""
+    first = first_rows(clean, _KEYS, kept)
+    if sum_repeats:
+        refuse_differing(clean, list(clean.columns[5:]), first, faults)
+    else:
+        advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
+        refuse_repeats(first, _KEYS, advice, faults)
+    return first
+
+
+def _finished(
+    clean: pd.DataFrame, kept: Mask, first: Ints, source: str, notes: list[str]
+) -> pd.DataFrame:
+    if not kept.all():
+        dropped = f"{(~kept).sum():,} of {len(kept):,} responses with a missing score"
+        if not kept.any():
+            raise DataError([Fault(source, f"dropped {dropped}: none is left")])
+        notes.append(f"dropped {dropped}")
+        # Kept rows only ever point to kept rows; give these their new positions.
+        first = (np.cumsum(kept) - 1)[first[kept]]
+        clean = clean[kept].reset_index(drop=True)
+    counts = ["n_correct", "n_trials"]
+    clean = clean.astype(dict.fromkeys(counts, np.int64))
+    if (repeats := (first != np.arange(len(first))).sum()) > 0:
+        notes.append(
+            f"summed {len(first):,} rows into {len(first) - repeats:,} responses "
+            "(rows of the same model, benchmark and item)"
+        )
+        clean = summed(clean, first, counts)
+    return clean.iloc[in_order(clean)].reset_index(drop=True)

@@ -1,0 +1,1 @@
+"""Specs: strict TOML files read into frozen objects."""

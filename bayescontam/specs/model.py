@@ -1,0 +1,212 @@
+"""Model specs: what a statistical model is made of, one block for each part."""
+
+from pathlib import PurePath
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+
+from bayescontam.specs.base import Block, content_hash, parse_toml, validate
+from bayescontam.specs.priors import (
+    AnyPrior,
+    Exponential,
+    HalfNormal,
+    HalfStudentT,
+    Normal,
+    PositivePrior,
+    RealPrior,
+)
+
+Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+
+
+class Likelihood(Block):
+    """How responses arise from the linear predictor.
+
+    Attributes
+    ----------
+    family : {"binomial"}
+        Distribution of ``n_correct`` out of ``n_trials``.
+    link : {"logit"}
+        Scale on which effects add up.
+    guess : float or table of benchmark to float, default 0
+        Accuracy of blind guessing, in [0, 1).
+    model_by_item : bool, default true
+        Whether repeated trials of one model on one item share a random effect
+        (overdispersion). Without it they count as independent items.
+    """
+
+    family: Literal["binomial"] = "binomial"
+    link: Literal["logit"] = "logit"
+    guess: Probability | dict[str, Probability] = 0.0
+    model_by_item: bool = True
+
+
+class Ability(Block):
+    """What a model can do.
+
+    Attributes
+    ----------
+    by : str, default "benchmark"
+        Unit of ability: ``"benchmark"``, or an item column such as ``"concept"``
+        whose values split each benchmark into groups.
+    pooling : {"partial", "none"}, default "partial"
+        Whether abilities share information across models and units.
+    """
+
+    by: Annotated[str, StringConstraints(min_length=1, max_length=200)] = "benchmark"
+    pooling: Literal["partial", "none"] = "partial"
+
+
+class Difficulty(Block):
+    """What items differ in.
+
+    Attributes
+    ----------
+    form : {"random", "none"}, default "random"
+        A random effect for every item that several models answered, or nothing.
+    """
+
+    form: Literal["random", "none"] = "random"
+
+
+class Contamination(Block):
+    """How contamination moves the linear predictor.
+
+    Attributes
+    ----------
+    form : {"linear", "none"}, default "linear"
+        Dose-response on the log-odds scale; ``"none"`` needs no contamination data.
+    sign : {"any", "positive"}, default "any"
+        Whether the slope may be negative.
+    pooling : {"partial", "none"}, default "partial"
+        Whether slopes share information across models and benchmarks.
+    confounding : {"none"}, default "none"
+        What is assumed of items' difficulty and their contamination. ``"none"``:
+        they are independent, so that the slope is due to contamination.
+    """
+
+    form: Literal["linear", "none"] = "linear"
+    sign: Literal["any", "positive"] = "any"
+    pooling: Literal["partial", "none"] = "partial"
+    confounding: Literal["none"] = "none"
+
+
+class Priors(Block):
+    """Priors of the top-level parameters, on the log-odds scale.
+
+    Attributes
+    ----------
+    mu : prior
+        Mean ability of a unit (a benchmark, or where units are concepts: see below).
+    mu_bar, sigma_mu : prior
+        Where units are concepts, their mean abilities vary around ``mu_bar`` with
+        spread ``sigma_mu``.
+    theta : prior
+        Ability itself where abilities are not pooled; ability relative to ``mu``
+        where there are too few to learn their spread.
+    sigma_a, sigma_theta : prior
+        Spread of models' general ability, and of their ability in one unit.
+    beta_bar : prior
+        Slope: log-odds from surely clean to surely contaminated.
+    sigma_bm, sigma_bb, sigma_bmb : prior
+        Spread of slopes over models, over benchmarks, and over pairs of both. On
+        the log scale where slopes are positive.
+    sigma_delta, sigma_eps : prior
+        Spread of item difficulty, and of the model-by-item effect.
+    """
+
+    mu: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
+    mu_bar: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
+    sigma_mu: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    theta: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
+    sigma_a: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    sigma_theta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    beta_bar: AnyPrior = Normal(family="normal", mu=0.0, sigma=2.0)
+    sigma_bm: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    sigma_bb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    sigma_bmb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    sigma_eps: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+
+
+class ModelSpec(Block):
+    """A statistical model of responses, made of blocks that combine freely.
+
+    Read one with `load_spec`. Every block has defaults, so that a file holds only
+    what it changes; the shipped files spell everything out.
+
+    Attributes
+    ----------
+    summary : str
+        One line that says what the model spec is for.
+    description : str
+        What it assumes and when to choose it.
+    likelihood, ability, difficulty, contamination, priors : Block
+        Its parts.
+    """
+
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    description: str = ""
+    likelihood: Likelihood = Likelihood()
+    ability: Ability = Ability()
+    difficulty: Difficulty = Difficulty()
+    contamination: Contamination = Contamination()
+    priors: Priors = Priors()
+
+    _name: str = PrivateAttr(default="unnamed")
+    _text: str = PrivateAttr(default="")
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix."""
+        return self._name
+
+    @property
+    def text(self) -> str:
+        """The file as it was read, comments included."""
+        return self._text
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
+        return content_hash(self)
+
+    @model_validator(mode="after")
+    def _slope_prior_fits_sign(self) -> Self:
+        positive = isinstance(self.priors.beta_bar, HalfNormal | HalfStudentT | Exponential)
+        if self.contamination.sign == "positive" and not positive:
+            raise ValueError(
+                "contamination.sign = 'positive' needs a prior on values >= 0 for priors.beta_bar:"
+                " half_normal, half_student_t or exponential"
+            )
+        if self.contamination.sign == "any" and positive:
+            raise ValueError(
+                "priors.beta_bar allows only values >= 0; with it say contamination.sign ="
+                " 'positive', so that everything that follows knows"
+            )
+        return self
+
+
+def parse_spec(text: str, name: str) -> ModelSpec:
+    """Return the model spec written in `text`.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    name : str
+        Its name; also stands in error messages.
+
+    Returns
+    -------
+    ModelSpec
+
+    Raises
+    ------
+    SpecError
+        With every fault found.
+    """
+    spec = validate(ModelSpec, parse_toml(text, name), name)
+    spec._name = PurePath(name).stem
+    spec._text = text
+    return spec

@@ -1,0 +1,44 @@
+"""Settings of the documentation. Nothing is fetched from the network."""
+
+from importlib.metadata import version as installed_version
+
+project = "bayescontam"
+author = "the bayescontam contributors"
+copyright = author
+version = release = installed_version("bayescontam")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates"]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types stand in the docstrings
+
+numpydoc_show_class_members = False  # the autosummary pages list them
+numpydoc_validation_checks = {
+    "GL06",  # unknown section
+    "GL07",  # sections in the wrong order
+    "GL08",  # no docstring
+    "PR02",  # described parameters that do not exist
+    "PR03",  # parameters in the wrong order
+    "SS02",  # summary starts with a capital
+    "SS03",  # summary ends with a full stop
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "bayescontam"
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+}

@@ -1,0 +1,74 @@
+"""Settings that every test shares, and the rule for skipped tests.
+
+A test may skip where an extra, a browser, a GPU or shared data is absent. With
+``BAYESCONTAM_REQUIRE_ALL=1`` only the last two may: any other skip is a failure.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import matplotlib
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ALLOWED_SKIPS = ("no shared data", "needs a GPU")
+
+matplotlib.use("Agg")  # no window opens, on a desktop either
+
+hypothesis.settings.register_profile("local", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+class SkipsAreFailures:
+    """Turns skips of tests and of whole test files into failures."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        return refuse_skip((yield))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self) -> Iterator[None]:
+        return refuse_skip((yield))
+
+
+def refuse_skip(report: Any) -> Any:
+    """Make a failure of `report` if it is a skip for a reason that is not allowed."""
+    if report.outcome != "skipped" or hasattr(report, "wasxfail"):
+        return report
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    if not reason.startswith(ALLOWED_SKIPS):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under BAYESCONTAM_REQUIRE_ALL=1: {reason}"
+    return report
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Registered as a plugin: hooks of a conftest.py do not see the doctests of the package.
+    if os.environ.get("BAYESCONTAM_REQUIRE_ALL") == "1":
+        config.pluginmanager.register(SkipsAreFailures(), "skips-are-failures")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """Give the path of a file of real data, or skip the test where there is none.
+
+    The folder is that of ``BAYESCONTAM_SHARED_DATA``, else ``shared/data`` in the
+    repository or beside it.
+    """
+    named = os.environ.get("BAYESCONTAM_SHARED_DATA")
+    folders = (
+        [Path(named)] if named else [ROOT / "shared" / "data", ROOT.parent / "shared" / "data"]
+    )
+
+    def find(name: str) -> Path:
+        for folder in folders:
+            if (folder / name).exists():
+                return folder / name
+        pytest.skip(f"no shared data: {name}")
+
+    return find

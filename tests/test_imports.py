@@ -1,0 +1,87 @@
+"""What importing the package costs, and what the repository may not hold."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = {
+    "pymc",
+    "pytensor",
+    "nutpie",
+    "arviz",
+    "arviz_base",
+    "arviz_plots",
+    "arviz_stats",
+    "matplotlib",
+    "jax",
+    "torch",
+    "ray",
+}
+HELP = """
+sys.argv = ["bayescontam", "--help"]
+from bayescontam.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+
+def loaded_by(code: str) -> set[str]:
+    """Return the top-level modules that a new interpreter holds after `code`."""
+    report = "\nprint('\\n' + json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json, sys\n{code}{report}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+@pytest.mark.parametrize("code", ["import bayescontam", HELP], ids=["import", "help"])
+def test_nothing_heavy_is_loaded(code: str) -> None:
+    loaded = loaded_by(code)
+    assert "bayescontam" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_the_check_sees_what_is_loaded() -> None:
+    assert "matplotlib" in loaded_by("import matplotlib") & HEAVY
+
+
+def test_help_is_quick() -> None:
+    seconds = []
+    for _ in range(6):  # the first run warms the caches and does not count
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "bayescontam", "--help"]
+        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds[1:]) < 0.5, seconds
+
+
+def test_no_tracked_file_holds_a_machine_path() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, timeout=60, check=True
+    )
+    names = [name for name in listed.stdout.decode().split("\0") if name]
+    assert names
+    # Put together here, so that this file does not hold them.
+    machine_paths = [f"/{folder}/".encode() for folder in ("work", "root")]
+    found = [
+        name
+        for name in names
+        if (ROOT / name).is_file()
+        and any(path in (ROOT / name).read_bytes() for path in machine_paths)
+    ]
+    assert found == []
