@@ -78,31 +78,34 @@ class Rough:
         return Rough(self.estimate.reshape(shape), self.se.reshape(shape))
 
 
-def rough_abilities(design: Design) -> Rough:
+def rough_abilities(design: Design, overdispersed: bool) -> Rough:
     """Estimate each ability by the log-odds of its accuracy, dims (model, unit)."""
     shape = len(design.models), len(design.units)
-    k = np.bincount(design.model_unit, design.n_correct, minlength=np.prod(shape))
-    n = np.bincount(design.model_unit, design.n_trials, minlength=np.prod(shape))
-    p = (k + 0.5) / (n + 1.0)
+    p = _accuracy(design)
+    information = np.bincount(
+        design.model_unit, _information(design, overdispersed), minlength=np.prod(shape)
+    )
+    # Averaging over items draws accuracies towards one half; undo it on the log-odds.
+    stretch = np.sqrt(1 + 0.346 * _spread(design) ** 2) if overdispersed else 1.0
     with np.errstate(divide="ignore"):
-        return Rough(np.log(p / (1 - p)), 1 / np.sqrt(n * p * (1 - p))).reshape(*shape)
+        return Rough(np.log(p / (1 - p)) * stretch, 1 / np.sqrt(information)).reshape(*shape)
 
 
-def rough_slopes(design: Design) -> Rough:
+def rough_slopes(design: Design, overdispersed: bool) -> Rough:
     """Estimate each slope by one step of logistic regression, dims (model, benchmark)."""
     shape = len(design.models), len(design.benchmarks)
-    residual, variance = _scores(design)
-    cell = design.model_benchmark
-    score = np.bincount(cell, residual * design.dose, minlength=np.prod(shape))
-    information = np.bincount(cell, variance * design.dose**2, minlength=np.prod(shape))
-    return _one_step(score, information).reshape(*shape)
+    residual, weight = _residuals(design), _information(design, overdispersed)
+    cell, size = design.model_benchmark, int(np.prod(shape))
+    score = np.bincount(cell, weight * residual * design.dose, minlength=size)
+    information = np.bincount(cell, weight * design.dose**2, minlength=size)
+    return _weighted(score, information).reshape(*shape)
 
 
-def rough_difficulties(design: Design) -> Rough:
+def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
     """Estimate each item's difficulty by one step from the abilities, dims (item,)."""
-    residual, variance = _scores(design)
-    score = np.bincount(design.item, residual, minlength=len(design.items))
-    return _one_step(-score, np.bincount(design.item, variance, minlength=len(design.items)))
+    weight, size = _information(design, overdispersed), len(design.items)
+    score = np.bincount(design.item, weight * _residuals(design), minlength=size)
+    return _weighted(-score, np.bincount(design.item, weight, minlength=size))
 
 
 def rough_logits(design: Design) -> Rough:
@@ -112,13 +115,52 @@ def rough_logits(design: Design) -> Rough:
     return Rough(np.log(p / (1 - p)), 1 / np.sqrt(n * p * (1 - p)))
 
 
-def _scores(design: Design) -> tuple[Floats, Floats]:
-    """Return each response's residual from its cell's accuracy, and its variance."""
-    p = 1 / (1 + np.exp(-rough_abilities(design).estimate.ravel()[design.model_unit]))
-    return design.n_correct - design.n_trials * p, design.n_trials * p * (1 - p)
+def _accuracy(design: Design) -> Floats:
+    size = len(design.models) * len(design.units)
+    k = np.bincount(design.model_unit, design.n_correct, minlength=size)
+    n = np.bincount(design.model_unit, design.n_trials, minlength=size)
+    return (k + 0.5) / (n + 1.0)
 
 
-def _one_step(score: Floats, information: Floats) -> Rough:
+def _residuals(design: Design) -> Floats:
+    """Return how far each response's log-odds seem to be from its cell's."""
+    p = _accuracy(design)[design.model_unit]
+    return (design.n_correct / design.n_trials - p) / (p * (1 - p))
+
+
+def _information(design: Design, overdispersed: bool) -> Floats:
+    """Return the precision with which each response tells its cell's log-odds."""
+    p = _accuracy(design)[design.model_unit]
+    information = design.n_trials * p * (1 - p)
+    if not overdispersed:
+        return information
+    repeated = design.n_trials > 1
+    return np.where(repeated, 1 / (1 / information + _spread(design) ** 2), information)
+
+
+def _spread(design: Design) -> float:
+    """Guess the spread of repeated responses' log-odds around their cell's.
+
+    It is the spread at which a logistic-Normal of the mean accuracy is as variable, on
+    the accuracy scale, as the responses are beyond binomial noise.
+    """
+    k, n = design.n_correct[design.n_single :], design.n_trials[design.n_single :]
+    p = _accuracy(design)[design.model_unit[design.n_single :]]
+    excess = ((k / n - p) ** 2 - p * (1 - p) / n) / (p * (1 - p) * (1 - 1 / n))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(31)
+    level = np.log(p.mean() / (1 - p.mean()))
+
+    def correlation(spread: float) -> float:
+        stretched = level * np.sqrt(1 + 0.346 * spread**2)
+        accuracy = 1 / (1 + np.exp(-(stretched + spread * nodes)))
+        mean, square = np.average(np.stack([accuracy, accuracy**2]), axis=1, weights=weights)
+        return float((square - mean**2) / (mean * (1 - mean)))
+
+    grid = np.linspace(0.3, 10, 60)
+    return float(grid[np.argmin([abs(correlation(s) - excess.mean()) for s in grid])])
+
+
+def _weighted(score: Floats, information: Floats) -> Rough:
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.where(information > 0, score / information, 0.0)
         return Rough(estimate, 1 / np.sqrt(information))

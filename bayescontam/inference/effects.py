@@ -1,0 +1,176 @@
+"""Effects: the parts of the linear predictor, each added to a PyMC model by one function."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from bayescontam.inference.coordinates import (
+    Rough,
+    rough_abilities,
+    rough_difficulties,
+    rough_slopes,
+)
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.priors import variable
+from bayescontam.inference.terms import Terms, shared_benchmarks
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.priors import Normal
+
+
+def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable:
+    """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination."""
+    dims = ("model", design.unit_dim)
+    if spec.ability.pooling == "none":
+        return variable("theta", spec.priors.theta, dims=dims)
+    rough = rough_abilities(design, "eps" in terms)
+    center = _unit_means(spec, design, terms)
+    if "a" in terms:
+        center = center + _general_ability(spec, design, rough)[:, None]
+    if "sigma_theta" in terms:
+        spread = variable("sigma_theta", spec.priors.sigma_theta)
+        return pm.Normal("theta", center, spread, dims=dims, default_transform=rough.transform())
+    prior = spec.priors.theta
+    if isinstance(prior, Normal):
+        mean, transform = center + prior.mu, rough.transform()
+        return pm.Normal("theta", mean, prior.sigma, dims=dims, default_transform=transform)
+    return pm.Deterministic("theta", center + variable("theta_offset", prior, dims=dims), dims=dims)
+
+
+def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable:
+    if "sigma_mu" not in terms:
+        return variable("mu", spec.priors.mu, dims=design.unit_dim)
+    bar = variable("mu_bar", spec.priors.mu_bar, dims="benchmark")
+    spread = variable("sigma_mu", spec.priors.sigma_mu)
+    abilities = rough_abilities(design, "eps" in terms)
+    with np.errstate(invalid="ignore"):
+        weight = 1 / (abilities.se**2 + 0.25)  # 0.25: the spread of abilities, to the nearest guess
+        rough = Rough(
+            np.average(abilities.estimate, axis=0, weights=weight), 1 / np.sqrt(weight.sum(axis=0))
+        )
+    mean = bar[design.benchmark_of_unit]
+    return pm.Normal("mu", mean, spread, dims=design.unit_dim, default_transform=rough.transform())
+
+
+def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> TensorVariable:
+    """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
+
+    Its coordinates in an orthonormal basis of the zero-sum vectors are independent
+    Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
+    informed by the data.
+    """
+    spread = variable("sigma_a", spec.priors.sigma_a)
+    basis = zero_sum_basis(len(design.models))
+    level = rough.estimate.mean(axis=1)
+    se = np.full(basis.shape[1], np.sqrt(0.1 / rough.estimate.shape[1]))
+    coordinates = pm.Normal(
+        "a_coordinates",
+        0.0,
+        spread,
+        shape=basis.shape[1],
+        default_transform=Rough(basis.T @ level, se).transform(),
+    )
+    return pm.Deterministic("a", pt.dot(basis, coordinates), dims="model")
+
+
+def zero_sum_basis(n: int) -> Floats:
+    """Return an orthonormal basis of the vectors of length `n` that sum to zero, (n, n - 1)."""
+    return np.linalg.qr(np.eye(n) - 1 / n)[0][:, : n - 1]
+
+
+def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable | None:
+    """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated."""
+    if "beta" not in terms:
+        return None
+    dims = ("model", "benchmark")
+    if spec.contamination.pooling == "none":
+        return variable("beta", spec.priors.beta_bar, dims=dims)
+    bar = variable("beta_bar", spec.priors.beta_bar)
+    shift = pt.zeros((len(design.models), len(design.benchmarks)))
+    if "u" in terms:
+        spread = variable("sigma_bm", spec.priors.sigma_bm)
+        shift = shift + (spread * pm.Normal("u", 0, 1, dims="model"))[:, None]
+    if "v" in terms:
+        spread = variable("sigma_bb", spec.priors.sigma_bb)
+        shift = shift + (spread * pm.Normal("v", 0, 1, dims="benchmark"))[None, :]
+    if spec.contamination.sign == "positive":
+        return _positive_slopes(spec, terms, bar, shift)
+    if "w" not in terms:
+        return pm.Deterministic("beta", bar + shift, dims=dims)
+    spread = variable("sigma_bmb", spec.priors.sigma_bmb)
+    transform = rough_slopes(design, "eps" in terms).transform()
+    return pm.Normal("beta", bar + shift, spread, dims=dims, default_transform=transform)
+
+
+def _positive_slopes(
+    spec: ModelSpec, terms: Terms, bar: TensorVariable, shift: TensorVariable
+) -> TensorVariable:
+    """Slopes that differ by factors: the spreads are on the log scale."""
+    dims = ("model", "benchmark")
+    if "w" in terms:
+        spread = variable("sigma_bmb", spec.priors.sigma_bmb)
+        shift = shift + spread * pm.Normal("w", 0, 1, dims=dims)
+    return pm.Deterministic("beta", bar * pt.exp(shift), dims=dims)
+
+
+def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable | None:
+    """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean."""
+    if "delta" not in terms:
+        return None
+    spread = variable("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
+    transform = rough_difficulties(design, "eps" in terms).transform()
+    scale = spread[design.benchmark_of_item]
+    delta = pm.Normal("delta", 0.0, scale, dims="item", default_transform=transform)
+    shared = shared_benchmarks(design)
+    return delta if shared.all() else delta * shared[design.benchmark_of_item]
+
+
+def linear_predictor(effects: Mapping[str, Any], design: Design) -> Any:
+    """Return the log-odds of each response without its model-by-item effect.
+
+    Parameters
+    ----------
+    effects : mapping of str to array or tensor
+        ``theta`` (…, model × unit), and where the model has them ``beta``
+        (…, model × benchmark) and ``delta`` (…, item). Leading axes, such as draws,
+        are kept: the same lines serve the PyMC model and NumPy arrays of draws, so
+        that what is reported cannot drift away from what was fitted.
+    design : Design
+
+    Returns
+    -------
+    array or tensor
+        (…, response), at the observed contamination.
+    """
+    eta = effects["theta"][..., design.model_unit]
+    if effects.get("beta") is not None:
+        eta = eta + effects["beta"][..., design.model_benchmark] * design.dose
+    if effects.get("delta") is not None:
+        eta = eta - effects["delta"][..., design.item]
+    return eta
+
+
+def contamination_shift(
+    effects: Mapping[str, Any], design: Design, contamination: Floats
+) -> Any:
+    """Return by how much the log-odds change if contamination were `contamination`.
+
+    Parameters
+    ----------
+    effects : mapping of str to array
+        As in `linear_predictor`.
+    design : Design
+    contamination : array
+        In [0, 1], one for each response.
+
+    Returns
+    -------
+    array
+        (…, response).
+    """
+    assert design.contamination is not None
+    slope = effects["beta"][..., design.model_benchmark]
+    return slope * (contamination - design.contamination)

@@ -1,0 +1,132 @@
+"""Likelihood: from log-odds to responses, in PyMC and over NumPy draws."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import expit, gammaln
+
+from bayescontam.errors import SpecError
+from bayescontam.errors import Fault
+from bayescontam.inference.coordinates import rough_logits
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.priors import variable
+from bayescontam.inference.terms import Terms
+from bayescontam.names import listed
+from bayescontam.specs.model import ModelSpec
+
+
+def guessing(spec: ModelSpec, design: Design) -> Floats:
+    """Return each benchmark's accuracy of blind guessing, dims (benchmark,).
+
+    Raises
+    ------
+    SpecError
+        If the model spec names a benchmark that the responses do not have.
+    """
+    guess = spec.likelihood.guess
+    if isinstance(guess, float | int):
+        return np.full(len(design.benchmarks), float(guess))
+    unknown = [name for name in guess if name not in design.benchmarks]
+    if unknown:
+        problem = f"no such benchmark: {listed(unknown)}; the responses have {listed(design.benchmarks)}"
+        raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="likelihood.guess")])
+    return np.array([guess.get(name, 0.0) for name in design.benchmarks])
+
+
+def add_model_by_item(
+    spec: ModelSpec, design: Design, terms: Terms, predictor: TensorVariable
+) -> TensorVariable:
+    """Give repeated responses a log-odds of their own around the linear predictor.
+
+    Adds ``eta``, dims (repeated,): hierarchically centred, in coordinates informed by
+    each response's own trials.
+    """
+    if "eps" not in terms:
+        return predictor
+    unpooled = spec.ability.pooling == "none"
+    dims = ("model", "benchmark") if unpooled else None
+    spread = variable("sigma_eps", spec.priors.sigma_eps, dims=dims)
+    scale = spread.ravel()[design.model_benchmark[design.n_single :]] if unpooled else spread
+    transform = rough_logits(design).transform()
+    mean = predictor[design.n_single :]
+    eta = pm.Normal("eta", mean, scale, dims="repeated", default_transform=transform)
+    return pt.concatenate([predictor[: design.n_single], eta]) if design.n_single else eta
+
+
+def add_responses(spec: ModelSpec, design: Design, eta: TensorVariable) -> TensorVariable:
+    """Add ``n_correct``, dims (response,), observed.
+
+    On the logit scale, which is several times faster than a Binomial of a probability,
+    and as a distribution with a random method, so that predictive draws work.
+    """
+    guess = guessing(spec, design)[design.benchmark]
+    options: dict[str, Any] = {
+        "observed": design.n_correct, "dims": "response", "random": _draw, "dtype": "int64",
+    }  # fmt: skip
+    constant = _log_choose(design)
+    if not guess.any():
+        if (design.n_trials == 1).all():
+            return pm.CustomDist("n_correct", eta, 1, guess, logp=_bernoulli, **options)
+
+        def logp(value: Any, eta: Any, n: Any, guess: Any) -> Any:
+            return value * eta - n * pt.softplus(eta) + constant
+    else:
+
+        def logp(value: Any, eta: Any, n: Any, guess: Any) -> Any:
+            right = pt.log(guess + (1 - guess) * pt.sigmoid(eta))
+            wrong = pt.log1p(-guess) - pt.softplus(eta)
+            return value * right + (n - value) * wrong + constant
+
+    return pm.CustomDist("n_correct", eta, design.n_trials, guess, logp=logp, **options)
+
+
+def _bernoulli(value: Any, eta: Any, n: Any, guess: Any) -> Any:
+    return value * eta - pt.softplus(eta)
+
+
+def _draw(
+    eta: Any, n: Any, guess: Any, rng: np.random.Generator | None = None, size: Any = None
+) -> Any:
+    rng = rng or np.random.default_rng()
+    return rng.binomial(n, guess + (1 - guess) * expit(eta), size=size)
+
+
+def accuracy(eta: Floats, guess: Floats | float) -> Floats:
+    """Return the probability of a correct answer, of the shape of `eta`."""
+    p: Floats = expit(eta)
+    return guess + (1 - guess) * p if np.any(guess) else p
+
+
+def log_likelihood(eta: Floats, k: Floats, n: Floats, guess: Floats) -> Floats:
+    """Return log P(k of n correct | eta) without the binomial coefficient.
+
+    Parameters
+    ----------
+    eta : array
+        Log-odds; all arguments broadcast.
+    k, n : array
+        Correct answers and trials.
+    guess : array
+        Accuracy of blind guessing.
+
+    Returns
+    -------
+    array
+    """
+    softplus = np.logaddexp(0.0, eta)
+    if not np.any(guess):
+        return k * eta - n * softplus
+    right = np.log(guess + (1 - guess) * expit(eta))
+    return k * right + (n - k) * (np.log1p(-guess) - softplus)
+
+
+def log_choose(n: Any, k: Any) -> Floats:
+    """Return the log of the binomial coefficient."""
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+def _log_choose(design: Design) -> Floats:
+    return log_choose(design.n_trials, design.n_correct)

@@ -1,0 +1,77 @@
+"""Priors of a model spec as PyMC variables, and as SciPy distributions."""
+
+import math
+from typing import Any
+
+import pymc as pm
+from pytensor.tensor.variable import TensorVariable
+from scipy import stats
+
+from bayescontam.specs.priors import (
+    Exponential,
+    HalfNormal,
+    HalfStudentT,
+    Logistic,
+    Normal,
+    Prior,
+    StudentT,
+)
+
+
+def variable(name: str, prior: Prior, **options: Any) -> TensorVariable:
+    """Add a variable with this prior to the current PyMC model.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable.
+    prior : Prior
+        Its distribution; family and parameters are PyMC's own.
+    **options
+        Further arguments of the PyMC distribution, such as ``dims``.
+
+    Returns
+    -------
+    TensorVariable
+    """
+    return getattr(pm, type(prior).__name__)(name, **prior.parameters(), **options)
+
+
+def distribution(prior: Prior) -> Any:
+    """Return the same distribution as a frozen SciPy one.
+
+    Parameters
+    ----------
+    prior : Prior
+
+    Returns
+    -------
+    scipy.stats frozen distribution
+    """
+    match prior:
+        case Normal(mu=mu, sigma=sigma):
+            return stats.norm(mu, sigma)
+        case Logistic(mu=mu, s=s):
+            return stats.logistic(mu, s)
+        case StudentT(nu=nu, mu=mu, sigma=sigma):
+            return stats.t(nu, mu, sigma)
+        case HalfNormal(sigma=sigma):
+            return stats.halfnorm(0, sigma)
+        case HalfStudentT(nu=nu, sigma=sigma):
+            return _HalfT(nu, sigma)
+        case Exponential(scale=scale):
+            return stats.expon(0, scale)
+    raise TypeError(f"no distribution for {prior!r}")
+
+
+class _HalfT:
+    """Student's t cut to values >= 0; SciPy has none."""
+
+    def __init__(self, nu: float, sigma: float) -> None:
+        self._t = stats.t(nu, 0, sigma)
+
+    def logpdf(self, x: Any) -> Any:
+        return self._t.logpdf(x) + math.log(2)
+
+    def ppf(self, q: Any) -> Any:
+        return self._t.ppf(0.5 + q / 2)
