@@ -208,7 +208,9 @@ def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Serie
         advice = f"Add it, or set ability.by in a copy of the model spec; {closest(by, columns)}"
         raise DataError([Fault(responses.source, problem)], advice if columns else "")
     if frame[by].isna().any() or (frame[by].astype(str).str.strip() == "").any():
-        raise DataError([Fault(responses.source, "has empty cells; every item needs a value", column=by)])
+        raise DataError(
+            [Fault(responses.source, "has empty cells; every item needs a value", column=by)]
+        )
     distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
     mixed = distinct[distinct > 1]
     if len(mixed):

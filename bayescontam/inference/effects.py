@@ -153,9 +153,7 @@ def linear_predictor(effects: Mapping[str, Any], design: Design) -> Any:
     return eta
 
 
-def contamination_shift(
-    effects: Mapping[str, Any], design: Design, contamination: Floats
-) -> Any:
+def contamination_shift(effects: Mapping[str, Any], design: Design, contamination: Floats) -> Any:
     """Return by how much the log-odds change if contamination were `contamination`.
 
     Parameters

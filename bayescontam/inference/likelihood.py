@@ -8,8 +8,7 @@ import pytensor.tensor as pt
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit, gammaln
 
-from bayescontam.errors import SpecError
-from bayescontam.errors import Fault
+from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.priors import variable
@@ -31,7 +30,9 @@ def guessing(spec: ModelSpec, design: Design) -> Floats:
         return np.full(len(design.benchmarks), float(guess))
     unknown = [name for name in guess if name not in design.benchmarks]
     if unknown:
-        problem = f"no such benchmark: {listed(unknown)}; the responses have {listed(design.benchmarks)}"
+        problem = (
+            f"no such benchmark: {listed(unknown)}; the responses have {listed(design.benchmarks)}"
+        )
         raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="likelihood.guess")])
     return np.array([guess.get(name, 0.0) for name in design.benchmarks])
 

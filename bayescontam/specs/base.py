@@ -148,7 +148,7 @@ def _problem(table: Any, error: dict[str, Any], where: list[str]) -> str:
             allowed = [word.strip(" '") for word in context["expected_tags"].split(",")]
             return f"unknown family {_shown(context['tag'])} ({closest(context['tag'], allowed)})"
         case "union_tag_not_found":
-            return 'needs a key \'family\', such as { family = "normal", sigma = 1.5 }'
+            return "needs a key 'family', such as { family = \"normal\", sigma = 1.5 }"
         case "model_type":
             return f"got {_shown(error['input'])}; a table is needed"
     message = error["msg"].removeprefix("Value error, ")

@@ -1,0 +1,305 @@
+"""Checks: what may be believed of a fit, as values with a sentence that says what to do."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import xarray as xr
+from scipy import stats
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Floats
+from bayescontam.inference.summary import convergence
+from bayescontam.names import listed, visible
+
+
+class Outcome(StrEnum):
+    """What a check found."""
+
+    PASSED = "passed"
+    CAUTION = "caution"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a fit.
+
+    Attributes
+    ----------
+    name : str
+        What was checked.
+    outcome : Outcome
+        ``failed``: do not rely on the fit before it is mended. ``caution``: the fit
+        holds, and there is something to know.
+    value : float
+        What was measured; NaN where there was nothing to measure.
+    threshold : str
+        What is asked of the value, such as ``"< 1.01"``.
+    sentence : str
+        What was found and what to do.
+    """
+
+    name: str
+    outcome: Outcome
+    value: float
+    threshold: str
+    sentence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON can hold them."""
+        value = self.value if np.isfinite(self.value) else None
+        return asdict(self) | {"outcome": self.outcome.value, "value": value}
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What is asked of a fit, on raw values.
+
+    Attributes
+    ----------
+    r_hat : float, default 1.01
+        Largest R-hat of estimands and, apart, of parameters.
+    ess : float, default 400
+        Smallest bulk and tail effective sample size of the same.
+    divergences : int, default 0
+        Most divergent transitions.
+    e_bfmi : float, default 0.3
+        Smallest estimated Bayesian fraction of missing information of any chain.
+    tree_depth : int, default 0
+        Most transitions that were cut at the largest tree depth.
+    pareto_k : float, default 0.7
+        Largest Pareto k of a response for its leave-one-out figure to be reliable.
+    predictive : float, default 0.01
+        Smallest p-value of predictive checks, after Bonferroni's correction.
+    """
+
+    r_hat: float = 1.01
+    ess: float = 400
+    divergences: int = 0
+    e_bfmi: float = 0.3
+    tree_depth: int = 0
+    pareto_k: float = 0.7
+    predictive: float = 0.01
+
+
+def sampling_checks(
+    posterior: xr.Dataset, sample_stats: xr.Dataset, summary: pd.DataFrame, limits: Thresholds
+) -> Iterator[Check]:
+    """Check that the draws stand for the posterior.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Parameters, dims (chain, draw, …).
+    sample_stats : xarray.Dataset
+        ``diverging``, ``reached_max_treedepth`` and ``energy``, dims (chain, draw).
+    summary : pandas.DataFrame
+        From `summarise`.
+    limits : Thresholds
+
+    Yields
+    ------
+    Check
+    """
+    diverging = int(sample_stats["diverging"].sum())
+    yield _count(
+        "divergences", diverging, limits.divergences,
+        "No transition diverged.",
+        f"{diverging} transitions diverged: regions of the posterior were missed. Raise"
+        " target_accept (0.95), or say more in the priors of the spreads.",
+    )  # fmt: skip
+    moving = summary[~summary["quantity"].isin(["rank", "p_best"])]
+    yield from _convergence("estimands", _rows(moving), limits)
+    yield from _convergence("parameters", _parameters(posterior), limits)
+    bfmi = az.bfmi(xr.DataTree.from_dict({"sample_stats": sample_stats[["energy"]]}))
+    yield _least(
+        "E-BFMI", float(bfmi["energy"].min()), limits.e_bfmi,
+        "Energies of successive draws mix well in every chain.",
+        "Heavy tails slow the sampler down: tighten the priors of the spreads.",
+    )  # fmt: skip
+    depth = int(sample_stats["reached_max_treedepth"].sum())
+    yield _count(
+        "tree depth", depth, limits.tree_depth,
+        "No trajectory was cut.",
+        f"{depth} trajectories were cut at the largest depth: raise max_depth or tune for longer.",
+    )  # fmt: skip
+
+
+def _rows(summary: pd.DataFrame) -> pd.DataFrame:
+    dims = list(summary.columns[: summary.columns.get_loc("quantity")])
+    names = [
+        "/".join(map(str, row)) for row in summary[[*dims, "quantity"]].itertuples(index=False)
+    ]
+    return summary[["ess_bulk", "ess_tail", "r_hat"]].set_axis(names)
+
+
+def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
+    parts = []
+    for name, values in posterior.data_vars.items():
+        cells = values.to_numpy()
+        cells = cells.reshape(*cells.shape[:2], -1)
+        figures = pd.DataFrame(convergence(cells))
+        parts.append(figures.set_axis([f"{name}[{i}]" for i in range(cells.shape[2])]))
+    return pd.concat(parts)
+
+
+def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterator[Check]:
+    """Check R-hat and ESS; constants (NaN) have nothing to converge."""
+    longer = "Run longer (more draws), or see which term mixes badly in the trace pictures."
+    worst = figures["r_hat"].max()
+    yield Check(
+        f"R-hat of {what}",
+        _outcome(not worst >= limits.r_hat),
+        float(worst),
+        f"< {limits.r_hat:g}",
+        "Chains agree."
+        if not worst >= limits.r_hat
+        else f"Chains disagree on {visible(figures['r_hat'].idxmax(), 60)}. {longer}",
+    )
+    for column, kind in (("ess_bulk", "Bulk"), ("ess_tail", "Tail")):
+        least = figures[column].min()
+        good = not least < limits.ess
+        text = "Enough independent draws." if good else (
+            f"Too few independent draws of {visible(figures[column].idxmin(), 60)}. {longer}"
+        )  # fmt: skip
+        threshold = f"≥ {limits.ess:g}"
+        yield Check(f"{kind} ESS of {what}", _outcome(good), float(least), threshold, text)
+
+
+def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
+    """Check that leave-one-out figures are reliable and calibrated."""
+    bad = int((loo["pareto_k"] > limits.pareto_k).sum())
+    good = f"Leave-one-out is reliable for all {loo.sizes['response']:,} responses."
+    yield Check(
+        "Pareto k",
+        Outcome.CAUTION if bad else Outcome.PASSED,
+        float(loo["pareto_k"].max()),
+        f"≤ {limits.pareto_k:g}",
+        good
+        if not bad
+        else f"{bad} of {loo.sizes['response']:,} responses have a larger k: comparisons by LOO"
+        " are unreliable there; the estimands are not affected.",
+    )
+    p_value = float(stats.kstest(loo["pit"].to_numpy(), "uniform").pvalue)
+    calibrated = p_value >= limits.predictive
+    yield Check(
+        "LOO-PIT",
+        _outcome(calibrated, Outcome.CAUTION),
+        p_value,
+        f"p ≥ {limits.predictive:g}",
+        "Left-out responses are as spread as predicted."
+        if calibrated
+        else "Left-out responses are not spread as predicted: look at the LOO-PIT picture and"
+        " compare with another model spec.",
+    )
+
+
+def predictive_checks(
+    predictive: xr.Dataset, prior_accuracy: xr.DataArray, limits: Thresholds
+) -> Iterator[Check]:
+    """Check observed scores against replicated ones, and against the prior."""
+    groups = {"score": "scores", "binned": "scores by contamination"}
+    advice = {
+        "score": "the model spec misses something of this benchmark: try another ability block.",
+        "binned": "the dose-response is not of the assumed form: compare with another spec.",
+    }
+    for name, what in groups.items():
+        if name not in predictive:
+            continue
+        p_value = _surprise(
+            predictive[name].to_numpy(), predictive[f"{name}_replicated"].to_numpy()
+        )
+        good = p_value >= limits.predictive
+        yield Check(
+            f"Predicted {what}",
+            _outcome(good),
+            p_value,
+            f"p ≥ {limits.predictive:g}",
+            "Observed ones lie where replicated data lie."
+            if good
+            else f"Observed ones lie where replicated data do not: {advice[name]}",
+        )
+    low, high = prior_accuracy.quantile([0.005, 0.995], ("chain", "draw")).to_numpy()
+    observed = predictive["score"].to_numpy()
+    outside = int(((observed < low) | (observed > high)).sum())
+    yield Check(
+        "Prior predictive accuracy",
+        _outcome(outside == 0, Outcome.CAUTION),
+        float(outside),
+        "0 outside 99 %",
+        "The prior allows for every observed score."
+        if outside == 0
+        else f"{outside} observed scores are outside what the prior holds for 99 % sure: see"
+        " 'bayescontam models show' for what the priors mean, and widen them.",
+    )
+
+
+def _surprise(observed: Floats, replicated: Floats) -> float:
+    """Return the smallest two-sided p-value over groups, corrected for their number."""
+    kept = ~np.isnan(observed)
+    center, spread = replicated.mean(axis=0)[kept], replicated.std(axis=0)[kept]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.abs(observed[kept] - center) / spread
+    z = np.where(spread > 0, z, np.where(np.abs(observed[kept] - center) < 1e-6, 0.0, np.inf))
+    return float(min(1.0, 2 * stats.norm.sf(z.max()) * kept.sum()))
+
+
+def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
+    """Check what the estimands rest on: the reference, and the items answered."""
+    design = built.design
+    if reference is not None:
+        low, high = design.contamination_range(by_model=True)
+        outside = design.answered & ((reference < low - 1e-12) | (reference > high + 1e-12))
+        names = [design.models[m] for m in np.unique(np.nonzero(outside)[0])]
+        yield Check(
+            "Reference in observed range",
+            _outcome(not names, Outcome.CAUTION),
+            float(outside.sum()),
+            "0 outside",
+            "Genuine ability is told at a contamination that was observed."
+            if not names
+            else "Genuine ability is extrapolated beyond the contamination observed for"
+            f" {listed(names, 5)}: it rests on the form of the dose-response.",
+        )
+    partial = _partly_answered(built)
+    yield Check(
+        "Items answered",
+        _outcome(not partial, Outcome.CAUTION),
+        float(len(partial)),
+        "0 incomplete",
+        "Every model answered all items of its benchmarks."
+        if not partial
+        else f"Some models answered a part of a benchmark ({listed(partial, 4)}): their estimands"
+        " are averages over the items that they answered.",
+    )
+
+
+def _partly_answered(built: Built) -> list[str]:
+    design = built.design
+    items = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
+    answers = np.bincount(design.model_benchmark, minlength=design.answered.size)
+    cells = answers.reshape(design.answered.shape)
+    incomplete = zip(*np.nonzero((cells > 0) & (cells < items)), strict=True)
+    return [
+        f"{design.models[m]}: {cells[m, b]} of {items[b]} of {design.benchmarks[b]}"
+        for m, b in incomplete
+    ]
+
+
+def _outcome(good: bool, otherwise: Outcome = Outcome.FAILED) -> Outcome:
+    return Outcome.PASSED if good else otherwise
+
+
+def _count(name: str, value: int, most: int, good: str, bad: str) -> Check:
+    fine = value <= most
+    return Check(name, _outcome(fine), float(value), f"≤ {most}", good if fine else bad)
+
+
+def _least(name: str, value: float, least: float, good: str, bad: str) -> Check:
+    fine = value >= least
+    return Check(name, _outcome(fine), value, f"≥ {least:g}", good if fine else bad)

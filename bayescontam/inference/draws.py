@@ -1,0 +1,127 @@
+"""Draws: posterior or prior draws as flat arrays, and what follows for each response."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.effects import contamination_shift, linear_predictor
+from bayescontam.inference.likelihood import accuracy
+
+CHUNK = 4_000_000
+"""Numbers held at once while going through draws: 32 MB each array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of effects, one row for each draw.
+
+    Attributes
+    ----------
+    theta : array
+        Dims (draw, model × unit).
+    beta : array or None
+        Dims (draw, model × benchmark).
+    delta : array or None
+        Dims (draw, item).
+    eta : array or None
+        Dims (draw, repeated): log-odds of responses with several trials, where they
+        have an effect of their own.
+    sigma_eps : array or None
+        Dims (draw, repeated) or (draw, 1).
+    """
+
+    theta: Floats
+    beta: Floats | None
+    delta: Floats | None
+    eta: Floats | None
+    sigma_eps: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> "Draws":
+        return Draws(*(None if values is None else values[rows] for values in self._fields()))
+
+    def _fields(self) -> tuple[Floats | None, ...]:
+        return self.theta, self.beta, self.delta, self.eta, self.sigma_eps
+
+    def spaced(self, most: int) -> np.ndarray:
+        """Return the positions of at most `most` draws, evenly spaced."""
+        return np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
+
+    def thinned(self, most: int) -> "Draws":
+        """Return at most `most` draws, evenly spaced."""
+        return self[self.spaced(most)]
+
+    def chunks(self, design: Design) -> Iterator["Draws"]:
+        """Yield the draws in parts small enough to expand to all responses."""
+        step = max(1, CHUNK // len(design))
+        for start in range(0, len(self), step):
+            yield self[slice(start, start + step)]
+
+
+def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
+    """Return the draws of a posterior (or prior) group, chains joined.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Dims (chain, draw, …).
+    design : Design
+
+    Returns
+    -------
+    Draws
+    """
+
+    def flat(name: str) -> Floats | None:
+        if name not in posterior:
+            return None
+        values = posterior[name].to_numpy()
+        return values.reshape(values.shape[0] * values.shape[1], -1)
+
+    theta = flat("theta")
+    assert theta is not None
+    sigma_eps = flat("sigma_eps") if "eta" in posterior else None
+    if sigma_eps is not None and sigma_eps.shape[1] > 1:
+        sigma_eps = sigma_eps[:, design.model_benchmark[design.n_single :]]
+    return Draws(theta, flat("beta"), flat("delta"), flat("eta"), sigma_eps)
+
+
+def predictor(draws: Draws, design: Design) -> Floats:
+    """Return the log-odds without model-by-item effects, dims (draw, response)."""
+    effects = {"theta": draws.theta, "beta": draws.beta, "delta": draws.delta}
+    eta: Floats = linear_predictor(effects, design)
+    return eta
+
+
+def log_odds(draws: Draws, design: Design) -> Floats:
+    """Return the log-odds of each response at the observed contamination, (draw, response)."""
+    eta = predictor(draws, design)
+    if draws.eta is not None:
+        eta[:, design.n_single :] = draws.eta
+    return eta
+
+
+def accuracy_at(
+    draws: Draws, design: Design, eta: Floats, contamination: Floats, guess: Floats
+) -> Floats:
+    """Return each response's accuracy if contamination were changed, (draw, response).
+
+    Parameters
+    ----------
+    draws : Draws
+    design : Design
+    eta : array
+        Log-odds at the observed contamination, as `log_odds` gives them: difficulty
+        and model-by-item effect stay what they are.
+    contamination : array
+        One value in [0, 1] for each response.
+    guess : array
+        Accuracy of blind guessing for each response.
+    """
+    shift = contamination_shift({"beta": draws.beta}, design, contamination)
+    return accuracy(eta + shift, guess)

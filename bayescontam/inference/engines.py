@@ -1,0 +1,122 @@
+"""Engines: the samplers that can draw from a model's posterior."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.build import Built
+from bayescontam.optional import require
+from bayescontam.specs.base import closest
+
+Engine = Literal["nutpie", "pymc", "numpyro"]
+MAX_DEPTH = 10
+"""Largest tree depth of NUTS: the default of all three engines."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a posterior is sampled.
+
+    Attributes
+    ----------
+    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
+    draws : int, default 1500
+        Draws kept of each chain.
+    tune : int, default 700
+        Draws of each chain before those, used to adapt the sampler.
+    chains : int, default 4
+    cores : int, default 2
+        Chains that run at the same time.
+    target_accept : float, default 0.8
+        Acceptance that the step size is adapted to, in (0, 1).
+    """
+
+    engine: Engine = "nutpie"
+    draws: int = 1500
+    tune: int = 700
+    chains: int = 4
+    cores: int = 2
+    target_accept: float = 0.8
+
+    def __post_init__(self) -> None:
+        """Refuse what no sampler can do."""
+        if self.engine not in get_args(Engine):
+            hint = closest(str(self.engine), get_args(Engine))
+            raise UsageError(f"engine: got {self.engine!r}; {hint}")
+        least = {"draws": 4, "tune": 1, "chains": 2, "cores": 1}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise UsageError(f"{name}: got {getattr(self, name)}; at least {value} is needed")
+        if not 0 < self.target_accept < 1:
+            raise UsageError(f"target_accept: got {self.target_accept}; allowed is 0 to 1")
+
+
+def sample(
+    built: Built, sampling: Sampling, seed: int, progress: bool
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Draw from the posterior.
+
+    Parameters
+    ----------
+    built : Built
+    sampling : Sampling
+    seed : int
+    progress : bool
+        Whether the sampler shows its progress bar.
+
+    Returns
+    -------
+    posterior : xarray.Dataset
+        Dims (chain, draw, …).
+    sample_stats : xarray.Dataset
+        ``diverging``, ``energy``, ``tree_depth``, ``n_steps`` and
+        ``reached_max_treedepth``, dims (chain, draw).
+
+    Raises
+    ------
+    MissingExtraError
+        If the engine is not installed.
+    """
+    if sampling.engine == "numpyro":
+        require("numpyro", "jax")
+    tree = pm.sample(
+        model=built.model,
+        draws=sampling.draws,
+        tune=sampling.tune,
+        chains=sampling.chains,
+        cores=sampling.cores,
+        target_accept=sampling.target_accept,
+        random_seed=seed,
+        progressbar=progress,
+        quiet=not progress,
+        nuts_sampler=sampling.engine,
+        compute_convergence_checks=False,
+    )
+    return _named(tree["posterior"].to_dataset()), _statistics(tree["sample_stats"].to_dataset())
+
+
+def _named(posterior: xr.Dataset) -> xr.Dataset:
+    """Drop what only the sampler needed, and give plain integer chains and draws."""
+    kept = posterior[[n for n in posterior.data_vars if not str(n).endswith("__")]]
+    return kept.assign_coords(
+        chain=np.arange(kept.sizes["chain"]), draw=np.arange(kept.sizes["draw"])
+    )
+
+
+def _statistics(given: xr.Dataset) -> xr.Dataset:
+    """Return the sampler statistics under one set of names for all engines."""
+    depth = given["depth"] if "depth" in given else given["tree_depth"]
+    result = {
+        "diverging": given["diverging"].astype(bool),
+        "energy": given["energy"],
+        "tree_depth": depth.astype(np.int64),
+        "n_steps": given["n_steps"].astype(np.int64),
+        "reached_max_treedepth": depth >= MAX_DEPTH,
+    }
+    data = {name: (("chain", "draw"), values.to_numpy()) for name, values in result.items()}
+    sizes = given.sizes
+    return xr.Dataset(data, {"chain": np.arange(sizes["chain"]), "draw": np.arange(sizes["draw"])})

@@ -1,0 +1,166 @@
+"""Estimands: what users read, by standardisation over items, draw by draw."""
+
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from scipy import sparse
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.draws import Draws, accuracy_at, log_odds
+from bayescontam.inference.likelihood import accuracy, guessing
+
+Reference = Literal["min_observed", "zero"] | float
+QUANTITIES = (
+    "accuracy",
+    "genuine_ability",
+    "overfitting",
+    "overfitting_fraction",
+    "slope",
+    "novelty_gap",
+    "rank",
+)
+"""Estimands of a fit with contamination, in the order in which they are shown."""
+
+
+def reference_levels(reference: Reference, design: Design) -> Floats:
+    """Return the reference contamination of each benchmark, dims (benchmark,).
+
+    Parameters
+    ----------
+    reference : {"min_observed", "zero"} or float
+        ``"min_observed"``: the smallest contamination of any response to the
+        benchmark. A number must lie in [0, 1].
+    design : Design
+
+    Raises
+    ------
+    UsageError
+        If the reference is none of these.
+    """
+    if reference == "min_observed":
+        return design.contamination_range()[0]
+    try:
+        level = 0.0 if reference == "zero" else float(reference)
+    except ValueError:
+        level = float("nan")
+    if not 0 <= level <= 1:
+        raise UsageError(
+            f"reference: got {reference!r}; allowed are 'min_observed', 'zero' or a number in [0, 1]"
+        )
+    return np.full(len(design.benchmarks), level)
+
+
+def estimands(
+    draws: Draws, built: Built, shape: tuple[int, int], reference: Reference
+) -> dict[str, xr.Dataset]:
+    """Compute the estimands of every draw.
+
+    Parameters
+    ----------
+    draws : Draws
+    built : Built
+    shape : tuple of int
+        Numbers of chains and of draws in each.
+    reference : {"min_observed", "zero"} or float
+        Contamination at which genuine ability is told.
+
+    Returns
+    -------
+    dict of str to xarray.Dataset
+        ``"estimands"`` with dims (chain, draw, model, benchmark), and where abilities
+        are told by concept ``"estimands_by_concept"`` with (chain, draw, model,
+        concept). NaN where a model answered nothing. On the probability scale, except
+        ``slope`` (log-odds per unit of contamination) and ``rank`` (1 = best, by
+        genuine ability, or by accuracy where there is no contamination).
+    """
+    design = built.design
+    groupings = {"benchmark": (design.model_benchmark, len(design.benchmarks))}
+    if design.unit_dim != "benchmark":
+        groupings[design.unit_dim] = (design.model_unit, len(design.units))
+    averages = {
+        dim: _averaging(cell, len(design.models) * count)
+        for dim, (cell, count) in groupings.items()
+    }
+    parts: dict[str, list[dict[str, Floats]]] = {dim: [] for dim in groupings}
+    for part in draws.chunks(design):
+        levels = _accuracies(part, built, reference)
+        for dim, average in averages.items():
+            parts[dim].append({name: (average @ p.T).T for name, p in levels.items()})
+    result = {}
+    for dim, (_, count) in groupings.items():
+        means = {name: np.concatenate([p[name] for p in parts[dim]]) for name in parts[dim][0]}
+        cells = {name: m.reshape(*shape, len(design.models), count) for name, m in means.items()}
+        slope = None
+        if draws.beta is not None and dim == "benchmark":
+            slope = draws.beta.reshape(cells["observed"].shape)
+        group = "estimands" if dim == "benchmark" else "estimands_by_concept"
+        result[group] = _dataset(_quantities(cells, slope), design, dim)
+    return result
+
+
+def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, Floats]:
+    """Return the accuracy of each response at the levels that estimands compare."""
+    design = built.design
+    guess = guessing(built.spec, design)[design.benchmark]
+    eta = log_odds(draws, design)
+    levels = {"observed": accuracy(eta, guess)}
+    if draws.beta is not None:
+        low, high = design.contamination_range()
+        wanted = {"reference": reference_levels(reference, design), "low": low, "high": high}
+        for name, level in wanted.items():
+            levels[name] = accuracy_at(draws, design, eta, level[design.benchmark], guess)
+    return levels
+
+
+def _averaging(cell: np.ndarray, count: int) -> sparse.csr_array:
+    """Return the matrix that averages responses within cells; an empty cell gives 0."""
+    answers = np.bincount(cell, minlength=count)
+    weights = 1.0 / answers[cell]
+    rows = np.arange(len(cell))
+    return sparse.csr_array((weights, (cell, rows)), shape=(count, len(cell)))
+
+
+def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Floats]:
+    observed = cells["observed"]
+    if "reference" not in cells:
+        return {"accuracy": observed, "rank": ranks(observed)}
+    genuine = cells["reference"]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        quantities = {
+            "accuracy": observed,
+            "genuine_ability": genuine,
+            "overfitting": observed - genuine,
+            "overfitting_fraction": (observed - genuine) / observed,
+            "novelty_gap": cells["high"] - cells["low"],
+            "rank": ranks(genuine),
+        }
+    if slope is not None:
+        quantities["slope"] = slope
+    return {name: quantities[name] for name in QUANTITIES if name in quantities}
+
+
+def ranks(ability: Floats) -> Floats:
+    """Return ranks along the second-last axis (models), 1 for the largest.
+
+    Models that answered nothing stand at 0 and so behind all others.
+    """
+    order = np.argsort(np.argsort(-ability, axis=-2, kind="stable"), axis=-2, kind="stable")
+    return order + 1.0
+
+
+def _dataset(quantities: dict[str, Floats], design: Design, dim: str) -> xr.Dataset:
+    dims = ("chain", "draw", "model", dim)
+    if dim == "benchmark":
+        answered = design.answered
+    else:
+        size = len(design.models) * len(design.units)
+        count = np.bincount(design.model_unit, minlength=size)
+        answered = count.reshape(len(design.models), len(design.units)) > 0
+    data: dict[str, Any] = {
+        name: (dims, np.where(answered, values, np.nan)) for name, values in quantities.items()
+    }
+    coords = {name: design.coords[name] for name in ("model", dim)}
+    return xr.Dataset(data, coords)

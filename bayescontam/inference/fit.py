@@ -1,0 +1,227 @@
+"""Fit: from a model spec and tables to a judged posterior."""
+
+import importlib.metadata
+import json
+import platform
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam.errors import UsageError
+from bayescontam.inference import checks as checking
+from bayescontam.inference.build import Built, build
+from bayescontam.inference.checks import Thresholds
+from bayescontam.inference.curves import dose_response
+from bayescontam.inference.draws import take_draws
+from bayescontam.inference.engines import Sampling, sample
+from bayescontam.inference.estimands import Reference, estimands, reference_levels
+from bayescontam.inference.fitted import FORMAT, Fitted
+from bayescontam.inference.identification import identify
+from bayescontam.inference.loo import leave_one_out
+from bayescontam.inference.predictive import posterior_checks, prior_draws
+from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.summary import LEVEL, summarise
+from bayescontam.inference.terms import unshared
+from bayescontam.responses import Responses
+from bayescontam.seeds import stream
+from bayescontam.specs.model import ModelSpec
+
+PRIOR_DRAWS = 2000
+_ITEM_LEVEL = ("delta", "eta", "n_correct")
+_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+Stage = Callable[[str], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a fit is made and judged, beside model spec and data.
+
+    Attributes
+    ----------
+    seed : int
+        Seed of everything random.
+    reference : {"min_observed", "zero"} or float, default "min_observed"
+        Contamination at which genuine ability is told.
+    level : float, default 0.95
+        Probability of intervals.
+    thresholds : Thresholds
+        What the checks ask for.
+    sampling : Sampling
+        How the posterior is sampled.
+    command : str
+        What the user ran, for the record.
+    """
+
+    seed: int
+    reference: Reference = "min_observed"
+    level: float = LEVEL
+    thresholds: Thresholds = Thresholds()
+    sampling: Sampling = Sampling()
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used."""
+        if not 0.5 <= self.level < 1:
+            raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
+        if self.seed < 0:
+            raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
+
+
+def fit_responses(
+    responses: Responses,
+    spec: ModelSpec,
+    options: Options,
+    progress: bool = False,
+    stage: Stage = lambda text: nullcontext(),
+) -> Fitted:
+    """Fit a model spec to responses and judge the fit.
+
+    Parameters
+    ----------
+    responses : Responses
+        With contamination, if the spec needs it.
+    spec : ModelSpec
+    options : Options
+    progress : bool, default False
+        Whether the sampler shows its progress.
+    stage : callable
+        Called with what begins; the context manager it returns is left when that ends.
+
+    Returns
+    -------
+    Fitted
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If the parts do not go together; before anything long is started.
+    """
+    started = time.perf_counter()
+    built = build(spec, responses)
+    reference = None
+    if built.design.contamination is not None:
+        reference = reference_levels(options.reference, built.design)
+    seed = int(stream(options.seed, "sampler").integers(2**31))
+    posterior, sample_stats = sample(built, options.sampling, seed, progress)
+    sampled = time.perf_counter()
+    groups = {"posterior": posterior, "sample_stats": sample_stats}
+    with stage("computing estimands and checks"):
+        groups |= _judged(posterior, built, options)
+        checks = [
+            *checking.sampling_checks(
+                posterior, sample_stats, _all_rows(groups, options.level), options.thresholds
+            ),
+            *checking.loo_checks(groups["loo"], options.thresholds),
+            *checking.predictive_checks(
+                groups["predictive"], groups["prior_estimands"]["accuracy"], options.thresholds
+            ),
+            *checking.design_checks(built, reference),
+        ]
+    seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
+    record = _record(responses, built, options, seconds)
+    record["checks"] = [check.to_dict() for check in checks]
+    groups["record"] = xr.Dataset({"json": json.dumps(record)})
+    return Fitted(xr.DataTree.from_dict(groups))
+
+
+def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, xr.Dataset]:
+    """Return everything that follows from the draws, group by group."""
+    draws = take_draws(posterior, built.design)
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    groups = estimands(draws, built, shape, options.reference)
+    prior, parameters = prior_draws(built, PRIOR_DRAWS, stream(options.seed, "prior"))
+    prior_estimands = estimands(prior, built, (1, len(prior)), options.reference)["estimands"]
+    groups["prior"] = parameters.drop_vars(_ITEM_LEVEL, errors="ignore").drop_dims(
+        ["item", "repeated", "response"], errors="ignore"
+    )
+    groups["prior_estimands"] = prior_estimands
+    groups["predictive"] = posterior_checks(draws, built, stream(options.seed, "predictive"))
+    groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
+    if draws.beta is not None:
+        kept = groups["loo"]["kept_draw"].to_numpy()
+        density = log_prior(posterior, built)[kept], groups["loo"]["log_likelihood"].to_numpy()
+        groups["sensitivity"] = power_scaling(_kept(groups["estimands"], kept), *density)
+        slopes = groups["estimands"]["slope"], prior_estimands["slope"]
+        groups["identification"] = identify(*slopes, groups["sensitivity"], built, options.level)
+        groups["curves"] = dose_response(draws, built, options.level)
+    return groups | _data(built)
+
+
+def _kept(dataset: xr.Dataset, kept: np.ndarray) -> xr.Dataset:
+    """Return the chosen draws, chains joined into one."""
+    joined = {
+        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(1, -1, *v.shape[2:])[:, kept])
+        for name, v in dataset.data_vars.items()
+    }
+    coords = {name: dataset[name] for name in ("model", "benchmark")}
+    return xr.Dataset(joined, coords)
+
+
+def _all_rows(groups: dict[str, xr.Dataset], level: float) -> pd.DataFrame:
+    names = [name for name in ("estimands", "estimands_by_concept") if name in groups]
+    return pd.concat([summarise(groups[name], level) for name in names], ignore_index=True)
+
+
+def _data(built: Built) -> dict[str, xr.Dataset]:
+    """Return what was fitted: the table as arrays, and the labels."""
+    design = built.design
+    constant: dict[str, Any] = {
+        "model_of_response": ("response", design.model),
+        "benchmark_of_response": ("response", design.benchmark),
+        "item_of_response": ("response", design.item),
+        "n_trials": ("response", design.n_trials),
+        "benchmark_of_item": ("item", design.benchmark_of_item),
+    }
+    if design.contamination is not None:
+        constant["contamination"] = ("response", design.contamination)
+    if design.unit_dim == "concept":
+        constant["concept_of_response"] = ("response", design.unit)
+        constant["benchmark_of_concept"] = ("concept", design.benchmark_of_unit)
+    observed = {"n_correct": ("response", design.n_correct)}
+    response = {"response": design.coords["response"]}
+    return {
+        "constant_data": xr.Dataset(constant, design.coords),
+        "observed_data": xr.Dataset(observed, response),
+    }
+
+
+def _record(
+    responses: Responses, built: Built, options: Options, seconds: dict[str, float]
+) -> dict[str, Any]:
+    spec, design = built.spec, built.design
+    labels = {
+        name: list(map(str, values))
+        for name, values in design.coords.items()
+        if name != "response" and any("\0" in str(v) for v in values)
+    }
+    part = unshared(design) if "delta" in built.terms else None
+    return {
+        "format": FORMAT,
+        "spec": {"name": spec.name, "text": spec.text, "hash": spec.hash},
+        "data": {
+            "source": responses.source,
+            "hash": responses.data_hash,
+            "responses": len(design),
+            "notes": list(responses.notes),
+        },
+        "left_out": [*built.terms.left_out, *([("delta", part)] if part else [])],
+        "entered": sorted(built.terms.entered),
+        "labels": labels,
+        "seed": options.seed,
+        "reference": options.reference,
+        "level": options.level,
+        "sampling": asdict(options.sampling),
+        "thresholds": asdict(options.thresholds),
+        "command": options.command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": {name: round(value, 2) for name, value in seconds.items()},
+        "versions": {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _VERSIONS},
+    }

@@ -1,0 +1,154 @@
+"""Identification: could these data have shown a slope, and did they?"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import xarray as xr
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.sensitivity import THRESHOLD
+
+DETECTION = 2.8
+"""Standard errors that a slope must measure to be found with probability 0.8 at 95 %."""
+
+
+class Identification(StrEnum):
+    """What the data say of a slope. "Not found" and "could not be found" differ."""
+
+    FOUND = "found"
+    NOT_FOUND = "not found"
+    COULD_NOT_BE_FOUND = "could not be found"
+    BORROWED = "borrowed"
+    NO_VARIATION = "no variation"
+    SIGN_ASSUMED = "sign assumed"
+
+
+@dataclass(frozen=True)
+class _Slope:
+    """Numbers that decide on one slope."""
+
+    low: float
+    high: float
+    contraction: float
+    detectable: float
+    prior_sd: float
+    prior_sensitivity: float
+
+
+def identify(
+    slope: xr.DataArray,
+    prior_slope: xr.DataArray,
+    sensitivity: xr.Dataset,
+    built: Built,
+    level: float,
+) -> xr.Dataset:
+    """Judge whether each slope is identified.
+
+    Parameters
+    ----------
+    slope : xarray.DataArray
+        Posterior draws, dims (chain, draw, model, benchmark).
+    prior_slope : xarray.DataArray
+        Prior draws with the same dims.
+    sensitivity : xarray.Dataset
+        From `power_scaling`.
+    built : Built
+    level : float
+        Probability of the interval that must exclude zero for "found".
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims (model, benchmark): ``verdict`` and ``sentence`` (strings, empty where
+        nothing was answered), ``contraction`` (1 − posterior variance / prior
+        variance), ``detectable_slope`` (2.8 standard errors of what the data alone
+        say; infinite if they say nothing), ``prior_sd``, ``prior_sensitivity``.
+
+    Notes
+    -----
+    Of a prior variance V and a posterior variance v, the data alone carry the
+    precision 1/v − 1/V; this is exact for Normal distributions and the usual
+    approximation otherwise.
+    """
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = slope.quantile(tails, ("chain", "draw")).to_numpy()
+    variance = slope.var(("chain", "draw")).to_numpy()
+    prior_variance = prior_slope.var(("chain", "draw")).to_numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        contraction = 1 - variance / prior_variance
+        precision = np.maximum(1 / variance - 1 / prior_variance, 0)
+        detectable = DETECTION / np.sqrt(precision)
+    sensitive = sensitivity["slope_prior"].to_numpy()
+    shape = built.design.answered.shape
+    verdicts, sentences = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
+    for cell in zip(*np.nonzero(built.design.answered), strict=True):
+        numbers = (low, high, contraction, detectable, np.sqrt(prior_variance), sensitive)
+        one = _Slope(*(float(values[cell]) for values in numbers))
+        verdict = _verdict(one, bool(built.design.varies[cell]), built)
+        verdicts[cell], sentences[cell] = verdict.value, _sentence(verdict, one)
+    dims = ("model", "benchmark")
+    return xr.Dataset(
+        {
+            "verdict": (dims, verdicts.astype(str)),
+            "sentence": (dims, sentences.astype(str)),
+            "contraction": (dims, contraction),
+            "detectable_slope": (dims, detectable),
+            "prior_sd": (dims, np.sqrt(prior_variance)),
+            "prior_sensitivity": (dims, sensitive),
+        },
+        {"model": slope["model"], "benchmark": slope["benchmark"]},
+    )
+
+
+def _verdict(slope: _Slope, varies: bool, built: Built) -> Identification:
+    if not built.design.varies.any():
+        return Identification.NO_VARIATION
+    if not varies:
+        pooled = built.spec.contamination.pooling == "partial"
+        return Identification.BORROWED if pooled else Identification.NO_VARIATION
+    if built.spec.contamination.sign == "positive":
+        return Identification.SIGN_ASSUMED
+    if slope.low > 0 or slope.high < 0:
+        return Identification.FOUND
+    if slope.detectable <= slope.prior_sd:
+        return Identification.NOT_FOUND
+    return Identification.COULD_NOT_BE_FOUND
+
+
+def _sentence(verdict: Identification, slope: _Slope) -> str:
+    text = _TEXT[verdict].format(detectable=slope.detectable, prior_sd=slope.prior_sd)
+    carried = f" The data took away {max(slope.contraction, 0):.0%} of the prior's variance."
+    if verdict in (Identification.NO_VARIATION, Identification.BORROWED):
+        carried = ""
+    if slope.prior_sensitivity > THRESHOLD and verdict is not Identification.NO_VARIATION:
+        carried += (
+            f" The prior still matters (power-scaling {slope.prior_sensitivity:.2f}):"
+            " vary it and see whether the conclusion stays."
+        )
+    return text + carried
+
+
+_TEXT = {
+    Identification.FOUND: "The interval of the slope excludes zero.",
+    Identification.NOT_FOUND: (
+        "No effect was found, and one of the size that the prior expects (sd {prior_sd:.2f})"
+        " would have been: slopes from {detectable:.2f} on are found with probability 0.8."
+    ),
+    Identification.COULD_NOT_BE_FOUND: (
+        "An effect could not have been found: only slopes from {detectable:.2f} on would be,"
+        " and the prior expects less (sd {prior_sd:.2f}). This is no evidence of a clean score;"
+        " more items, or items that differ more in contamination, would help."
+    ),
+    Identification.BORROWED: (
+        "Contamination does not vary among this model's items: the slope is what the other"
+        " models and benchmarks say."
+    ),
+    Identification.NO_VARIATION: (
+        "Contamination does not vary among these items: the slope is the prior's,"
+        " the data cannot tell of it."
+    ),
+    Identification.SIGN_ASSUMED: (
+        "The model spec assumes a slope >= 0: its size is estimated, its sign is no finding."
+    ),
+}

@@ -1,0 +1,139 @@
+"""Predictive checks: what the fit, and the prior alone, say the data should look like."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.draws import Draws, predictor, take_draws
+from bayescontam.inference.likelihood import accuracy, guessing
+
+REPLICATES = 500
+"""Replicated data sets drawn for each check."""
+BINS = 6
+"""Most contamination bins of a benchmark."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Groups of responses whose mean score is compared with replicated ones."""
+
+    of_response: np.ndarray
+    count: int
+
+    def means(self, scores: Floats) -> Floats:
+        """Return the mean score of each cell, dims (…, cell); NaN for an empty cell."""
+        size = np.bincount(self.of_response, minlength=self.count)
+        with np.errstate(invalid="ignore"):
+            sums = [np.bincount(self.of_response, row, minlength=self.count) for row in scores]
+            return np.stack(sums) / np.where(size, size, np.nan)
+
+
+def contamination_bins(design: Design) -> tuple[Cells, Floats]:
+    """Group responses by benchmark and contamination.
+
+    Returns
+    -------
+    cells : Cells
+        Benchmark × bin.
+    centers : array
+        Mean contamination, dims (benchmark, bin); NaN for an empty bin.
+
+    Notes
+    -----
+    Bins hold about equally many responses; where contamination takes few values, each
+    value is a bin.
+    """
+    assert design.contamination is not None
+    bin_of = np.zeros(len(design), dtype=np.int64)
+    for b in range(len(design.benchmarks)):
+        rows = design.benchmark == b
+        values = design.contamination[rows]
+        edges = np.unique(values)
+        if len(edges) > BINS:
+            edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[:-1]))
+        bin_of[rows] = np.searchsorted(edges, values, side="right") - 1
+    cells = Cells(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS)
+    centers = cells.means(design.contamination[None])[0]
+    return cells, centers.reshape(len(design.benchmarks), BINS)
+
+
+def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
+    """Replicate the data from posterior draws and keep mean scores of groups.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``score`` and ``score_replicated`` by (model, benchmark) and, with
+        contamination, ``binned`` and ``binned_replicated`` by (benchmark, bin), with
+        ``bin_contamination``. A score is the mean over items of the share of correct
+        trials. Replicates have a dim ``replicate``.
+    """
+    design = built.design
+    shape = len(design.models), len(design.benchmarks)
+    groups = {"score": (Cells(design.model_benchmark, int(np.prod(shape))), shape)}
+    result = xr.Dataset(coords={name: design.coords[name] for name in ("model", "benchmark")})
+    if design.contamination is not None:
+        bins, centers = contamination_bins(design)
+        groups["binned"] = (bins, centers.shape)
+        result["bin_contamination"] = (("benchmark", "bin"), centers)
+    observed = (design.n_correct / design.n_trials)[None]
+    draws = draws.thinned(REPLICATES)
+    replicated: dict[str, list[Floats]] = {name: [] for name in groups}
+    for part in draws.chunks(design):
+        scores = _replicate(part, built, rng)
+        for name, (cells, _) in groups.items():
+            replicated[name].append(cells.means(scores))
+    for name, (cells, size) in groups.items():
+        dims = ("model", "benchmark") if name == "score" else ("benchmark", "bin")
+        result[name] = (dims, cells.means(observed)[0].reshape(size))
+        values = np.concatenate(replicated[name]).reshape(-1, *size)
+        result[f"{name}_replicated"] = (("replicate", *dims), values.astype(np.float32))
+    return result
+
+
+def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+    """Draw scores of all responses, dims (draw, response).
+
+    Model-by-item effects are drawn anew: with their own, fitted to the very responses
+    that they are checked against, no check could fail.
+    """
+    design = built.design
+    guess = guessing(built.spec, design)[design.benchmark]
+    eta = predictor(draws, design)
+    if draws.eta is not None:
+        effect = rng.standard_normal(draws.eta.shape) * draws.sigma_eps
+        eta[:, design.n_single :] += effect
+    return rng.binomial(design.n_trials, accuracy(eta, guess)) / design.n_trials
+
+
+def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Draws, xr.Dataset]:
+    """Draw effects and parameters from the prior.
+
+    Parameters
+    ----------
+    built : Built
+    count : int
+        Number of draws.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    draws : Draws
+    parameters : xarray.Dataset
+        Dims (chain, draw, …); one chain.
+    """
+    effects = ("theta", "beta", "delta", "eta", "sigma_eps", "beta_bar")
+    wanted = [name for name in effects if name in built.model.named_vars]
+    tree = pm.sample_prior_predictive(
+        count,
+        model=built.model,
+        var_names=wanted,
+        random_seed=rng,
+        compile_kwargs={"mode": "FAST_COMPILE"},
+    )
+    prior = tree["prior"].to_dataset()
+    return take_draws(prior, built.design), prior

@@ -1,0 +1,94 @@
+"""Power-scaling: how much estimands move if the prior or the data weighed a little more."""
+
+import arviz as az
+import numpy as np
+import xarray as xr
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Floats
+from bayescontam.inference.priors import distribution
+
+THRESHOLD = 0.05
+"""Sensitivity above which it matters, as Kallioinen et al. (2024) propose."""
+
+
+def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
+    """Return the log prior density of the top-level parameters, dims (draw,).
+
+    Effects that the data inform through a spread of their own (items, models) belong
+    to the model, not to what the user chose; scaling them too would call every
+    hierarchical model sensitive.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+    built : Built
+    """
+    priors = built.spec.priors
+    total = np.zeros(posterior.sizes["chain"] * posterior.sizes["draw"])
+    for name in type(priors).model_fields:
+        variable = _as_fitted(name, built)
+        if variable is None or variable not in posterior:
+            continue
+        values = posterior[variable].to_numpy().reshape(len(total), -1)
+        total += distribution(getattr(priors, name)).logpdf(values).sum(axis=1)
+    return total
+
+
+def _as_fitted(name: str, built: Built) -> str | None:
+    """Return the variable whose prior a key of the spec is, if it is at the top level."""
+    spec, terms = built.spec, built.terms
+    if name == "beta_bar" and spec.contamination.pooling == "none":
+        return "beta"
+    if name == "theta":
+        return "theta" if spec.ability.pooling == "none" else None
+    if name == "mu" and "sigma_mu" in terms:
+        return None
+    return name
+
+
+def power_scaling(estimands: xr.Dataset, prior: Floats, likelihood: Floats) -> xr.Dataset:
+    """Return the power-scaling sensitivity of each estimand.
+
+    Parameters
+    ----------
+    estimands : xarray.Dataset
+        Dims (chain, draw, model, benchmark).
+    prior, likelihood : array
+        Joint log density of each draw, dims (draw,), chains joined.
+
+    Returns
+    -------
+    xarray.Dataset
+        The estimands' names with the suffixes ``_prior`` and ``_likelihood``: change
+        of the distribution (cumulative Jensen-Shannon distance) for each doubling of
+        the weight. Above 0.05 it matters.
+
+    References
+    ----------
+    Kallioinen et al. (2024), doi:10.1007/s11222-023-10366-5.
+    """
+    result = xr.Dataset(coords={"model": estimands["model"], "benchmark": estimands["benchmark"]})
+    for name in estimands.data_vars:
+        if name == "rank":
+            continue
+        cells = estimands[name].to_numpy()
+        shape = cells.shape[2:]
+        cells = cells.reshape(-1, int(np.prod(shape)))
+        # A constant cannot move; NaN says so, where ArviZ would divide by zero.
+        moving = np.ptp(cells, axis=0) > 0
+        for kind, density in (("prior", prior), ("likelihood", likelihood)):
+            change = np.full(cells.shape[1], np.nan)
+            if moving.any():
+                change[moving] = _change(cells[:, moving], density, kind)
+            result[f"{name}_{kind}"] = (("model", "benchmark"), change.reshape(shape))
+    return result
+
+
+def _change(cells: Floats, density: Floats, kind: str) -> Floats:
+    draws = xr.Dataset({"x": (("chain", "draw", "cell"), cells[None])})
+    joint = density[None] if kind == "prior" else density[None, :, None]
+    dims = ("chain", "draw", "part")[: joint.ndim]
+    groups = {"posterior": draws, f"log_{kind}": xr.Dataset({"joint": (dims, joint)})}
+    values: Floats = az.psense(xr.DataTree.from_dict(groups), group=kind)["x"].to_numpy()
+    return values

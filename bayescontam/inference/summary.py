@@ -1,0 +1,96 @@
+"""Summary: one row for each estimand of each model, benchmark and concept."""
+
+from itertools import product
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+LEVEL = 0.95
+"""Default probability of intervals."""
+COLUMNS = (
+    "mean", "sd", "ci_low", "ci_high", "ess_bulk", "ess_tail", "r_hat", "p_positive", "mcse_mean",
+)  # fmt: skip
+
+
+def summarise(estimands: xr.Dataset, level: float = LEVEL) -> pd.DataFrame:
+    """Summarise draws of estimands.
+
+    Parameters
+    ----------
+    estimands : xarray.Dataset
+        Dims (chain, draw, model, benchmark or concept).
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Tidy: a column for each dim, ``quantity``, then ``mean, sd, ci_low, ci_high,
+        ess_bulk, ess_tail, r_hat, p_positive, mcse_mean``. Cells without answers are
+        left out. The convergence figures of a constant are NaN: it has nothing to
+        converge. ``p_best`` follows each ``rank``: the probability of rank 1.
+    """
+    parts = [_summarise(estimands[name], level) for name in estimands.data_vars]
+    dims = list(estimands["accuracy"].dims[2:])
+    table = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    # In the order of models and benchmarks, estimands together.
+    for dim in dims:
+        table[dim] = pd.Categorical(table[dim], categories=list(estimands[dim].values))
+    table = table.sort_values(dims, kind="stable", ignore_index=True)
+    return table.astype(dict.fromkeys(dims, object))
+
+
+def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
+    values = draws.to_numpy()
+    dims = list(draws.dims[2:])
+    cells = values.reshape(*values.shape[:2], -1)
+    kept = ~np.isnan(cells).any(axis=(0, 1))
+    labels = [
+        label
+        for label, keep in zip(product(*(draws[d].values for d in dims)), kept, strict=True)
+        if keep
+    ]
+    table = pd.DataFrame(labels, columns=dims)
+    table["quantity"] = draws.name
+    cells = cells[..., kept]
+    flat = cells.reshape(-1, cells.shape[2])
+    tails = (1 - level) / 2, (1 + level) / 2
+    table["mean"], table["sd"] = flat.mean(axis=0), flat.std(axis=0, ddof=1)
+    table["ci_low"], table["ci_high"] = np.quantile(flat, tails, axis=0)
+    for name, column in convergence(cells).items():
+        table[name] = column
+    table["p_positive"] = (flat > 0).mean(axis=0)
+    if draws.name != "rank":
+        return table
+    table["p_positive"] = np.nan
+    best = table[[*dims]].assign(quantity="p_best", mean=(flat == 1).mean(axis=0))
+    return pd.concat([table, best], ignore_index=True)
+
+
+def convergence(cells: np.ndarray) -> dict[str, np.ndarray]:
+    """Return ESS, R-hat and MCSE of each column; NaN where all draws are equal.
+
+    Parameters
+    ----------
+    cells : array
+        Dims (chain, draw, column).
+
+    Returns
+    -------
+    dict of str to array
+        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``mcse_mean``.
+    """
+    moving = np.ptp(cells.reshape(-1, cells.shape[2]), axis=0) > 0
+    data = xr.Dataset({"x": (("chain", "draw", "column"), cells[..., moving])})
+    result = {
+        name: np.full(len(moving), np.nan)
+        for name in ("ess_bulk", "ess_tail", "r_hat", "mcse_mean")
+    }
+    if moving.any():
+        result["ess_bulk"][moving] = az.ess(data, method="bulk")["x"]
+        result["ess_tail"][moving] = az.ess(data, method="tail")["x"]
+        result["r_hat"][moving] = az.rhat(data)["x"]
+        result["mcse_mean"][moving] = az.mcse(data)["x"]
+    return result
