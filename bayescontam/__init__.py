@@ -1,1 +1,84 @@
-"""How much of a benchmark score is genuine ability, how much is contamination."""
+"""How much of a benchmark score is genuine ability, and how much is contamination.
+
+Everything here is loaded when it is first used, so that importing the package costs
+nothing.
+
+Examples
+--------
+>>> import bayescontam
+>>> bayescontam.load_spec("single").ability.pooling
+'none'
+"""
+
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayescontam.api import Check, Fit, Outcome, Thresholds, compare, fit
+    from bayescontam.covariates import Covariates, read_covariates
+    from bayescontam.errors import (
+        BayescontamError,
+        DataError,
+        FitError,
+        MissingExtraError,
+        SpecError,
+        UsageError,
+    )
+    from bayescontam.responses import Responses, read_responses
+    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.specs.model import ModelSpec
+
+_HOMES = {
+    "Check": "api",
+    "Fit": "api",
+    "Outcome": "api",
+    "Thresholds": "api",
+    "compare": "api",
+    "fit": "api",
+    "Covariates": "covariates",
+    "read_covariates": "covariates",
+    "BayescontamError": "errors",
+    "DataError": "errors",
+    "FitError": "errors",
+    "MissingExtraError": "errors",
+    "SpecError": "errors",
+    "UsageError": "errors",
+    "Responses": "responses",
+    "read_responses": "responses",
+    "load_spec": "specs.catalogue",
+    "ModelSpec": "specs.model",
+}
+
+__all__ = [
+    "BayescontamError",
+    "Check",
+    "Covariates",
+    "DataError",
+    "Fit",
+    "FitError",
+    "MissingExtraError",
+    "ModelSpec",
+    "Outcome",
+    "Responses",
+    "SpecError",
+    "Thresholds",
+    "UsageError",
+    "compare",
+    "fit",
+    "load_spec",
+    "read_covariates",
+    "read_responses",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version("bayescontam")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bayescontam' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"bayescontam.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -30,25 +30,18 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         If the folder does not exist or cannot be written to, or `path` is a folder.
     """
     target = Path(path)
-    if target.is_dir():
-        raise UsageError(f"{target}: is a folder; give the name of a file")
-    try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent
-        )
-    except OSError as error:
-        raise UsageError(
-            f"{target}: cannot be written ({error.strerror}); "
-            "choose another place or make the folder first"
-        ) from error
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _temporary(target)
     try:
         yield temporary
         temporary.chmod(0o666 & ~_umask())
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise now what `atomic_path` would raise after a long computation."""
+    _temporary(Path(path)).unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -61,6 +54,23 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def sha256(data: bytes) -> str:
     """Return the SHA-256 of `data` as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _temporary(target: Path) -> Path:
+    """Make an empty file beside `target`."""
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder; give the name of a file")
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent
+        )
+    except OSError as error:
+        raise UsageError(
+            f"{target}: cannot be written ({error.strerror});"
+            " choose another place or make the folder first"
+        ) from error
+    os.close(handle)
+    return Path(name)
 
 
 def _umask() -> int:

@@ -159,13 +159,13 @@ def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterat
         f"< {limits.r_hat:g}",
         "Chains agree."
         if not worst >= limits.r_hat
-        else f"Chains disagree on {visible(figures['r_hat'].idxmax(), 60)}. {longer}",
+        else f"Chains disagree on {visible(str(figures['r_hat'].idxmax()), 60)}. {longer}",
     )
     for column, kind in (("ess_bulk", "Bulk"), ("ess_tail", "Tail")):
         least = figures[column].min()
         good = not least < limits.ess
         text = "Enough independent draws." if good else (
-            f"Too few independent draws of {visible(figures[column].idxmin(), 60)}. {longer}"
+            f"Too few independent draws of {visible(str(figures[column].idxmin()), 60)}. {longer}"
         )  # fmt: skip
         threshold = f"≥ {limits.ess:g}"
         yield Check(f"{kind} ESS of {what}", _outcome(good), float(least), threshold, text)
@@ -224,7 +224,7 @@ def predictive_checks(
             if good
             else f"Observed ones lie where replicated data do not: {advice[name]}",
         )
-    low, high = prior_accuracy.quantile([0.005, 0.995], ("chain", "draw")).to_numpy()
+    low, high = prior_accuracy.fillna(0.5).quantile([0.005, 0.995], ("chain", "draw")).to_numpy()
     observed = predictive["score"].to_numpy()
     outside = int(((observed < low) | (observed > high)).sum())
     yield Check(

@@ -10,7 +10,7 @@ from pymc.logprob.transforms import Transform
 from bayescontam.inference.design import Design, Floats
 
 
-class Informed(Transform):  # type: ignore[misc]
+class Informed(Transform):
     """Standardise a Normal variable by its rough conditional posterior.
 
     Where data alone would put the variable at `estimate` with standard error `se`,

@@ -15,7 +15,7 @@ from bayescontam.specs.base import closest
 from bayescontam.specs.model import ModelSpec
 
 Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,13 +181,13 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
 
 
 def _codes(names: pd.Series, order: tuple[str, ...]) -> tuple[Integers, tuple[str, ...]]:
-    return pd.Index(order).get_indexer(names).astype(np.int64), order
+    return pd.Index(order).get_indexer(pd.Index(names)).astype(np.int64), order
 
 
 def _labelled(
     benchmarks: pd.Series, names: pd.Series, benchmark: Integers
 ) -> tuple[Integers, tuple[str, ...], Integers]:
-    """Number the (benchmark, name) pairs; a label is the name where that is unique."""
+    """Give each (benchmark, name) pair a number and a label: the name where it is unique."""
     pairs = pd.MultiIndex.from_arrays([benchmarks.to_numpy(), names.astype(str).to_numpy()])
     codes, unique = pd.factorize(pairs)
     first = np.unique(codes, return_index=True)[1]

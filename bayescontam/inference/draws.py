@@ -43,10 +43,11 @@ class Draws:
         return len(self.theta)
 
     def __getitem__(self, rows: slice | np.ndarray) -> "Draws":
-        return Draws(*(None if values is None else values[rows] for values in self._fields()))
+        chosen = (None if values is None else values[rows] for values in self._optional())
+        return Draws(self.theta[rows], *chosen)
 
-    def _fields(self) -> tuple[Floats | None, ...]:
-        return self.theta, self.beta, self.delta, self.eta, self.sigma_eps
+    def _optional(self) -> tuple[Floats | None, ...]:
+        return self.beta, self.delta, self.eta, self.sigma_eps
 
     def spaced(self, most: int) -> np.ndarray:
         """Return the positions of at most `most` draws, evenly spaced."""

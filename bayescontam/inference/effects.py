@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 
 from bayescontam.inference.coordinates import (
     Rough,
@@ -15,13 +14,13 @@ from bayescontam.inference.coordinates import (
     rough_slopes,
 )
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.priors import variable
+from bayescontam.inference.priors import Tensor, variable
 from bayescontam.inference.terms import Terms, shared_benchmarks
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
 
 
-def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable:
+def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination."""
     dims = ("model", design.unit_dim)
     if spec.ability.pooling == "none":
@@ -40,7 +39,7 @@ def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariab
     return pm.Deterministic("theta", center + variable("theta_offset", prior, dims=dims), dims=dims)
 
 
-def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable:
+def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     if "sigma_mu" not in terms:
         return variable("mu", spec.priors.mu, dims=design.unit_dim)
     bar = variable("mu_bar", spec.priors.mu_bar, dims="benchmark")
@@ -55,7 +54,7 @@ def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable
     return pm.Normal("mu", mean, spread, dims=design.unit_dim, default_transform=rough.transform())
 
 
-def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> TensorVariable:
+def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> Tensor:
     """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
 
     Its coordinates in an orthonormal basis of the zero-sum vectors are independent
@@ -81,7 +80,7 @@ def zero_sum_basis(n: int) -> Floats:
     return np.linalg.qr(np.eye(n) - 1 / n)[0][:, : n - 1]
 
 
-def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable | None:
+def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
     """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated."""
     if "beta" not in terms:
         return None
@@ -105,9 +104,7 @@ def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable 
     return pm.Normal("beta", bar + shift, spread, dims=dims, default_transform=transform)
 
 
-def _positive_slopes(
-    spec: ModelSpec, terms: Terms, bar: TensorVariable, shift: TensorVariable
-) -> TensorVariable:
+def _positive_slopes(spec: ModelSpec, terms: Terms, bar: Tensor, shift: Tensor) -> Tensor:
     """Slopes that differ by factors: the spreads are on the log scale."""
     dims = ("model", "benchmark")
     if "w" in terms:
@@ -116,7 +113,7 @@ def _positive_slopes(
     return pm.Deterministic("beta", bar * pt.exp(shift), dims=dims)
 
 
-def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> TensorVariable | None:
+def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
     """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean."""
     if "delta" not in terms:
         return None

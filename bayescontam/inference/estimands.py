@@ -1,6 +1,6 @@
 """Estimands: what users read, by standardisation over items, draw by draw."""
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -12,7 +12,8 @@ from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.draws import Draws, accuracy_at, log_odds
 from bayescontam.inference.likelihood import accuracy, guessing
 
-Reference = Literal["min_observed", "zero"] | float
+Reference = str | float
+"""``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
 QUANTITIES = (
     "accuracy",
     "genuine_ability",
@@ -48,7 +49,8 @@ def reference_levels(reference: Reference, design: Design) -> Floats:
         level = float("nan")
     if not 0 <= level <= 1:
         raise UsageError(
-            f"reference: got {reference!r}; allowed are 'min_observed', 'zero' or a number in [0, 1]"
+            f"reference: got {reference!r}; allowed are 'min_observed', 'zero' or a number"
+            " in [0, 1]"
         )
     return np.full(len(design.benchmarks), level)
 

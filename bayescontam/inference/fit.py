@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,8 +62,8 @@ class Options:
     seed: int
     reference: Reference = "min_observed"
     level: float = LEVEL
-    thresholds: Thresholds = Thresholds()
-    sampling: Sampling = Sampling()
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    sampling: Sampling = field(default_factory=Sampling)
     command: str = ""
 
     def __post_init__(self) -> None:

@@ -83,7 +83,7 @@ class Fitted:
         table = summarise(self.tree["estimands"].to_dataset(), level)
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)
-        table.insert(table.columns.get_loc("p_positive") + 1, "verdict", "")
+        table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
         if "identification" in self.tree:
             verdicts = self.tree["identification"]["verdict"].to_series()
             slopes = table["quantity"] == "slope"
@@ -93,11 +93,9 @@ class Fitted:
 
     def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
         parts = summarise(self.tree["estimands_by_concept"].to_dataset(), level)
-        units = self.tree["constant_data"]
-        names = np.asarray(self.tree["estimands"]["benchmark"].values, dtype=object)
-        benchmark = dict(
-            zip(units["concept"].values, names[units["benchmark_of_concept"].values], strict=True)
-        )
+        units = self.tree["constant_data"].to_dataset()
+        names = units["benchmark"].to_numpy()[units["benchmark_of_concept"].to_numpy()]
+        benchmark = dict(zip(units["concept"].to_numpy(), names, strict=True))
         parts.insert(1, "benchmark", parts["concept"].map(benchmark))
         table = table.assign(concept="")
         return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
@@ -123,7 +121,7 @@ class Fitted:
         xarray.DataArray
             Dims (model, benchmark); NaN where a model answered nothing.
         """
-        return self.tree["predictive"]["score"]
+        return self.tree["predictive"].to_dataset()["score"]
 
     def p_better(self) -> xr.DataArray:
         """Return the probability that a model is better than another.

@@ -1,4 +1,4 @@
-"""Identification: could these data have shown a slope, and did they?"""
+"""Identification: whether data could have shown a slope, and whether they did."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -71,6 +71,8 @@ def identify(
     precision 1/v − 1/V; this is exact for Normal distributions and the usual
     approximation otherwise.
     """
+    # Cells without answers are NaN; they get no verdict, and must raise no warning.
+    slope, prior_slope = slope.fillna(0.0), prior_slope.fillna(0.0)
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = slope.quantile(tails, ("chain", "draw")).to_numpy()
     variance = slope.var(("chain", "draw")).to_numpy()

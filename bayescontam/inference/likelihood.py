@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit, gammaln
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.priors import variable
+from bayescontam.inference.priors import Tensor, variable
 from bayescontam.inference.terms import Terms
 from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec
@@ -37,9 +36,7 @@ def guessing(spec: ModelSpec, design: Design) -> Floats:
     return np.array([guess.get(name, 0.0) for name in design.benchmarks])
 
 
-def add_model_by_item(
-    spec: ModelSpec, design: Design, terms: Terms, predictor: TensorVariable
-) -> TensorVariable:
+def add_model_by_item(spec: ModelSpec, design: Design, terms: Terms, predictor: Tensor) -> Tensor:
     """Give repeated responses a log-odds of their own around the linear predictor.
 
     Adds ``eta``, dims (repeated,): hierarchically centred, in coordinates informed by
@@ -57,7 +54,7 @@ def add_model_by_item(
     return pt.concatenate([predictor[: design.n_single], eta]) if design.n_single else eta
 
 
-def add_responses(spec: ModelSpec, design: Design, eta: TensorVariable) -> TensorVariable:
+def add_responses(spec: ModelSpec, design: Design, eta: Tensor) -> Tensor:
     """Add ``n_correct``, dims (response,), observed.
 
     On the logit scale, which is several times faster than a Binomial of a probability,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from arviz_stats.base import array_stats
+from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
 from bayescontam.inference.build import Built
@@ -127,13 +127,13 @@ def _mode(rows: _Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
     prior = 1 / scale**2
     p = (rows.k + 0.5) / (rows.n + 1)
     own = rows.n * p * (1 - p)
-    eta = (np.log(p / (1 - p)) * own + center * prior) / (own + prior)
+    eta: Floats = (np.log(p / (1 - p)) * own + center * prior) / (own + prior)
     for _ in range(8):  # Newton steps on a strictly concave function, from close by
-        p = accuracy(eta, 0.0)
-        step = (rows.k - rows.n * p - (eta - center) * prior) / (rows.n * p * (1 - p) + prior)
+        q = accuracy(eta, 0.0)
+        step = (rows.k - rows.n * q - (eta - center) * prior) / (rows.n * q * (1 - q) + prior)
         eta = eta + np.clip(step, -2.0, 2.0)
-    p = accuracy(eta, 0.0)
-    return eta, 1 / np.sqrt(rows.n * p * (1 - p) + prior)
+    q = accuracy(eta, 0.0)
+    return eta, 1 / np.sqrt(rows.n * q * (1 - q) + prior)
 
 
 def _left_out(

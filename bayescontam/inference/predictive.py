@@ -104,7 +104,7 @@ def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     design = built.design
     guess = guessing(built.spec, design)[design.benchmark]
     eta = predictor(draws, design)
-    if draws.eta is not None:
+    if draws.eta is not None and draws.sigma_eps is not None:
         effect = rng.standard_normal(draws.eta.shape) * draws.sigma_eps
         eta[:, design.n_single :] += effect
     return rng.binomial(design.n_trials, accuracy(eta, guess)) / design.n_trials

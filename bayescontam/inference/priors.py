@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import pymc as pm
-from pytensor.tensor.variable import TensorVariable
 from scipy import stats
 
 from bayescontam.specs.priors import (
@@ -17,8 +16,11 @@ from bayescontam.specs.priors import (
     StudentT,
 )
 
+Tensor = Any
+"""A PyTensor variable; its own types say too little to be of use."""
 
-def variable(name: str, prior: Prior, **options: Any) -> TensorVariable:
+
+def variable(name: str, prior: Prior, **options: Any) -> Tensor:
     """Add a variable with this prior to the current PyMC model.
 
     Parameters
@@ -32,7 +34,7 @@ def variable(name: str, prior: Prior, **options: Any) -> TensorVariable:
 
     Returns
     -------
-    TensorVariable
+    Tensor
     """
     return getattr(pm, type(prior).__name__)(name, **prior.parameters(), **options)
 

@@ -33,8 +33,9 @@ def summarise(estimands: xr.Dataset, level: float = LEVEL) -> pd.DataFrame:
         converge. ``p_best`` follows each ``rank``: the probability of rank 1.
     """
     parts = [_summarise(estimands[name], level) for name in estimands.data_vars]
-    dims = list(estimands["accuracy"].dims[2:])
+    dims = [str(dim) for dim in estimands["accuracy"].dims[2:]]
     table = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    table = table[[*dims, "quantity", *COLUMNS]]
     # In the order of models and benchmarks, estimands together.
     for dim in dims:
         table[dim] = pd.Categorical(table[dim], categories=list(estimands[dim].values))
@@ -44,7 +45,7 @@ def summarise(estimands: xr.Dataset, level: float = LEVEL) -> pd.DataFrame:
 
 def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     values = draws.to_numpy()
-    dims = list(draws.dims[2:])
+    dims = [str(dim) for dim in draws.dims[2:]]
     cells = values.reshape(*values.shape[:2], -1)
     kept = ~np.isnan(cells).any(axis=(0, 1))
     labels = [
@@ -53,7 +54,7 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
         if keep
     ]
     table = pd.DataFrame(labels, columns=dims)
-    table["quantity"] = draws.name
+    table["quantity"] = str(draws.name)
     cells = cells[..., kept]
     flat = cells.reshape(-1, cells.shape[2])
     tails = (1 - level) / 2, (1 + level) / 2

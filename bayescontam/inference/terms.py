@@ -88,8 +88,8 @@ def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]
 
 
 def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
-    models, benchmarks = design.varies.any(axis=1).sum(), design.varies.any(axis=0).sum()
-    pairs = design.varies.sum()
+    models, benchmarks = (int(design.varies.any(axis=axis).sum()) for axis in (1, 0))
+    pairs = int(design.varies.sum())
     what = "in which contamination varies"
     yield "u", _few(models, f"models {what}", "slopes' spread over models")
     yield "v", _few(benchmarks, f"benchmarks {what}", "slopes' spread over benchmarks")

@@ -5,7 +5,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,9 +18,6 @@ class Block(BaseModel):
     """A table of a spec: unknown keys are refused, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-SpecT = TypeVar("SpecT", bound=Block)
 
 
 def read_text(path: Path) -> str:
@@ -56,7 +53,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
         raise SpecError([Fault(source, f"is not TOML: {error}")]) from error
 
 
-def validate(kind: type[SpecT], data: Mapping[str, Any], source: str) -> SpecT:
+def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: str) -> SpecT:
     """Turn parsed TOML into a frozen object, or list everything wrong with it.
 
     Parameters

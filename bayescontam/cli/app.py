@@ -1,0 +1,42 @@
+"""The application that the verbs belong to."""
+
+import typer
+
+from bayescontam.cli import compare, demo, fit, models, report, summary
+
+app = typer.Typer(
+    name="bayescontam",
+    help=(
+        "How much of a benchmark score is genuine ability, and how much is contamination.\n\n"
+        "Start with a table of responses (columns model, benchmark, item, correct,"
+        " contamination): bayescontam fit responses.csv --out fit.nc"
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
+app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
+app.command("report", epilog=report.EXAMPLES)(report.report)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.add_typer(models.app, name="models")
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import bayescontam
+
+        typer.echo(f"bayescontam {bayescontam.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
+    ),
+) -> None:
+    pass

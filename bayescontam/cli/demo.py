@@ -1,0 +1,60 @@
+"""Verb ``demo``: the main job on published figures."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayescontam.cli.options import Quiet
+
+EXAMPLE = "Example: bayescontam demo --out demo"
+SEED = 1
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
+    quiet: Quiet = False,
+) -> None:
+    """Run the main job on figures printed in two papers, and write two reports.
+
+    The first is of models finetuned on duplicates of half of a benchmark, the second of
+    four solvers on the concepts of ConceptARC.
+    """
+    from bayescontam import api
+    from bayescontam.cli.terminal import calm, print_lines
+    from bayescontam.demo import conceptarc, duplicate_finetuning
+    from bayescontam.errors import UsageError
+
+    calm()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out: {out}: cannot be made ({error.strerror})") from error
+    jobs = {
+        "report": (
+            "Finetuned on duplicates of half of a benchmark",
+            duplicate_finetuning,
+            "aggregated",
+        ),
+        "conceptarc": ("Four solvers on the concepts of ConceptARC", conceptarc, "concepts"),
+    }
+    for name, (title, responses, model) in jobs.items():
+        if not quiet:
+            print_lines(["", title])
+        command = f"bayescontam demo --out {out}"
+        fitted = api.fit(responses(), model, seed=SEED, progress=not quiet, command=command)
+        fitted.save(out / f"{name}.nc")
+        fitted.report(out / f"{name}.html")
+        if not quiet:
+            _show(fitted, out / f"{name}.html")
+
+
+def _show(fitted: "object", page: Path) -> None:
+    from bayescontam.api import Fit
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.report.tables import headline
+    from bayescontam.report.tables import verdict_line
+
+    assert isinstance(fitted, Fit)
+    print_table(headline(fitted))
+    print_lines([verdict_line(fitted), f"The report lies in {page}"])

@@ -1,0 +1,81 @@
+"""Verb ``summary``: the estimands of a fit."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayescontam.cli.options import FitFile, Format, TableFormat
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayescontam.api import Fit
+EXAMPLES = """
+Examples:
+
+bayescontam summary fit.nc
+
+bayescontam summary fit.nc --format csv --out estimands.csv
+
+bayescontam summary fit.nc --format json
+"""
+
+
+def summary(
+    path: FitFile,
+    output: Format = TableFormat.TABLE,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Probability of the intervals; default: the fit's.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),
+    ] = None,
+) -> None:
+    """Print the estimands of a fit: a headline table, or every one as CSV or JSON."""
+    from bayescontam.api import Fit
+    from bayescontam.errors import UsageError
+    from bayescontam.storage import write_text
+
+    if level is not None and not 0.5 <= level < 1:
+        raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
+    fit = Fit.load(path)
+    if output is TableFormat.TABLE:
+        if out is not None:
+            raise UsageError("--out: a table is for the terminal; add --format csv or json")
+        _print(fit, level)
+        return
+    table = fit.estimands(level)
+    text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(out, text)
+
+
+def _print(fit: "Fit", level: float | None) -> None:
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.report.tables import by_concept, headline
+    from bayescontam.report.tables import verdict_line
+
+    print_table(headline(fit, fit.estimands(level)))
+    if "estimands_by_concept" in fit.tree:
+        print_table(by_concept(fit, fit.estimands(level)))
+    print_lines([verdict_line(fit)])
+
+
+def _json(fit: "Fit", table: "pd.DataFrame") -> str:
+    import json
+
+    better = fit.p_better().to_series().dropna().rename("probability").reset_index()
+    checks = [check.to_dict() for check in fit.checks()]
+    hidden = {"format", "checks", "labels"}
+    content = {
+        "record": {name: value for name, value in fit.record.items() if name not in hidden},
+        "checks": checks,
+        "estimands": json.loads(table.to_json(orient="records", double_precision=15)),
+        "p_better": json.loads(better.to_json(orient="records", double_precision=15)),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

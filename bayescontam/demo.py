@@ -1,0 +1,62 @@
+"""Demo: published tables as responses, to see the main job without data of one's own."""
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import shipped_folder
+
+ITEMS_OF_CONCEPT = 30
+ITEMS = {
+    ("MuSR", "all"): 250, ("MuSR", "half"): 125,
+    ("ZebraLogic", "all"): 1000, ("ZebraLogic", "half"): 500,
+    ("MBPP", "all"): 210, ("MBPP", "half"): 210,
+}  # fmt: skip
+"""Items behind each printed accuracy; MBPP's standard errors amount to about 210 for both."""
+
+
+def duplicate_finetuning() -> Responses:
+    """Return what models scored after finetuning on duplicates of half of a benchmark.
+
+    A row is the seen or the unseen half, or all items for the model before finetuning.
+    Its trials are its items: the printed standard errors of MuSR and ZebraLogic amount to
+    twice as many, because they count generations of one item as if they were different
+    items. Contamination is 1 for the half that was trained on.
+
+    Returns
+    -------
+    Responses
+        ``model`` is the finetuning, ``item`` the half.
+    """
+    printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
+    duplicated = printed["training"].str.startswith(("exact", "semantic"))
+    kept = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]
+    halves = kept["split"].where(kept["split"] == "all", "half")
+    keys = zip(kept["target"], halves, strict=True)
+    trials = pd.Series([ITEMS[key] for key in keys], index=kept.index)
+    table = pd.DataFrame(
+        {
+            "model": "finetuned on: " + kept["training"],
+            "benchmark": kept["target"],
+            "item": kept["split"],
+            "n_correct": (kept["accuracy"] / 100 * trials).round().astype(int),
+            "n_trials": trials,
+            "contamination": (kept["split"] == "seen").astype(float),
+        }
+    )
+    return Responses.from_frame(table, source="duplicate_finetuning.csv (printed figures)")
+
+
+def conceptarc() -> Responses:
+    """Return the accuracies of ConceptARC's Table 1 as counts out of 30 items a concept.
+
+    Returns
+    -------
+    Responses
+        One row for each solver and concept; ``concept`` is the item as well.
+    """
+    printed = pd.read_csv(shipped_folder("studies") / "data" / "conceptarc_table1.csv")
+    table = printed.melt("concept", var_name="model", value_name="accuracy")
+    table["n_correct"] = np.rint(table.pop("accuracy") * ITEMS_OF_CONCEPT).astype(int)
+    table = table.assign(n_trials=ITEMS_OF_CONCEPT, benchmark="ConceptARC", item=table["concept"])
+    return Responses.from_frame(table, source="conceptarc_table1.csv (printed figures)")

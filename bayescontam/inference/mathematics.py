@@ -1,0 +1,158 @@
+"""Mathematics: what a model spec says, in plain text and on the accuracy scale."""
+
+import math
+from collections.abc import Iterator
+
+from scipy.special import expit
+
+from bayescontam.inference.priors import distribution
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.priors import Prior
+
+
+def mathematics(spec: ModelSpec) -> list[str]:
+    """Return the model that a spec describes, one line for each statement.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+
+    Returns
+    -------
+    list of str
+        m is a model, b a benchmark, i an item, d its contamination; where abilities
+        are by concept, c is the unit of ability that the item belongs to.
+    """
+    return [*_likelihood(spec), *_predictor(spec), *_ability(spec), *_slope(spec), *_rest(spec)]
+
+
+def _unit(spec: ModelSpec) -> str:
+    return "b" if spec.ability.by == "benchmark" else "c"
+
+
+def _likelihood(spec: ModelSpec) -> Iterator[str]:
+    yield "n_correct[m,i] ~ Binomial(n_trials[m,i], p[m,i])"
+    if spec.likelihood.guess:
+        yield f"p = guess[b] + (1 - guess[b]) * logistic(eta)      guess = {spec.likelihood.guess}"
+    else:
+        yield "p = logistic(eta)"
+
+
+def _predictor(spec: ModelSpec) -> Iterator[str]:
+    parts = [f"theta[m,{_unit(spec)}]"]
+    if spec.contamination.form != "none":
+        parts.append("+ beta[m,b] * (d[m,i] - mean of d in b)")
+    if spec.difficulty.form != "none":
+        parts.append("- delta[i]")
+    if spec.likelihood.model_by_item:
+        parts.append("+ eps[m,i]")
+    yield "eta[m,i] = " + " ".join(parts)
+
+
+def _ability(spec: ModelSpec) -> Iterator[str]:
+    unit, priors = _unit(spec), spec.priors
+    if spec.ability.pooling == "none":
+        yield f"theta[m,{unit}] ~ {priors.theta.text()}"
+        return
+    yield f"theta[m,{unit}] ~ Normal(mu[{unit}] + a[m], sigma_theta)"
+    yield f"    (fewer than 3 pairs: mu[{unit}] + {priors.theta.text()})"
+    yield "a[m] ~ Normal(0, sigma_a), summing to zero over models"
+    if unit == "c":
+        yield f"mu[c] ~ Normal(mu_bar[b], sigma_mu)     mu_bar[b] ~ {priors.mu_bar.text()}"
+        yield f"    (fewer than 3 units or 2 models: mu[c] ~ {priors.mu.text()})"
+        yield f"sigma_mu ~ {priors.sigma_mu.text()}"
+    else:
+        yield f"mu[b] ~ {priors.mu.text()}"
+    yield f"sigma_a ~ {priors.sigma_a.text()}     sigma_theta ~ {priors.sigma_theta.text()}"
+
+
+def _slope(spec: ModelSpec) -> Iterator[str]:
+    priors = spec.priors
+    if spec.contamination.form == "none":
+        return
+    if spec.contamination.pooling == "none":
+        yield f"beta[m,b] ~ {priors.beta_bar.text()}"
+        return
+    shift = "sigma_bm * u[m] + sigma_bb * v[b] + sigma_bmb * w[m,b]"
+    if spec.contamination.sign == "positive":
+        yield f"beta[m,b] = beta_bar * exp({shift})"
+    else:
+        yield f"beta[m,b] = beta_bar + {shift}"
+    yield f"beta_bar ~ {priors.beta_bar.text()}     u, v, w ~ Normal(0, 1)"
+    spreads = ("sigma_bm", "sigma_bb", "sigma_bmb")
+    yield "     ".join(f"{name} ~ {getattr(priors, name).text()}" for name in spreads)
+
+
+def _rest(spec: ModelSpec) -> Iterator[str]:
+    if spec.difficulty.form != "none":
+        prior = spec.priors.sigma_delta.text()
+        yield f"delta[i] ~ Normal(0, sigma_delta[b])     sigma_delta[b] ~ {prior}"
+    if spec.likelihood.model_by_item:
+        yield (
+            "eps[m,i] ~ Normal(0, sigma_eps), only where n_trials > 1"
+            f"     sigma_eps ~ {spec.priors.sigma_eps.text()}"
+        )
+
+
+def prior_meanings(spec: ModelSpec) -> list[tuple[str, str, str]]:
+    """Say what the priors mean on the accuracy scale.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+
+    Returns
+    -------
+    list of (str, str, str)
+        Parameter, its prior, and a sentence. Only parameters that the spec uses.
+    """
+    return [
+        (name, getattr(spec.priors, name).text(), _meaning(name, getattr(spec.priors, name), spec))
+        for name in _used(spec)
+    ]
+
+
+def _used(spec: ModelSpec) -> Iterator[str]:
+    by_concept = spec.ability.by != "benchmark"
+    if spec.ability.pooling == "none":
+        yield "theta"
+    else:
+        yield from ("mu_bar", "sigma_mu") if by_concept else ("mu",)
+        yield from ("sigma_a", "sigma_theta")
+    if spec.contamination.form != "none":
+        yield "beta_bar"
+        if spec.contamination.pooling == "partial":
+            yield from ("sigma_bm", "sigma_bb", "sigma_bmb")
+    if spec.difficulty.form != "none":
+        yield "sigma_delta"
+    if spec.likelihood.model_by_item:
+        yield "sigma_eps"
+
+
+def _meaning(name: str, prior: Prior, spec: ModelSpec) -> str:
+    known = distribution(prior)
+    low, median, most, high = (float(known.ppf(q)) for q in (0.025, 0.5, 0.95, 0.975))
+    if name in ("mu", "mu_bar", "theta"):
+        return f"accuracy between {expit(low):.2f} and {expit(high):.2f} with probability 0.95"
+    if name == "beta_bar":
+        return (
+            "an item solved half of the time when clean is solved between"
+            f" {expit(low):.2f} and {expit(high):.2f} of the time when contaminated"
+        )
+    if name.startswith("sigma_b") and spec.contamination.sign == "positive":
+        factors = f"{math.exp(median):.2f} (median), at most {math.exp(most):.2f}"
+        return f"one sd multiplies a slope by {factors} with probability 0.95"
+    if name.startswith("sigma_b"):
+        return (
+            f"one sd more of slope lifts a contaminated item from 0.50 to {expit(median):.2f}"
+            f" (median), at most {expit(most):.2f} with probability 0.95"
+        )
+    what = {
+        "sigma_delta": "items",
+        "sigma_eps": "one model's items beyond their difficulty", "sigma_a": "models",
+        "sigma_theta": "a model's abilities", "sigma_mu": "units",
+    }[name]  # fmt: skip
+    return (
+        f"{what} one sd above a mean of 0.50 stand at {expit(median):.2f} (median),"
+        f" at most {expit(most):.2f} with probability 0.95"
+    )

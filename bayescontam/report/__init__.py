@@ -1,0 +1,1 @@
+"""Report: tables, pictures and one HTML page of a fit."""

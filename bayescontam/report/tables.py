@@ -1,0 +1,252 @@
+"""Tables: what a fit says, as data frames with raw values."""
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.sensitivity import THRESHOLD
+from bayescontam.report.verdicts import (
+    checks_sentence,
+    overfitting_sentence,
+    overfitting_verdict,
+)
+
+_PAIR = ["model", "benchmark"]
+_INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
+
+
+def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return one row for each model and benchmark: the scores and what they are worth.
+
+    Parameters
+    ----------
+    fit : Fitted
+    estimands : pandas.DataFrame, optional
+        From ``fit.estimands``, at the level of the intervals wanted; default: at the
+        level of the fit.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model, benchmark, raw_accuracy``; ``genuine_ability`` and ``overfitting``
+        (posterior means) with ``_low`` and ``_high`` (equal-tailed interval);
+        ``overfitting_fraction``; ``slope_verdict`` (identification of the slope);
+        ``overfitting_verdict`` (what may be said of overfitting); ``rank_raw`` (by raw
+        accuracy within the benchmark, ties share the better rank), ``rank_genuine``
+        (by posterior mean), ``rank_low, rank_high`` (interval of the posterior rank)
+        and ``p_best``. Without contamination: ``accuracy`` instead of genuine ability
+        (``rank_accuracy`` of ``rank_genuine``), and nothing of overfitting.
+
+    See Also
+    --------
+    slopes, by_concept, checks
+    """
+    wide = _wide(_whole(fit, estimands))
+    contaminated = "slope" in wide.columns.get_level_values(0)
+    ability = "genuine_ability" if contaminated else "accuracy"
+    raw = fit.raw_accuracy().to_series().reindex(wide.index)
+    table = pd.DataFrame({"raw_accuracy": raw}, index=wide.index)
+    for name in [ability, "overfitting"] if contaminated else [ability]:
+        for column, suffix in _INTERVAL.items():
+            table[name + suffix] = wide[name, column]
+    if contaminated:
+        table["overfitting_fraction"] = wide["overfitting_fraction", "mean"]
+        table["slope_verdict"] = wide["slope", "verdict"]
+        table["overfitting_verdict"] = [
+            overfitting_verdict(row.slope_verdict, row.overfitting_low, row.overfitting_high).value
+            for row in table.itertuples()
+        ]
+    table["rank_raw"] = _ranks(raw)
+    table["rank_genuine" if contaminated else "rank_accuracy"] = _ranks(table[ability])
+    table["rank_low"], table["rank_high"] = wide["rank", "ci_low"], wide["rank", "ci_high"]
+    table["p_best"] = wide["p_best", "mean"]
+    return table.reset_index()
+
+
+def slopes(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return one row for each slope: its size, and whether the data could have shown it.
+
+    Parameters
+    ----------
+    fit : Fitted
+    estimands : pandas.DataFrame, optional
+        As for `headline`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model, benchmark, slope, sd, slope_low, slope_high`` (log-odds from surely
+        clean to surely contaminated), ``p_positive``, ``verdict`` and ``sentence`` of
+        identification, ``contraction``, ``detectable_slope``, ``prior_sd``,
+        ``prior_sensitivity``. Empty without contamination.
+    """
+    columns = ["slope", "sd", "slope_low", "slope_high", "p_positive", "verdict", "sentence"]
+    figures = ["contraction", "detectable_slope", "prior_sd", "prior_sensitivity"]
+    if "identification" not in fit.tree:
+        return pd.DataFrame(columns=[*_PAIR, *columns, *figures])
+    table = _whole(fit, estimands).query("quantity == 'slope'")
+    table = table.rename(columns={"mean": "slope", "ci_low": "slope_low", "ci_high": "slope_high"})
+    known = fit.tree["identification"].to_dataset()[["sentence", *figures]].to_dataframe()
+    table = table.join(known, on=_PAIR)
+    return table[[*_PAIR, *columns, *figures]].reset_index(drop=True)
+
+
+def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return one row for each model and concept.
+
+    Parameters
+    ----------
+    fit : Fitted
+    estimands : pandas.DataFrame, optional
+        As for `headline`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model, benchmark, concept, items`` (answered), ``raw_accuracy``, then as in
+        `headline` the ability with its interval, ``rank_low, rank_high, p_best``.
+        Empty where abilities are not told by concept.
+    """
+    estimands = fit.estimands() if estimands is None else estimands
+    if "concept" not in estimands:
+        return pd.DataFrame(columns=[*_PAIR, "concept", "items", "raw_accuracy"])
+    keys = [*_PAIR, "concept"]
+    wide = _wide(estimands[estimands["concept"] != ""], keys)
+    names = wide.columns.get_level_values(0)
+    ability = "genuine_ability" if "genuine_ability" in names else "accuracy"
+    table = _raw_by_concept(fit).reindex(wide.index)
+    for column, suffix in _INTERVAL.items():
+        table[ability + suffix] = wide[ability, column]
+    table["rank_low"], table["rank_high"] = wide["rank", "ci_low"], wide["rank", "ci_high"]
+    table["p_best"] = wide["p_best", "mean"]
+    return table.reset_index()
+
+
+def checks(fit: Fitted) -> pd.DataFrame:
+    """Return one row for each check: ``name, outcome, value, threshold, sentence``."""
+    rows = [check.to_dict() for check in fit.checks()]
+    return pd.DataFrame(rows, columns=["name", "outcome", "value", "threshold", "sentence"])
+
+
+def verdict_line(fit: Fitted, estimands: pd.DataFrame | None = None) -> str:
+    """Return the one sentence on top: do the checks hold, and what of contamination?
+
+    Parameters
+    ----------
+    fit : Fitted
+    estimands : pandas.DataFrame, optional
+        As for `headline`.
+
+    Returns
+    -------
+    str
+        Overfitting that is shown, was not found, and could not have been found are
+        counted apart.
+    """
+    said = checks_sentence(fit.checks())
+    if "identification" not in fit.tree:
+        return f"{said}; contamination was not modelled, so that nothing is said of it."
+    return f"{said}; {overfitting_sentence(headline(fit, estimands))}."
+
+
+def better(fit: Fitted) -> dict[str, pd.DataFrame]:
+    """Return for each benchmark the probabilities that one model is better than another.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    dict of str to pandas.DataFrame
+        By benchmark: row and column models, in the order of expected rank; a value is
+        the posterior probability that the model of the row has the larger genuine
+        ability (accuracy, without contamination). NaN on the diagonal. Models that
+        did not answer the benchmark are left out.
+    """
+    probabilities = fit.p_better()
+    ranks = fit.tree["estimands"]["rank"].mean(("chain", "draw"))
+    tables = {}
+    for benchmark in ranks["benchmark"].values:
+        order = ranks.sel(benchmark=benchmark).to_series().dropna().sort_values().index
+        square = probabilities.sel(benchmark=benchmark).to_pandas().loc[order, order]
+        tables[str(benchmark)] = square.rename_axis(index="model", columns="other")
+    return tables
+
+
+def sensitivity(fit: Fitted) -> pd.DataFrame:
+    """Return one row for each model and benchmark: does the prior decide?
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``model, benchmark``; for genuine ability, overfitting and slope the
+        power-scaling sensitivities ``_prior`` and ``_likelihood``; ``diagnosis``, a
+        sentence for the most sensitive of the three. Empty without contamination.
+    """
+    quantities = ("genuine_ability", "overfitting", "slope")
+    columns = [f"{name}_{kind}" for name in quantities for kind in ("prior", "likelihood")]
+    if "sensitivity" not in fit.tree:
+        return pd.DataFrame(columns=[*_PAIR, *columns, "diagnosis"])
+    table = fit.tree["sensitivity"].to_dataset()[columns].to_dataframe().reset_index()
+    answered = fit.raw_accuracy().notnull().to_series()
+    table = table[answered.reindex(pd.MultiIndex.from_frame(table[_PAIR])).to_numpy()]
+    table["diagnosis"] = [_diagnosis(row, quantities) for _, row in table.iterrows()]
+    return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
+
+
+def _diagnosis(row: "pd.Series[float]", quantities: tuple[str, ...]) -> str:
+    moved = [name for name in quantities if row[f"{name}_prior"] > THRESHOLD]
+    if not moved:
+        return "The data decide."
+    names = ", ".join(name.replace("_", " ") for name in moved)
+    weak = [name for name in moved if not row[f"{name}_likelihood"] > THRESHOLD]
+    if weak:
+        return f"The prior decides much of: {names}; the data say little."
+    return f"The prior matters for: {names}; vary it and see whether the conclusion stays."
+
+
+def _whole(fit: Fitted, estimands: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the estimands of whole benchmarks."""
+    estimands = fit.estimands() if estimands is None else estimands
+    return estimands[estimands["concept"] == ""] if "concept" in estimands else estimands
+
+
+def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
+    """Return one row for each key, in order of appearance; columns (quantity, figure)."""
+    order = pd.MultiIndex.from_frame(estimands[keys].drop_duplicates())
+    wide = estimands.pivot(
+        index=keys, columns="quantity", values=["mean", "ci_low", "ci_high", "verdict"]
+    )
+    return wide.swaplevel(axis=1).reindex(order).infer_objects()
+
+
+def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
+    # Scores that differ by rounding only are ties.
+    return (
+        values.astype(float)
+        .round(12)
+        .groupby(level=1, sort=False)
+        .rank(ascending=False, method="min")
+    )
+
+
+def _raw_by_concept(fit: Fitted) -> pd.DataFrame:
+    data = fit.tree["constant_data"].to_dataset()
+    score = fit.tree["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
+    concept = data["concept_of_response"].to_numpy()
+    benchmark = data["benchmark_of_response"].to_numpy()
+    frame = pd.DataFrame(
+        {
+            "model": np.asarray(data["model"].values, dtype=object)[data["model_of_response"]],
+            "benchmark": np.asarray(data["benchmark"].values, dtype=object)[benchmark],
+            "concept": np.asarray(data["concept"].values, dtype=object)[concept],
+            "score": score,
+        }
+    )
+    groups = frame.groupby([*_PAIR, "concept"], sort=False)["score"]
+    return groups.agg(items="size", raw_accuracy="mean")

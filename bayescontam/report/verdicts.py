@@ -1,0 +1,143 @@
+"""Verdicts: what may be said of a fit and of each overfitting, in words that differ."""
+
+from collections import Counter
+from enum import StrEnum
+
+import pandas as pd
+
+from bayescontam.inference.checks import Check, Outcome
+from bayescontam.inference.identification import Identification
+
+
+class Overfitting(StrEnum):
+    """What the data say of the overfitting of a model on a benchmark."""
+
+    SHOWN = "shown"
+    OPPOSITE = "opposite sign"
+    UNSETTLED = "unsettled"
+    NOT_FOUND = "not found"
+    COULD_NOT_BE_FOUND = "could not be found"
+    BORROWED = "borrowed"
+    SIGN_ASSUMED = "sign assumed"
+    NONE = "zero by definition"
+
+
+EXPLAINED = {
+    Overfitting.SHOWN: (
+        "Scores rise with contamination: the intervals of slope and overfitting exclude zero."
+    ),
+    Overfitting.OPPOSITE: (
+        "Scores fall with contamination. Memory does not do that: contaminated items may be the"
+        " harder ones, which this model spec takes for an effect of contamination."
+    ),
+    Overfitting.UNSETTLED: (
+        "The slope is told from zero, but at this reference level the overfitting is not."
+    ),
+    Overfitting.NOT_FOUND: (
+        "No effect was found, and one of the size that the prior expects would have been."
+    ),
+    Overfitting.COULD_NOT_BE_FOUND: (
+        "No effect was found, and these data could not have shown one of the size that the prior"
+        " expects. This is no evidence of a clean score."
+    ),
+    Overfitting.BORROWED: (
+        "Contamination does not vary among this model's items here: what is said of it comes"
+        " from the other models and benchmarks."
+    ),
+    Overfitting.SIGN_ASSUMED: (
+        "The model spec assumes that contamination does not lower scores: that overfitting is"
+        " positive is no finding, its size is."
+    ),
+    Overfitting.NONE: (
+        "Every item has the reference contamination, so that raw and genuine accuracy are the same."
+    ),
+}
+"""A sentence for each verdict, for legends."""
+
+_COUNTED = {
+    Overfitting.SHOWN: "is shown in {}",
+    Overfitting.NOT_FOUND: (
+        "was not found in {} (one of the size that the prior expects would have been)"
+    ),
+    Overfitting.COULD_NOT_BE_FOUND: "could not have been found in {}",
+    Overfitting.BORROWED: "is borrowed from other pairs in {}",
+    Overfitting.SIGN_ASSUMED: "has an assumed sign in {}",
+    Overfitting.OPPOSITE: "has the opposite sign in {}",
+    Overfitting.UNSETTLED: "is unsettled in {}",
+    Overfitting.NONE: "is zero by definition in {} (nothing above the reference)",
+}
+
+
+def overfitting_verdict(slope_verdict: str, low: float, high: float) -> Overfitting:
+    """Return what may be said of an overfitting.
+
+    Parameters
+    ----------
+    slope_verdict : str
+        Value of `Identification` of the slope.
+    low, high : float
+        Interval of the overfitting.
+
+    Returns
+    -------
+    Overfitting
+
+    Examples
+    --------
+    >>> overfitting_verdict("not found", -0.01, 0.02).value
+    'not found'
+    >>> overfitting_verdict("found", 0.01, 0.05).value
+    'shown'
+    """
+    if low == high == 0:
+        return Overfitting.NONE
+    match Identification(slope_verdict):
+        case Identification.FOUND if low > 0:
+            return Overfitting.SHOWN
+        case Identification.FOUND if high < 0:
+            return Overfitting.OPPOSITE
+        case Identification.FOUND:
+            return Overfitting.UNSETTLED
+        case Identification.NOT_FOUND:
+            return Overfitting.NOT_FOUND
+        case Identification.BORROWED:
+            return Overfitting.BORROWED
+        case Identification.SIGN_ASSUMED:
+            return Overfitting.SIGN_ASSUMED
+        case _:
+            return Overfitting.COULD_NOT_BE_FOUND
+
+
+def checks_sentence(checks: tuple[Check, ...]) -> str:
+    """Return whether the checks hold, and which do not; without a full stop."""
+    failed = [check.name for check in checks if check.outcome is Outcome.FAILED]
+    cautions = [check.name for check in checks if check.outcome is Outcome.CAUTION]
+    known = f"{_count(len(cautions), 'caution')} ({', '.join(cautions)})" if cautions else ""
+    if failed:
+        text = f"Do not rely on this fit yet: {len(failed)} of {len(checks)} checks failed"
+        text += f" ({', '.join(failed)})"
+        return f"{text}, {known}" if known else text
+    if cautions:
+        return f"No check failed, {known}, of {len(checks)} checks"
+    return f"All {len(checks)} checks passed"
+
+
+def overfitting_sentence(headline: pd.DataFrame) -> str:
+    """Return in how many pairs overfitting is shown, not found, or could not be found."""
+    counts = Counter(headline["overfitting_verdict"])
+    parts = [text.format(counts[kind]) for kind, text in _COUNTED.items() if counts[kind]]
+    if not counts[Overfitting.SHOWN]:
+        parts = ["is shown in none", *parts]
+    if len(headline) == 1:
+        return f"for the one pair of model and benchmark, overfitting {parts[-1]}".replace(
+            " in 1", ""
+        )
+    return f"of {len(headline)} pairs of model and benchmark, overfitting {_joined(parts)}"
+
+
+def _joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
