@@ -52,8 +52,7 @@ def demo(
 def _show(fitted: "object", page: Path) -> None:
     from bayescontam.api import Fit
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.tables import headline
-    from bayescontam.report.tables import verdict_line
+    from bayescontam.report.tables import headline, verdict_line
 
     assert isinstance(fitted, Fit)
     print_table(headline(fitted))

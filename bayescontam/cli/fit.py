@@ -84,12 +84,19 @@ def fit(
         ),
     ] = None,
     sum_repeats: Annotated[
-        bool, typer.Option(help="Add up several rows of one model and item.", rich_help_panel=_DATA)
+        bool,
+        typer.Option(
+            "--sum-repeats",
+            help="Add up several rows of one model and item.",
+            rich_help_panel=_DATA,
+        ),
     ] = False,
     drop_missing: Annotated[
         bool,
         typer.Option(
-            help="Leave out rows without a score; how many is reported.", rich_help_panel=_DATA
+            "--drop-missing",
+            help="Leave out rows without a score; how many is reported.",
+            rich_help_panel=_DATA,
         ),
     ] = False,
     reference: Annotated[
@@ -132,7 +139,9 @@ def fit(
             rich_help_panel=_SAMPLER,
         ),
     ] = None,
-    strict: Annotated[bool, typer.Option(help="Exit with status 3 if a check failed.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Fit a model spec to a table of responses, check the fit and save it."""
@@ -180,8 +189,7 @@ def _reference(text: str) -> "float | str":
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found and where it lies."""
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.tables import headline
-    from bayescontam.report.tables import verdict_line
+    from bayescontam.report.tables import headline, verdict_line
 
     print_lines(fitted.record["data"]["notes"])
     print_table(headline(fitted))

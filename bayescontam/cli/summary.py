@@ -57,8 +57,7 @@ def summary(
 
 def _print(fit: "Fit", level: float | None) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.tables import by_concept, headline
-    from bayescontam.report.tables import verdict_line
+    from bayescontam.report.tables import by_concept, headline, verdict_line
 
     print_table(headline(fit, fit.estimands(level)))
     if "estimands_by_concept" in fit.tree:
