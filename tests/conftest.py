@@ -5,7 +5,7 @@ A test may skip where an extra, a browser, a GPU or shared data is absent. With
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,24 +51,3 @@ def pytest_configure(config: pytest.Config) -> None:
     # Registered as a plugin: hooks of a conftest.py do not see the doctests of the package.
     if os.environ.get("BAYESCONTAM_REQUIRE_ALL") == "1":
         config.pluginmanager.register(SkipsAreFailures(), "skips-are-failures")
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Callable[[str], Path]:
-    """Give the path of a file of real data, or skip the test where there is none.
-
-    The folder is that of ``BAYESCONTAM_SHARED_DATA``, else ``shared/data`` in the
-    repository or beside it.
-    """
-    named = os.environ.get("BAYESCONTAM_SHARED_DATA")
-    folders = (
-        [Path(named)] if named else [ROOT / "shared" / "data", ROOT.parent / "shared" / "data"]
-    )
-
-    def find(name: str) -> Path:
-        for folder in folders:
-            if (folder / name).exists():
-                return folder / name
-        pytest.skip(f"no shared data: {name}")
-
-    return find

@@ -21,7 +21,7 @@ def shared(name: str) -> Path:
     """Return the path of a file of real data; skip the test where it is absent."""
     folder = Path(os.environ.get("BAYESCONTAM_DATA") or _ROOT.parent / "shared" / "data")
     if not (folder / name).exists():
-        pytest.skip(f"no {name} in {folder}; set BAYESCONTAM_DATA to the folder of real data")
+        pytest.skip(f"no shared data: {name} is not in {folder}; see BAYESCONTAM_DATA")
     return folder / name
 
 

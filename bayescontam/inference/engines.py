@@ -80,6 +80,8 @@ def sample(
     ------
     MissingExtraError
         If the engine is not installed.
+    KeyboardInterrupt
+        On Ctrl-C.
     """
     if sampling.engine == "numpyro":
         require("numpyro", "jax")
@@ -96,7 +98,22 @@ def sample(
         nuts_sampler=sampling.engine,
         compute_convergence_checks=False,
     )
-    return _named(tree["posterior"].to_dataset()), _statistics(tree["sample_stats"].to_dataset())
+    posterior = tree["posterior"].to_dataset()
+    _refuse_part(posterior, sampling.draws)
+    return _named(posterior), _statistics(tree["sample_stats"].to_dataset())
+
+
+def _refuse_part(posterior: xr.Dataset, draws: int) -> None:
+    """Raise what the engines swallow: on Ctrl-C they return the draws made so far.
+
+    nutpie fills the shorter chains up with NaN.
+    """
+    if posterior.sizes["draw"] == draws:
+        last = posterior.isel(draw=-1)
+        empty = [last[n].isnull().all(set(last[n].dims) - {"chain"}) for n in last.data_vars]
+        if not np.logical_and.reduce(empty).any():
+            return
+    raise KeyboardInterrupt
 
 
 def _named(posterior: xr.Dataset) -> xr.Dataset:

@@ -62,7 +62,7 @@ def add_responses(spec: ModelSpec, design: Design, eta: Tensor) -> Tensor:
     """
     guess = guessing(spec, design)[design.benchmark]
     options: dict[str, Any] = {
-        "observed": design.n_correct, "dims": "response", "random": _draw, "dtype": "int64",
+        "observed": design.n_correct, "dims": "response", "dist": _binomial,
     }  # fmt: skip
     constant = _log_choose(design)
     if not guess.any():
@@ -85,11 +85,8 @@ def _bernoulli(value: Any, eta: Any, n: Any, guess: Any) -> Any:
     return value * eta - pt.softplus(eta)
 
 
-def _draw(
-    eta: Any, n: Any, guess: Any, rng: np.random.Generator | None = None, size: Any = None
-) -> Any:
-    rng = rng or np.random.default_rng()
-    return rng.binomial(n, guess + (1 - guess) * expit(eta), size=size)
+def _binomial(eta: Any, n: Any, guess: Any, size: Any) -> Any:
+    return pm.Binomial.dist(n=n, p=guess + (1 - guess) * pt.sigmoid(eta), size=size)
 
 
 def accuracy(eta: Floats, guess: Floats | float) -> Floats:

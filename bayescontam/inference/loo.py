@@ -15,7 +15,7 @@ from bayescontam.inference.likelihood import accuracy, guessing, log_choose, log
 
 MOST_DRAWS = 2000
 """Draws used for importance sampling; more change nothing but time."""
-NODES = 21
+NODES = 31
 """Quadrature nodes for the model-by-item effect."""
 
 
@@ -73,7 +73,8 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     guess = guessing(built.spec, design)[design.benchmark]
     rows = _Rows(design.n_correct * 1.0, design.n_trials * 1.0, guess)
     parts, joint = [], np.zeros(len(draws))
-    for part in _parts(len(design), design.n_single, len(draws)):
+    width = NODES if spread is None or not guess.any() else grid_size(spread, rows.n)
+    for part in _parts(len(design), design.n_single, len(draws), width):
         scale = spread if part.start >= design.n_single else None
         if scale is not None and scale.shape[1] > 1:
             scale = scale[:, part.start - design.n_single : part.stop - design.n_single]
@@ -87,10 +88,10 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, {"kept_draw": kept})
 
 
-def _parts(count: int, n_single: int, n_draws: int) -> Iterator[slice]:
+def _parts(count: int, n_single: int, n_draws: int, nodes: int) -> Iterator[slice]:
     """Cut the responses into parts that hold either single or repeated ones."""
-    for first, last, width in ((0, n_single, 1), (n_single, count, NODES)):
-        step = max(1, CHUNK // (n_draws * width))
+    for first, last, size in ((0, n_single, 1), (n_single, count, nodes)):
+        step = max(1, CHUNK // (n_draws * size))
         for start in range(first, last, step):
             yield slice(start, min(start + step, last))
 
@@ -106,20 +107,43 @@ def _predictive_log_odds(draws: Draws, built: Built) -> tuple[Floats, Floats | N
 def _log_density(rows: _Rows, center: Floats, scale: Floats | None) -> Floats:
     """Return the log density of each response, dims (draw, response).
 
-    With a `scale`, integrated over log-odds ~ Normal(center, scale) by adaptive
-    Gauss-Hermite quadrature.
+    With a `scale`, integrated over log-odds ~ Normal(center, scale) by quadrature; its
+    error is below 0.01, and without guessing largest where all trials went one way.
     """
     if scale is None:
         return rows.log_likelihood(center)
+    eta, log_weights = (_grid if rows.guess.any() else _hermite)(rows, center, scale)
+    wide = _Rows(rows.k[:, None], rows.n[:, None], rows.guess[:, None])
+    density: Floats = logsumexp(wide.log_likelihood(eta) + log_weights, axis=-1)
+    return density
+
+
+def _hermite(rows: _Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return nodes of adaptive Gauss-Hermite quadrature, dims (draw, response, node)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     mode, width = _mode(rows, center, scale)
     eta = mode[..., None] + width[..., None] * nodes
     z = (eta - center[..., None]) / scale[..., None]
-    wide = _Rows(rows.k[:, None], rows.n[:, None], rows.guess[:, None])
     # The weights hold exp(-nodes²/2), which the integrand replaces.
-    prior = np.log(weights / np.sqrt(2 * np.pi)) + nodes**2 / 2 - z**2 / 2
-    density: Floats = logsumexp(wide.log_likelihood(eta) + prior, axis=-1)
-    return density + np.log(width / scale)
+    log_weights = np.log(weights / np.sqrt(2 * np.pi)) + nodes**2 / 2 - z**2 / 2
+    return eta, log_weights + np.log(width / scale)[..., None]
+
+
+def _grid(rows: _Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
+    """Return nodes of the trapezoid rule; with guessing the integrand can have two humps."""
+    z = np.linspace(-8.5, 8.5, grid_size(scale, rows.n))
+    eta = center[..., None] + scale[..., None] * z
+    log_weights = np.log((z[1] - z[0]) / np.sqrt(2 * np.pi)) - z**2 / 2
+    return eta, np.broadcast_to(log_weights, eta.shape)
+
+
+def grid_size(scale: Floats, n: Floats) -> int:
+    """Return how many nodes resolve a binomial likelihood under a Normal of this spread.
+
+    The step is the likelihood's width, at which the trapezoid rule of a smooth function
+    errs by about exp(-19).
+    """
+    return 33 + int(17 * scale.max() / (2 / np.sqrt(n.max())))
 
 
 def _mode(rows: _Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:

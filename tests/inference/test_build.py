@@ -1,0 +1,181 @@
+"""The PyMC model is the one that the mathematics say, whatever its coordinates."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from pytensor.graph.replace import clone_replace
+from scipy import stats
+from scipy.special import expit
+
+from bayescontam.errors import DataError, SpecError
+from bayescontam.inference.build import Built, build
+from bayescontam.inference.coordinates import Informed
+from bayescontam.inference.effects import zero_sum_basis
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import parse_spec
+from tests.simulated import simulate
+
+FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
+
+
+def built(text: str | None = None, name: str = "hierarchical", **shape) -> Built:
+    spec = load_spec(name) if text is None else parse_spec(text, "mine.toml")
+    return build(spec, Responses.from_frame(simulate(3, **shape).responses))
+
+
+def prior_point(model: pm.Model, seed: int) -> dict[str, np.ndarray]:
+    draws = pm.draw(model.free_RVs, random_seed=seed)
+    return {v.name: np.asarray(x) for v, x in zip(model.free_RVs, draws, strict=True)}
+
+
+class TestInformed:
+    """The change of coordinates: an exact inverse with an exact Jacobian."""
+
+    rng = np.random.default_rng(0)
+    estimate, se = rng.normal(size=5), np.array([0.01, 0.1, 1.0, 10.0, np.inf])
+    mu, sigma, value = 0.3, 0.7, rng.normal(size=5)
+
+    def evaluate(self, what: str, value) -> np.ndarray:
+        transform = Informed(self.estimate, self.se)
+        result = getattr(transform, what)(pt.as_tensor(value), None, None, self.mu, self.sigma)
+        return np.asarray(result.eval())
+
+    def test_forward_inverts_backward(self):
+        coordinate = self.evaluate("forward", self.value)
+        np.testing.assert_allclose(self.evaluate("backward", coordinate), self.value)
+
+    def test_jacobian_is_the_derivative(self):
+        step = 1e-6
+        slope = (
+            self.evaluate("backward", self.value + step) - self.evaluate("backward", self.value)
+        ) / step
+        np.testing.assert_allclose(
+            np.exp(self.evaluate("log_jac_det", self.value)), slope, rtol=1e-5
+        )
+
+    def test_limits_are_centred_and_non_centred(self):
+        backward = self.evaluate("backward", self.value)
+        np.testing.assert_allclose(backward[0], self.estimate[0] + 0.01 * self.value[0], atol=1e-3)
+        np.testing.assert_allclose(backward[4], self.mu + self.sigma * self.value[4])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_log_density_is_that_of_the_mathematics(seed):
+    """The sampler's density, less the Jacobian, against the model written out in SciPy."""
+    b = built(**FULL)
+    point = prior_point(b.model, seed)
+    expected = 0.0
+    mu, basis = point["mu"], zero_sum_basis(3)
+    a = basis @ point["a_coordinates"]
+    for name in ("sigma_a", "sigma_theta", "sigma_delta", "sigma_eps"):
+        expected += stats.halfnorm(0, 1).logpdf(point[name]).sum()
+    for name in ("sigma_bm", "sigma_bb", "sigma_bmb"):
+        expected += stats.halfnorm(0, 0.5).logpdf(point[name])
+    expected += stats.norm(0, 1.5).logpdf(mu).sum()
+    expected += stats.norm(0, point["sigma_a"]).logpdf(point["a_coordinates"]).sum()
+    theta, beta = point["theta"], point["beta"]
+    expected += stats.norm(mu + a[:, None], point["sigma_theta"]).logpdf(theta).sum()
+    expected += stats.norm(0, 2).logpdf(point["beta_bar"])
+    expected += sum(stats.norm(0, 1).logpdf(point[name]).sum() for name in ("u", "v"))
+    slope = point["beta_bar"] + point["sigma_bm"] * point["u"][:, None]
+    slope = slope + point["sigma_bb"] * point["v"]
+    expected += stats.norm(slope, point["sigma_bmb"]).logpdf(beta).sum()
+    d = b.design
+    scale = point["sigma_delta"][d.benchmark_of_item]
+    expected += stats.norm(0, scale).logpdf(point["delta"]).sum()
+    center = np.array([d.contamination[d.benchmark == k].mean() for k in range(3)])
+    predictor = theta[d.model, d.benchmark] - point["delta"][d.item]
+    predictor += beta[d.model, d.benchmark] * (d.contamination - center[d.benchmark])
+    expected += stats.norm(predictor, point["sigma_eps"]).logpdf(point["eta"]).sum()
+    expected += stats.binom(d.n_trials, expit(point["eta"])).logpmf(d.n_correct).sum()
+
+    ip, jacobian = coordinates(b.model, point)
+    density = float(b.model.compile_logp(jacobian=True)(ip))
+    assert density - jacobian == pytest.approx(expected, rel=1e-9)
+
+
+def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, float]:
+    """Return a point in the sampler's coordinates, and the log Jacobian there."""
+    values, jacobian = {}, 0.0
+    given = {v: pt.as_tensor(point[v.name]) for v in model.free_RVs}
+    for variable in model.free_RVs:
+        name = model.rvs_to_values[variable].name
+        transform = model.rvs_to_transforms[variable]
+        if transform is None:
+            values[name] = point[variable.name]
+            continue
+        forward = transform.forward(given[variable], *variable.owner.inputs)
+        log_jacobian = transform.log_jac_det(forward, *variable.owner.inputs).sum()
+        others = {v: g for v, g in given.items() if v is not variable}
+        coordinate, extra = evaluate([forward, log_jacobian], others)
+        values[name] = coordinate
+        jacobian += float(extra)
+    return values, jacobian
+
+
+def evaluate(expressions, given):
+    """Evaluate expressions with random variables replaced by numbers."""
+    return [np.asarray(e.eval()) for e in clone_replace(expressions, given)]
+
+
+def test_dims_and_coords_have_the_words_of_the_design():
+    model = built(**FULL).model
+    assert model.named_vars_to_dims["theta"] == ("model", "benchmark")
+    assert model.named_vars_to_dims["beta"] == ("model", "benchmark")
+    assert model.named_vars_to_dims["delta"] == ("item",)
+    assert model.named_vars_to_dims["n_correct"] == ("response",)
+    assert list(model.coords["model"]) == ["model-0", "model-1", "model-2"]
+
+
+def test_zero_sum_basis_is_orthonormal_and_sums_to_zero():
+    basis = zero_sum_basis(6)
+    np.testing.assert_allclose(basis.T @ basis, np.eye(5), atol=1e-12)
+    np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-12)
+
+
+def test_general_ability_has_the_distribution_of_zero_sum_normal():
+    covariance = zero_sum_basis(4) @ zero_sum_basis(4).T
+    np.testing.assert_allclose(covariance, np.eye(4) - 1 / 4, atol=1e-12)
+
+
+def test_predictive_draws_follow_the_likelihood():
+    """The random method against the binomial: mean and spread given the log-odds."""
+    b = built("summary = 'x'\n[likelihood]\nguess = 0.25", models=1, items=3, trials=8)
+    drawn = pm.draw(b.model["n_correct"], 4000, random_seed=1)
+    assert drawn.min() >= 0
+    assert drawn.max() <= 8
+    # Averaged over the prior, symmetric around one half, of accuracy 0.25 + 0.75 p.
+    assert drawn.mean() / 8 == pytest.approx(0.25 + 0.75 / 2, abs=0.02)
+
+
+def test_guessing_floor_enters_the_density():
+    text = "summary = 'x'\n[likelihood]\nguess = { bench-0 = 0.25 }\nmodel_by_item = false"
+    b = built(text, models=1, benchmarks=2, items=3, trials=4)
+    point = prior_point(b.model, 5)
+    d = b.design
+    eta = point["theta"][d.model, d.benchmark] + point["beta_bar"] * d.dose
+    guess = np.where(d.benchmark == 0, 0.25, 0.0)
+    expected = stats.binom(d.n_trials, guess + (1 - guess) * expit(eta)).logpmf(d.n_correct).sum()
+    values, _ = coordinates(b.model, point)
+    observed = b.model.compile_logp(vars=b.model.observed_RVs, jacobian=False)(values)
+    assert float(observed) == pytest.approx(expected, rel=1e-9)
+
+
+def test_unknown_benchmark_of_a_guess_is_refused():
+    with pytest.raises(SpecError, match=r"likelihood.guess: no such benchmark: 'mmlu'"):
+        built("summary = 'x'\n[likelihood]\nguess = { mmlu = 0.25 }", items=3)
+
+
+def test_contamination_must_be_there():
+    frame = simulate(3, items=4).responses.drop(columns="contamination")
+    with pytest.raises(DataError, match="needs a column 'contamination'"):
+        build(load_spec("hierarchical"), Responses.from_frame(frame))
+
+
+def test_concept_must_be_one_for_each_item():
+    frame = simulate(3, models=2, items=4).responses.assign(concept="x")
+    frame.loc[0, "concept"] = "y"
+    with pytest.raises(DataError, match=r"concept: items with more than one value: 'item-0-0'"):
+        build(load_spec("concepts"), Responses.from_frame(frame))

@@ -1,0 +1,152 @@
+"""Every check fails when there is something to find, and passes when there is not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayescontam.inference.build import build
+from bayescontam.inference.checks import (
+    Check,
+    Outcome,
+    Thresholds,
+    design_checks,
+    loo_checks,
+    predictive_checks,
+    sampling_checks,
+)
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from tests.simulated import simulate
+
+RNG = np.random.default_rng(0)
+
+
+def summary(**changes: float) -> pd.DataFrame:
+    row = {
+        "model": "m", "benchmark": "b", "quantity": "accuracy",
+        "ess_bulk": 900.0, "ess_tail": 900.0, "r_hat": 1.001,
+    }  # fmt: skip
+    return pd.DataFrame([row | changes])
+
+
+def sampling(posterior=None, limits=Thresholds(), rows=None, **statistics) -> dict[str, Check]:  # noqa: B008
+    good = {
+        "diverging": np.zeros((4, 500), bool),
+        "energy": RNG.normal(size=(4, 500)),
+        "reached_max_treedepth": np.zeros((4, 500), bool),
+    }
+    data = {k: (("chain", "draw"), v) for k, v in (good | statistics).items()}
+    draws = RNG.normal(size=(4, 500, 2)) if posterior is None else posterior
+    parameters = xr.Dataset({"mu": (("chain", "draw", "x"), draws)})
+    found = sampling_checks(
+        parameters, xr.Dataset(data), summary() if rows is None else rows, limits
+    )
+    return {check.name: check for check in found}
+
+
+def test_good_draws_pass_all():
+    assert {c.name for c in sampling().values() if c.outcome is not Outcome.PASSED} == set()
+    assert len(sampling()) == 9
+
+
+def drifting() -> np.ndarray:
+    draws = RNG.normal(size=(4, 500, 2))
+    draws[0, :, 1] += 3
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("divergences", {"diverging": np.eye(4, 500, dtype=bool)}, "4 transitions diverged"),
+        ("R-hat of parameters", {"posterior": drifting()}, r"disagree on mu\[1\]"),
+        ("Bulk ESS of parameters", {"posterior": drifting()}, "Too few independent draws"),
+        ("R-hat of estimands", {"rows": summary(r_hat=1.02)}, "disagree on m/b/accuracy"),
+        ("Bulk ESS of estimands", {"rows": summary(ess_bulk=399)}, "Too few"),
+        ("Tail ESS of estimands", {"rows": summary(ess_tail=399)}, "Too few"),
+        ("E-BFMI", {"energy": RNG.normal(size=(4, 500)).cumsum(axis=1)}, "Heavy tails"),
+        ("tree depth", {"reached_max_treedepth": np.eye(4, 500, dtype=bool)}, "largest depth"),
+    ],
+)
+def test_planted_fault_is_found(name, given, said):
+    check = sampling(**given)[name]
+    assert check.outcome is Outcome.FAILED
+    assert pd.Series([check.sentence]).str.contains(said).all()
+
+
+def test_raw_values_are_compared_not_rounded_ones():
+    assert sampling(rows=summary(r_hat=1.00999))["R-hat of estimands"].outcome is Outcome.PASSED
+    assert sampling(rows=summary(r_hat=1.01001))["R-hat of estimands"].outcome is Outcome.FAILED
+
+
+def test_thresholds_can_be_set():
+    strict = sampling(limits=Thresholds(ess=1000))
+    assert strict["Bulk ESS of estimands"].outcome is Outcome.FAILED
+    assert strict["Bulk ESS of estimands"].threshold == "≥ 1000"
+
+
+def test_constants_do_not_fail():
+    rows = summary(r_hat=np.nan, ess_bulk=np.nan, ess_tail=np.nan)
+    assert sampling(rows=rows)["R-hat of estimands"].outcome is Outcome.PASSED
+
+
+def loo(pareto_k=0.3, pit=None) -> dict[str, Check]:
+    uniform = np.linspace(0.005, 0.995, 100) if pit is None else pit
+    data = {"pareto_k": ("response", np.full(100, pareto_k)), "pit": ("response", uniform)}
+    return {check.name: check for check in loo_checks(xr.Dataset(data), Thresholds())}
+
+
+def test_leave_one_out():
+    assert {c.outcome for c in loo().values()} == {Outcome.PASSED}
+    assert loo(pareto_k=0.8)["Pareto k"].outcome is Outcome.CAUTION
+    assert "100 of 100 responses" in loo(pareto_k=0.8)["Pareto k"].sentence
+    crowded = loo(pit=RNG.beta(5, 5, 100))
+    assert crowded["LOO-PIT"].outcome is Outcome.CAUTION
+
+
+def predictive(observed: float, prior_mean: float = 0.5) -> dict[str, Check]:
+    replicated = RNG.normal(0.5, 0.02, (500, 1, 1))
+    data = xr.Dataset(
+        {
+            "score": (("model", "benchmark"), [[observed]]),
+            "score_replicated": (("replicate", "model", "benchmark"), replicated),
+        }
+    )
+    prior = RNG.normal(prior_mean, 0.05, (1, 2000, 1, 1))
+    dims = ("chain", "draw", "model", "benchmark")
+    found = predictive_checks(data, xr.DataArray(prior, dims=dims), Thresholds())
+    return {check.name: check for check in found}
+
+
+def test_observed_scores_are_held_against_replicated_ones():
+    assert predictive(0.52)["Predicted scores"].outcome is Outcome.PASSED
+    assert predictive(0.60)["Predicted scores"].outcome is Outcome.FAILED
+
+
+def test_observed_scores_are_held_against_the_prior():
+    assert predictive(0.52)["Prior predictive accuracy"].outcome is Outcome.PASSED
+    assert predictive(0.52, 0.1)["Prior predictive accuracy"].outcome is Outcome.CAUTION
+
+
+def design(frame: pd.DataFrame, reference: float) -> dict[str, Check]:
+    b = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    levels = np.full(len(b.design.benchmarks), reference)
+    return {check.name: check for check in design_checks(b, levels)}
+
+
+def test_reference_outside_the_observed_range_is_told():
+    frame = simulate(0, models=2, items=6).responses.copy()
+    frame["contamination"] = np.tile(np.linspace(0.2, 0.6, 6), len(frame) // 6)
+    inside, outside = design(frame, 0.2), design(frame, 0.0)
+    assert inside["Reference in observed range"].outcome is Outcome.PASSED
+    assert outside["Reference in observed range"].outcome is Outcome.CAUTION
+    assert "'model-0', 'model-1'" in outside["Reference in observed range"].sentence
+
+
+def test_partly_answered_benchmarks_are_told():
+    frame = simulate(0, models=2, benchmarks=1, items=6).responses
+    assert design(frame, 0.3)["Items answered"].outcome is Outcome.PASSED
+    partial = design(frame.iloc[:-2], 0.3)["Items answered"]
+    assert partial.outcome is Outcome.CAUTION
+    assert "model-1: 4 of 6 of bench-0" in partial.sentence

@@ -1,0 +1,132 @@
+"""Published figures, from real data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayescontam
+from tests.data import shared
+
+SOLVERS = {
+    "humans": "humans",
+    "kaggle-first": "kaggle_first",
+    "kaggle-second": "kaggle_second",
+    "gpt-4-t0": "gpt4",
+}
+"""The published table's column of each solver."""
+WITHOUT_EPS = """
+summary = "hierarchical with the model-by-item term switched off"
+[likelihood]
+model_by_item = false
+"""
+
+
+def figures(fit: bayescontam.Fit, model: str) -> pd.DataFrame:
+    table = fit.estimands()
+    return table[table["model"] == model].set_index("quantity")
+
+
+@pytest.fixture(scope="module")
+def musr():
+    return bayescontam.fit(shared("musr_finetuning.csv"), seed=1)
+
+
+@pytest.fixture(scope="module")
+def conceptarc():
+    responses = bayescontam.read_responses(shared("conceptarc.csv"), where="not minimal")
+    return bayescontam.fit(responses, "concepts", seed=1)
+
+
+@pytest.fixture(scope="module")
+def cells(conceptarc):
+    table = conceptarc.estimands()
+    table = table[(table["quantity"] == "accuracy") & (table["concept"] != "")]
+    printed = pd.read_csv(shared("published/conceptarc_table1.csv"))
+    printed["concept"] = printed["concept"].map(spelt)
+    printed = printed.melt("concept", var_name="model", value_name="published")
+    table = table.assign(model=table["model"].map(SOLVERS))
+    return table.merge(printed, on=["model", "concept"], how="left", validate="1:1")
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("musr")
+class TestMusrFinetuning:
+    """250 items × 10 generations of a contaminated and a clean model."""
+
+    def test_estimands(self, musr):
+        rows = figures(musr, "olmo3-7b-contaminated")
+        assert rows.loc["accuracy", "mean"] == pytest.approx(0.657, abs=0.002)
+        assert rows.loc["genuine_ability", "mean"] == pytest.approx(0.62, abs=0.006)
+        assert rows.loc["overfitting", "mean"] == pytest.approx(0.034, abs=0.003)
+        assert rows.loc["overfitting", "sd"] == pytest.approx(0.017, abs=0.002)
+        assert float(musr.tree["posterior"]["sigma_eps"].mean()) == pytest.approx(6.5, abs=0.2)
+
+    def test_every_check_passes(self, musr):
+        assert {c.name: c.sentence for c in musr.checks() if c.outcome.value != "passed"} == {}
+
+    def test_clean_model_has_no_overfitting_of_its_own(self, musr):
+        rows = figures(musr, "olmo3-7b-clean")
+        assert rows.loc["overfitting", ["mean", "sd"]].tolist() == [0, 0]
+        assert rows.loc["slope", "verdict"] == "borrowed"
+
+    def test_ten_generations_are_not_ten_items(self, musr, tmp_path):
+        """Without the model-by-item term the interval is too narrow by almost half."""
+        spec = tmp_path / "without_eps.toml"
+        spec.write_text(WITHOUT_EPS)
+        naive = bayescontam.fit(shared("musr_finetuning.csv"), spec, seed=1)
+        rows = figures(naive, "olmo3-7b-contaminated")
+        assert rows.loc["overfitting", "mean"] == pytest.approx(0.036, abs=0.003)
+        assert rows.loc["overfitting", "sd"] == pytest.approx(0.010, abs=0.0015)
+        assert rows.loc["slope", "mean"] == pytest.approx(0.62, abs=0.05)
+        assert rows.loc["slope", "sd"] == pytest.approx(0.17, abs=0.03)
+        ranked = bayescontam.compare({"with": musr, "without": naive})
+        assert ranked["fit"].tolist() == ["with", "without"]
+        assert ranked["elpd_diff"][1] > 4 * ranked["diff_se"][1]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("conceptarc")
+class TestConceptArc:
+    """Four solvers on 16 concepts of 30 items."""
+
+    def test_published_accuracies_lie_in_the_intervals(self, cells):
+        """In as many 95 % intervals as 64 cells allow: two programs' scores of 1 in 30 are
+        drawn up towards what the solver does elsewhere, and lie below theirs."""
+        assert len(cells) == 64
+        assert cells["published"].notna().all()
+        outside = cells[~cells["published"].between(cells["ci_low"], cells["ci_high"])]
+        assert len(outside) <= 2
+        assert set(outside["published"]) <= {0.03}
+
+    def test_all_published_accuracies_could_be_replicated(self, conceptarc, cells):
+        """Scores on 30 new items of the same kind: all 64 lie in the 95 % intervals."""
+        accuracy = conceptarc.tree["estimands_by_concept"]["accuracy"]
+        p = accuracy.stack(sample=("chain", "draw")).transpose("sample", ...)
+        scores = np.random.default_rng(1).binomial(30, p) / 30
+        low, high = np.quantile(scores, [0.025, 0.975], axis=0)
+        index = {"model": p["model"].to_numpy(), "concept": p["concept"].to_numpy()}
+        names = {printed: own for own, printed in SOLVERS.items()}
+        for row in cells.itertuples():
+            m = list(index["model"]).index(names[row.model])
+            c = list(index["concept"]).index(row.concept)
+            # Printed to two decimals.
+            assert low[m, c] - 0.005 <= row.published <= high[m, c] + 0.005, row
+
+    def test_small_groups_shrink_towards_their_solver(self, cells):
+        programs = cells[cells["model"] != "humans"]
+        spread = programs.groupby("model")[["mean", "published"]].std()
+        assert (spread["mean"] < spread["published"]).all()
+
+    def test_humans_are_first(self, conceptarc):
+        table = conceptarc.estimands()
+        first = table[(table["quantity"] == "p_best") & (table["concept"] == "")]
+        assert first.set_index("model").loc["humans", "mean"] > 0.99
+
+    def test_no_check_fails(self, conceptarc):
+        assert [c.name for c in conceptarc.checks() if c.outcome.value == "failed"] == []
+
+
+def spelt(concept: str) -> str:
+    """Return a published concept name as the data file spells it."""
+    words = concept.title().split()
+    return "".join(word for word in words if word not in ("And",))
