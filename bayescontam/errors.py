@@ -14,6 +14,7 @@ Each message says where, what arrived, what is allowed and what to do.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from bayescontam.names import visible
 
@@ -80,6 +81,10 @@ class _FaultyFile(BayescontamError):
         if advice:
             lines.append(advice)
         super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        # Exceptions are pickled by their message, from which this one is not made again.
+        return type(self), (self.faults, self.advice)
 
 
 class DataError(_FaultyFile):

@@ -6,6 +6,7 @@ in a terminal, a message or a picture goes through here.
 """
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -68,17 +69,14 @@ def short_labels(names: Sequence[str], width: int) -> list[str]:
     >>> short_labels(["alpha-one-beta", "alpha-two-beta", "gamma"], width=9)
     ['alph…#1', 'alph…#2', 'gamma']
     """
-    labels = [visible(name, width) for name in names]
-    crowded = _repeated(labels)
-    return [
-        f"{label[: width - len(str(i)) - 4]}…#{i}" if label in crowded else label
-        for i, label in enumerate(labels, start=1)
-    ]
-
-
-def _repeated(labels: Iterable[str]) -> set[str]:
-    seen: set[str] = set()
-    return {label for label in labels if label in seen or seen.add(label)}  # type: ignore[func-returns-value]
+    labels = whole = [visible(name, width) for name in names]
+    # More than once: a name may look like a label that was shortened and numbered.
+    while crowded := {label for label, count in Counter(labels).items() if count > 1}:
+        labels = [
+            f"{name[: width - len(str(i)) - 4]}…#{i}" if label in crowded else label
+            for i, (name, label) in enumerate(zip(whole, labels, strict=True), start=1)
+        ]
+    return labels
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

@@ -1,16 +1,17 @@
 """Files on disk: written whole or not at all, and hashed."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from bayescontam.errors import UsageError
+from bayescontam.names import visible
 
 
-@contextmanager
+@contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` when the block ends well.
 
@@ -58,19 +59,27 @@ def sha256(data: bytes) -> str:
 
 def _temporary(target: Path) -> Path:
     """Make an empty file beside `target`."""
-    if target.is_dir():
-        raise UsageError(f"{target}: is a folder; give the name of a file")
+    name = visible(str(target))
     try:
-        handle, name = tempfile.mkstemp(
+        _refuse_kind(target, name)
+        handle, temporary = tempfile.mkstemp(
             prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent
         )
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"{target}: cannot be written ({error.strerror});"
-            " choose another place or make the folder first"
+            f"{name}: cannot be written ({reason}); choose another place or make the folder first"
         ) from error
     os.close(handle)
-    return Path(name)
+    return Path(temporary)
+
+
+def _refuse_kind(target: Path, name: str) -> None:
+    """Raise what only replacing `target` would raise; an OSError if its name is too long."""
+    if target.is_dir():
+        raise UsageError(f"{name}: is a folder; give the name of a file")
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{name}: is a device or a pipe; give the name of a file")
 
 
 def _umask() -> int:

@@ -1,6 +1,10 @@
 """Settings of the documentation. Nothing is fetched from the network."""
 
 from importlib.metadata import version as installed_version
+from typing import Any
+
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
 
 project = "bayescontam"
 author = "the bayescontam contributors"
@@ -12,7 +16,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
 ]
 templates_path = ["_templates"]
@@ -35,6 +38,9 @@ numpydoc_validation_checks = {
     "SS03",  # summary ends with a full stop
 }
 
+highlight_language = "text"  # blocks of Python say so
+html_math_renderer = "mathml"
+html_sidebars = {"*": []}  # pages at the top have nothing below them
 html_theme = "pydata_sphinx_theme"
 html_title = "bayescontam"
 html_theme_options = {
@@ -42,3 +48,20 @@ html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
 }
+
+
+def _inline(writer: Any, node: Any) -> None:
+    writer.body.append(tex2mathml(node.astext()))
+    raise SkipNode
+
+
+def _block(writer: Any, node: Any) -> None:
+    formula = tex2mathml(node.astext().strip(), as_block=True)
+    style = "overflow: auto hidden; padding: 0.3em; text-align: center; margin: 1em 0"
+    writer.body.append(f'<div style="{style}">{formula}</div>\n')
+    raise SkipNode
+
+
+def setup(app: Any) -> None:
+    """Write formulas as MathML, which browsers show without any script."""
+    app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -28,6 +28,8 @@ ROWS = {
     "evidence": 3,
     "calibration": 3,
     "report": 4,
+    "api": 5,
+    "demo": 5,
     "cli": 5,
     "__main__": 5,
     "": 5,  # bayescontam/__init__.py

@@ -21,7 +21,7 @@ app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
 app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.add_typer(models.app, name="models")
+app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

@@ -28,15 +28,18 @@ def compare(
 ) -> None:
     """Compare fits of the same responses: leave-one-out and stacking weights."""
     from bayescontam.api import compare as compare_fits
-    from bayescontam.cli.terminal import print_table
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.names import visible
 
     table = compare_fits(load_all(paths))
     if output is TableFormat.TABLE:
-        print_table(table)
+        print_table(table.drop(columns="verdict"))
+        names = zip(table["fit"], table["verdict"], strict=True)
+        print_lines(f"{visible(name)}: {verdict}" for name, verdict in names)
     elif output is TableFormat.CSV:
-        typer.echo(table.to_csv(index=False), nl=False)
+        print(table.to_csv(index=False), end="")
     else:
-        typer.echo(table.to_json(orient="records", indent=1, double_precision=15))
+        print(table.to_json(orient="records", indent=1, double_precision=15))
 
 
 def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":

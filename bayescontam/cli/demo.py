@@ -51,9 +51,9 @@ def demo(
 
 def _show(fitted: "object", page: Path) -> None:
     from bayescontam.api import Fit
-    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.cli.terminal import print_headline, print_lines
     from bayescontam.report.tables import headline, verdict_line
 
     assert isinstance(fitted, Fit)
-    print_table(headline(fitted))
+    print_headline(headline(fitted))
     print_lines([verdict_line(fitted), f"The report lies in {page}"])

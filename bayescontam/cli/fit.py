@@ -188,11 +188,11 @@ def _reference(text: str) -> "float | str":
 
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found and where it lies."""
-    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.cli.terminal import print_headline, print_lines
     from bayescontam.report.tables import headline, verdict_line
 
     print_lines(fitted.record["data"]["notes"])
-    print_table(headline(fitted))
+    print_headline(headline(fitted))
     print_lines([verdict_line(fitted)])
     print_lines(
         f"{check.outcome.value}: {check.name}: {check.sentence}"

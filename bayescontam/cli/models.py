@@ -4,6 +4,13 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """
+Examples:
+
+bayescontam models list
+
+bayescontam models show hierarchical
+"""
 LIST_EXAMPLE = "Example: bayescontam models list"
 SHOW_EXAMPLES = """
 Examples:

@@ -50,16 +50,16 @@ def summary(
     table = fit.estimands(level)
     text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table)
     if out is None:
-        typer.echo(text, nl=False)
+        print(text, end="")  # not typer.echo: it takes escape codes out of names
     else:
         write_text(out, text)
 
 
 def _print(fit: "Fit", level: float | None) -> None:
-    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.cli.terminal import print_headline, print_lines, print_table
     from bayescontam.report.tables import by_concept, headline, verdict_line
 
-    print_table(headline(fit, fit.estimands(level)))
+    print_headline(headline(fit, fit.estimands(level)))
     if "estimands_by_concept" in fit.tree:
         print_table(by_concept(fit, fit.estimands(level)))
     print_lines([verdict_line(fit)])

@@ -9,36 +9,77 @@ from bayescontam.names import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-_WIDEST = 48
+_LONGEST = 48
+_WIDE = 150
+"""Columns of a terminal that has room for all of a table."""
 
 
-def print_table(table: "pd.DataFrame", title: str = "") -> None:
+def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
     """Print a table of texts and numbers.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Numbers are shown with three decimals and aligned right; NaN is left empty.
-    title : str, optional
+        Numbers are shown with three decimals (whole ones and ranks without) and never
+        broken; NaN is left empty. ``x_low`` and ``x_high`` become an interval beside ``x``.
+    spare : iterable of str, optional
+        Columns to leave out where the terminal is narrow; CSV and JSON have them all.
     """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(title=Text(title) if title else None, box=box.SIMPLE_HEAD, title_justify="left")
-    for name in table.columns:
-        numeric = table[name].dtype.kind in "fiu"
-        shown.add_column(Text(str(name)), justify="right" if numeric else "left", overflow="fold")
-    for row in table.itertuples(index=False):
-        shown.add_row(*(Text(_cell(value)) for value in row))
-    Console().print(shown)
+    console = Console()
+    wide = console.width >= _WIDE
+    columns = _columns(table.drop(columns=[] if wide else list(spare), errors="ignore"))
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name, cells in columns.items():
+        figures = cells.dtype.kind in "fiu" or isinstance(cells.iloc[0], tuple)
+        shown.add_column(
+            Text(name.replace("_", "\n")),
+            justify="right" if figures else "left",
+            overflow="fold",
+            no_wrap=figures,
+            min_width=max(map(len, name.split("_"))),
+        )
+    gap = " " if wide else "\n"
+    for row in zip(*columns.values(), strict=True):
+        shown.add_row(*(Text(_cell(*pair, gap)) for pair in zip(columns, row, strict=True)))
+    console.print(shown)
 
 
-def _cell(value: Any) -> str:
+def print_headline(table: "pd.DataFrame") -> None:
+    """Print the headline table of a fit."""
+    names = {"rank_genuine": "rank", "rank_accuracy": "rank", "overfitting_verdict": "verdict"}
+    spare = ("overfitting_fraction", "slope_verdict", "rank_raw", "p_best")
+    print_table(table.rename(columns=names), spare)
+
+
+def _columns(table: "pd.DataFrame") -> "dict[str, pd.Series[Any]]":
+    """Return the columns, those of an interval as one of tuples."""
+    import pandas as pd
+
+    result = {}
+    for name in table.columns.astype(str):
+        stem, _, end = name.rpartition("_")
+        if end == "low" and f"{stem}_high" in table:
+            parts = [part for part in (stem, name, f"{stem}_high") if part in table]
+            rows = list(zip(*(table[part] for part in parts), strict=True))
+            result[stem] = pd.Series(rows, index=table.index, dtype=object)
+        elif not (end == "high" and f"{stem}_low" in table):
+            result.setdefault(name, table[name])
+    return result
+
+
+def _cell(name: str, value: Any, gap: str) -> str:
+    if isinstance(value, tuple):
+        *estimate, low, high = (_cell(name, part, gap) for part in value)
+        return gap.join([*estimate, f"[{low}, {high}]"]) if low else "".join(estimate)
     if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.3f}"
-    return visible(str(value), _WIDEST)
+        digits = 0 if name.startswith("rank") else 3
+        return "" if math.isnan(value) else f"{value:.{digits}f}"
+    return visible(str(value), _LONGEST)
 
 
 def calm() -> None:

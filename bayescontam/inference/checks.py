@@ -126,7 +126,8 @@ def sampling_checks(
     yield _count(
         "tree depth", depth, limits.tree_depth,
         "No trajectory was cut.",
-        f"{depth} trajectories were cut at the largest depth: raise max_depth or tune for longer.",
+        f"{depth} trajectories were cut at the largest depth: tune for longer, and see which term"
+        " mixes badly in the trace pictures.",
     )  # fmt: skip
 
 
@@ -266,6 +267,7 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
             else "Genuine ability is extrapolated beyond the contamination observed for"
             f" {listed(names, 5)}: it rests on the form of the dose-response.",
         )
+    yield _trials_check(built)
     partial = _partly_answered(built)
     yield Check(
         "Items answered",
@@ -276,6 +278,22 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
         if not partial
         else f"Some models answered a part of a benchmark ({listed(partial, 4)}): their estimands"
         " are averages over the items that they answered.",
+    )
+
+
+def _trials_check(built: Built) -> Check:
+    design = built.design
+    mixed = "eps" in built.terms and design.n_single > 0
+    return Check(
+        "Trials of responses",
+        _outcome(not mixed, Outcome.CAUTION),
+        float(design.n_single if mixed else 0),
+        "all single or all repeated",
+        "All responses have one trial, or all have their own effect."
+        if not mixed
+        else f"{design.n_single} responses have one trial and {len(design) - design.n_single} have"
+        " several. Only the latter have a model-by-item effect, so that abilities and slopes are"
+        " pooled over log-odds of two scales; the accuracies themselves are not affected.",
     )
 
 

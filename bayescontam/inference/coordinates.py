@@ -62,6 +62,10 @@ class Informed(Transform):
         return pt.log(sd) + pt.zeros_like(value)
 
 
+_DIFFER = 0.3
+"""Spread of abilities and of slopes around their means, to the nearest guess."""
+
+
 @dataclass(frozen=True)
 class Rough:
     """Rough estimates of one kind of effect, with rough standard errors."""
@@ -72,6 +76,24 @@ class Rough:
     def transform(self) -> Informed:
         """Return the coordinates that these estimates give."""
         return Informed(self.estimate, self.se)
+
+    def pooled(self, axis: int | None = None) -> "Rough":
+        """Return estimates of the mean along an axis, of effects that differ a little."""
+        weight = 1 / (self.se**2 + _DIFFER**2)
+        total = weight.sum(axis=axis)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = np.where(total > 0, (weight * self.estimate).sum(axis=axis) / total, 0.0)
+            return Rough(mean, 1 / np.sqrt(total))
+
+    def logarithm(self) -> "Rough":
+        """Return estimates of the logarithms of positive effects.
+
+        An effect that is not clearly positive tells nothing of its logarithm.
+        """
+        clear = self.estimate > 2 * self.se
+        with np.errstate(divide="ignore", invalid="ignore"):
+            estimate = np.where(clear, np.log(self.estimate), 0.0)
+            return Rough(estimate, np.where(clear, self.se / self.estimate, np.inf))
 
     def reshape(self, *shape: int) -> "Rough":
         """Return the same in another shape."""

@@ -30,7 +30,7 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
         over the range observed in the benchmark.
     """
     design = built.design
-    cells = Cells(design.model_benchmark, design.answered.size)
+    cells = Cells(design.model_benchmark, design.answered.size, design.weight)
     guess = guessing(built.spec, design)[design.benchmark]
     low, high = design.contamination_range()
     grid = np.linspace(low, high, POINTS, axis=1)

@@ -35,6 +35,9 @@ class Design:
     n_correct, n_trials : array of int
     contamination : array of float, or None
         In [0, 1]; None where the model spec uses none.
+    weight : array of float
+        Items that each response stands for: 1, or where rows count different items
+        their number of trials.
     """
 
     models: tuple[str, ...]
@@ -51,6 +54,7 @@ class Design:
     n_correct: Integers
     n_trials: Integers
     contamination: Floats | None
+    weight: Floats
 
     def __len__(self) -> int:
         return len(self.model)
@@ -86,9 +90,9 @@ class Design:
     def center(self) -> Floats:
         """Mean contamination of each benchmark's responses."""
         assert self.contamination is not None
-        count = np.bincount(self.benchmark, minlength=len(self.benchmarks))
-        total = np.bincount(self.benchmark, self.contamination, minlength=len(self.benchmarks))
-        return total / count
+        size = len(self.benchmarks)
+        total = np.bincount(self.benchmark, self.weight * self.contamination, minlength=size)
+        return total / np.bincount(self.benchmark, self.weight, minlength=size)
 
     def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
         """Return the smallest and largest contamination, dims ([model,] benchmark).
@@ -163,8 +167,14 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         models, benchmarks, units, items, by, benchmark_of_unit, benchmark_of_item,
         model, benchmark, unit, item,
         frame["n_correct"].to_numpy(np.int64), frame["n_trials"].to_numpy(np.int64),
-        _contamination(spec, responses, frame),
+        _contamination(spec, responses, frame), _weight(spec, frame),
     )  # fmt: skip
+
+
+def _weight(spec: ModelSpec, frame: pd.DataFrame) -> Floats:
+    if spec.likelihood.trials == "items":
+        return frame["n_trials"].to_numpy(np.float64)
+    return np.ones(len(frame))
 
 
 def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> Floats | None:

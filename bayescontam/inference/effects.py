@@ -14,7 +14,7 @@ from bayescontam.inference.coordinates import (
     rough_slopes,
 )
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.priors import Tensor, variable
+from bayescontam.inference.priors import Tensor, spread, variable
 from bayescontam.inference.terms import Terms, shared_benchmarks
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
@@ -30,8 +30,8 @@ def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     if "a" in terms:
         center = center + _general_ability(spec, design, rough)[:, None]
     if "sigma_theta" in terms:
-        spread = variable("sigma_theta", spec.priors.sigma_theta)
-        return pm.Normal("theta", center, spread, dims=dims, default_transform=rough.transform())
+        scale = spread("sigma_theta", spec.priors.sigma_theta)
+        return pm.Normal("theta", center, scale, dims=dims, default_transform=rough.transform())
     prior = spec.priors.theta
     if isinstance(prior, Normal):
         mean, transform = center + prior.mu, rough.transform()
@@ -43,15 +43,10 @@ def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     if "sigma_mu" not in terms:
         return variable("mu", spec.priors.mu, dims=design.unit_dim)
     bar = variable("mu_bar", spec.priors.mu_bar, dims="benchmark")
-    spread = variable("sigma_mu", spec.priors.sigma_mu)
-    abilities = rough_abilities(design, "eps" in terms)
-    with np.errstate(invalid="ignore"):
-        weight = 1 / (abilities.se**2 + 0.25)  # 0.25: the spread of abilities, to the nearest guess
-        rough = Rough(
-            np.average(abilities.estimate, axis=0, weights=weight), 1 / np.sqrt(weight.sum(axis=0))
-        )
+    scale = spread("sigma_mu", spec.priors.sigma_mu)
+    rough = rough_abilities(design, "eps" in terms).pooled(axis=0)
     mean = bar[design.benchmark_of_unit]
-    return pm.Normal("mu", mean, spread, dims=design.unit_dim, default_transform=rough.transform())
+    return pm.Normal("mu", mean, scale, dims=design.unit_dim, default_transform=rough.transform())
 
 
 def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> Tensor:
@@ -61,14 +56,14 @@ def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> Tensor:
     Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
     informed by the data.
     """
-    spread = variable("sigma_a", spec.priors.sigma_a)
+    scale = spread("sigma_a", spec.priors.sigma_a)
     basis = zero_sum_basis(len(design.models))
     level = rough.estimate.mean(axis=1)
     se = np.full(basis.shape[1], np.sqrt(0.1 / rough.estimate.shape[1]))
     coordinates = pm.Normal(
         "a_coordinates",
         0.0,
-        spread,
+        scale,
         shape=basis.shape[1],
         default_transform=Rough(basis.T @ level, se).transform(),
     )
@@ -81,45 +76,56 @@ def zero_sum_basis(n: int) -> Floats:
 
 
 def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
-    """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated."""
+    """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
+
+    Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
+    logarithm where slopes are positive.
+    """
     if "beta" not in terms:
         return None
     dims = ("model", "benchmark")
     if spec.contamination.pooling == "none":
         return variable("beta", spec.priors.beta_bar, dims=dims)
+    positive = spec.contamination.sign == "positive"
     bar = variable("beta_bar", spec.priors.beta_bar)
-    shift = pt.zeros((len(design.models), len(design.benchmarks)))
-    if "u" in terms:
-        spread = variable("sigma_bm", spec.priors.sigma_bm)
-        shift = shift + (spread * pm.Normal("u", 0, 1, dims="model"))[:, None]
-    if "v" in terms:
-        spread = variable("sigma_bb", spec.priors.sigma_bb)
-        shift = shift + (spread * pm.Normal("v", 0, 1, dims="benchmark"))[None, :]
-    if spec.contamination.sign == "positive":
-        return _positive_slopes(spec, terms, bar, shift)
-    if "w" not in terms:
-        return pm.Deterministic("beta", bar + shift, dims=dims)
-    spread = variable("sigma_bmb", spec.priors.sigma_bmb)
-    transform = rough_slopes(design, "eps" in terms).transform()
-    return pm.Normal("beta", bar + shift, spread, dims=dims, default_transform=transform)
-
-
-def _positive_slopes(spec: ModelSpec, terms: Terms, bar: Tensor, shift: Tensor) -> Tensor:
-    """Slopes that differ by factors: the spreads are on the log scale."""
-    dims = ("model", "benchmark")
+    rough = rough_slopes(design, "eps" in terms)
+    rough = rough.logarithm() if positive else rough
+    level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough)
     if "w" in terms:
-        spread = variable("sigma_bmb", spec.priors.sigma_bmb)
-        shift = shift + spread * pm.Normal("w", 0, 1, dims=dims)
-    return pm.Deterministic("beta", bar * pt.exp(shift), dims=dims)
+        scale = spread("sigma_bmb", spec.priors.sigma_bmb)
+        name, transform = "log_beta" if positive else "beta", rough.transform()
+        level = pm.Normal(name, level, scale, dims=dims, default_transform=transform)
+        if not positive:
+            return level
+    beta = pt.exp(level) if positive else level
+    return pm.Deterministic("beta", beta + pt.zeros(design.answered.shape), dims=dims)
+
+
+def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -> Tensor:
+    """Add ``beta_benchmark`` (benchmark) and ``beta_model`` (model), an offset from it."""
+    level = center
+    if "v" in terms:
+        scale = spread("sigma_bb", spec.priors.sigma_bb)
+        transform = rough.pooled(axis=0).transform()
+        level = pm.Normal(
+            "beta_benchmark", center, scale, dims="benchmark", default_transform=transform
+        )
+    if "u" in terms:
+        scale = spread("sigma_bm", spec.priors.sigma_bm)
+        offset = Rough(rough.estimate - rough.pooled().estimate, rough.se)
+        transform = offset.pooled(axis=1).transform()
+        model = pm.Normal("beta_model", 0.0, scale, dims="model", default_transform=transform)
+        level = level + model[:, None]
+    return level
 
 
 def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
     """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean."""
     if "delta" not in terms:
         return None
-    spread = variable("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
+    scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     transform = rough_difficulties(design, "eps" in terms).transform()
-    scale = spread[design.benchmark_of_item]
+    scale = scale[design.benchmark_of_item]
     delta = pm.Normal("delta", 0.0, scale, dims="item", default_transform=transform)
     shared = shared_benchmarks(design)
     return delta if shared.all() else delta * shared[design.benchmark_of_item]

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.draws import Draws, accuracy_at, log_odds
 from bayescontam.inference.likelihood import accuracy, guessing
 
@@ -83,7 +83,7 @@ def estimands(
     if design.unit_dim != "benchmark":
         groupings[design.unit_dim] = (design.model_unit, len(design.units))
     averages = {
-        dim: _averaging(cell, len(design.models) * count)
+        dim: _averaging(cell, len(design.models) * count, design.weight)
         for dim, (cell, count) in groupings.items()
     }
     parts: dict[str, list[dict[str, Floats]]] = {dim: [] for dim in groupings}
@@ -117,12 +117,10 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
     return levels
 
 
-def _averaging(cell: np.ndarray, count: int) -> sparse.csr_array:
+def _averaging(cell: Integers, count: int, weight: Floats) -> sparse.csr_array:
     """Return the matrix that averages responses within cells; an empty cell gives 0."""
-    answers = np.bincount(cell, minlength=count)
-    weights = 1.0 / answers[cell]
-    rows = np.arange(len(cell))
-    return sparse.csr_array((weights, (cell, rows)), shape=(count, len(cell)))
+    share = weight / np.bincount(cell, weight, minlength=count)[cell]
+    return sparse.csr_array((share, (cell, np.arange(len(cell)))), shape=(count, len(cell)))
 
 
 def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Floats]:

@@ -177,6 +177,7 @@ def _data(built: Built) -> dict[str, xr.Dataset]:
         "benchmark_of_response": ("response", design.benchmark),
         "item_of_response": ("response", design.item),
         "n_trials": ("response", design.n_trials),
+        "weight": ("response", design.weight),
         "benchmark_of_item": ("item", design.benchmark_of_item),
     }
     if design.contamination is not None:

@@ -101,7 +101,7 @@ class Fitted:
         return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
 
     def checks(self) -> tuple[Check, ...]:
-        """Return the checks made when the fit was made, in the order of DESIGN's list."""
+        """Return the checks, as they were made when the fit was made."""
         return tuple(
             Check(
                 **c

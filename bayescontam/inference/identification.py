@@ -5,12 +5,13 @@ from enum import StrEnum
 
 import numpy as np
 import xarray as xr
+from scipy.stats import norm
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.sensitivity import THRESHOLD
 
-DETECTION = 2.8
-"""Standard errors that a slope must measure to be found with probability 0.8 at 95 %."""
+POWER = 0.8
+"""Probability with which a detectable slope is found."""
 
 
 class Identification(StrEnum):
@@ -62,8 +63,9 @@ def identify(
     xarray.Dataset
         Dims (model, benchmark): ``verdict`` and ``sentence`` (strings, empty where
         nothing was answered), ``contraction`` (1 − posterior variance / prior
-        variance), ``detectable_slope`` (2.8 standard errors of what the data alone
-        say; infinite if they say nothing), ``prior_sd``, ``prior_sensitivity``.
+        variance), ``detectable_slope`` (the slope that is found with probability 0.8: 2.8
+        standard errors of what the data alone say at a level of 0.95; infinite if they
+        say nothing), ``prior_sd``, ``prior_sensitivity``.
 
     Notes
     -----
@@ -80,7 +82,7 @@ def identify(
     with np.errstate(divide="ignore", invalid="ignore"):
         contraction = 1 - variance / prior_variance
         precision = np.maximum(1 / variance - 1 / prior_variance, 0)
-        detectable = DETECTION / np.sqrt(precision)
+        detectable = (norm.ppf((1 + level) / 2) + norm.ppf(POWER)) / np.sqrt(precision)
     sensitive = sensitivity["slope_prior"].to_numpy()
     shape = built.design.answered.shape
     verdicts, sentences = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)

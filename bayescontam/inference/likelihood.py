@@ -10,7 +10,7 @@ from scipy.special import expit, gammaln
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.priors import Tensor, variable
+from bayescontam.inference.priors import Tensor, spread
 from bayescontam.inference.terms import Terms
 from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec
@@ -46,8 +46,8 @@ def add_model_by_item(spec: ModelSpec, design: Design, terms: Terms, predictor: 
         return predictor
     unpooled = spec.ability.pooling == "none"
     dims = ("model", "benchmark") if unpooled else None
-    spread = variable("sigma_eps", spec.priors.sigma_eps, dims=dims)
-    scale = spread.ravel()[design.model_benchmark[design.n_single :]] if unpooled else spread
+    scale = spread("sigma_eps", spec.priors.sigma_eps, dims=dims)
+    scale = scale.ravel()[design.model_benchmark[design.n_single :]] if unpooled else scale
     transform = rough_logits(design).transform()
     mean = predictor[design.n_single :]
     eta = pm.Normal("eta", mean, scale, dims="repeated", default_transform=transform)

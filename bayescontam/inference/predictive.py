@@ -7,7 +7,7 @@ import pymc as pm
 import xarray as xr
 
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.draws import Draws, predictor, take_draws
 from bayescontam.inference.likelihood import accuracy, guessing
 
@@ -21,15 +21,17 @@ BINS = 6
 class Cells:
     """Groups of responses whose mean score is compared with replicated ones."""
 
-    of_response: np.ndarray
+    of_response: Integers
     count: int
+    weight: Floats
 
     def means(self, scores: Floats) -> Floats:
         """Return the mean score of each cell, dims (…, cell); NaN for an empty cell."""
-        size = np.bincount(self.of_response, minlength=self.count)
-        with np.errstate(invalid="ignore"):
-            sums = [np.bincount(self.of_response, row, minlength=self.count) for row in scores]
-            return np.stack(sums) / np.where(size, size, np.nan)
+        size = np.bincount(self.of_response, self.weight, minlength=self.count)
+        sums = [
+            np.bincount(self.of_response, self.weight * row, minlength=self.count) for row in scores
+        ]
+        return np.stack(sums) / np.where(size, size, np.nan)
 
 
 def contamination_bins(design: Design) -> tuple[Cells, Floats]:
@@ -56,7 +58,7 @@ def contamination_bins(design: Design) -> tuple[Cells, Floats]:
         if len(edges) > BINS:
             edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[:-1]))
         bin_of[rows] = np.searchsorted(edges, values, side="right") - 1
-    cells = Cells(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS)
+    cells = Cells(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS, design.weight)
     centers = cells.means(design.contamination[None])[0]
     return cells, centers.reshape(len(design.benchmarks), BINS)
 
@@ -74,7 +76,7 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
     """
     design = built.design
     shape = len(design.models), len(design.benchmarks)
-    groups = {"score": (Cells(design.model_benchmark, int(np.prod(shape))), shape)}
+    groups = {"score": (Cells(design.model_benchmark, int(np.prod(shape)), design.weight), shape)}
     result = xr.Dataset(coords={name: design.coords[name] for name in ("model", "benchmark")})
     if design.contamination is not None:
         bins, centers = contamination_bins(design)

@@ -39,6 +39,19 @@ def variable(name: str, prior: Prior, **options: Any) -> Tensor:
     return getattr(pm, type(prior).__name__)(name, **prior.parameters(), **options)
 
 
+SMALLEST = 1e-6
+"""Added to every spread: a Normal narrower than this is lost in rounding errors."""
+
+
+def spread(name: str, prior: Prior, **options: Any) -> Tensor:
+    """Add a spread to the current PyMC model, and return it kept off zero.
+
+    A millionth of a log-odds changes nothing that could be measured, but without it a
+    sampler that strays to spreads below 1e-12 meets rounding noise and stays there.
+    """
+    return variable(name, prior, **options) + SMALLEST
+
+
 def distribution(prior: Prior) -> Any:
     """Return the same distribution as a frozen SciPy one.
 

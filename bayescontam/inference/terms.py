@@ -67,19 +67,17 @@ def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
             yield from _slopes(design)
     if spec.difficulty.form == "random":
         yield "delta", _no_difficulty(design)
-    if spec.likelihood.model_by_item:
+    if spec.likelihood.model_by_item and spec.likelihood.trials == "repeats":
         yield "eps", _no_model_by_item(design)
 
 
 def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
     n_models, n_units = len(design.models), len(design.units)
-    n_cells = len(np.unique(design.model_unit))
-    unit = spec.ability.by
-    if n_models < FEWEST or n_units < 2:
-        counts = f"here {_count(n_models, 'model')}, {_count(n_units, unit)}"
-        yield "a", f"a general ability needs at least 3 models and 2 {unit}s ({counts})"
-    else:
-        yield "a", None
+    cells = np.unique(design.model_unit)
+    n_cells, unit = len(cells), spec.ability.by
+    several = int((np.bincount(cells // n_units) > 1).sum())
+    few = f"a general ability needs at least 3 models that answered 2 {unit}s (here {several})"
+    yield "a", few if several < FEWEST else None
     few = f"a spread of abilities needs at least 3 pairs of model and {unit} (here {n_cells})"
     yield "sigma_theta", few if n_cells < FEWEST else None
     if unit != "benchmark":
@@ -93,8 +91,10 @@ def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
     what = "in which contamination varies"
     yield "u", _few(models, f"models {what}", "slopes' spread over models")
     yield "v", _few(benchmarks, f"benchmarks {what}", "slopes' spread over benchmarks")
-    if min(design.varies.shape) < 2:
-        yield "w", "with one model or one benchmark it is the same as the spread over the other"
+    # Pairs beyond those that the mean and the two spreads above already account for.
+    spare = pairs - 1 - sum(n - 1 for n in (models, benchmarks) if n >= FEWEST)
+    if pairs >= FEWEST and spare < 2:
+        yield "w", "too few models met several benchmarks to tell it from the spreads above"
     else:
         yield "w", _few(pairs, f"pairs of model and benchmark {what}", "slopes' spread over pairs")
 
@@ -127,10 +127,6 @@ def _no_model_by_item(design: Design) -> str | None:
 
 def _few(count: int, what: str, wanted: str) -> str | None:
     return f"{wanted} needs at least 3 {what} (here {count})" if count < FEWEST else None
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def unshared(design: Design) -> str | None:

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from cycler import cycler
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,13 +19,14 @@ from bayescontam.names import short_labels
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 INK, GREY, PALE = "#1a1a1a", "#767676", "#d9d9d9"
+_CYCLE = [BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY]
 WIDTH = 9.2
 """Width of a picture on the page, in inches."""
 _FALLBACKS = (
     "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Emoji",
     "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Arial Unicode MS",
 )  # fmt: skip
-_STYLE = {
+_STYLE: dict[str, Any] = {
     "text.parse_math": False,  # names may hold "$": they are shown, not parsed
     "text.usetex": False,
     "svg.fonttype": "path",
@@ -100,9 +102,9 @@ def style() -> Iterator[None]:
     """Draw everything inside the block in the style of the report."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE | {"font.family": list(_families())})
-        mpl.rcParams["axes.prop_cycle"] = mpl.cycler(
-            color=[BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY],
+        params: Any = mpl.rcParams
+        params.update(
+            {**_STYLE, "font.family": list(_families()), "axes.prop_cycle": cycler(color=_CYCLE)}
         )
         yield
 
@@ -129,7 +131,12 @@ def finish(
 
 
 def grid(
-    count: int, columns: int, height: float, sharey: bool | str = False, sharex: bool | str = False
+    count: int,
+    columns: int,
+    height: float,
+    sharey: bool = False,
+    sharex: bool = False,
+    width: float = WIDTH,
 ) -> tuple[Figure, list[Any]]:
     """Return a figure of `count` panels of equal size, row by row.
 
@@ -139,8 +146,10 @@ def grid(
         Number of panels, and the most in a row.
     height : float
         Height of a panel, in inches.
-    sharey, sharex : bool or str
-        As of `matplotlib.pyplot.subplots`.
+    sharey, sharex : bool
+        Whether all panels have one axis.
+    width : float
+        Width of the figure, in inches.
 
     Returns
     -------
@@ -150,8 +159,8 @@ def grid(
     """
     columns = min(count, columns)
     rows = -(-count // columns)
-    figure = new_figure(WIDTH, rows * height + 0.5)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey, sharex=sharex)  # type: ignore[call-overload]
+    figure = new_figure(width, rows * height + 0.5)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=sharey, sharex=sharex)
     flat = list(axes.ravel())
     for spare in flat[count:]:
         spare.remove()
@@ -197,7 +206,7 @@ def _characters(family: str, weight: str) -> set[int]:
     return set(font_manager.get_font(path).get_charmap())
 
 
-def numbers(values: Sequence[float] | np.ndarray, digits: int = 2) -> str:
+def numbers(values: Any, digits: int = 2) -> str:
     """Return the range of values in words, for alternative texts."""
     known = np.asarray(values, dtype=float)
     known = known[np.isfinite(known)]

@@ -52,9 +52,16 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     if contaminated:
         table["overfitting_fraction"] = wide["overfitting_fraction", "mean"]
         table["slope_verdict"] = wide["slope", "verdict"]
+        references = reference_levels(fit)
         table["overfitting_verdict"] = [
-            overfitting_verdict(row.slope_verdict, row.overfitting_low, row.overfitting_high).value
-            for row in table.itertuples()
+            overfitting_verdict(str(slope), float(low), float(high), references[benchmark]).value
+            for benchmark, slope, low, high in zip(
+                wide.index.get_level_values("benchmark"),
+                table["slope_verdict"],
+                table["overfitting_low"],
+                table["overfitting_high"],
+                strict=True,
+            )
         ]
     table["rank_raw"] = _ranks(raw)
     table["rank_genuine" if contaminated else "rank_accuracy"] = _ranks(table[ability])
@@ -128,14 +135,14 @@ def checks(fit: Fitted) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "outcome", "value", "threshold", "sentence"])
 
 
-def verdict_line(fit: Fitted, estimands: pd.DataFrame | None = None) -> str:
-    """Return the one sentence on top: do the checks hold, and what of contamination?
+def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
+    """Return the one sentence on top: whether the checks hold, and what of contamination.
 
     Parameters
     ----------
     fit : Fitted
-    estimands : pandas.DataFrame, optional
-        As for `headline`.
+    table : pandas.DataFrame, optional
+        From `headline`; made if left out.
 
     Returns
     -------
@@ -146,7 +153,7 @@ def verdict_line(fit: Fitted, estimands: pd.DataFrame | None = None) -> str:
     said = checks_sentence(fit.checks())
     if "identification" not in fit.tree:
         return f"{said}; contamination was not modelled, so that nothing is said of it."
-    return f"{said}; {overfitting_sentence(headline(fit, estimands))}."
+    return f"{said}; {overfitting_sentence(headline(fit) if table is None else table)}."
 
 
 def better(fit: Fitted) -> dict[str, pd.DataFrame]:
@@ -167,15 +174,19 @@ def better(fit: Fitted) -> dict[str, pd.DataFrame]:
     probabilities = fit.p_better()
     ranks = fit.tree["estimands"]["rank"].mean(("chain", "draw"))
     tables = {}
-    for benchmark in ranks["benchmark"].values:
+    for benchmark in ranks["benchmark"].to_numpy():
         order = ranks.sel(benchmark=benchmark).to_series().dropna().sort_values().index
-        square = probabilities.sel(benchmark=benchmark).to_pandas().loc[order, order]
-        tables[str(benchmark)] = square.rename_axis(index="model", columns="other")
+        cells = probabilities.sel(benchmark=benchmark, model=list(order), other=list(order))
+        tables[str(benchmark)] = pd.DataFrame(
+            cells.transpose("model", "other").to_numpy(),
+            index=pd.Index(order, name="model"),
+            columns=pd.Index(order, name="other"),
+        )
     return tables
 
 
 def sensitivity(fit: Fitted) -> pd.DataFrame:
-    """Return one row for each model and benchmark: does the prior decide?
+    """Return one row for each model and benchmark: how much the prior decides.
 
     Parameters
     ----------
@@ -197,6 +208,16 @@ def sensitivity(fit: Fitted) -> pd.DataFrame:
     table = table[answered.reindex(pd.MultiIndex.from_frame(table[_PAIR])).to_numpy()]
     table["diagnosis"] = [_diagnosis(row, quantities) for _, row in table.iterrows()]
     return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
+
+
+def reference_levels(fit: Fitted) -> dict[str, float]:
+    """Return the reference contamination of each benchmark, of a fit with contamination."""
+    lowest = fit.tree["curves"].to_dataset()["contamination"].isel(point=0)
+    reference = fit.record["reference"]
+    if reference != "min_observed":
+        lowest = lowest * 0 + (0.0 if reference == "zero" else float(reference))
+    names = [str(name) for name in lowest["benchmark"].to_numpy()]
+    return dict(zip(names, lowest.to_numpy().astype(float).tolist(), strict=True))
 
 
 def _diagnosis(row: "pd.Series[float]", quantities: tuple[str, ...]) -> str:
@@ -249,4 +270,4 @@ def _raw_by_concept(fit: Fitted) -> pd.DataFrame:
         }
     )
     groups = frame.groupby([*_PAIR, "concept"], sort=False)["score"]
-    return groups.agg(items="size", raw_accuracy="mean")
+    return pd.DataFrame({"items": groups.size(), "raw_accuracy": groups.mean()})

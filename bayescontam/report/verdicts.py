@@ -38,7 +38,7 @@ EXPLAINED = {
     ),
     Overfitting.COULD_NOT_BE_FOUND: (
         "No effect was found, and these data could not have shown one of the size that the prior"
-        " expects. This is no evidence of a clean score."
+        " expects, or all items are equally contaminated. This is no evidence of a clean score."
     ),
     Overfitting.BORROWED: (
         "Contamination does not vary among this model's items here: what is said of it comes"
@@ -49,7 +49,7 @@ EXPLAINED = {
         " positive is no finding, its size is."
     ),
     Overfitting.NONE: (
-        "Every item has the reference contamination, so that raw and genuine accuracy are the same."
+        "Every item is surely clean (contamination 0), so that no part of the score is overfitting."
     ),
 }
 """A sentence for each verdict, for legends."""
@@ -64,11 +64,13 @@ _COUNTED = {
     Overfitting.SIGN_ASSUMED: "has an assumed sign in {}",
     Overfitting.OPPOSITE: "has the opposite sign in {}",
     Overfitting.UNSETTLED: "is unsettled in {}",
-    Overfitting.NONE: "is zero by definition in {} (nothing above the reference)",
+    Overfitting.NONE: "is zero by definition in {} (only clean items)",
 }
 
 
-def overfitting_verdict(slope_verdict: str, low: float, high: float) -> Overfitting:
+def overfitting_verdict(
+    slope_verdict: str, low: float, high: float, reference: float = 0.0
+) -> Overfitting:
     """Return what may be said of an overfitting.
 
     Parameters
@@ -77,6 +79,9 @@ def overfitting_verdict(slope_verdict: str, low: float, high: float) -> Overfitt
         Value of `Identification` of the slope.
     low, high : float
         Interval of the overfitting.
+    reference : float, default 0
+        Reference contamination of the benchmark. Where all items have it, overfitting
+        is zero: for clean items by definition, for others because it cannot be told.
 
     Returns
     -------
@@ -90,7 +95,7 @@ def overfitting_verdict(slope_verdict: str, low: float, high: float) -> Overfitt
     'shown'
     """
     if low == high == 0:
-        return Overfitting.NONE
+        return Overfitting.NONE if reference == 0 else Overfitting.COULD_NOT_BE_FOUND
     match Identification(slope_verdict):
         case Identification.FOUND if low > 0:
             return Overfitting.SHOWN

@@ -40,7 +40,8 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SpecError([Fault(str(path), f"cannot be read ({error.strerror})")]) from error
+        advice = "Give the path of a TOML file, or a name without .toml for a spec that ships."
+        raise SpecError([Fault(str(path), f"cannot be read ({error.strerror})")], advice) from error
     except UnicodeDecodeError as error:
         raise SpecError([Fault(str(path), "is not UTF-8 text; a spec is a TOML file")]) from error
 
@@ -148,6 +149,12 @@ def _problem(table: Any, error: dict[str, Any], where: list[str]) -> str:
             return "needs a key 'family', such as { family = \"normal\", sigma = 1.5 }"
         case "model_type":
             return f"got {_shown(error['input'])}; a table is needed"
+        case "bool_type":
+            return f"got {_shown(error['input'])}; allowed is true or false"
+        case "float_type":
+            return f"got {_shown(error['input'])}; a number is needed"
+        case "string_type":
+            return f"got {_shown(error['input'])}; a text in quotes is needed"
     message = error["msg"].removeprefix("Value error, ")
     return f"got {_shown(error['input'])}; {message}" if where else message
 

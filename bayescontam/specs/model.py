@@ -30,14 +30,20 @@ class Likelihood(Block):
         Scale on which effects add up.
     guess : float or table of benchmark to float, default 0
         Accuracy of blind guessing, in [0, 1).
+    trials : {"repeats", "items"}, default "repeats"
+        What the trials of one row are: repeated answers to one item, or answers to
+        different items that were counted together, as in printed tables. Rows of items
+        weigh by their number of items in every mean.
     model_by_item : bool, default true
         Whether repeated trials of one model on one item share a random effect
-        (overdispersion). Without it they count as independent items.
+        (overdispersion). Without it they count as independent items. Rows of
+        different items have none.
     """
 
     family: Literal["binomial"] = "binomial"
     link: Literal["logit"] = "logit"
     guess: Probability | dict[str, Probability] = 0.0
+    trials: Literal["repeats", "items"] = "repeats"
     model_by_item: bool = True
 
 

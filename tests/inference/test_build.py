@@ -12,6 +12,7 @@ from bayescontam.errors import DataError, SpecError
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.coordinates import Informed
 from bayescontam.inference.effects import zero_sum_basis
+from bayescontam.inference.priors import SMALLEST
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import parse_spec
@@ -73,22 +74,24 @@ def test_log_density_is_that_of_the_mathematics(seed):
         expected += stats.halfnorm(0, 1).logpdf(point[name]).sum()
     for name in ("sigma_bm", "sigma_bb", "sigma_bmb"):
         expected += stats.halfnorm(0, 0.5).logpdf(point[name])
+    sigma = {name: value + SMALLEST for name, value in point.items() if "sigma" in name}
     expected += stats.norm(0, 1.5).logpdf(mu).sum()
-    expected += stats.norm(0, point["sigma_a"]).logpdf(point["a_coordinates"]).sum()
+    expected += stats.norm(0, sigma["sigma_a"]).logpdf(point["a_coordinates"]).sum()
     theta, beta = point["theta"], point["beta"]
-    expected += stats.norm(mu + a[:, None], point["sigma_theta"]).logpdf(theta).sum()
+    expected += stats.norm(mu + a[:, None], sigma["sigma_theta"]).logpdf(theta).sum()
     expected += stats.norm(0, 2).logpdf(point["beta_bar"])
-    expected += sum(stats.norm(0, 1).logpdf(point[name]).sum() for name in ("u", "v"))
-    slope = point["beta_bar"] + point["sigma_bm"] * point["u"][:, None]
-    slope = slope + point["sigma_bb"] * point["v"]
-    expected += stats.norm(slope, point["sigma_bmb"]).logpdf(beta).sum()
+    of_benchmark, of_model = point["beta_benchmark"], point["beta_model"]
+    expected += stats.norm(point["beta_bar"], sigma["sigma_bb"]).logpdf(of_benchmark).sum()
+    expected += stats.norm(0, sigma["sigma_bm"]).logpdf(of_model).sum()
+    slope = of_benchmark + of_model[:, None]
+    expected += stats.norm(slope, sigma["sigma_bmb"]).logpdf(beta).sum()
     d = b.design
-    scale = point["sigma_delta"][d.benchmark_of_item]
+    scale = sigma["sigma_delta"][d.benchmark_of_item]
     expected += stats.norm(0, scale).logpdf(point["delta"]).sum()
     center = np.array([d.contamination[d.benchmark == k].mean() for k in range(3)])
     predictor = theta[d.model, d.benchmark] - point["delta"][d.item]
     predictor += beta[d.model, d.benchmark] * (d.contamination - center[d.benchmark])
-    expected += stats.norm(predictor, point["sigma_eps"]).logpdf(point["eta"]).sum()
+    expected += stats.norm(predictor, sigma["sigma_eps"]).logpdf(point["eta"]).sum()
     expected += stats.binom(d.n_trials, expit(point["eta"])).logpmf(d.n_correct).sum()
 
     ip, jacobian = coordinates(b.model, point)

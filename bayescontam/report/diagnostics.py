@@ -1,0 +1,211 @@
+"""Figures of the draws: whether chains agree, and move freely."""
+
+from collections.abc import Callable
+from typing import Any
+
+import arviz as az
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_base.labels import NoVarLabeller
+from matplotlib.ticker import MaxNLocator
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.summary import convergence
+from bayescontam.report.picture import (
+    BLUE,
+    ORANGE,
+    WIDTH,
+    Picture,
+    finish,
+    numbers,
+    plain_labels,
+    style,
+)
+
+WORST = 6
+"""Quantities in trace, rank and ESS pictures."""
+_TITLE = {"size": 8}
+_ITEM_DIMS = {"item", "repeated", "response"}
+
+
+def convergence_table(fit: Fitted) -> tuple[pd.DataFrame, xr.DataArray]:
+    """Return convergence figures of parameters and estimands, and their draws.
+
+    Effects of single items are left out: they are many, and checked with the fit.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    table : pandas.DataFrame
+        ``quantity, ess_bulk, ess_tail, r_hat``, the worst mixing first; constants are
+        left out.
+    draws : xarray.DataArray
+        Dims (chain, draw, quantity), in the order of the table.
+    """
+    labels: list[str] = []
+    columns = []
+    for group in ("posterior", "estimands"):
+        for name, values in fit.tree[group].to_dataset().data_vars.items():
+            if _ITEM_DIMS & set(values.dims) or name in ("rank", "a_coordinates"):
+                continue
+            if (group, name) == ("estimands", "slope"):
+                continue  # the same as the parameter beta
+            labels += _labels(str(name), values)
+            columns.append(values.to_numpy().reshape(*values.shape[:2], -1))
+    cells = np.concatenate(columns, axis=-1)
+    moving = ~np.isnan(cells).any(axis=(0, 1)) & (np.ptp(cells, axis=(0, 1)) > 0)
+    moving &= _first_of_equals(cells)
+    cells = cells[..., moving]
+    table = pd.DataFrame({"quantity": [x for x, keep in zip(labels, moving, strict=True) if keep]})
+    for name, column in convergence(cells).items():
+        table[name] = column
+    least = table[["ess_bulk", "ess_tail"]].min(axis=1).fillna(0)
+    order = np.lexsort([least, -table["r_hat"].fillna(np.inf).clip(lower=1.01)])
+    table = table.iloc[order][["quantity", "ess_bulk", "ess_tail", "r_hat"]]
+    draws = xr.DataArray(cells[..., order], dims=("chain", "draw", "quantity"))
+    return table.reset_index(drop=True), draws
+
+
+def _first_of_equals(cells: np.ndarray) -> np.ndarray:
+    """Return which columns do not repeat an earlier one, draw by draw."""
+    flat = cells.reshape(-1, cells.shape[-1])
+    first = np.zeros(flat.shape[1], dtype=bool)
+    first[np.unique(np.nan_to_num(flat[:64]), axis=1, return_index=True)[1]] = True
+    return first
+
+
+def _labels(name: str, values: xr.DataArray) -> list[str]:
+    places = [""]
+    for dim in values.dims[2:]:
+        known = values[dim].values if dim in values.coords else range(values.sizes[dim])
+        names = plain_labels(known, 14)
+        places = [f"{place}, {label}" if place else label for place in places for label in names]
+    return [f"{name}[{place}]" if place else name for place in places]
+
+
+def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> list[Picture]:
+    """Draw ArviZ's trace, rank, ESS, energy and pair pictures of the worst mixing quantities.
+
+    Parameters
+    ----------
+    fit : Fitted
+    table, draws
+        From `convergence_table`.
+    """
+    worst = table.head(WORST)
+    names = ", ".join(worst["quantity"])
+    tree = _tree(fit, draws.isel(quantity=slice(0, WORST)), list(worst["quantity"]))
+    say = f"The {len(worst)} worst mixing of {len(table)} parameters and estimands: {names}."
+    seen = f"Bulk ESS {numbers(worst['ess_bulk'], 0)}, R-hat {numbers(worst['r_hat'], 3)}."
+    diverging = int(tree["sample_stats"]["diverging"].sum())
+    trace = _arviz(
+        az.plot_trace, tree, "trace", "Traces",
+        f"Trace plots of {names}. {seen} {diverging} divergent transitions.",
+        f"{say} Each colour is a chain; good traces look like noise around one level.",
+        WIDTH, 1.45, visuals={"trace": {"width": 0.5, "alpha": 0.75}, "title": _TITLE},
+    )  # fmt: skip
+    step = _thinning(worst, draws)
+    rank = _arviz(
+        az.plot_rank, tree.isel(draw=slice(None, None, step)), "rank-plot", "Rank plots",
+        f"Rank plots by chain of {names}. {seen}",
+        f"{say} Ranks of each chain's draws among all draws, as difference from uniform; draws"
+        f" are thinned by {step}, so that they are nearly independent. A small p says that chains"
+        " disagree, and black points where.",
+        WIDTH, 1.6, visuals={"title": _TITLE},
+    )  # fmt: skip
+    ess = _arviz(
+        az.plot_ess, tree, "ess", "Effective sample size",
+        f"Local effective sample size of {names}; bulk ESS {numbers(worst['ess_bulk'], 0)}.",
+        f"{say} Effective number of draws for small intervals over the distribution; the dashed"
+        " line is the number asked for.",
+        WIDTH, 1.6, kind="local", visuals={"title": _TITLE},
+        min_ess=fit.record["thresholds"]["ess"],
+    )  # fmt: skip
+    return [trace, rank, ess, _energy(fit, tree), *_pair(tree, worst, diverging)]
+
+
+def _thinning(worst: pd.DataFrame, draws: xr.DataArray) -> int:
+    """Return how many draws apart the draws of all quantities are nearly independent."""
+    least = float(worst[["ess_bulk", "ess_tail"]].min().min())
+    step = int(np.ceil(draws.sizes["chain"] * draws.sizes["draw"] / max(least, 1)))
+    return max(1, min(step, draws.sizes["draw"] // 50))
+
+
+def _energy(fit: Fitted, tree: xr.DataTree) -> Picture:
+    bfmi = az.bfmi(tree)["energy"].to_numpy()
+    return _arviz(
+        az.plot_energy, tree, "energy", "Energy",
+        f"Marginal energy and energy transitions; E-BFMI by chain {numbers(bfmi)}.",
+        "Left: E-BFMI of each chain, which should be at least"
+        f" {fit.record['thresholds']['e_bfmi']:g}. Right: the two distributions should be"
+        " alike.",
+        WIDTH, 2.4, rows=1, threshold=fit.record["thresholds"]["e_bfmi"],
+    )  # fmt: skip
+
+
+def _pair(tree: xr.DataTree, worst: pd.DataFrame, diverging: int) -> list[Picture]:
+    if len(worst) < 2:
+        return []
+    first, second = worst["quantity"].iloc[:2]
+    cells = tree["posterior"]["x"].to_numpy()
+    pair = cells.reshape(-1, cells.shape[-1])[:, :2]
+    together = np.corrcoef(pair.T)[0, 1]
+    return [
+        _arviz(
+            az.plot_pair, tree.isel(quantity=slice(0, 2)), "pair", "The two worst mixing",
+            f"Scatter plot of {first} and {second}: correlation {together:.2f}, {diverging}"
+            " divergent draws.",
+            "Funnels, ridges and clusters of divergent draws (crosses) show what the sampler finds"
+            " hard.",
+            5.2, 4.2, rows=1,
+            visuals={
+                "scatter": {"alpha": 0.25, "size": 3, "color": BLUE},
+                "divergence": {"color": ORANGE, "marker": "x", "size": 18},
+            },
+        )
+    ]  # fmt: skip
+
+
+def _tree(fit: Fitted, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
+    """Return draws as ArviZ wants them, under labels that can be drawn."""
+    chains: Any = {dim: np.arange(draws.sizes[dim]) for dim in ("chain", "draw")}
+    labels = plain_labels(names, 38)
+    posterior = draws.rename("x").assign_coords(quantity=labels, **chains).to_dataset()
+    stats = fit.tree["sample_stats"].to_dataset()[["diverging", "energy"]].assign_coords(**chains)
+    return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
+
+
+def _arviz(
+    plot: Callable[..., Any], tree: xr.DataTree, name: str, title: str, alt: str, caption: str,
+    width: float, height: float, rows: int | None = None, **options: Any,
+) -> Picture:  # fmt: skip
+    """Draw with ArviZ, in the style of the report, and leave no figure open."""
+    rows = rows or -(-tree["posterior"].sizes["quantity"] // 3)
+    before = set(plt.get_fignums())
+    with style():
+        try:
+            drawn = plot(
+                tree, backend="matplotlib", labeller=NoVarLabeller(),
+                figure_kwargs={"figsize": (width, rows * height + 0.3), "layout": "constrained"},
+                **({"col_wrap": 3} if rows > 1 or plot in _WRAPPED else {}), **options,
+            )  # fmt: skip
+            figure = drawn.viz["figure"].item()
+            for axis in figure.axes:
+                axis.tick_params(labelsize=8)
+                axis.xaxis.label.set_size(8.5)
+                axis.yaxis.label.set_size(8.5)
+                if axis.get_ylabel() == "Chain":
+                    axis.set_title("E-BFMI")
+                    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+            return finish(figure, name, title, alt, caption, raster=True)
+        finally:
+            for number in set(plt.get_fignums()) - before:
+                plt.close(number)
+
+
+_WRAPPED = (az.plot_trace, az.plot_rank, az.plot_ess)

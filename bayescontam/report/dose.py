@@ -1,0 +1,188 @@
+"""Figures of dose and response: curves over the data, and slopes against their prior."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from arviz_stats.base.array import array_stats
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.report.picture import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    Picture,
+    finish,
+    grid,
+    numbers,
+    plain_labels,
+    style,
+)
+from bayescontam.report.words import level_text
+
+MOST_PAIRS = 12
+BINS = 6
+
+
+def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
+    """Draw accuracy as a function of contamination, over the observed scores.
+
+    Parameters
+    ----------
+    fit : Fitted
+    headline : pandas.DataFrame
+        From `bayescontam.report.tables.headline`.
+
+    Returns
+    -------
+    Picture or None
+        Of the 12 pairs of model and benchmark with the largest overfitting. None
+        without contamination, or where it does not vary in any benchmark.
+    """
+    if "curves" not in fit.tree:
+        return None
+    curves = fit.tree["curves"].to_dataset()
+    spread = curves["contamination"].isel(point=-1) - curves["contamination"].isel(point=0)
+    varying = [str(b) for b in spread["benchmark"].values[spread.to_numpy() > 0]]
+    pairs = headline[headline["benchmark"].isin(varying)]
+    if pairs.empty:
+        return None
+    order = pairs["overfitting"].abs().sort_values(ascending=False, kind="stable").index
+    shown = pairs.loc[order[:MOST_PAIRS], ["model", "benchmark"]]
+    observed = observed_scores(fit)
+    with style():
+        columns = max(2, min(4, len(shown)))
+        figure, axes = grid(len(shown), columns, 2.15 if columns == 4 else 2.8, sharex=True)
+        for axis, (model, benchmark) in zip(axes, shown.to_numpy(), strict=True):
+            points = observed.loc[[(model, benchmark)]]
+            _curve(axis, curves.sel(model=model, benchmark=benchmark), points)
+            axis.set_title("\n".join(plain_labels([model, benchmark], 24)))
+        for axis in axes[::columns]:
+            axis.set_ylabel("accuracy")
+        note = f" Only {len(shown)} of {len(pairs)} pairs are drawn (largest overfitting)."
+        caption = (
+            "Line: mean accuracy if all items had that contamination, with its band"
+            f" ({level_text(fit.level)}); dashed outside what was observed for the model. Circles:"
+            f" observed scores of up to {BINS} bins of items, with 95 % intervals."
+            " Contaminated items may differ from clean ones in difficulty, so that circles need"
+            f" not lie on the line.{note if len(shown) < len(pairs) else ''}"
+        )
+        rise = headline.loc[order[0]]
+        ends = curves["mean"].sel(model=rise["model"], benchmark=rise["benchmark"]).to_numpy()
+        alt = (
+            f"Dose-response curves of {len(shown)} pairs of model and benchmark. Largest"
+            f" overfitting: {plain_labels([rise['model']])[0]}, whose curve goes from"
+            f" {ends[0]:.2f} to {ends[-1]:.2f}."
+        )
+        return finish(figure, "dose-response", "Dose-response curves", alt, caption)
+
+
+def _curve(axis: Any, curve: Any, points: pd.DataFrame) -> None:
+    x, mean = curve["contamination"].to_numpy(), curve["mean"].to_numpy()
+    low, high = points["lowest"].min(), points["highest"].max()
+    seen = (x >= low - 1e-9) & (x <= high + 1e-9)
+    axis.fill_between(x, curve["low"], curve["high"], color=BLUE, alpha=0.18, lw=0)
+    axis.plot(x, mean, color=BLUE, ls=(0, (3, 2)), lw=1.1)
+    axis.plot(np.where(seen, x, np.nan), mean, color=BLUE, lw=1.8)
+    axis.errorbar(
+        points["contamination"], points["score"], 1.96 * points["error"], fmt="o", ms=4,
+        color=INK, mfc="white", lw=0.9, mew=1.0,
+    )  # fmt: skip
+    axis.set_xlabel("contamination")
+
+
+def observed_scores(fit: Fitted) -> pd.DataFrame:
+    """Return observed scores in bins of contamination, for each model and benchmark.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by (model, benchmark): ``contamination, score, error`` (standard error
+        of the mean over items; NaN for one item), ``items``, and the ``lowest`` and
+        ``highest`` contamination of the bin. Up to six bins of about equally many
+        items; where contamination takes few values, each is a bin.
+    """
+    data = fit.tree["constant_data"].to_dataset()
+    names = {dim: np.asarray(data[dim].values, dtype=object) for dim in ("model", "benchmark")}
+    frame = pd.DataFrame(
+        {
+            **{dim: names[dim][data[f"{dim}_of_response"].to_numpy()] for dim in names},
+            "contamination": data["contamination"].to_numpy(),
+            "score": fit.tree["observed_data"].to_dataset()["n_correct"] / data["n_trials"],
+        }
+    )
+    pairs = frame.groupby(["model", "benchmark"], sort=False)["contamination"]
+    frame["bin"] = pairs.transform(_bins)
+    groups = frame.groupby(["model", "benchmark", "bin"], sort=False)
+    return (
+        groups.agg(
+            contamination=("contamination", "mean"),
+            score=("score", "mean"),
+            error=("score", "sem"),
+            items=("score", "size"),
+            lowest=("contamination", "min"),
+            highest=("contamination", "max"),
+        )
+        .reset_index("bin", drop=True)
+        .sort_index(kind="stable")
+    )
+
+
+def _bins(values: "pd.Series[float]") -> np.ndarray:
+    edges = np.unique(values)
+    if len(edges) > BINS:
+        edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[:-1]))
+    return np.searchsorted(edges, values, side="right") - 1
+
+
+def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
+    """Draw slopes before and after the data; None without contamination.
+
+    Parameters
+    ----------
+    fit : Fitted
+    slopes : pandas.DataFrame
+        From `bayescontam.report.tables.slopes`.
+    """
+    if slopes.empty:
+        return None
+    order = slopes["contraction"].sort_values(kind="stable").index
+    shown = slopes.loc[order[:MOST_PAIRS]]
+    after = fit.tree["estimands"].to_dataset()["slope"]
+    before = fit.tree["prior_estimands"].to_dataset()["slope"]
+    with style():
+        columns = max(2, min(4, len(shown)))
+        figure, axes = grid(len(shown), columns, 1.7, sharex=True)
+        for axis, row in zip(axes, shown.itertuples(), strict=True):
+            chosen = {"model": row.model, "benchmark": row.benchmark}
+            draws = [d.sel(chosen).to_numpy().ravel() for d in (before, after)]
+            _densities(axis, *draws)
+            axis.set_title("\n".join(plain_labels([row.model, row.benchmark], 24)))
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=2)
+        note = f" Only {len(shown)} of {len(slopes)} are drawn (least changed by the data)."
+        alt = (
+            f"Prior and posterior densities of {len(shown)} slopes: prior sd"
+            f" {numbers(shown['prior_sd'])}, posterior sd {numbers(shown['sd'])}."
+        )
+        caption = (
+            "Where the two are alike, the data said little of the slope and the prior decides."
+            f"{note if len(shown) < len(slopes) else ''}"
+        )
+        return finish(figure, "prior-posterior", "Slopes: prior and posterior", alt, caption)
+
+
+def _densities(axis: Any, before: np.ndarray, after: np.ndarray) -> None:
+    looks = (
+        (before, {"label": "prior", "color": GREY, "ls": "--", "lw": 1.2}),
+        (after, {"label": "posterior", "color": BLUE, "lw": 1.6}),
+    )
+    for draws, look in looks:
+        low, high = np.quantile(draws, [0.002, 0.998])
+        grid_points, density, _ = array_stats.kde(draws[(draws >= low) & (draws <= high)])
+        axis.plot(grid_points, density, **look)
+    axis.axvline(0, color=ORANGE, lw=0.8)
+    axis.set_yticks([])
+    axis.spines["left"].set_visible(False)
+    axis.set_xlabel("slope")

@@ -1,0 +1,269 @@
+"""Figures of results: abilities, slopes and ranks."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.identification import Identification
+from bayescontam.report.picture import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    PINK,
+    WIDTH,
+    Picture,
+    finish,
+    grid,
+    numbers,
+    plain_labels,
+    style,
+)
+from bayescontam.report.verdicts import Overfitting
+from bayescontam.report.words import level_text
+
+MOST_MODELS, MOST_BENCHMARKS = 24, 12
+"""Models and benchmarks in one picture; the tables hold all."""
+MOST_CELLS = 500
+"""Cells of a picture of ranks up to which each holds its percentage."""
+RAW: dict[str, Any] = {
+    "marker": "D", "mfc": "white", "mec": ORANGE, "ls": "none", "ms": 5.5, "mew": 1.4,
+}  # fmt: skip
+_FILLED: dict[str, Any] = {"marker": "o", "color": BLUE, "mfc": BLUE, "ls": "-"}
+_STYLES: dict[str, dict[str, Any]] = {
+    "ability": _FILLED,
+    Overfitting.SHOWN: _FILLED,
+    Overfitting.NOT_FOUND: {**_FILLED, "mfc": "white"},
+    Overfitting.COULD_NOT_BE_FOUND: {"marker": "s", "color": GREY, "mfc": "white", "ls": ":"},
+    Overfitting.BORROWED: {"marker": "v", "color": GREY, "mfc": "white", "ls": "--"},
+    Overfitting.SIGN_ASSUMED: {**_FILLED, "marker": "^"},
+    Overfitting.OPPOSITE: {"marker": "<", "color": PINK, "mfc": PINK, "ls": "-"},
+    Overfitting.UNSETTLED: {"marker": "o", "color": PINK, "mfc": "white", "ls": "-"},
+    Overfitting.NONE: {"marker": "x", "color": INK, "mfc": INK, "ls": "-"},
+    Identification.FOUND: _FILLED,
+    Identification.NO_VARIATION: {"marker": "s", "color": GREY, "mfc": "white", "ls": ":"},
+}
+"""How each verdict is drawn. Shape and fill tell them apart without colour."""
+
+
+def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
+    """Draw raw accuracy beside genuine ability, model by model, a panel for each benchmark.
+
+    Parameters
+    ----------
+    fit : Fitted
+    headline : pandas.DataFrame
+        From `bayescontam.report.tables.headline`.
+
+    Returns
+    -------
+    Picture
+        Of at most 24 models and 12 benchmarks: those with the largest overfitting.
+    """
+    ability, words = ability_of(headline)
+    score = "overfitting" if ability == "genuine_ability" else "raw_accuracy"
+    shown, note = part(headline, score)
+    kinds = shown.get("overfitting_verdict", pd.Series("ability", shown.index))
+    intervals = shown.assign(kind=kinds, mean=shown[ability])
+    intervals["low"], intervals["high"] = shown[f"{ability}_low"], shown[f"{ability}_high"]
+    models = by_score(shown, "raw_accuracy")
+    with style():
+        figure, axes = _panels(shown, models, intervals, raw=True)
+        for axis in axes:
+            axis.set_xlabel("accuracy")
+        legend(figure, kinds, words.capitalize(), raw=True)
+        caption = (
+            f"Diamond: raw accuracy, the observed score. Other marks: {words} with its"
+            f" {fit.level:.0%} interval. The further apart, the more of the score is owed to"
+            f" contamination.{note}"
+        )
+        if ability == "accuracy":
+            caption = (
+                "Diamond: raw accuracy, the observed score. Circle: accuracy that the fit infers,"
+                f" with its {level_text(fit.level)} interval.{note}"
+            )
+        title = f"Raw accuracy and {words}"
+        return finish(figure, "raw-genuine", title, _ability_alt(shown, ability, words), caption)
+
+
+def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
+    """Draw each slope with its interval, by verdict; None without contamination.
+
+    Parameters
+    ----------
+    fit : Fitted
+    table : pandas.DataFrame
+        From `bayescontam.report.tables.slopes`.
+    """
+    if table.empty:
+        return None
+    shown, note = part(table, "slope")
+    columns = {"slope": "mean", "slope_low": "low", "slope_high": "high", "verdict": "kind"}
+    models = by_score(shown, "slope")
+    with style():
+        figure, axes = _panels(shown, models, shown.rename(columns=columns), raw=False)
+        for axis in axes:
+            axis.axvline(0, color=INK, lw=0.8)
+            axis.set_xlabel("slope (log-odds)")
+        legend(figure, shown["verdict"], "Slope", raw=False)
+        counts = shown["verdict"].value_counts()
+        alt = (
+            f"Interval plot of {len(shown)} slopes, means from {numbers(shown['slope'])};"
+            f" {', '.join(f'{n} {kind}' for kind, n in counts.items())}."
+        )
+        caption = (
+            "Log-odds of a correct answer gained from surely clean to surely contaminated, with"
+            f" {level_text(fit.level)} intervals. The line at 0: no effect of contamination.{note}"
+        )
+        return finish(figure, "slopes", "Contamination slopes", alt, caption)
+
+
+def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
+    """Draw the posterior distribution of ranks, raw ranks marked; None for one model."""
+    draws = fit.tree["estimands"].to_dataset()["rank"]
+    if draws.sizes["model"] < 2:
+        return None
+    _, words = ability_of(headline)
+    shown, note = part(headline, "raw_accuracy")
+    models = by_score(shown, "raw_accuracy")
+    benchmarks = list(dict.fromkeys(shown["benchmark"]))
+    count = draws.sizes["model"]
+    likely = []
+    told = len(models) * count * len(benchmarks) <= MOST_CELLS
+    with style():
+        figure, axes = grid(
+            len(benchmarks), 3, 0.27 * len(models) + 0.75, sharey=True,
+            width=WIDTH if len(benchmarks) > 1 else 2.6 + 0.5 * min(count, 12),
+        )  # fmt: skip
+        for axis, benchmark in zip(axes, benchmarks, strict=True):
+            cells = draws.sel(benchmark=benchmark, model=models)
+            levels = np.arange(1, count + 1)
+            chance = (cells.to_numpy()[..., None] == levels).mean(axis=(0, 1))
+            likely.append(float(chance.max(axis=1).min()))
+            _rank_cells(axis, chance, told)
+            rows = shown[shown["benchmark"] == benchmark].set_index("model")["rank_raw"]
+            axis.plot(rows, [models.index(m) for m in rows.index], **RAW)
+            axis.set_title(plain_labels([benchmark])[0])
+            axis.set_xlabel(f"rank by {words}")
+        name_models(axes, models)
+        mark = Line2D([], [], label="rank by raw accuracy", **RAW)
+        figure.legend(handles=[mark], loc="outside upper left")
+        alt = (
+            f"Probability of each rank by {words} for {len(models)} models on"
+            f" {len(benchmarks)} benchmarks; the least certain model has its likeliest rank with"
+            f" probability {min(likely):.2f}."
+        )
+        caption = (
+            f"The darker, the more probable the rank by {words} (1 = best)."
+            f"{' Numbers are percentages of at least 5.' if told else ''}"
+            f" Diamond: rank by raw accuracy.{note}"
+        )
+        return finish(figure, "ranks", "Ranks", alt, caption, raster=not told)
+
+
+def _panels(
+    shown: pd.DataFrame, models: list[str], intervals: pd.DataFrame, raw: bool
+) -> tuple[Any, list[Any]]:
+    """Draw marks with intervals: a row for each model, a panel for each benchmark."""
+    benchmarks = list(dict.fromkeys(shown["benchmark"]))
+    height = 0.27 * len(models) + 0.75
+    figure, axes = grid(len(benchmarks), 3, height, sharey=True, sharex=True)
+    for axis, benchmark in zip(axes, benchmarks, strict=True):
+        axis.grid(axis="y")
+        for row in intervals[intervals["benchmark"] == benchmark].itertuples():
+            y, look = models.index(row.model), _STYLES[row.kind]
+            if raw:
+                axis.plot([row.mean, row.raw_accuracy], [y, y], color=ORANGE, lw=0.8, alpha=0.7)
+                axis.plot(row.raw_accuracy, y, **RAW)
+            axis.hlines(y, row.low, row.high, color=look["color"], ls=look["ls"], lw=1.7)
+            axis.plot(row.mean, y, **look | {"ls": "none"}, ms=5.5, mew=1.4)
+        axis.set_title(plain_labels([benchmark])[0])
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+        axis.tick_params(labelbottom=True)
+    name_models(axes, models)
+    return figure, axes
+
+
+def name_models(axes: list[Any], names: list[str]) -> None:
+    """Write the names at the left; the first one is on top."""
+    for axis in axes:
+        axis.tick_params(axis="y", length=0)
+    axes[0].set_yticks(range(len(names)), plain_labels(names))
+    axes[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _rank_cells(axis: Any, chance: np.ndarray, told: bool) -> None:
+    """Draw a shaded cell for each model and rank, with its percentage if `told`."""
+    count = chance.shape[1]
+    edges_x, edges_y = np.arange(count + 1) + 0.5, np.arange(len(chance) + 1) - 0.5
+    axis.pcolormesh(
+        edges_x, edges_y, chance, cmap="Blues", vmin=0, vmax=1.25, edgecolor="white", lw=0.5
+    )
+    axis.xaxis.set_major_locator(MaxNLocator(min(count, 12), integer=True))
+    if not told:
+        return
+    for (y, x), p in np.ndenumerate(chance):
+        if p >= 0.05:
+            axis.text(
+                x + 1.45, y + 0.45, f"{100 * p:.0f}", fontsize=6.5, ha="right", va="bottom",
+                color="white" if p > 0.6 else INK,
+            )  # fmt: skip
+
+
+def legend(figure: Any, kinds: Iterable[str], words: str, raw: bool) -> None:
+    """Explain the marks of a picture that shows these verdicts."""
+    marks = [Line2D([], [], label="Raw accuracy", **RAW)] if raw else []
+    for kind in dict.fromkeys(kinds):
+        label = f"{words}; overfitting {kind}" if raw else f"{words} {kind}"
+        label = words if kind == "ability" else label
+        marks.append(Line2D([], [], label=label, **_STYLES[kind], ms=5.5))
+    figure.legend(handles=marks, loc="outside upper left", ncols=min(3, len(marks)))
+
+
+def ability_of(table: pd.DataFrame) -> tuple[str, str]:
+    """Return column and words of what models are compared by."""
+    if "genuine_ability" in table:
+        return "genuine_ability", "genuine ability"
+    return "accuracy", "accuracy"
+
+
+def by_score(table: pd.DataFrame, score: str) -> list[str]:
+    """Return the models, the largest mean score first."""
+    return list(table.groupby("model", sort=False)[score].mean().sort_values()[::-1].index)
+
+
+def part(table: pd.DataFrame, score: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows of the models and benchmarks that fit in, and what to say of it."""
+    note = ""
+    for dim, most in (("benchmark", MOST_BENCHMARKS), ("model", MOST_MODELS)):
+        size = table[score].abs().groupby(table[dim], sort=False).max().sort_values()
+        kept = list(size.index[::-1][:most])
+        note += note_of(len(kept), len(size), f"{dim}s", f"largest {score.replace('_', ' ')}")
+        table = table[table[dim].isin(kept)]
+    return table, note
+
+
+def note_of(shown: int, of: int, what: str, which: str) -> str:
+    """Say that only a part is drawn, if so."""
+    return f" Only {shown} of {of} {what} are drawn ({which})." if shown < of else ""
+
+
+def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:
+    text = (
+        f"Interval plot for {shown['model'].nunique()} models on"
+        f" {shown['benchmark'].nunique()} benchmarks: raw accuracy"
+        f" {numbers(shown['raw_accuracy'])}, {words} {numbers(shown[ability])}."
+    )
+    if ability == "accuracy":
+        return text
+    worst = shown.iloc[int(shown["overfitting"].to_numpy().argmax())]
+    name, benchmark = plain_labels([worst["model"]])[0], plain_labels([worst["benchmark"]])[0]
+    return (
+        f"{text} Largest gap: {name} on {benchmark}, {worst['raw_accuracy']:.3f} raw and"
+        f" {worst[ability]:.3f} genuine."
+    )

@@ -1,0 +1,282 @@
+"""Words: numbers and names as a page shows them, and what a fit assumes."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.names import listed, short_labels, visible
+from bayescontam.report.tables import reference_levels
+
+NAME_WIDTH = 40
+"""Longest name in a table; longer ones are spelt out once, in a list of names."""
+
+TERMS = {
+    "a": "a general ability of each model, shared by all benchmarks",
+    "sigma_theta": "the spread of abilities, learnt from the data",
+    "sigma_mu": "the spread of concepts, learnt from the data",
+    "beta": "the contamination slope",
+    "u": "slopes that differ by model",
+    "v": "slopes that differ by benchmark",
+    "w": "slopes that differ by pair of model and benchmark",
+    "delta": "item difficulty",
+    "eps": "the effect of a model on an item, shared by repeated trials",
+}
+"""What the symbols of a fit's terms stand for."""
+
+
+class Names:
+    """Labels of hostile, long or alike names, and the full text of those that were changed.
+
+    Parameters
+    ----------
+    names : iterable of str
+        All names of one kind; labels are distinct among them.
+    prefix : str
+        Of the identifiers that a page links to.
+    """
+
+    def __init__(self, names: Iterable[str], prefix: str) -> None:
+        known = list(dict.fromkeys(names))
+        self._labels = dict(zip(known, short_labels(known, NAME_WIDTH), strict=True))
+        self._ids = {
+            name: f"{prefix}-{i}" for i, name in enumerate(known) if self._labels[name] != name
+        }
+
+    def label(self, name: object) -> str:
+        """Return the label of a name."""
+        return self._labels.get(str(name), visible(str(name), NAME_WIDTH))
+
+    def anchor(self, name: object) -> str:
+        """Return the identifier of the full text; empty where the label is the name."""
+        return self._ids.get(str(name), "")
+
+    def changed(self) -> Iterator[tuple[str, str, str]]:
+        """Yield identifier, label and full text, escaped, of each name that was changed."""
+        for name, anchor in self._ids.items():
+            yield anchor, self._labels[name], visible(name, 10**9)
+
+
+def number(value: object, digits: int = 3) -> str:
+    """Return a number with `digits` decimals and a true minus; "–" where there is none.
+
+    Examples
+    --------
+    >>> number(0.65678), number(-0.5, 2), number(float("nan")), number(-0.0001)
+    ('0.657', '−0.50', '–', '0.000')
+    """
+    known = _float(value)
+    if math.isnan(known):
+        return "–"
+    if math.isinf(known):
+        return "∞" if known > 0 else "−∞"
+    text = f"{known:,.{digits}f}"
+    return text.lstrip("-") if not float(text.replace(",", "")) else text.replace("-", "−")
+
+
+def probability(value: object) -> str:
+    """Return a probability that never claims certainty.
+
+    Examples
+    --------
+    >>> probability(0.5), probability(1.0), probability(0.0)
+    ('0.500', '> 0.999', '< 0.001')
+    """
+    known = _float(value)
+    if known < 0.001:
+        return "< 0.001"
+    return "> 0.999" if known > 0.999 else number(known)
+
+
+def percent(value: object) -> str:
+    """Return a share as a percentage.
+
+    Examples
+    --------
+    >>> percent(0.0517)
+    '5.2 %'
+    """
+    text = number(_float(value) * 100, 1)
+    return text if text == "–" else f"{text} %"
+
+
+def level_text(level: float) -> str:
+    """Return the probability of intervals.
+
+    Examples
+    --------
+    >>> level_text(0.95), level_text(0.999)
+    ('95 %', '99.9 %')
+    """
+    return f"{100 * level:g} %"
+
+
+def interval(low: object, high: object, digits: int = 3) -> str:
+    """Return an interval; empty where it has no width, for constants.
+
+    Examples
+    --------
+    >>> interval(0.5861, 0.6556), interval(-0.0001, 0.1), interval(0.0, 0.0)
+    ('[0.586, 0.656]', '[−0.000, 0.100]', '')
+    """
+    if _float(low) == _float(high):
+        return ""
+    return f"[{_bound(low, digits)}, {_bound(high, digits)}]"
+
+
+def _bound(value: object, digits: int) -> str:
+    """Keep the sign of what rounds to zero: it says whether the interval excludes zero."""
+    text = number(value, digits)
+    return f"−{text}" if _float(value) < 0 and not text.startswith("−") else text
+
+
+def measured(value: object) -> str:
+    """Return a value of a check: counts whole, other numbers to three digits or decimals.
+
+    Examples
+    --------
+    >>> measured(0.0), measured(5482.238), measured(1.00165), measured(0.4757)
+    ('0', '5,482', '1.0016', '0.476')
+    """
+    known = _float(value)
+    if math.isfinite(known) and (known == int(known) or abs(known) >= 100):
+        return number(known, 0)
+    return number(known, 4 if 0.99 < abs(known) < 1.1 else 3)
+
+
+def _float(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def reference_text(fit: Fitted) -> str:
+    """Return at which contamination genuine ability is told, with the value."""
+    levels = reference_levels(fit)
+    values = list(levels.values())
+    if fit.record["reference"] != "min_observed":
+        return f"contamination {values[0]:.3g} in every benchmark"
+    if max(values) - min(values) < 5e-4:
+        return f"the smallest observed contamination, {values[0]:.3g} in every benchmark"
+    lowest = [f"{visible(name, NAME_WIDTH)}: {value:.3g}" for name, value in levels.items()]
+    return f"the smallest observed contamination of each benchmark ({'; '.join(lowest)})"
+
+
+def estimand_texts(fit: Fitted) -> list[tuple[str, str]]:
+    """Return each quantity that the page shows with its meaning."""
+    unit = "items that the model answered"
+    texts = [
+        ("Raw accuracy", f"The observed score: mean over {unit} of the share of correct trials."),
+        ("Accuracy", "What the fit infers of it: mean probability of a correct answer."),
+    ]
+    if "identification" not in fit.tree:
+        return [*texts, ("P(best)", "Posterior probability of the highest accuracy.")]
+    return [
+        *texts,
+        (
+            "Genuine ability",
+            "The accuracy that the fit expects on the same items if all had the reference"
+            f" contamination: {reference_text(fit)}.",
+        ),
+        ("Overfitting", "Accuracy less genuine ability: what the score owes to contamination."),
+        ("Overfitting fraction", "Overfitting as a share of accuracy."),
+        ("Slope", "Log-odds of a correct answer gained from surely clean to surely contaminated."),
+        ("P(best)", "Posterior probability of the highest genuine ability on the benchmark."),
+    ]
+
+
+def assumptions(fit: Fitted) -> list[str]:
+    """Return what the fit assumes, one sentence or two each."""
+    spec = fit.spec
+    lines = list(_slope_assumptions(fit)) if "identification" in fit.tree else []
+    if spec.likelihood.model_by_item:
+        lines.append(
+            "Repeated trials of a model on an item are not independent evidence: they share an"
+            " effect of their own, if the table has such trials."
+        )
+    else:
+        lines.append("The trials of a row are taken as independent of each other.")
+    if spec.likelihood.guess:
+        lines.append(
+            "Blind guessing succeeds with a probability that the model spec sets, see its text."
+        )
+    if "delta" in fit.record["entered"]:
+        lines.append("Items differ in difficulty, alike for all models up to chance.")
+    if spec.ability.pooling == "partial":
+        lines.append(
+            "Abilities are pooled partially: what is uncertain is drawn towards what the rest of"
+            " the table says, so far as the data support it."
+        )
+    return lines
+
+
+def _slope_assumptions(fit: Fitted) -> Iterator[str]:
+    block = fit.spec.contamination
+    if block.confounding == "none":
+        yield (
+            'What identifies the slope (confounding = "none"): items of different contamination'
+            " are assumed to be equally difficult if they were clean. If easy items are duplicated"
+            " more often, the slope takes their ease for an effect of contamination."
+        )
+    else:
+        yield f'What identifies the slope: confounding = "{visible(block.confounding)}".'
+    if block.sign == "positive":
+        yield "Slopes are assumed not to be negative: their sign is no finding."
+    if block.pooling == "partial":
+        yield (
+            "Slopes of models and benchmarks are pooled partially: where a pair says little, its"
+            " slope is what the others say."
+        )
+    yield (
+        "The contamination of each item is taken as known. Training on some items may also lift"
+        " others of the same benchmark; this part is not seen and stays in genuine ability."
+    )
+    yield "On the log-odds scale the effect of contamination is a straight line."
+
+
+def left_out(fit: Fitted) -> list[tuple[str, str, str]]:
+    """Return symbol, meaning and reason for each term that the data could not carry."""
+    return [
+        (symbol, TERMS.get(symbol, ""), visible(reason, 10_000))
+        for symbol, reason in fit.record["left_out"]
+    ]
+
+
+def provenance(fit: Fitted) -> list[tuple[str, str]]:
+    """Return where the fit comes from: data, spec, sampler, seed, versions, times."""
+    record: dict[str, Any] = fit.record
+    sampling, data = record["sampling"], record["data"]
+    kept = {name: value for name, value in sampling.items() if name != "engine"}
+    rows = [
+        ("Model spec", f"{record['spec']['name']} (SHA-256 {record['spec']['hash']})"),
+        ("Data", f"{data['source']}: {data['responses']:,} responses (SHA-256 {data['hash']})"),
+        ("Command", record["command"] or "not recorded (made from Python)"),
+        ("Made", f"{record['created']}, {_seconds(record['seconds'])}"),
+        ("Sampler", f"{sampling['engine']}; {_pairs(kept)}"),
+        ("Seed", str(record["seed"])),
+        ("Intervals", f"{level_text(record['level'])}, equal-tailed"),
+        ("Thresholds of checks", _pairs(record["thresholds"])),
+        ("Versions", ", ".join(f"{name} {value}" for name, value in record["versions"].items())),
+    ]
+    return [(name, visible(value, 20_000)) for name, value in rows]
+
+
+def _seconds(seconds: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.0f} s" for name, value in seconds.items())
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+
+
+def counted(names: Sequence[str], what: str) -> str:
+    """Return how many names there are, and which, if few.
+
+    Examples
+    --------
+    >>> counted(["a", "b"], "model"), counted(["quiz"], "benchmark")
+    ("2 models ('a', 'b')", "1 benchmark ('quiz')")
+    """
+    text = f"{len(names):,} {what}{'' if len(names) == 1 else 's'}"
+    return f"{text} ({listed(names, 4)})" if len(names) <= 4 else text

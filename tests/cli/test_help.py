@@ -1,0 +1,117 @@
+"""Help, version, model specs on the terminal, and readers that leave early."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import bayescontam.__main__ as entry
+from bayescontam.cli.app import app
+from bayescontam.specs.catalogue import load_spec, shipped_models
+from tests.cli.conftest import Done, command, environment
+
+Run = Callable[..., Done]
+VERBS = ["", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show"]
+
+
+def test_no_verb_is_forgotten() -> None:
+    root: Any = get_command(app)
+    groups = {name: getattr(verb, "commands", {}) for name, verb in root.commands.items()}
+    inner = {f"{name} {verb}" for name, verbs in groups.items() for verb in verbs}
+    assert {*groups, *inner, ""} == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_has_an_example(verb: str, option: str) -> None:
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*verb.split(), option])
+    assert done.exit_code == 0
+    assert f"bayescontam {verb}".strip() in done.stdout.split("Usage:")[1].partition("\n")[2]
+    assert ("Example" in done.stdout) is (verb != "")
+
+
+def test_no_arguments_show_the_help(tmp_path: Path) -> None:
+    done = command(cwd=tmp_path)
+    assert b"Usage:" in done.stdout
+    assert b"fit" in done.stdout
+    assert done.stderr == b""
+
+
+def test_version(tmp_path: Path) -> None:
+    done = command("--version", cwd=tmp_path)
+    wanted = f"bayescontam {version('bayescontam')}\n".encode()
+    assert (done.returncode, done.stdout, done.stderr) == (0, wanted, b"")
+
+
+def test_list_has_every_shipped_spec(run: Run) -> None:
+    done = run("models", "list")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    for name in shipped_models():
+        assert f"{name} {load_spec(name).summary}" in [" ".join(line.split()) for line in lines]
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_a_copied_spec_means_the_same(run: Run, tmp_path: Path, name: str) -> None:
+    done = run("models", "show", name, "--toml")
+    assert done.status == 0
+    copy = tmp_path / "mine.toml"
+    copy.write_text(done.out, encoding="utf-8")
+    assert load_spec(copy).hash == load_spec(name).hash
+    assert load_spec(copy).model_dump() == load_spec(name).model_dump()
+    assert load_spec(copy).name == "mine"
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_show_explains_the_spec(run: Run, name: str) -> None:
+    out = run("models", "show", name).out
+    assert out.startswith(f"# {name} ({load_spec(name).hash[:12]})\n")
+    assert load_spec(name).text in out
+    mathematics, meanings = out.split("# Mathematics\n")[1].split("# What the priors mean")
+    assert "~" in mathematics
+    assert "~" in meanings
+
+
+@pytest.mark.parametrize("arguments", ["models show hierarchical", "models list", "--help", ""])
+def test_a_reader_that_leaves_causes_no_traceback(tmp_path: Path, arguments: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bayescontam", *arguments.split()],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=60)
+    assert err == b""
+    assert process.returncode == 0
+
+
+def test_a_ctrl_c_that_python_drops_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = []
+    monkeypatch.setattr(entry._thread, "interrupt_main", lambda: came.append(signal.SIGINT))
+    timers = []
+    monkeypatch.setattr(entry.threading, "Timer", lambda _, action: timers.append(action) or TIMER)
+    entry._interrupt_again(SimpleNamespace(exc_type=KeyboardInterrupt))  # type: ignore[arg-type]
+    timers[0]()
+    assert came == [signal.SIGINT]
+
+
+TIMER = SimpleNamespace(start=lambda: None)
+
+
+def test_an_interrupted_verb_exits_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayescontam.specs.catalogue.shipped_models", interrupted)
+    assert run("models", "list") == Done(130, "", "interrupted; no file was left half written\n")

@@ -1,0 +1,48 @@
+"""All engines draw from the same posterior."""
+
+import pytest
+
+import bayescontam
+from bayescontam.errors import UsageError
+from tests.simulated import simulate
+
+
+@pytest.fixture(scope="module")
+def table():
+    return simulate(5, models=2, items=60, trials=4, sigma_eps=0.8).responses
+
+
+@pytest.fixture(scope="module")
+def reference(table):
+    return bayescontam.fit(table, seed=1).estimands().set_index(["model", "benchmark", "quantity"])
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+@pytest.mark.parametrize("engine", ["pymc", "numpyro"])
+def test_engine_agrees_with_nutpie(engine, table, reference):
+    fit = bayescontam.fit(table, seed=2, engine=engine, draws=1000, tune=700)
+    rows = fit.estimands().set_index(["model", "benchmark", "quantity"])
+    error = (rows["mcse_mean"] ** 2 + reference["mcse_mean"] ** 2) ** 0.5
+    gap = ((rows["mean"] - reference["mean"]) / error).dropna()
+    assert len(gap) >= 20
+    assert gap.abs().max() < 5
+    ratio = (rows["sd"] / reference["sd"]).dropna()
+    assert ratio.between(0.85, 1.18).all()
+    assert fit.record["sampling"]["engine"] == engine
+    assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"engine": "nutpy"}, "engine: got 'nutpy'; did you mean 'nutpie'?"),
+        ({"draws": 1}, "draws: got 1; at least 4 is needed"),
+        ({"chains": 1}, "chains: got 1; at least 2 is needed"),
+        ({"target_accept": 1.0}, "target_accept: got 1.0; allowed is 0 to 1"),
+    ],
+)
+def test_impossible_settings_are_refused(setting, message, table):
+    with pytest.raises(UsageError) as error:
+        bayescontam.fit(table, **setting)
+    assert str(error.value) == message

@@ -1,0 +1,43 @@
+"""The printed mathematics name what the built model has."""
+
+import re
+
+import pytest
+
+from bayescontam.inference.build import build
+from bayescontam.inference.mathematics import mathematics, prior_meanings
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec, shipped_models
+from tests.simulated import simulate
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_every_parameter_of_the_model_is_explained(name):
+    """On data that can carry every term, variables and mathematics have the same symbols."""
+    frame = simulate(0, models=3, benchmarks=3, items=12, trials=2).responses
+    frame = frame.assign(concept="c" + frame["item"].str[-1])
+    spec = load_spec(name)
+    variables = {v.name for v in build(spec, Responses.from_frame(frame)).model.free_RVs}
+    # Variables that stand for a sum of which the mathematics name the last part.
+    stands_for = {
+        "a_coordinates": "a", "eta": "eps", "beta_model": "u", "beta_benchmark": "v",
+        "log_beta": "w",
+    }  # fmt: skip
+    symbols = {stands_for.get(name, name) for name in variables}
+    words = set(re.findall(r"[a-z_]+", " ".join(mathematics(spec))))
+    assert symbols <= words
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_every_prior_has_a_meaning(name):
+    spec = load_spec(name)
+    for parameter, prior, meaning in prior_meanings(spec):
+        assert getattr(spec.priors, parameter).text() == prior
+        assert re.search(r"\d\.\d\d", meaning)
+
+
+def test_meanings_are_quantiles_on_the_accuracy_scale():
+    meanings = {name: text for name, _, text in prior_meanings(load_spec("hierarchical"))}
+    # logistic(±1.96 × 1.5) and logistic(1.96)
+    assert meanings["mu"] == "accuracy between 0.05 and 0.95 with probability 0.95"
+    assert meanings["sigma_a"].endswith("0.66 (median), at most 0.88 with probability 0.95")

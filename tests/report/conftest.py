@@ -1,0 +1,54 @@
+"""Two small fits that all tests of the report share: with contamination, and by concept."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.inference.engines import Sampling
+from bayescontam.inference.fit import Options, fit_responses
+from bayescontam.inference.fitted import Fitted
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+
+MODELS = ("<script>document.title=0</script>", "m" * 10_000, "$a_1^2$ \\frac{ 中\x07")
+BENCHMARKS = ("Quiz", "quiz\n<b>")
+UNANSWERED = MODELS[1], BENCHMARKS[1]
+SAMPLING = Sampling(draws=200, tune=200, chains=2, cores=2)
+
+
+@pytest.fixture(scope="session")
+def hostile() -> Fitted:
+    """Three models and two benchmarks with hostile names; the last model is clean."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for model, ability in zip(MODELS, (1.0, 0.0, -0.5), strict=True):
+        for b, benchmark in enumerate(BENCHMARKS):
+            if (model, benchmark) == UNANSWERED:
+                continue
+            dose = np.linspace(0, 1, 40) * (model != MODELS[2])
+            p = 1 / (1 + np.exp(-(ability + 2.5 * dose - 0.5 * b)))
+            for i in range(40):
+                rows.append((model, benchmark, f"i{b}-{i}", int(rng.random() < p[i]), dose[i]))
+    columns = ["model", "benchmark", "item", "correct", "contamination"]
+    return _fit(pd.DataFrame(rows, columns=columns), "hierarchical")
+
+
+@pytest.fixture(scope="session")
+def by_concept() -> Fitted:
+    """Three models, five concepts of one benchmark, no contamination."""
+    rng = np.random.default_rng(6)
+    names = ["above", "<i>below</i>", "left", "right", "c" * 300]
+    rows = [
+        (f"model-{m}", "puzzles", f"{concept[:9]}-{i}", int(rng.random() < 0.3 + 0.2 * m), concept)
+        for m in range(3)
+        for concept in names
+        for i in range(8)
+    ]
+    return _fit(
+        pd.DataFrame(rows, columns=["model", "benchmark", "item", "correct", "concept"]), "concepts"
+    )
+
+
+def _fit(table: pd.DataFrame, spec: str) -> Fitted:
+    responses = Responses.from_frame(table, source="made <up>.csv")
+    return fit_responses(responses, load_spec(spec), Options(seed=1, sampling=SAMPLING))

@@ -1,0 +1,195 @@
+import io
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from PIL import Image
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.report import concepts as concept_figures
+from bayescontam.report import diagnostics, dose, figures, predictions, tables
+from bayescontam.report.picture import (
+    Picture,
+    drawable,
+    finish,
+    new_figure,
+    numbers,
+    plain_labels,
+    style,
+)
+from tests.data import HOSTILE
+from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
+
+
+def pictures(fit: Fitted) -> list[Picture]:
+    headline, slopes = tables.headline(fit), tables.slopes(fit)
+    made = [
+        figures.raw_against_genuine(fit, headline),
+        figures.slopes(fit, slopes),
+        figures.ranks(fit, headline),
+        concept_figures.concepts(fit, tables.by_concept(fit)),
+        dose.dose_response(fit, headline),
+        dose.prior_posterior(fit, slopes),
+        *predictions.predictive_pictures(fit, headline),
+        *diagnostics.sampling_pictures(fit, *diagnostics.convergence_table(fit)),
+    ]
+    return [picture for picture in made if picture is not None]
+
+
+def is_drawn(picture: Picture) -> bool:
+    if picture.kind == "png":
+        pixels = np.asarray(Image.open(io.BytesIO(picture.image)).convert("L"))
+        return pixels.shape[1] == pytest.approx(picture.width * 1.5, abs=2) and pixels.std() > 5
+    return picture.image.startswith(b"<?xml") and picture.image.count(b"<path") > 20
+
+
+@pytest.mark.parametrize(
+    ("fixture", "names"),
+    [
+        (
+            "hostile",
+            "raw-genuine slopes ranks dose-response prior-posterior predicted-scores"
+            " predicted-bins loo-pit pareto-k trace rank-plot ess energy pair",
+        ),
+        (
+            "by_concept",
+            "raw-genuine ranks concepts predicted-scores loo-pit pareto-k trace rank-plot ess"
+            " energy pair",
+        ),
+    ],
+)
+def test_every_picture_is_drawn_and_described(
+    fixture: str, names: str, request: pytest.FixtureRequest
+) -> None:
+    fit = request.getfixturevalue(fixture)
+    before = plt.get_fignums()
+    made = pictures(fit)
+    assert [picture.name for picture in made] == names.split()
+    assert plt.get_fignums() == before
+    for picture in made:
+        assert is_drawn(picture), picture.name
+        assert any(c.isdigit() for c in picture.alt), picture.name
+        assert picture.caption.endswith((".", ")")), picture.name
+        assert "nan" not in picture.alt, picture.name
+        assert len(picture.alt) + len(picture.caption) < 1500, picture.name
+
+
+def test_a_pair_that_was_not_answered_is_not_drawn(hostile: Fitted) -> None:
+    observed = dose.observed_scores(hostile)
+    assert UNANSWERED not in observed.index
+    picture = dose.dose_response(hostile, tables.headline(hostile))
+    assert picture is not None
+    assert picture.alt.startswith("Dose-response curves of 5 pairs")
+
+
+def test_observed_scores_are_means_of_the_data(hostile: Fitted) -> None:
+    observed = dose.observed_scores(hostile)
+    for pair, part in observed.groupby(level=[0, 1]):
+        model, benchmark = pair
+        raw = float(hostile.raw_accuracy().sel(model=model, benchmark=benchmark))
+        assert np.average(part["score"], weights=part["items"]) == pytest.approx(raw)
+    assert len(observed.loc[[(MODELS[0], BENCHMARKS[0])]]) == dose.BINS
+    assert len(observed.loc[[(MODELS[2], BENCHMARKS[0])]]) == 1  # contamination is 0 everywhere
+
+
+def test_many_models_and_benchmarks_are_cut_and_said_so() -> None:
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(
+        [(f"m{m}", f"b{b}") for m in range(40) for b in range(15)], columns=["model", "benchmark"]
+    )
+    table["raw_accuracy"] = rng.random(len(table))
+    table["overfitting"] = rng.normal(size=len(table))
+    shown, note = figures.part(table, "overfitting")
+    assert shown["model"].nunique() == figures.MOST_MODELS
+    assert shown["benchmark"].nunique() == figures.MOST_BENCHMARKS
+    assert "Only 12 of 15 benchmarks are drawn (largest overfitting)." in note
+    assert "Only 24 of 40 models are drawn (largest overfitting)." in note
+    largest = table.loc[table["overfitting"].abs().idxmax()]
+    assert largest["model"] in set(shown["model"])
+    assert figures.part(table.head(3), "overfitting")[1] == ""
+
+
+NAMES = [*HOSTILE, "$x_1$", "\\alpha^2", "中文", "\U0001f600", "مرحبا", "$"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("weight", ["normal", "bold"])
+def test_any_name_is_drawn_literally_and_without_warnings(name: str, weight: str) -> None:
+    with style(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = new_figure(3, 1)
+        text = figure.text(0.1, 0.5, plain_labels([name])[0], weight=weight)
+        picture = finish(figure, "name", "Name", "one name", "A name.")
+    assert picture.image
+    assert not text.get_parse_math()
+
+
+def test_labels_are_distinct_and_drawable() -> None:
+    labels = plain_labels(["a" * 50 + "1" + "b" * 50, "a" * 50 + "2" + "b" * 50, "case", "Case"])
+    assert len(set(labels)) == 4
+    assert all(len(label) <= 26 for label in labels)
+    assert drawable("plain_$\\^") == "plain_$\\^"
+    assert drawable("\ue000x") == "\\ue000x"
+
+
+def test_pictures_repeat_to_the_byte(hostile: Fitted) -> None:
+    headline = tables.headline(hostile)
+    first, second = (figures.raw_against_genuine(hostile, headline) for _ in range(2))
+    assert first.image == second.image
+
+
+def test_ranges_in_words() -> None:
+    assert numbers([0.123, 0.987]) == "0.12 to 0.99"
+    assert numbers([0.5, np.nan]) == "0.50"
+    assert numbers([np.nan]) == "no value"
+
+
+def test_the_settings_of_others_are_left_alone() -> None:
+    before = plt.rcParams["text.parse_math"], plt.rcParams["font.size"]
+    with style():
+        assert plt.rcParams["text.parse_math"] is False
+    assert (plt.rcParams["text.parse_math"], plt.rcParams["font.size"]) == before
+
+
+def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fitted) -> None:
+    table, draws = diagnostics.convergence_table(hostile)
+    assert draws.sizes["quantity"] == len(table)
+    assert table["quantity"].is_unique
+    least = table[["ess_bulk", "ess_tail"]].min(axis=1)
+    good = table["r_hat"] <= 1.01
+    assert least[good].is_monotonic_increasing
+    cells = draws.to_numpy().reshape(-1, len(table))
+    assert len(np.unique(cells, axis=1).T) == len(table)
+    assert not table["quantity"].str.contains("^delta|^rank|^eta").any()
+
+
+@pytest.mark.parametrize("change", ["divergent", "stuck"])
+def test_pictures_of_a_bad_fit(hostile: Fitted, change: str) -> None:
+    tree = hostile.tree.copy()
+    if change == "divergent":
+        diverging = xr.zeros_like(tree["sample_stats"]["diverging"])
+        diverging[0, :5] = True
+        tree["sample_stats"] = tree["sample_stats"].assign(diverging=diverging)
+    else:
+        slope = tree["posterior"]["beta_bar"].copy()
+        slope[0] = 3.0  # one chain never moved
+        tree["posterior"] = tree["posterior"].assign(beta_bar=slope)
+    bad = Fitted(tree)
+    table, draws = diagnostics.convergence_table(bad)
+    made = diagnostics.sampling_pictures(bad, table, draws)
+    assert all(is_drawn(picture) for picture in made)
+    if change == "stuck":
+        assert table["quantity"][0] == "beta_bar"
+    else:
+        assert "5 divergent" in made[0].alt
+
+
+def test_one_model_has_no_ranks(hostile: Fitted) -> None:
+    def first_model(data: xr.Dataset) -> xr.Dataset:
+        return data.isel(model=[0]) if "model" in data.dims else data
+
+    fit = Fitted(hostile.tree.map_over_datasets(first_model))
+    assert figures.ranks(fit, tables.headline(fit)) is None

@@ -1,0 +1,217 @@
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.fitted import Fitted
+from bayescontam.report import tables, words
+from bayescontam.report.page import render, write_report
+from tests.report.conftest import BENCHMARKS, MODELS
+from tests.report.test_tables import a_check, with_checks
+
+COMPARISON = pd.DataFrame(
+    {
+        "fit": ["<b>one</b>", "two"],
+        "elpd_diff": [0.0, -12.345],
+        "rank": [1, 2],
+        "good": [True, False],
+    }
+)
+
+
+class Parsed(HTMLParser):
+    """Tags with their attributes, and all text, as a browser would see them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="session")
+def html(hostile: Fitted) -> str:
+    return render(hostile, COMPARISON)
+
+
+@pytest.fixture(scope="session")
+def page(html: str) -> Parsed:
+    return Parsed(html)
+
+
+def test_the_page_says_what_it_must(page: Parsed, hostile: Fitted) -> None:
+    text = " ".join(page.text.split())
+    assert tables.verdict_line(hostile) in text
+    record = hostile.record
+    for said in (record["spec"]["hash"], record["data"]["hash"], record["created"], "Seed"):
+        assert said in text
+    assert record["spec"]["text"].strip() in page.text
+    for check in hostile.checks():
+        assert check.sentence in text
+    for _, reason in record["left_out"]:
+        assert reason in text
+    for sentence in tables.slopes(hostile)["sentence"]:
+        assert sentence in text
+    assert "assumed to be equally difficult if they were clean" in text
+    assert "the smallest observed contamination, 0 in every benchmark" in text
+
+
+def test_the_table_shows_the_estimands(page: Parsed, hostile: Fitted) -> None:
+    text = " ".join(page.text.split())
+    for row in tables.headline(hostile).itertuples():
+        assert f"{row.raw_accuracy:.3f}" in text
+        assert words.interval(row.genuine_ability_low, row.genuine_ability_high) in text
+    body = text.split("Raw accuracy against genuine")[0]
+    assert "nan" not in body.lower().split()
+    assert "–" not in body
+
+
+def test_hostile_names_are_text(html: str, page: Parsed) -> None:
+    assert not [tag for tag, _ in page.tags if tag in ("script", "b ", "iframe", "object")]
+    assert "<script" not in html
+    assert html.count("m" * 10_000) == 1  # in full once, shortened elsewhere
+    assert "quiz\\n<b>" in page.text
+    assert "\x07" not in html
+    assert "\\x07" in page.text
+    assert "made <up>.csv" in page.text
+
+
+def test_links_ids_and_images(page: Parsed) -> None:
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert {"#results", "#slopes", "#checks", "#comparison", "#provenance"} <= set(links)
+    assert all(str(link)[1:] in ids and str(link)[0] == "#" for link in links)
+    images = [attrs for tag, attrs in page.tags if tag == "img"]
+    assert len(images) == 14
+    for image in images:
+        assert str(image["src"]).startswith("data:image/")
+        assert len(str(image["alt"])) > 30
+
+
+def test_nothing_points_outside(page: Parsed, html: str) -> None:
+    for _, attrs in page.tags:
+        for name in ("src", "href"):
+            assert str(attrs.get(name) or "#").startswith(("#", "data:"))
+    assert not re.search(r"url\(|@import", html)
+    assert len(html) < 4_000_000
+
+
+def test_comparison_is_shown_only_if_given(html: str, by_concept: Fitted) -> None:
+    assert "&lt;b&gt;one&lt;/b&gt;" in html
+    assert "−12.35" in html
+    assert 'id="comparison"' not in render(by_concept)
+
+
+def test_a_page_of_concepts(by_concept: Fitted) -> None:
+    page = Parsed(render(by_concept))
+    ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    assert {"concepts", "ranks", "checks"} <= ids
+    assert not {"slopes", "dose", "sensitivity"} & ids
+    assert "contamination was not modelled" in page.text
+    assert "c" * 300 in page.text
+
+
+def test_a_failed_check_is_on_top(hostile: Fitted) -> None:
+    html = render(with_checks(hostile, a_check("divergences", Outcome.FAILED)))
+    assert '<p class="verdict failed" id="verdict">Do not rely on this fit yet' in html
+
+
+def test_names_that_differ_by_case_are_both_there(page: Parsed) -> None:
+    names = words.Names(BENCHMARKS, "b")
+    assert [names.label(name) for name in BENCHMARKS] == ["Quiz", "quiz\\n<b>"]
+    assert [names.anchor(name) for name in BENCHMARKS] == ["", "b-1"]
+    assert "Quiz" in page.text
+
+
+def test_the_file_is_written_whole_or_not_at_all(hostile: Fitted, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(hostile, path)
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(UsageError, match="no-folder"):
+        write_report(hostile, tmp_path / "no-folder" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"), [("zero", "contamination 0 in"), (0.25, "contamination 0.25 in")]
+)
+def test_the_reference_is_told(hostile: Fitted, reference: Any, said: str) -> None:
+    fit = Fitted(hostile.tree)
+    fit.__dict__["record"] = hostile.record | {"reference": reference}
+    assert said in words.reference_text(fit)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
+    if driver is None or chromium is None:
+        pytest.skip("no chromium with chromedriver; install them: apt-get install chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "headless=new", "no-sandbox", "disable-gpu", "no-first-run", "disable-sync",
+        "disable-background-networking", "disable-component-update", "disable-dev-shm-usage",
+        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    yield chrome
+    chrome.quit()
+
+
+@pytest.fixture(params=[1200, 800])
+def opened(request: pytest.FixtureRequest, browser: Any, html: str, tmp_path: Path) -> Any:
+    path = tmp_path / "report.html"
+    path.write_text(html, encoding="utf-8")
+    browser.get_log("performance")
+    browser.set_window_size(request.param, 900)
+    browser.get(path.as_uri())
+    return browser
+
+
+@pytest.mark.browser
+def test_the_page_in_a_browser(opened: Any) -> None:
+    assert opened.get_log("browser") == []
+    assert opened.title.startswith("bayescontam: hierarchical")  # no name changed it
+    requests = [
+        message["params"]["request"]["url"]
+        for entry in opened.get_log("performance")
+        if (message := json.loads(entry["message"])["message"])["method"]
+        == "Network.requestWillBeSent"
+    ]
+    assert {url.split(":")[0] for url in requests} <= {"file", "data", "chrome"}
+    images = opened.find_elements("tag name", "img")
+    assert len(images) == 14
+    for image in images:
+        assert image.get_attribute("alt")
+        assert int(image.get_property("naturalWidth")) > 0
+    width = opened.execute_script("return document.documentElement.clientWidth")
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    for link in opened.find_elements("css selector", "nav a"):
+        target = str(link.get_attribute("href")).rpartition("#")[2]
+        assert opened.find_elements("id", target)
+
+
+@pytest.mark.browser
+def test_the_page_with_everything_unfolded_does_not_overflow(opened: Any) -> None:
+    opened.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    width = opened.execute_script("return document.documentElement.clientWidth")
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    assert MODELS[0] in opened.find_element("id", "results").text

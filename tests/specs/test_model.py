@@ -1,0 +1,246 @@
+"""Model specs: strict, frozen, and refused in words that help."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from bayescontam.errors import SpecError
+from bayescontam.specs.base import closest
+from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_models
+from bayescontam.specs.model import ModelSpec, parse_spec
+
+SHORT = 'summary = "x"\n'
+SHIPPED = ("aggregated", "concepts", "hierarchical", "positive", "single")
+
+
+def refused(text: str, name: str = "models/mine.toml") -> list[str]:
+    """Return the faults of a spec as they are shown."""
+    with pytest.raises(SpecError) as caught:
+        parse_spec(SHORT + text, name)
+    return [str(fault) for fault in caught.value.faults]
+
+
+def priors(**families: str) -> str:
+    return "[priors]\n" + "".join(f"{name} = {{ {it} }}\n" for name, it in families.items())
+
+
+def test_the_shipped_specs_are_those_known() -> None:
+    assert shipped_models() == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_specs_load_and_say_what_they_are_for(name: str) -> None:
+    spec = load_spec(name)
+    assert spec.name == name
+    assert spec.summary.endswith(".")
+    assert len(spec.description) > 100
+    assert spec.text == (shipped_folder("models") / f"{name}.toml").read_text(encoding="utf-8")
+    assert len(spec.hash) == 64
+    assert load_spec(shipped_folder("models") / f"{name}.toml").hash == spec.hash
+
+
+def test_shipped_specs_all_mean_something_else() -> None:
+    assert len({load_spec(name).hash for name in SHIPPED}) == len(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_specs_spell_their_blocks_out(name: str) -> None:
+    written = tomllib.loads(load_spec(name).text)
+    assert written.keys() >= {"summary", "description", "likelihood", "ability", "priors"}
+    for block in ("likelihood", "ability", "difficulty"):
+        assert written[block].keys() == set(getattr(load_spec(name), block).model_dump())
+
+
+def test_the_default_file_states_the_defaults_of_the_code() -> None:
+    file, code = load_spec("hierarchical"), ModelSpec(summary="x")
+    parts = {"likelihood", "ability", "difficulty", "contamination", "priors"}
+    assert file.model_dump(include=parts) == code.model_dump(include=parts)
+    # And the file hides none: what it leaves out has to do with concepts only.
+    unsaid = set(code.priors.model_dump()) - set(tomllib.loads(file.text)["priors"])
+    assert unsaid == {"mu_bar", "sigma_mu"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_priors_of_the_design_are_kept(name: str) -> None:
+    spec = load_spec(name)
+    assert spec.priors.mu.text() == "Normal(0, 1.5)"
+    assert spec.priors.sigma_delta.text() == "HalfNormal(1)"
+    assert spec.priors.sigma_bm.text() == "HalfNormal(0.5)"
+    positive = spec.contamination.sign == "positive"
+    assert spec.priors.beta_bar.text() == ("HalfNormal(2)" if positive else "Normal(0, 2)")
+
+
+def test_hash_is_of_the_meaning() -> None:
+    text = '[ability]\nby = "concept"\npooling = "none"\n[difficulty]\nform = "none"\n'
+    other = '[difficulty] # none\nform = "none"\n\n[ability]\npooling = "none"\nby = "concept"\n'
+    assert parse_spec(SHORT + text, "a.toml").hash == parse_spec(SHORT + other, "b.toml").hash
+    assert parse_spec(SHORT, "a").hash == parse_spec(SHORT + "[ability]\n", "a").hash
+
+
+def test_one_and_one_point_nought_are_one_hash() -> None:
+    whole, point = (priors(mu=f'family = "normal", sigma = {s}') for s in ("1", "1.0"))
+    assert parse_spec(SHORT + whole, "a").hash == parse_spec(SHORT + point, "a").hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        priors(mu='family = "normal", sigma = 1.6'),
+        priors(mu='family = "logistic", s = 1.5'),
+        "[likelihood]\nguess = 0.25\n",
+        "[likelihood]\nguess = { b = 0.25 }\n",
+        '[ability]\nby = "concept"\n',
+        '[contamination]\nform = "none"\n',
+    ],
+)
+def test_hash_changes_with_the_meaning(change: str) -> None:
+    assert parse_spec(SHORT + change, "a").hash != parse_spec(SHORT, "a").hash
+
+
+def test_the_example_of_the_design() -> None:
+    faults = refused(priors(mu='family = "normal", sigma = 1.0, sigm = 1.0'))
+    assert faults == ["models/mine.toml: priors.mu.sigm: unknown key (did you mean 'sigma'?)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[likelihod]\n", "likelihod: unknown key (did you mean 'likelihood'?)"),
+        ("[ability]\npoling = 1\n", "ability.poling: unknown key (did you mean 'pooling'?)"),
+        ("[priors]\nsigma_thet = 1\n",
+         "priors.sigma_thet: unknown key (did you mean 'sigma_theta'?)"),
+        ('[ability]\npooling = "partly"\n',
+         "ability.pooling: got 'partly'; did you mean 'partial'?"),
+        ('[contamination]\nsign = "zzz"\n',
+         "contamination.sign: got 'zzz'; allowed: any, positive"),
+        ('[likelihood]\nlink = "probit"\n', "likelihood.link: got 'probit'; allowed: logit"),
+        ("[likelihood]\nmodel_by_item = 1\n",
+         "likelihood.model_by_item: got 1; allowed is true or false"),
+        ("[ability]\nby = 3\n", "ability.by: got 3; a text in quotes is needed"),
+        ("ability = 3\n", "ability: got 3; a table is needed"),
+        (priors(mu='family = "norml", sigma = 1.0'),
+         "priors.mu: unknown family 'norml' (did you mean 'normal'?)"),
+        (priors(sigma_a='family = "normal", sigma = 1.0'),
+         "priors.sigma_a: unknown family 'normal' (did you mean 'half_normal'?)"),
+        (priors(mu="sigma = 1.0"),
+         "priors.mu: needs a key 'family', such as { family = \"normal\", sigma = 1.5 }"),
+        (priors(mu='family = "normal"'), "priors.mu.sigma: is missing and has no default"),
+        (priors(mu='family = "normal", sigma = "1"'),
+         "priors.mu.sigma: got '1'; a number is needed"),
+        (priors(mu='family = "normal", sigma = 0.0'),
+         "priors.mu.sigma: got 0.0; Input should be greater than 0"),
+        (priors(mu='family = "normal", sigma = inf'),
+         "priors.mu.sigma: got inf; Input should be a finite number"),
+    ],
+)  # fmt: skip
+def test_a_fault_names_key_value_and_what_is_allowed(text: str, fault: str) -> None:
+    assert refused(text) == [f"models/mine.toml: {fault}"]
+
+
+@pytest.mark.parametrize("guess", ["1.0", "-0.1", "nan", '"a"', "{ b = 1.0 }"])
+def test_guess_is_a_probability_below_1(guess: str) -> None:
+    faults = refused(f"[likelihood]\nguess = {guess}\n")
+    assert faults
+    assert all(fault.startswith("models/mine.toml: likelihood.guess") for fault in faults)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    text = '[ability]\npoling = 1\nby = 2\n[difficulty]\nform = "randm"\n'
+    assert [fault.split(": ")[1] for fault in refused(text)] == [
+        "ability.by",
+        "ability.poling",
+        "difficulty.form",
+    ]
+
+
+def test_a_summary_is_needed() -> None:
+    with pytest.raises(SpecError, match=r"^a\.toml: summary: is missing and has no default$"):
+        parse_spec("", "a.toml")
+
+
+@pytest.mark.parametrize("text", ["summary = ", "a = 1\na = 2", "\0"])
+def test_what_is_no_toml_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match=r"^a\.toml: is not TOML: .*(line 1|line 2|end of doc)"):
+        parse_spec(text, "a.toml")
+
+
+def test_sign_and_prior_of_the_slope_belong_together() -> None:
+    half, whole = (
+        priors(beta_bar=f'family = "{f}", sigma = 1.0') for f in ("half_normal", "normal")
+    )
+    positive = '[contamination]\nsign = "positive"\n'
+    assert "with it say contamination.sign = 'positive'" in refused(half)[0]
+    assert "needs a prior on values >= 0 for priors.beta_bar" in refused(positive + whole)[0]
+    assert "needs a prior on values >= 0" in refused(positive)[0]
+    assert parse_spec(SHORT + positive + half, "a").contamination.sign == "positive"
+
+
+def test_specs_are_frozen() -> None:
+    spec = load_spec("single")
+    for block, name in ((spec, "summary"), (spec.ability, "by"), (spec.priors.theta, "s")):
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(block, name, getattr(block, name))
+
+
+def places(table: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    inner = [places(value, (*path, key)) for key, value in table.items() if isinstance(value, dict)]
+    return [path, *(place for found in inner for place in found)]
+
+
+WHOLE = load_spec("hierarchical").model_dump()
+ALL_PLACES = places(WHOLE)
+
+
+@given(st.sampled_from(ALL_PLACES), st.from_regex(r"[a-z_]{1,20}", fullmatch=True), st.integers())
+def test_an_unknown_key_anywhere_is_refused_and_named(
+    place: tuple[str, ...], key: str, value: int
+) -> None:
+    table = WHOLE
+    for part in place:
+        table = table[part]
+    if key in table:
+        return
+    header = f"[{'.'.join(place)}]\n" if place else ""
+    family = f'family = "{table["family"]}"\nsigma = 1.0\n' if "family" in table else ""
+    faults = refused(f"{header}{family}{key} = {value}\n", "a.toml")
+    named = ".".join([*place, key])
+    assert [fault for fault in faults if fault.startswith(f"a.toml: {named}: unknown key (")]
+
+
+@pytest.mark.parametrize(
+    ("word", "allowed", "hint"),
+    [
+        ("sigm", ["sigma", "mu"], "did you mean 'sigma'?"),
+        ("", ["a", "b"], "allowed: a, b"),
+        ("zzz", [], "allowed: "),
+    ],
+)
+def test_closest(word: str, allowed: list[str], hint: str) -> None:
+    assert closest(word, allowed) == hint
+
+
+def test_names_and_paths_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "single.toml").write_text(SHORT, encoding="utf-8")
+    assert load_spec(tmp_path / "single.toml").hash != load_spec("single").hash
+    with pytest.raises(
+        SpecError, match=r"^model spec 'sngle': .*\(did you mean 'single'\?\)\nName"
+    ):
+        load_spec("sngle")
+    with pytest.raises(
+        SpecError, match=r"no\.toml: cannot be read .*\nGive the path of a TOML file"
+    ):
+        load_spec(tmp_path / "no.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\0")
+    with pytest.raises(SpecError, match="is not UTF-8 text; a spec is a TOML file"):
+        load_spec(tmp_path / "bytes.toml")
+
+
+def test_the_hash_does_not_depend_on_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "deep.name.toml"
+    path.write_text(load_spec("single").text, encoding="utf-8")
+    assert (load_spec(path).name, load_spec(path).hash) == ("deep.name", load_spec("single").hash)

@@ -1,0 +1,139 @@
+"""The Python interface: names that resolve, docstrings, and faults told before sampling."""
+
+import importlib.metadata
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pandas as pd
+import pytest
+
+import bayescontam
+import bayescontam.inference.fit
+from bayescontam import BayescontamError, DataError, FitError, SpecError, UsageError
+
+GOOD = pd.DataFrame(
+    {
+        "model": "m",
+        "benchmark": "b",
+        "item": [f"i{i}" for i in range(8)],
+        "correct": [0, 1] * 4,
+        "contamination": [0.0, 0.25, 0.5, 0.75] * 2,
+    }
+)
+CLEAN = GOOD.drop(columns="contamination")
+COVARIATES = GOOD[["benchmark", "item", "contamination"]]
+
+
+@pytest.fixture
+def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sampled(*_: Any) -> NoReturn:
+        pytest.fail("the sampler was started")
+
+    monkeypatch.setattr(bayescontam.inference.fit, "sample", sampled)
+
+
+def test_public_names_are_sorted_and_resolve() -> None:
+    assert bayescontam.__all__ == sorted(bayescontam.__all__)
+    assert set(bayescontam.__all__) == set(bayescontam._HOMES)
+    for name in bayescontam.__all__:
+        assert getattr(bayescontam, name).__name__ == name
+
+
+def test_dir_lists_what_is_public() -> None:
+    assert dir(bayescontam) == sorted([*bayescontam.__all__, "__version__"])
+    assert bayescontam.__version__ == importlib.metadata.version("bayescontam")
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'bayescontam' has no attribute 'fitt'$"):
+        _ = bayescontam.fitt
+
+
+@pytest.mark.parametrize("name", bayescontam.__all__)
+def test_public_names_are_documented(name: str) -> None:
+    thing = getattr(bayescontam, name)
+    lines = (inspect.getdoc(thing) or "").splitlines()
+    assert lines[0].endswith((".", "?"))
+    assert thing.__module__.startswith("bayescontam.")
+    if inspect.isfunction(thing):
+        sections = [lines[i - 1] for i, line in enumerate(lines) if line and not line.strip("-")]
+        assert sections[:2] == ["Parameters", "Returns"]
+        assert {"Raises", "Examples"} <= set(sections)
+        for parameter in inspect.signature(thing).parameters:
+            text = "\n".join(lines[: lines.index("Returns")])
+            assert parameter in text
+
+
+@pytest.mark.parametrize("name", ["Covariates", "Fit", "Responses", "ModelSpec"])
+def test_public_methods_are_documented(name: str) -> None:
+    thing = getattr(bayescontam, name)
+    for base in thing.__mro__:
+        if base.__module__.startswith("bayescontam."):
+            for method, value in vars(base).items():
+                if not method.startswith(("_", "model_")) and callable(value):
+                    assert inspect.getdoc(value), f"{base.__name__}.{method}"
+
+
+def test_importing_is_lazy() -> None:
+    code = (
+        "import sys, bayescontam\n"
+        "print(sorted(name for name in sys.modules if name.startswith('bayescontam')))\n"
+        "bayescontam.UsageError\n"
+        "print('pymc' in sys.modules, 'pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines() == ["['bayescontam']", "False False"]
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (UsageError, r"^draws: got 3; at least 4 is needed$", {"draws": 3}),
+        (UsageError, r"^tune: got 0; at least 1", {"tune": 0}),
+        (UsageError, r"^chains: got 1; at least 2", {"chains": 1}),
+        (UsageError, r"^cores: got -2; at least 1", {"cores": -2}),
+        (UsageError, r"^target_accept: got 0", {"target_accept": 0}),
+        (UsageError, r"^engine: got 'nutpy'; did you mean 'nutpie'\?$", {"engine": "nutpy"}),
+        (UsageError, r"^level: got 0\.4; allowed is 0\.5", {"level": 0.4}),
+        (UsageError, r"^seed: got -1; allowed is 0 or more$", {"seed": -1}),
+        (UsageError, r"^reference: got 'abc'; allowed are", {"reference": "abc"}),
+        (UsageError, r"^reference: got -0\.1; allowed are", {"reference": -0.1}),
+        (SpecError, r"no such model spec \(did you mean 'single'\?\)", {"model": "singel"}),
+        (SpecError, r"^no\.toml: cannot be read", {"model": Path("no.toml")}),
+        (DataError, r"'concept', which is not there", {"model": "concepts"}),
+        (UsageError, r"has a column 'contamination' already", {"covariates": COVARIATES}),
+        (UsageError, r"^missing='fill': allowed are 'error'",
+         {"responses": CLEAN, "covariates": COVARIATES, "missing_contamination": "fill"}),
+        (DataError, r"no contamination for benchmark 'b', item 'i2'",
+         {"responses": CLEAN, "covariates": COVARIATES.head(2)}),
+        (DataError, r"needs a column 'contamination'", {"responses": CLEAN}),
+        (DataError, r"^DataFrame: model: no such column",
+         {"responses": GOOD.drop(columns="model")}),
+        (DataError, r"^DataFrame: no rows", {"responses": GOOD.head(0)}),
+        (UsageError, r"^no\.csv: no such file", {"responses": "no.csv"}),
+        (UsageError, r"no\.csv: no such file", {"responses": CLEAN, "covariates": Path("no.csv")}),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("no_sampling")
+def test_faults_are_told_before_sampling(
+    error: type[BayescontamError], message: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        bayescontam.fit(**{"responses": GOOD, "model": "single"} | options)
+    assert type(caught.value) is error
+
+
+def test_what_is_no_fit_is_a_fit_error(tmp_path: Path) -> None:
+    (tmp_path / "a.nc").write_text("no fit")
+    with pytest.raises(FitError, match="is not a fit of bayescontam; give a file that"):
+        bayescontam.Fit.load(tmp_path / "a.nc")
+
+
+def test_one_fit_alone_is_not_compared() -> None:
+    with pytest.raises(UsageError, match=r"^compare: give at least two fits$"):
+        bayescontam.compare({})

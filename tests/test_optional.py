@@ -1,0 +1,33 @@
+"""Optional packages: the install line when absent, nothing hidden when broken."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from bayescontam.errors import BayescontamError, MissingExtraError
+from bayescontam.optional import require
+
+
+def test_an_installed_module_is_returned() -> None:
+    assert require("math", "jax") is math
+
+
+@pytest.mark.parametrize("module", ["no_such_package", "no_such_package.inner"])
+def test_an_absent_module_names_its_extra(module: str) -> None:
+    with pytest.raises(MissingExtraError) as caught:
+        require(module, "jax")
+    assert str(caught.value) == (
+        f"this needs the package '{module}', which is not installed; "
+        "install it with: pip install 'bayescontam[jax]'"
+    )
+    assert isinstance(caught.value, ImportError)
+    assert isinstance(caught.value, BayescontamError)
+
+
+def test_a_broken_module_is_another_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_one.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_package'") as caught:
+        require("broken_one", "jax")
+    assert not isinstance(caught.value, MissingExtraError)
