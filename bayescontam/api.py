@@ -107,7 +107,7 @@ def fit(
         Draws kept of each chain (1,500), draws before those (700), and chains (4).
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
-    target_accept : float, default 0.8
+    target_accept : float, default 0.9
         Acceptance probability that the step size is adapted to.
     thresholds : Thresholds, optional
         What the checks ask for.
@@ -141,9 +141,7 @@ def fit(
     True
     """
     spec = model if isinstance(model, ModelSpec) else load_spec(model)
-    sampling = Sampling(
-        engine, draws, tune, chains, cores or min(chains, os.cpu_count() or 1), target_accept
-    )
+    sampling = Sampling(engine, draws, tune, chains, _cores(cores, chains), target_accept)
     options = Options(
         seed=fresh_seed() if seed is None else seed,
         reference=reference,
@@ -188,6 +186,10 @@ def compare(fits: Mapping[str, Fitted]) -> pd.DataFrame:
     bayescontam.errors.UsageError: compare: give at least two fits
     """
     return compare_fits(fits)
+
+
+def _cores(cores: int | None, chains: int) -> int:
+    return min(chains, os.cpu_count() or 1) if cores is None else cores
 
 
 def _responses(given: Responses | pd.DataFrame | Path) -> Responses:

@@ -126,7 +126,7 @@ def fit(
     ] = None,
     target_accept: Annotated[
         float, typer.Option(help="Acceptance that the step size aims at.", rich_help_panel=_SAMPLER)
-    ] = 0.8,
+    ] = 0.9,
     engine: Annotated[
         Engine,
         typer.Option(help="Sampler; numpyro needs the extra 'jax'.", rich_help_panel=_SAMPLER),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import product
 from typing import Any
 
 import arviz as az
@@ -145,8 +146,15 @@ def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
         cells = values.to_numpy()
         cells = cells.reshape(*cells.shape[:2], -1)
         figures = pd.DataFrame(convergence(cells))
-        parts.append(figures.set_axis([f"{name}[{i}]" for i in range(cells.shape[2])]))
+        parts.append(figures.set_axis([f"{name}{where}" for where in _places(values)]))
     return pd.concat(parts)
+
+
+def _places(values: xr.DataArray) -> Iterator[str]:
+    """Yield the labels of each element in brackets; nothing for a scalar."""
+    labels = [values[dim].to_numpy() for dim in values.dims[2:]]
+    for place in product(*labels):
+        yield f"[{', '.join(map(str, place))}]" if place else ""
 
 
 def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterator[Check]:

@@ -77,9 +77,9 @@ class Rough:
         """Return the coordinates that these estimates give."""
         return Informed(self.estimate, self.se)
 
-    def pooled(self, axis: int | None = None) -> "Rough":
-        """Return estimates of the mean along an axis, of effects that differ a little."""
-        weight = 1 / (self.se**2 + _DIFFER**2)
+    def pooled(self, axis: int, differ: bool) -> "Rough":
+        """Return estimates of the mean along an axis, of effects that `differ` a little or not."""
+        weight = 1 / (self.se**2 + (_DIFFER**2 if differ else 0.0))
         total = weight.sum(axis=axis)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.where(total > 0, (weight * self.estimate).sum(axis=axis) / total, 0.0)

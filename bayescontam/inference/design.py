@@ -215,8 +215,9 @@ def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Serie
     columns = [name for name in frame.columns if name not in standard]
     if by not in columns:
         problem = f"the model spec groups items by a column '{by}', which is not there"
-        advice = f"Add it, or set ability.by in a copy of the model spec; {closest(by, columns)}"
-        raise DataError([Fault(responses.source, problem)], advice if columns else "")
+        others = closest(by, columns) if columns else "the table has no other columns"
+        advice = f"Add it, or set ability.by in a copy of the model spec; {others}"
+        raise DataError([Fault(responses.source, problem)], advice)
     if frame[by].isna().any() or (frame[by].astype(str).str.strip() == "").any():
         raise DataError(
             [Fault(responses.source, "has empty cells; every item needs a value", column=by)]

@@ -44,7 +44,7 @@ def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
         return variable("mu", spec.priors.mu, dims=design.unit_dim)
     bar = variable("mu_bar", spec.priors.mu_bar, dims="benchmark")
     scale = spread("sigma_mu", spec.priors.sigma_mu)
-    rough = rough_abilities(design, "eps" in terms).pooled(axis=0)
+    rough = rough_abilities(design, "eps" in terms).pooled(axis=0, differ=True)
     mean = bar[design.benchmark_of_unit]
     return pm.Normal("mu", mean, scale, dims=design.unit_dim, default_transform=rough.transform())
 
@@ -106,14 +106,14 @@ def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -
     level = center
     if "v" in terms:
         scale = spread("sigma_bb", spec.priors.sigma_bb)
-        transform = rough.pooled(axis=0).transform()
+        transform = rough.pooled(axis=0, differ="u" in terms).transform()
         level = pm.Normal(
             "beta_benchmark", center, scale, dims="benchmark", default_transform=transform
         )
     if "u" in terms:
         scale = spread("sigma_bm", spec.priors.sigma_bm)
-        offset = Rough(rough.estimate - rough.pooled().estimate, rough.se)
-        transform = offset.pooled(axis=1).transform()
+        offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+        transform = offset.pooled(axis=1, differ="w" in terms).transform()
         model = pm.Normal("beta_model", 0.0, scale, dims="model", default_transform=transform)
         level = level + model[:, None]
     return level

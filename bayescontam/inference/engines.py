@@ -31,7 +31,7 @@ class Sampling:
     chains : int, default 4
     cores : int, default 2
         Chains that run at the same time.
-    target_accept : float, default 0.8
+    target_accept : float, default 0.9
         Acceptance that the step size is adapted to, in (0, 1).
     """
 
@@ -40,7 +40,7 @@ class Sampling:
     tune: int = 700
     chains: int = 4
     cores: int = 2
-    target_accept: float = 0.8
+    target_accept: float = 0.9
 
     def __post_init__(self) -> None:
         """Refuse what no sampler can do."""

@@ -41,8 +41,22 @@ def reference_levels(reference: Reference, design: Design) -> Floats:
     UsageError
         If the reference is none of these.
     """
-    if reference == "min_observed":
+    level = reference_level(reference)
+    if level is None:
         return design.contamination_range()[0]
+    return np.full(len(design.benchmarks), level)
+
+
+def reference_level(reference: Reference) -> float | None:
+    """Return the reference as a number; None stands for the smallest observed.
+
+    Raises
+    ------
+    UsageError
+        If it is not ``"min_observed"``, ``"zero"`` or a number in [0, 1].
+    """
+    if reference == "min_observed":
+        return None
     try:
         level = 0.0 if reference == "zero" else float(reference)
     except ValueError:
@@ -52,7 +66,7 @@ def reference_levels(reference: Reference, design: Design) -> Floats:
             f"reference: got {reference!r}; allowed are 'min_observed', 'zero' or a number"
             " in [0, 1]"
         )
-    return np.full(len(design.benchmarks), level)
+    return level
 
 
 def estimands(

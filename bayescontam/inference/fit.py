@@ -21,7 +21,7 @@ from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.engines import Sampling, sample
-from bayescontam.inference.estimands import Reference, estimands, reference_levels
+from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
 from bayescontam.inference.fitted import FORMAT, Fitted
 from bayescontam.inference.identification import identify
 from bayescontam.inference.loo import leave_one_out
@@ -68,6 +68,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
+        reference_level(self.reference)
         if not 0.5 <= self.level < 1:
             raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
         if self.seed < 0:

@@ -3,7 +3,6 @@
 import json
 import os
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -172,7 +171,7 @@ class Fitted:
             If there is no such file, or it is not a fit of this package.
         """
         name = visible(str(path))
-        if not Path(path).is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 (pathlib raises for names that are too long)
             raise FitError(f"{name}: no such file; make a fit with: bayescontam fit")
         try:
             with xr.open_datatree(path, engine="h5netcdf") as tree:

@@ -128,8 +128,8 @@ def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Dra
     parameters : xarray.Dataset
         Dims (chain, draw, …); one chain.
     """
-    effects = ("theta", "beta", "delta", "eta", "sigma_eps", "beta_bar")
-    wanted = [name for name in effects if name in built.model.named_vars]
+    observed = {variable.name for variable in built.model.observed_RVs}
+    wanted = [name for name in built.model.named_vars if name not in observed]
     tree = pm.sample_prior_predictive(
         count,
         model=built.model,

@@ -1,6 +1,7 @@
 """Estimands against loops written out, one draw and one item at a time."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -8,6 +9,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.build import build
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.estimands import estimands, ranks, reference_levels
+from bayescontam.inference.predictive import posterior_checks
 from bayescontam.inference.summary import summarise
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
@@ -142,3 +144,18 @@ def test_p_best_is_the_share_of_first_ranks(built, draws):
     for row in best.itertuples():
         assert row.mean == float(share.sel(model=row.model, benchmark=row.benchmark))
     assert best.groupby("benchmark")["mean"].sum().tolist() == [1.0, 1.0]
+
+
+def test_rows_of_different_items_weigh_by_their_number():
+    """A printed table: 30 of 40 items in one half, 10 of 20 in the other, is 40 of 60."""
+    rows = {"model": "m", "benchmark": "b", "item": ["seen", "unseen"]}
+    counts = {"n_correct": [30, 10], "n_trials": [40, 20], "contamination": [1.0, 0.0]}
+    b = build(load_spec("aggregated"), Responses.from_frame(pd.DataFrame(rows | counts)))
+    assert b.design.center.tolist() == [pytest.approx(2 / 3)]
+    draws = Draws(np.array([[0.3]]), np.array([[1.2]]), None, None, None)
+    cell = estimands(draws, b, (1, 1), "zero")["estimands"].squeeze()
+    seen, unseen = expit(0.3 + 1.2 * (1 - 2 / 3)), expit(0.3 - 1.2 * 2 / 3)
+    assert float(cell["accuracy"]) == pytest.approx((40 * seen + 20 * unseen) / 60)
+    assert float(cell["genuine_ability"]) == pytest.approx(unseen)
+    checks = posterior_checks(draws, b, np.random.default_rng(0))
+    assert float(checks["score"].squeeze()) == pytest.approx(40 / 60)

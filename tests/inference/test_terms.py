@@ -48,7 +48,7 @@ def test_hierarchical(shape, entered):
 def test_every_omission_has_a_reason_with_numbers():
     reasons = dict(plan(table()).left_out)
     assert reasons["a"] == (
-        "a general ability needs at least 3 models and 2 benchmarks (here 1 model, 1 benchmark)"
+        "a general ability needs at least 3 models that answered 2 benchmarks (here 0)"
     )
     assert reasons["delta"] == "difficulty needs items that at least 2 models answered (here none)"
 
@@ -58,6 +58,17 @@ def test_slopes_count_only_where_contamination_varies():
     clean = frame["model"].isin(["model-0", "model-1"])
     frame.loc[clean, "contamination"] = 0.0
     assert "u" not in plan(frame).entered
+
+
+def test_effects_that_only_one_benchmark_could_tell_apart_are_not_named_twice():
+    """Nine models that each met one benchmark, and one that met both: a printed table."""
+    frame = table(models=10, benchmarks=2)
+    met = (frame["model"].str[-1].astype(int) % 2).astype(str) == frame["benchmark"].str[-1]
+    terms = plan(frame[met | (frame["model"] == "model-0")])
+    assert terms.entered == {"beta", "sigma_theta", "u", "delta"}
+    reasons = dict(terms.left_out)
+    assert reasons["w"] == "too few models met several benchmarks to tell it from the spreads above"
+    assert reasons["a"].endswith("(here 1)")
 
 
 def test_single_pools_nothing():
