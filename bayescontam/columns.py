@@ -249,6 +249,8 @@ def typed(cells: pd.Series) -> pd.Series:
             return cells
     else:
         return cells
+    if len(np.unique(values)) < len(texts):
+        return cells  # "1.1" and "1.10" are two labels, though one number
     return pd.Series(values[codes], index=cells.index, name=cells.name)
 
 

@@ -358,3 +358,13 @@ def test_import_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_labels_that_are_one_number_stay_two_labels(tmp_path):
+    path = tmp_path / "sections.csv"
+    path.write_text(
+        "model,benchmark,item,correct,concept\n"
+        "m,b,i1,1,1.1\nm,b,i2,0,1.10\nm,b,i3,0,1.2\nm,b,i4,0,1.20\n"
+    )
+    concepts = read_responses(path).frame["concept"]
+    assert concepts.tolist() == ["1.1", "1.10", "1.2", "1.20"]

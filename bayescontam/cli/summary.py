@@ -48,7 +48,7 @@ def summary(
         _print(fit, level)
         return
     table = fit.estimands(level)
-    text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table)
+    text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table, level)
     if out is None:
         print(text, end="")  # not typer.echo: it takes escape codes out of names
     else:
@@ -65,7 +65,7 @@ def _print(fit: "Fit", level: float | None) -> None:
     print_lines([verdict_line(fit)])
 
 
-def _json(fit: "Fit", table: "pd.DataFrame") -> str:
+def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
     import json
 
     better = fit.p_better().to_series().dropna().rename("probability").reset_index()
@@ -73,6 +73,7 @@ def _json(fit: "Fit", table: "pd.DataFrame") -> str:
     hidden = {"format", "checks", "labels"}
     content = {
         "record": {name: value for name, value in fit.record.items() if name not in hidden},
+        "level": fit.level if level is None else level,
         "checks": checks,
         "estimands": json.loads(table.to_json(orient="records", double_precision=15)),
         "p_better": json.loads(better.to_json(orient="records", double_precision=15)),

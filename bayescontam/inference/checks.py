@@ -182,7 +182,7 @@ def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterat
 
 def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
     """Check that leave-one-out figures are reliable and calibrated."""
-    bad = int((loo["pareto_k"] > limits.pareto_k).sum())
+    bad = int((~(loo["pareto_k"] <= limits.pareto_k)).sum())
     good = f"Leave-one-out is reliable for all {loo.sizes['response']:,} responses."
     yield Check(
         "Pareto k",
@@ -208,9 +208,7 @@ def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
     )
 
 
-def predictive_checks(
-    predictive: xr.Dataset, prior_accuracy: xr.DataArray, limits: Thresholds
-) -> Iterator[Check]:
+def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
     """Check observed scores against replicated ones, and against the prior."""
     groups = {"score": "scores", "binned": "scores by contamination"}
     advice = {
@@ -233,7 +231,8 @@ def predictive_checks(
             if good
             else f"Observed ones lie where replicated data do not: {advice[name]}",
         )
-    low, high = prior_accuracy.fillna(0.5).quantile([0.005, 0.995], ("chain", "draw")).to_numpy()
+    prior = predictive["score_prior"].fillna(0.5)
+    low, high = prior.quantile([0.005, 0.995], "prior_replicate").to_numpy()
     observed = predictive["score"].to_numpy()
     outside = int(((observed < low) | (observed > high)).sum())
     yield Check(
@@ -249,12 +248,19 @@ def predictive_checks(
 
 
 def _surprise(observed: Floats, replicated: Floats) -> float:
-    """Return the smallest two-sided p-value over groups, corrected for their number."""
-    kept = ~np.isnan(observed)
-    center, spread = replicated.mean(axis=0)[kept], replicated.std(axis=0)[kept]
+    """Return the smallest two-sided p-value over groups, corrected for their number.
+
+    A Normal approximation: groups that hold fewer than 5 right or 5 wrong answers, as
+    their replicates have it, are too small for it and are left out.
+    """
+    center, spread = replicated.mean(axis=0), replicated.std(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.abs(observed[kept] - center) / spread
-    z = np.where(spread > 0, z, np.where(np.abs(observed[kept] - center) < 1e-6, 0.0, np.inf))
+        trials = center * (1 - center) / spread**2
+        kept = trials * np.minimum(center, 1 - center) >= 5
+    if not kept.any():
+        return 1.0
+    center, spread = center[kept], spread[kept]
+    z = np.abs(observed[kept] - center) / spread
     return float(min(1.0, 2 * stats.norm.sf(z.max()) * kept.sum()))
 
 
@@ -291,18 +297,27 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
 
 def _trials_check(built: Built) -> Check:
     design = built.design
-    mixed = "eps" in built.terms and design.n_single > 0
-    return Check(
-        "Trials of responses",
-        _outcome(not mixed, Outcome.CAUTION),
-        float(design.n_single if mixed else 0),
-        "all single or all repeated",
-        "All responses have one trial, or all have their own effect."
-        if not mixed
-        else f"{design.n_single} responses have one trial and {len(design) - design.n_single} have"
-        " several. Only the latter have a model-by-item effect, so that abilities and slopes are"
-        " pooled over log-odds of two scales; the accuracies themselves are not affected.",
-    )
+    single, repeated = design.n_single, len(design) - design.n_single
+    fine, count = True, 0
+    text = "Every response has one trial." if repeated == 0 else "All have a model-by-item effect."
+    if built.spec.likelihood.trials == "items":
+        text = "The trials of a row are taken for different items, as the model spec says."
+    elif "eps" in built.terms and single:
+        fine, count = False, single
+        text = (
+            f"{single} responses have one trial and {repeated} have several. Only the latter have a"
+            " model-by-item effect, so that abilities and slopes are pooled over log-odds of two"
+            " scales; the accuracies themselves are affected little."
+        )
+    elif "eps" not in built.terms and repeated:
+        fine, count = False, repeated
+        text = (
+            f"The repeated trials of {repeated} responses are taken for independent items. If they"
+            " are answers to one item, intervals are too narrow: use model_by_item = true, with"
+            " several items for each model."
+        )
+    wanted = "no repeats without effect, no mixture"
+    return Check("Trials of responses", _outcome(fine, Outcome.CAUTION), float(count), wanted, text)
 
 
 def _partly_answered(built: Built) -> list[str]:

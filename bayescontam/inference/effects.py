@@ -120,15 +120,22 @@ def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -
 
 
 def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
-    """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean."""
+    """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean.
+
+    Zero in benchmarks of which no item was answered by two models.
+    """
     if "delta" not in terms:
         return None
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
-    transform = rough_difficulties(design, "eps" in terms).transform()
-    scale = scale[design.benchmark_of_item]
-    delta = pm.Normal("delta", 0.0, scale, dims="item", default_transform=transform)
-    shared = shared_benchmarks(design)
-    return delta if shared.all() else delta * shared[design.benchmark_of_item]
+    rough = rough_difficulties(design, "eps" in terms)
+    shared = shared_benchmarks(design)[design.benchmark_of_item]
+    scale = scale[design.benchmark_of_item[shared]]
+    transform = Rough(rough.estimate[shared], rough.se[shared]).transform()
+    if shared.all():
+        return pm.Normal("delta", 0.0, scale, dims="item", default_transform=transform)
+    size = int(shared.sum())
+    part = pm.Normal("delta_shared", 0.0, scale, shape=size, default_transform=transform)
+    return pm.Deterministic("delta", pt.zeros(len(shared))[shared].set(part), dims="item")
 
 
 def linear_predictor(effects: Mapping[str, Any], design: Design) -> Any:

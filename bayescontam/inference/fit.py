@@ -31,7 +31,7 @@ from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
-from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.model import ModelSpec, parse_spec
 
 PRIOR_DRAWS = 2000
 _ITEM_LEVEL = ("delta", "eta", "n_correct")
@@ -120,9 +120,7 @@ def fit_responses(
                 posterior, sample_stats, _all_rows(groups, options.level), options.thresholds
             ),
             *checking.loo_checks(groups["loo"], options.thresholds),
-            *checking.predictive_checks(
-                groups["predictive"], groups["prior_estimands"]["accuracy"], options.thresholds
-            ),
+            *checking.predictive_checks(groups["predictive"], options.thresholds),
             *checking.design_checks(built, reference),
         ]
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
@@ -139,11 +137,15 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     groups = estimands(draws, built, shape, options.reference)
     prior, parameters = prior_draws(built, PRIOR_DRAWS, stream(options.seed, "prior"))
     prior_estimands = estimands(prior, built, (1, len(prior)), options.reference)["estimands"]
+    prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
     groups["prior"] = parameters.drop_vars(_ITEM_LEVEL, errors="ignore").drop_dims(
         ["item", "repeated", "response"], errors="ignore"
     )
     groups["prior_estimands"] = prior_estimands
-    groups["predictive"] = posterior_checks(draws, built, stream(options.seed, "predictive"))
+    predictive = posterior_checks(draws, built, stream(options.seed, "predictive"))
+    groups["predictive"] = predictive.assign(
+        score_prior=prior_scores["score_replicated"].rename(replicate="prior_replicate")
+    )
     groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
     if draws.beta is not None:
         kept = groups["loo"]["kept_draw"].to_numpy()
@@ -194,6 +196,13 @@ def _data(built: Built) -> dict[str, xr.Dataset]:
     }
 
 
+def _text(spec: ModelSpec) -> str:
+    """Return the text of the spec's file, or its content where it was changed in Python."""
+    if spec.text and parse_spec(spec.text, spec.name) == spec:
+        return spec.text
+    return json.dumps(spec.model_dump(), indent=1)
+
+
 def _record(
     responses: Responses, built: Built, options: Options, seconds: dict[str, float]
 ) -> dict[str, Any]:
@@ -206,7 +215,12 @@ def _record(
     part = unshared(design) if "delta" in built.terms else None
     return {
         "format": FORMAT,
-        "spec": {"name": spec.name, "text": spec.text, "hash": spec.hash},
+        "spec": {
+            "name": spec.name,
+            "text": _text(spec),
+            "hash": spec.hash,
+            "content": spec.model_dump(),
+        },
         "data": {
             "source": responses.source,
             "hash": responses.data_hash,

@@ -13,7 +13,7 @@ from bayescontam.errors import FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.summary import summarise
 from bayescontam.names import visible
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec, restored_spec
 from bayescontam.storage import atomic_path
 
 FORMAT = 1
@@ -53,8 +53,9 @@ class Fitted:
 
     @property
     def spec(self) -> ModelSpec:
-        """The model spec, read from the text that is stored with the fit."""
-        return parse_spec(self.record["spec"]["text"], self.record["spec"]["name"])
+        """The model spec that was fitted."""
+        stored = self.record["spec"]
+        return restored_spec(stored["content"], stored["name"], stored["text"])
 
     @property
     def level(self) -> float:

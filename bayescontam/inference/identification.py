@@ -8,6 +8,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from bayescontam.inference.build import Built
+from bayescontam.inference.coordinates import rough_slopes
 from bayescontam.inference.sensitivity import THRESHOLD
 
 POWER = 0.8
@@ -82,15 +83,19 @@ def identify(
     with np.errstate(divide="ignore", invalid="ignore"):
         contraction = 1 - variance / prior_variance
         precision = np.maximum(1 / variance - 1 / prior_variance, 0)
-        detectable = (norm.ppf((1 + level) / 2) + norm.ppf(POWER)) / np.sqrt(precision)
+        errors = norm.ppf((1 + level) / 2) + norm.ppf(POWER)
+        detectable = errors / np.sqrt(precision)
+    # Whether a pair could have shown an effect without the others, to a rough estimate.
+    own_se = rough_slopes(built.design, "eps" in built.terms).se
+    own = errors * own_se <= np.sqrt(prior_variance)
     sensitive = sensitivity["slope_prior"].to_numpy()
     shape = built.design.answered.shape
     verdicts, sentences = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
     for cell in zip(*np.nonzero(built.design.answered), strict=True):
         numbers = (low, high, contraction, detectable, np.sqrt(prior_variance), sensitive)
         one = _Slope(*(float(values[cell]) for values in numbers))
-        verdict = _verdict(one, bool(built.design.varies[cell]), built)
-        verdicts[cell], sentences[cell] = verdict.value, _sentence(verdict, one)
+        verdict = _verdict(one, bool(built.design.varies[cell]), bool(own[cell]), built)
+        verdicts[cell], sentences[cell] = verdict.value, _sentence(verdict, one, level)
     dims = ("model", "benchmark")
     return xr.Dataset(
         {
@@ -105,23 +110,26 @@ def identify(
     )
 
 
-def _verdict(slope: _Slope, varies: bool, built: Built) -> Identification:
+def _verdict(slope: _Slope, varies: bool, own: bool, built: Built) -> Identification:
     if not built.design.varies.any():
         return Identification.NO_VARIATION
+    pooled = built.spec.contamination.pooling == "partial"
     if not varies:
-        pooled = built.spec.contamination.pooling == "partial"
         return Identification.BORROWED if pooled else Identification.NO_VARIATION
     if built.spec.contamination.sign == "positive":
         return Identification.SIGN_ASSUMED
     if slope.low > 0 or slope.high < 0:
         return Identification.FOUND
     if slope.detectable <= slope.prior_sd:
-        return Identification.NOT_FOUND
+        # What only others' data could have shown was not looked for here.
+        return Identification.NOT_FOUND if own or not pooled else Identification.BORROWED
     return Identification.COULD_NOT_BE_FOUND
 
 
-def _sentence(verdict: Identification, slope: _Slope) -> str:
-    text = _TEXT[verdict].format(detectable=slope.detectable, prior_sd=slope.prior_sd)
+def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
+    text = _TEXT[verdict].format(
+        detectable=slope.detectable, prior_sd=slope.prior_sd, level=round(100 * level, 6)
+    )
     carried = f" The data took away {max(slope.contraction, 0):.0%} of the prior's variance."
     if verdict in (Identification.NO_VARIATION, Identification.BORROWED):
         carried = ""
@@ -134,10 +142,11 @@ def _sentence(verdict: Identification, slope: _Slope) -> str:
 
 
 _TEXT = {
-    Identification.FOUND: "The interval of the slope excludes zero.",
+    Identification.FOUND: "The {level:g} % interval of the slope excludes zero.",
     Identification.NOT_FOUND: (
-        "No effect was found, and one of the size that the prior expects (sd {prior_sd:.2f})"
-        " would have been: slopes from {detectable:.2f} on are found with probability 0.8."
+        "The {level:g} % interval of the slope holds zero. An effect of the size that the prior"
+        " expects (sd {prior_sd:.2f}) would have been found: slopes from {detectable:.2f} on are,"
+        " with probability 0.8. A smaller one may be there."
     ),
     Identification.COULD_NOT_BE_FOUND: (
         "An effect could not have been found: only slopes from {detectable:.2f} on would be,"
@@ -145,8 +154,8 @@ _TEXT = {
         " more items, or items that differ more in contamination, would help."
     ),
     Identification.BORROWED: (
-        "Contamination does not vary among this model's items: the slope is what the other"
-        " models and benchmarks say."
+        "Contamination varies little or not at all among this model's items: they could not"
+        " have shown an effect. The slope is what the other models and benchmarks say."
     ),
     Identification.NO_VARIATION: (
         "Contamination does not vary among these items: the slope is the prior's,"

@@ -44,7 +44,7 @@ def _predictor(spec: ModelSpec) -> Iterator[str]:
         parts.append("+ beta[m,b] * (d[m,i] - mean of d in b)")
     if spec.difficulty.form != "none":
         parts.append("- delta[i]")
-    if spec.likelihood.model_by_item:
+    if spec.likelihood.has_model_by_item:
         parts.append("+ eps[m,i]")
     yield "eta[m,i] = " + " ".join(parts)
 
@@ -87,7 +87,7 @@ def _rest(spec: ModelSpec) -> Iterator[str]:
     if spec.difficulty.form != "none":
         prior = spec.priors.sigma_delta.text()
         yield f"delta[i] ~ Normal(0, sigma_delta[b])     sigma_delta[b] ~ {prior}"
-    if spec.likelihood.model_by_item:
+    if spec.likelihood.has_model_by_item:
         yield (
             "eps[m,i] ~ Normal(0, sigma_eps), only where n_trials > 1"
             f"     sigma_eps ~ {spec.priors.sigma_eps.text()}"
@@ -125,7 +125,7 @@ def _used(spec: ModelSpec) -> Iterator[str]:
             yield from ("sigma_bm", "sigma_bb", "sigma_bmb")
     if spec.difficulty.form != "none":
         yield "sigma_delta"
-    if spec.likelihood.model_by_item:
+    if spec.likelihood.has_model_by_item:
         yield "sigma_eps"
 
 

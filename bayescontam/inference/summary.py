@@ -47,7 +47,7 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     values = draws.to_numpy()
     dims = [str(dim) for dim in draws.dims[2:]]
     cells = values.reshape(*values.shape[:2], -1)
-    kept = ~np.isnan(cells).any(axis=(0, 1))
+    kept = ~np.isnan(cells).all(axis=(0, 1))
     labels = [
         label
         for label, keep in zip(product(*(draws[d].values for d in dims)), kept, strict=True)
@@ -83,7 +83,9 @@ def convergence(cells: np.ndarray) -> dict[str, np.ndarray]:
     dict of str to array
         ``ess_bulk``, ``ess_tail``, ``r_hat``, ``mcse_mean``.
     """
-    moving = np.ptp(cells.reshape(-1, cells.shape[2]), axis=0) > 0
+    flat = cells.reshape(-1, cells.shape[2])
+    broken = ~np.isfinite(flat).all(axis=0)
+    moving = ~broken & (np.ptp(flat, axis=0) > 0)
     data = xr.Dataset({"x": (("chain", "draw", "column"), cells[..., moving])})
     result = {
         name: np.full(len(moving), np.nan)
@@ -94,4 +96,7 @@ def convergence(cells: np.ndarray) -> dict[str, np.ndarray]:
         result["ess_tail"][moving] = az.ess(data, method="tail")["x"]
         result["r_hat"][moving] = az.rhat(data)["x"]
         result["mcse_mean"][moving] = az.mcse(data)["x"]
+    # What is not finite has not converged, whatever the other draws say.
+    result["ess_bulk"][broken] = result["ess_tail"][broken] = 0.0
+    result["r_hat"][broken] = result["mcse_mean"][broken] = np.inf
     return result

@@ -67,7 +67,7 @@ def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
             yield from _slopes(design)
     if spec.difficulty.form == "random":
         yield "delta", _no_difficulty(design)
-    if spec.likelihood.model_by_item and spec.likelihood.trials == "repeats":
+    if spec.likelihood.has_model_by_item:
         yield "eps", _no_model_by_item(design)
 
 

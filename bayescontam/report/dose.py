@@ -110,23 +110,26 @@ def observed_scores(fit: Fitted) -> pd.DataFrame:
             **{dim: names[dim][data[f"{dim}_of_response"].to_numpy()] for dim in names},
             "contamination": data["contamination"].to_numpy(),
             "score": fit.tree["observed_data"].to_dataset()["n_correct"] / data["n_trials"],
+            "weight": data["weight"].to_numpy(),
         }
     )
     pairs = frame.groupby(["model", "benchmark"], sort=False)["contamination"]
     frame["bin"] = pairs.transform(_bins)
+    frame["right"] = frame["score"] * frame["weight"]
     groups = frame.groupby(["model", "benchmark", "bin"], sort=False)
-    return (
-        groups.agg(
-            contamination=("contamination", "mean"),
-            score=("score", "mean"),
-            error=("score", "sem"),
-            items=("score", "size"),
-            lowest=("contamination", "min"),
-            highest=("contamination", "max"),
-        )
-        .reset_index("bin", drop=True)
-        .sort_index(kind="stable")
+    points = groups.agg(
+        contamination=("contamination", "mean"),
+        right=("right", "sum"),
+        error=("score", "sem"),
+        items=("weight", "sum"),
+        lowest=("contamination", "min"),
+        highest=("contamination", "max"),
     )
+    points["score"] = points["right"] / points["items"]
+    if fit.spec.likelihood.trials == "items":
+        points["error"] = np.sqrt(points["score"] * (1 - points["score"]) / points["items"])
+    points["items"] = points["items"].astype(int)
+    return points.drop(columns="right").reset_index("bin", drop=True).sort_index(kind="stable")
 
 
 def _bins(values: "pd.Series[float]") -> np.ndarray:

@@ -79,8 +79,8 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
         legend(figure, kinds, words.capitalize(), raw=True)
         caption = (
             f"Diamond: raw accuracy, the observed score. Other marks: {words} with its"
-            f" {fit.level:.0%} interval. The further apart, the more of the score is owed to"
-            f" contamination.{note}"
+            f" {level_text(fit.level)} interval. The further apart, the more of the score is owed"
+            f" to contamination.{note}"
         )
         if ability == "accuracy":
             caption = (

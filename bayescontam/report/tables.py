@@ -52,17 +52,7 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     if contaminated:
         table["overfitting_fraction"] = wide["overfitting_fraction", "mean"]
         table["slope_verdict"] = wide["slope", "verdict"]
-        references = reference_levels(fit)
-        table["overfitting_verdict"] = [
-            overfitting_verdict(str(slope), float(low), float(high), references[benchmark]).value
-            for benchmark, slope, low, high in zip(
-                wide.index.get_level_values("benchmark"),
-                table["slope_verdict"],
-                table["overfitting_low"],
-                table["overfitting_high"],
-                strict=True,
-            )
-        ]
+        table["overfitting_verdict"] = _overfitting_verdicts(fit, wide)
     table["rank_raw"] = _ranks(raw)
     table["rank_genuine" if contaminated else "rank_accuracy"] = _ranks(table[ability])
     table["rank_low"], table["rank_high"] = wide["rank", "ci_low"], wide["rank", "ci_high"]
@@ -246,6 +236,24 @@ def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
     return wide.swaplevel(axis=1).reindex(order).infer_objects()
 
 
+def _overfitting_verdicts(fit: Fitted, wide: pd.DataFrame) -> list[str]:
+    """Judge at the fit's own level, whatever the level of the intervals shown."""
+    judged = _wide(_whole(fit, None)).reindex(wide.index)
+    references = reference_levels(fit)
+    return [
+        overfitting_verdict(
+            str(row["slope", "verdict"]),
+            float(row["overfitting", "ci_low"]),
+            float(row["overfitting", "ci_high"]),
+            references[benchmark],
+            float(row["slope", "mean"]),
+        ).value
+        for benchmark, (_, row) in zip(
+            judged.index.get_level_values("benchmark"), judged.iterrows(), strict=True
+        )
+    ]
+
+
 def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
     # Scores that differ by rounding only are ties.
     return (
@@ -266,8 +274,11 @@ def _raw_by_concept(fit: Fitted) -> pd.DataFrame:
             "model": np.asarray(data["model"].values, dtype=object)[data["model_of_response"]],
             "benchmark": np.asarray(data["benchmark"].values, dtype=object)[benchmark],
             "concept": np.asarray(data["concept"].values, dtype=object)[concept],
-            "score": score,
+            "items": data["weight"].to_numpy(),
+            "right": score * data["weight"].to_numpy(),
         }
     )
-    groups = frame.groupby([*_PAIR, "concept"], sort=False)["score"]
-    return pd.DataFrame({"items": groups.size(), "raw_accuracy": groups.mean()})
+    sums = frame.groupby([*_PAIR, "concept"], sort=False)[["items", "right"]].sum()
+    return pd.DataFrame(
+        {"items": sums["items"].astype(int), "raw_accuracy": sums["right"] / sums["items"]}
+    )

@@ -31,7 +31,8 @@ EXPLAINED = {
         " harder ones, which this model spec takes for an effect of contamination."
     ),
     Overfitting.UNSETTLED: (
-        "The slope is told from zero, but at this reference level the overfitting is not."
+        "The slope is told from zero, but not so the overfitting at this reference level, or the"
+        " reference lies above the contamination of most items and turns its sign."
     ),
     Overfitting.NOT_FOUND: (
         "No effect was found, and one of the size that the prior expects would have been."
@@ -69,7 +70,7 @@ _COUNTED = {
 
 
 def overfitting_verdict(
-    slope_verdict: str, low: float, high: float, reference: float = 0.0
+    slope_verdict: str, low: float, high: float, reference: float = 0.0, slope: float = 1.0
 ) -> Overfitting:
     """Return what may be said of an overfitting.
 
@@ -82,6 +83,9 @@ def overfitting_verdict(
     reference : float, default 0
         Reference contamination of the benchmark. Where all items have it, overfitting
         is zero: for clean items by definition, for others because it cannot be told.
+    slope : float, default 1
+        Mean of the slope, for its sign: with a reference above the items' contamination
+        overfitting has the opposite one.
 
     Returns
     -------
@@ -97,9 +101,9 @@ def overfitting_verdict(
     if low == high == 0:
         return Overfitting.NONE if reference == 0 else Overfitting.COULD_NOT_BE_FOUND
     match Identification(slope_verdict):
-        case Identification.FOUND if low > 0:
+        case Identification.FOUND if low > 0 and slope > 0:
             return Overfitting.SHOWN
-        case Identification.FOUND if high < 0:
+        case Identification.FOUND if high < 0 and slope < 0:
             return Overfitting.OPPOSITE
         case Identification.FOUND:
             return Overfitting.UNSETTLED

@@ -190,7 +190,7 @@ def assumptions(fit: Fitted) -> list[str]:
     """Return what the fit assumes, one sentence or two each."""
     spec = fit.spec
     lines = list(_slope_assumptions(fit)) if "identification" in fit.tree else []
-    if spec.likelihood.model_by_item:
+    if spec.likelihood.has_model_by_item:
         lines.append(
             "Repeated trials of a model on an item are not independent evidence: they share an"
             " effect of their own, if the table has such trials."

@@ -1,7 +1,8 @@
 """Model specs: what a statistical model is made of, one block for each part."""
 
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, StringConstraints, model_validator
 
@@ -45,6 +46,11 @@ class Likelihood(Block):
     guess: Probability | dict[str, Probability] = 0.0
     trials: Literal["repeats", "items"] = "repeats"
     model_by_item: bool = True
+
+    @property
+    def has_model_by_item(self) -> bool:
+        """Whether repeated trials share an effect; rows of different items never do."""
+        return self.model_by_item and self.trials == "repeats"
 
 
 class Ability(Block):
@@ -191,6 +197,13 @@ class ModelSpec(Block):
                 " 'positive', so that everything that follows knows"
             )
         return self
+
+
+def restored_spec(content: Mapping[str, Any], name: str, text: str) -> ModelSpec:
+    """Return a model spec from its content, as ``model_dump`` gives it, and its file's text."""
+    spec = validate(ModelSpec, content, name)
+    spec._name, spec._text = name, text
+    return spec
 
 
 def parse_spec(text: str, name: str) -> ModelSpec:

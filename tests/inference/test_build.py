@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+import xarray as xr
 from pytensor.graph.replace import clone_replace
 from scipy import stats
 from scipy.special import expit
@@ -11,6 +12,7 @@ from scipy.special import expit
 from bayescontam.errors import DataError, SpecError
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.coordinates import Informed
+from bayescontam.inference.draws import log_odds, take_draws
 from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.responses import Responses
@@ -182,3 +184,24 @@ def test_concept_must_be_one_for_each_item():
     frame.loc[0, "concept"] = "y"
     with pytest.raises(DataError, match=r"concept: items with more than one value: 'item-0-0'"):
         build(load_spec("concepts"), Responses.from_frame(frame))
+
+
+def test_draws_give_the_log_odds_of_the_model():
+    """Also where one of two benchmarks has no items that two models share."""
+    frame = simulate(3, models=3, benchmarks=2, items=6).responses.copy()
+    own = frame["benchmark"] == "bench-1"
+    frame.loc[own, "item"] += frame.loc[own, "model"]
+    b = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    names = ["theta", "beta", "delta"]
+    inputs = b.model["n_correct"].owner.inputs
+    rows = next(x for x in inputs if x.dtype == "float64" and x.ndim == 1)
+    drawn = pm.draw([b.model[n] for n in names] + [rows], random_seed=2)
+    data = {
+        n: (("chain", "draw", f"{n}_x"), v.reshape(1, 1, -1))
+        for n, v in zip(names, drawn, strict=False)
+    }
+    draws = take_draws(xr.Dataset(data), b.design)
+    np.testing.assert_allclose(log_odds(draws, b.design)[0], drawn[-1])
+    of_own = b.design.benchmark_of_item == 1
+    assert (drawn[2][of_own] == 0).all()
+    assert (drawn[2][~of_own] != 0).all()

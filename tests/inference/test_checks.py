@@ -10,6 +10,7 @@ from bayescontam.inference.checks import (
     Check,
     Outcome,
     Thresholds,
+    _surprise,
     design_checks,
     loo_checks,
     predictive_checks,
@@ -17,6 +18,7 @@ from bayescontam.inference.checks import (
 )
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import parse_spec
 from tests.simulated import simulate
 
 RNG = np.random.default_rng(0)
@@ -111,11 +113,13 @@ def predictive(observed: float, prior_mean: float = 0.5) -> dict[str, Check]:
         {
             "score": (("model", "benchmark"), [[observed]]),
             "score_replicated": (("replicate", "model", "benchmark"), replicated),
+            "score_prior": (
+                ("prior_replicate", "model", "benchmark"),
+                RNG.normal(prior_mean, 0.05, (500, 1, 1)),
+            ),
         }
     )
-    prior = RNG.normal(prior_mean, 0.05, (1, 2000, 1, 1))
-    dims = ("chain", "draw", "model", "benchmark")
-    found = predictive_checks(data, xr.DataArray(prior, dims=dims), Thresholds())
+    found = predictive_checks(data, Thresholds())
     return {check.name: check for check in found}
 
 
@@ -127,6 +131,27 @@ def test_observed_scores_are_held_against_replicated_ones():
 def test_observed_scores_are_held_against_the_prior():
     assert predictive(0.52)["Prior predictive accuracy"].outcome is Outcome.PASSED
     assert predictive(0.52, 0.1)["Prior predictive accuracy"].outcome is Outcome.CAUTION
+
+
+@pytest.mark.parametrize("p", [0.003, 0.03, 0.3, 0.99])
+def test_scores_that_the_fit_predicts_rarely_fail(p):
+    """6 groups of 67 items at the true accuracy: failures at about the nominal rate of 1 %."""
+    rng = np.random.default_rng(7)
+    failed = 0
+    for _ in range(300):
+        observed = rng.binomial(67, p, 6) / 67
+        replicated = rng.binomial(67, p, (500, 6)) / 67
+        failed += _surprise(observed, replicated) < 0.01
+    assert failed / 300 < 0.03
+
+
+def test_repeats_without_their_effect_are_told(tmp_path):
+    text = "summary = 'x'\n[likelihood]\nmodel_by_item = false"
+    frame = simulate(0, models=2, items=6, trials=4).responses
+    b = build(parse_spec(text, "mine.toml"), Responses.from_frame(frame))
+    check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
+    assert check.outcome is Outcome.CAUTION
+    assert "taken for independent items" in check.sentence
 
 
 def design(frame: pd.DataFrame, reference: float) -> dict[str, Check]:

@@ -13,7 +13,7 @@ from tests.simulated import simulate
 N = 20_000
 
 
-def judged(mean: float, sd: float, spec="hierarchical", contamination=None, sensitivity=0.0):
+def judged(mean: float, sd: float, spec="single", contamination=None, sensitivity=0.0):
     """Judge a Normal posterior of one slope under the prior Normal(0, 2)."""
     frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
     if contamination is not None:
@@ -62,8 +62,13 @@ def test_not_found_and_could_not_be_found_read_differently():
 
 
 def test_slope_of_a_model_without_variation_is_borrowed():
-    result = judged(2.0, 0.5, contamination={"model-0": 0.0})
+    result = judged(2.0, 0.5, spec="hierarchical", contamination={"model-0": 0.0})
     assert str(result["verdict"].item()) == "borrowed"
+
+
+def test_what_only_other_models_could_have_shown_was_not_looked_for():
+    """Four items cannot show a slope, however narrow pooling makes its interval."""
+    assert str(judged(0.2, 0.5, spec="hierarchical")["verdict"].item()) == "borrowed"
 
 
 def test_constant_contamination_shows_nothing():

@@ -1,10 +1,9 @@
 """Time to 400 effective draws of every estimand, against the same model in other hands.
 
 Run by ``make bench``. All three draw 4 × 1,000 after 600 to adapt, on the 6,400 responses
-of the recovery test; ESS is the smallest over accuracy, genuine ability, overfitting and its fraction, of every
-model and benchmark.
-Compilation is timed with a cold and with a warm cache of compiled parts, as the first and
-a later fit of a day meet it.
+of the recovery test; ESS is the smallest over accuracy, genuine ability, overfitting and
+its fraction, of every model and benchmark. Compilation is timed with a cold and with a
+warm cache of compiled parts, as the first and a later fit of a day meet it.
 """
 
 import json
@@ -45,12 +44,11 @@ def test_time_to_four_hundred_effective_draws():
             results[name, heat] = run(name, cache)
         shutil.rmtree(cache)
     print(table(results))
+    # Guards against collapse, far from the goals: docs/performance.md has the ratios.
     for heat in ("cold", "warm"):
         ours = results["bayescontam", heat]
-        for peer in ("plain PyMC", "Bambi"):
-            theirs = results[peer, heat]
-            # A guard against collapse; the goals stand beside the measured ratios.
-            assert seconds(theirs, True) > seconds(ours, True)
+        assert seconds(results["plain PyMC", heat], True) > 3 * seconds(ours, True)
+        assert seconds(results["Bambi", heat], False) > seconds(ours, False)
 
 
 def seconds(result: dict[str, float], compilation: bool) -> float:

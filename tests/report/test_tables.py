@@ -149,7 +149,7 @@ def test_checks_hold_every_check(hostile: Fitted) -> None:
     ],
 )
 def test_overfitting_verdicts(slope: str, low: float, high: float, expected: Overfitting) -> None:
-    assert overfitting_verdict(slope, low, high) is expected
+    assert overfitting_verdict(slope, low, high, slope=low + high) is expected
 
 
 def test_equally_contaminated_items_are_no_clean_score() -> None:
@@ -171,3 +171,10 @@ def test_what_was_not_found_and_what_could_not_be_found_are_counted_apart() -> N
 def test_every_verdict_is_explained_in_its_own_words() -> None:
     assert set(EXPLAINED) == set(Overfitting)
     assert len(set(EXPLAINED.values())) == len(Overfitting)
+
+
+def test_a_reference_above_the_items_turns_no_slope_around():
+    """A positive slope and a negative overfitting do not say that scores fall."""
+    assert overfitting_verdict("found", -0.3, -0.1, 1.0, slope=3.0).value == "unsettled"
+    assert overfitting_verdict("found", 0.1, 0.3, 1.0, slope=-3.0).value == "unsettled"
+    assert overfitting_verdict("found", -0.3, -0.1, 0.0, slope=-3.0).value == "opposite sign"
