@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.specs.catalogue import load_spec, shipped_folder
+from bayescontam.specs.model import ModelSpec
 
 ITEMS_OF_CONCEPT = 30
 ITEMS = {
@@ -36,7 +37,7 @@ def duplicate_finetuning() -> Responses:
     trials = pd.Series([ITEMS[key] for key in keys], index=kept.index)
     table = pd.DataFrame(
         {
-            "model": "finetuned on: " + kept["training"],
+            "model": kept["training"].replace("none", "not finetuned"),
             "benchmark": kept["target"],
             "item": kept["split"],
             "n_correct": (kept["accuracy"] / 100 * trials).round().astype(int),
@@ -45,6 +46,13 @@ def duplicate_finetuning() -> Responses:
         }
     )
     return Responses.from_frame(table, source="duplicate_finetuning.csv (printed figures)")
+
+
+def concepts_of_counts() -> ModelSpec:
+    """Return the model spec ``concepts`` for rows that count different items."""
+    spec = load_spec("concepts")
+    likelihood = spec.likelihood.model_copy(update={"trials": "items"})
+    return spec.model_copy(update={"likelihood": likelihood})
 
 
 def conceptarc() -> Responses:

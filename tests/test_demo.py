@@ -32,7 +32,7 @@ def test_sources_are_named(finetuned: Responses, solvers: Responses) -> None:
 
 def test_finetuning_counts_round_to_the_printed_accuracy(finetuned: Responses) -> None:
     table = printed("duplicate_finetuning.csv")
-    table["model"] = "finetuned on: " + table["training"]
+    table["model"] = table["training"].replace("none", "not finetuned")
     keys = {"target": "benchmark", "split": "item"}
     joined = finetuned.frame.merge(table.rename(columns=keys), on=["model", "benchmark", "item"])
     assert len(joined) == len(finetuned.frame)

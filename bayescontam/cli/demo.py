@@ -22,21 +22,20 @@ def demo(
     """
     from bayescontam import api
     from bayescontam.cli.terminal import calm, print_lines
-    from bayescontam.demo import conceptarc, duplicate_finetuning
+    from bayescontam.demo import conceptarc, concepts_of_counts, duplicate_finetuning
     from bayescontam.errors import UsageError
+    from bayescontam.specs.catalogue import load_spec
 
     calm()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out: {out}: cannot be made ({error.strerror})") from error
+    halves = "Finetuned on duplicates of half of a benchmark"
+    solvers = "Four solvers on the concepts of ConceptARC"
     jobs = {
-        "report": (
-            "Finetuned on duplicates of half of a benchmark",
-            duplicate_finetuning,
-            "aggregated",
-        ),
-        "conceptarc": ("Four solvers on the concepts of ConceptARC", conceptarc, "concepts"),
+        "report": (halves, duplicate_finetuning(), load_spec("aggregated")),
+        "conceptarc": (solvers, conceptarc(), concepts_of_counts()),
     }
     for name, (title, responses, model) in jobs.items():
         if not quiet:
@@ -44,7 +43,7 @@ def demo(
         command = f"bayescontam demo --out {out}"
         # With three benchmarks the spread over benchmarks has a long tail: small steps.
         fitted = api.fit(
-            responses(),
+            responses,
             model,
             seed=SEED,
             target_accept=0.95,
