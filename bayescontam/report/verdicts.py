@@ -35,7 +35,8 @@ EXPLAINED = {
         " reference lies above the contamination of most items and turns its sign."
     ),
     Overfitting.NOT_FOUND: (
-        "No effect was found, and one of the size that the prior expects would have been."
+        "The interval holds zero. An effect of the size that the prior expects would have been"
+        " found; a smaller one may be there."
     ),
     Overfitting.COULD_NOT_BE_FOUND: (
         "No effect was found, and these data could not have shown one of the size that the prior"
