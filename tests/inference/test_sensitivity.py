@@ -1,0 +1,45 @@
+"""The prior that power-scaling scales, against PyMC's own densities."""
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+from bayescontam.inference.build import build
+from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from tests.simulated import simulate
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "positive", "single"])
+def test_log_prior_is_that_of_the_top_level_variables(name):
+    frame = simulate(3, models=3, benchmarks=3, items=5, trials=3).responses
+    b = build(load_spec(name), Responses.from_frame(frame))
+    top = [v for v in b.model.free_RVs if v.name.startswith(("sigma", "mu", "beta_bar"))]
+    if name == "single":
+        top += [b.model["theta"], b.model["beta"]]
+    values = pm.draw(top, random_seed=1)
+    expected = sum(pm.logp(v, x).eval().sum() for v, x in zip(top, values, strict=True))
+    data = {
+        v.name: (("chain", "draw", f"{v.name}_x"), np.reshape(x, (1, 1, -1)))
+        for v, x in zip(top, values, strict=True)
+    }
+    assert log_prior(xr.Dataset(data), b) == pytest.approx([expected])
+
+
+def test_a_posterior_that_the_prior_decides_is_sensitive_to_it():
+    """Normal mean, conjugate: strong prior and weak data, and the reverse."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, prior_sd, data_sd in (("prior", 0.5, 5.0), ("data", 5.0, 0.5)):
+        sd = (prior_sd**-2 + data_sd**-2) ** -0.5
+        mean = sd**2 * 2.0 / data_sd**2
+        x = rng.normal(mean, sd, 4000)
+        cells = xr.DataArray(x.reshape(1, -1, 1, 1), dims=("chain", "draw", "model", "benchmark"))
+        cells = cells.assign_coords(model=["m"], benchmark=["b"])
+        weights = -0.5 * (x / prior_sd) ** 2, -0.5 * ((x - 2) / data_sd) ** 2
+        result = power_scaling(xr.Dataset({"accuracy": cells}), *weights)
+        found[name] = [float(result[f"accuracy_{k}"].squeeze()) for k in ("prior", "likelihood")]
+    assert found["prior"][0] > 0.05 > found["prior"][1]
+    assert found["data"][1] > 0.05 > found["data"][0]
