@@ -77,8 +77,8 @@ $(CORE): pyproject.toml constraints.txt
 	@touch $@
 
 $(DEV): $(CORE)
-	@echo "Installing the tools for tests and checks, and the extra 'jax' (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax]' || $(SET_UP_FAILED)
+	@echo "Installing the tools for tests and checks, and the extras 'jax', 'scan' and 'ray' (once) ..."
+	@$(PIP_INSTALL) -e '.[dev,jax,scan,ray]' || $(SET_UP_FAILED)
 	@touch $@
 
 $(DOCS): $(CORE)
@@ -88,5 +88,5 @@ $(DOCS): $(CORE)
 
 $(BENCH): $(DEV)
 	@echo "Installing what the benchmarks compare with (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,bench]' || $(SET_UP_FAILED)
+	@$(PIP_INSTALL) -e '.[dev,jax,scan,ray,bench]' || $(SET_UP_FAILED)
 	@touch $@

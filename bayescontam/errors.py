@@ -7,6 +7,7 @@
     ├── DataError            a table that cannot be used; carries every fault found
     ├── SpecError            a spec that cannot be used; carries every fault found
     ├── FitError             a fit that cannot be made, read, or compared
+    ├── TaskError            a task of a long computation that failed
     └── MissingExtraError    an optional dependency that is not installed
 
 Each message says where, what arrived, what is allowed and what to do.
@@ -32,6 +33,10 @@ class UsageError(BayescontamError):
 
 class FitError(BayescontamError):
     """A fit that cannot be made, read, or compared with another."""
+
+
+class TaskError(BayescontamError):
+    """A task of a long computation that failed."""
 
 
 class MissingExtraError(BayescontamError, ImportError):

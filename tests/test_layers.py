@@ -16,6 +16,7 @@ ROWS = {
     "seeds": 0,
     "storage": 0,
     "execute": 0,
+    "progress": 0,
     "specs": 1,
     "responses": 1,
     "covariates": 1,
@@ -30,6 +31,7 @@ ROWS = {
     "report": 4,
     "api": 5,
     "demo": 5,
+    "scanning": 5,
     "cli": 5,
     "__main__": 5,
     "": 5,  # bayescontam/__init__.py

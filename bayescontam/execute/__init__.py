@@ -1,0 +1,129 @@
+"""Many independent tasks: in this process, in worker processes, or on a Ray cluster.
+
+A long computation survives being stopped when each task writes its own result, whole or
+not at all, and gives back a short summary; the next start leaves out what is on disk::
+
+    def make_worker() -> Callable[[Path], int]:
+        embed = load_the_model()  # expensive, and done once in each worker
+
+        def work(path: Path) -> int:
+            vectors = embed(path.read_text())
+            with atomic_path(path.with_suffix(".npy")) as part, part.open("wb") as file:
+                numpy.save(file, vectors)
+            return len(vectors)
+
+        return work
+
+    todo = {path.name: path for path in texts if not path.with_suffix(".npy").exists()}
+    with contextlib.closing(run_tasks(make_worker, todo)) as results:
+        for name, count in results:
+            print(name, count)
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Generator, Mapping
+from typing import Literal
+
+from bayescontam.errors import UsageError
+from bayescontam.execute.actors import on_ray
+from bayescontam.execute.processes import in_processes
+from bayescontam.execute.tasks import fail, packed
+from bayescontam.names import visible
+from bayescontam.optional import require
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, at least 1."""
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def run_tasks[TaskT, ResultT](
+    make_worker: Callable[[], Callable[[TaskT], ResultT]],
+    tasks: Mapping[str, TaskT],
+    *,
+    engine: Literal["local", "ray"] = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+    gpus: float = 0,
+) -> Generator[tuple[str, ResultT], None, None]:
+    """Do every task, and yield the results in the order in which they are ready.
+
+    Nothing starts before the first result is asked for. Closing the generator stops the
+    workers, as does Ctrl-C inside it; wrap it in `contextlib.closing` so that an error in
+    the loop over the results stops them at once too. They are killed: a task should write
+    files with `bayescontam.storage.atomic_path`.
+
+    Parameters
+    ----------
+    make_worker : callable
+        Called once in each worker, before its first task; loads what is expensive and
+        returns the function that does a task. It must be importable there: a function at
+        the top of a module, or a `functools.partial` of one. Worker processes import the
+        program that calls this, which must guard it by ``if __name__ == "__main__":``.
+    tasks : mapping of str to object
+        Tasks by name. Tasks and results cross between processes by `pickle`.
+    engine : {"local", "ray"}, default "local"
+        Worker processes on this machine, or actors of Ray on one or more machines. Ray
+        that already runs in this process is used and left running.
+    jobs : int, optional
+        Workers, never more than tasks. Default: `usable_cores`, or all that the cluster
+        of Ray has room for, at one core each. Workers have one thread each, so that a
+        result does not depend on how many there are. One local job runs in this process,
+        whose threads stay as they are: start it with ``OMP_NUM_THREADS=1`` in the
+        environment for results that are the same to the last digit.
+    address : str, optional
+        Cluster of Ray to connect to, such as ``"auto"`` or ``"ray://host:10001"``.
+        Default: start one on this machine, and stop it at the end.
+    gpus : float, default 0
+        GPUs that each worker on Ray gets; may be a fraction.
+
+    Yields
+    ------
+    tuple of str and object
+        Name of a task, and its result; each task once, though one whose worker is
+        killed is started again, at most twice.
+
+    Raises
+    ------
+    UsageError
+        If an option cannot be used, or the cluster cannot be reached.
+    TaskError
+        If a task raises, or loses its worker three times. An error of this package comes
+        out as it is.
+    MissingExtraError
+        If Ray is asked for and not installed.
+    """
+    _check(engine, jobs, address, gpus)
+    if not tasks or (engine == "local" and (jobs or usable_cores()) == 1):
+        return _here(make_worker, tasks)
+    sent = packed(make_worker)
+    if engine == "local":
+        return in_processes(sent, tasks, min(jobs or usable_cores(), len(tasks)))
+    return on_ray(require("ray", "ray"), sent, tasks, jobs and min(jobs, len(tasks)), address, gpus)
+
+
+def _check(engine: str, jobs: int | None, address: str | None, gpus: float) -> None:
+    if engine not in ("local", "ray"):
+        raise UsageError(f"engine is '{visible(engine)}'; choose 'local' or 'ray'")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs is {jobs}; give 1 or more, or leave it out to use every core")
+    if engine == "local" and (address is not None or gpus):
+        raise UsageError("address and gpus are for Ray; choose the engine 'ray' or leave them out")
+    if not (0 <= gpus <= 1 or (gpus > 1 and float(gpus).is_integer())):
+        raise UsageError(f"gpus is {gpus}; give 0, a fraction up to 1, or a whole number")
+
+
+def _here[TaskT, ResultT](
+    make_worker: Callable[[], Callable[[TaskT], ResultT]], tasks: Mapping[str, TaskT]
+) -> Generator[tuple[str, ResultT], None, None]:
+    made = functools.cache(make_worker)
+    for key, task in tasks.items():
+        try:
+            result = made()(task)
+        except Exception as error:
+            fail(key, error)
+        yield key, result

@@ -1,0 +1,163 @@
+"""Worker processes on this machine.
+
+A `concurrent.futures.ProcessPoolExecutor` would break as a whole when one process dies,
+without a word on which task that one did, and would wait for ever on a large result that
+a process had half sent when it was killed. Here each process has a pipe of its own, which
+ends with it.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Self, cast
+
+from bayescontam.execute.tasks import ONE_THREAD, LostError, Worker, collect
+
+
+def in_processes(
+    make_worker: bytes, tasks: Mapping[str, Any], jobs: int
+) -> Generator[tuple[str, Any], None, None]:
+    """Yield results from `jobs` processes; one that dies is replaced and its task done again."""
+    with _Processes(make_worker, jobs) as processes:
+        yield from collect(processes, tasks)
+
+
+class _Process(SpawnProcess):
+    """A process of one thread, deaf to Ctrl-C, that ends with the one that started it.
+
+    It is spawned, as neither torch nor numba survives a fork.
+    """
+
+    def __init__(self, worker: Worker, pipe: Connection) -> None:
+        super().__init__()
+        self._worker = worker
+        self._pipe = pipe
+
+    def start(self) -> None:
+        # All of this is inherited, and so holds before the first import over there.
+        with _environment(ONE_THREAD), _interrupts_blocked():
+            super().start()
+
+    def run(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        with contextlib.suppress(EOFError, OSError):  # the pipe is closed: there is no more to do
+            while True:
+                self._pipe.send_bytes(self._worker.perform(self._pipe.recv_bytes()))
+
+
+class _Hand:
+    """A process, and this end of the pipe to it."""
+
+    def __init__(self, make_worker: bytes) -> None:
+        self.pipe, theirs = Pipe()
+        self.process = _Process(Worker(make_worker), theirs)
+        # Also when the program ends on an error while this is in use: exit waits for processes.
+        self.kill = weakref.finalize(self, _kill, self.process)
+        self.process.start()
+        theirs.close()  # the only copy is over there, so that the pipe ends with the process
+
+    def end(self, patience: float) -> int | None:
+        """Wait for the process, `patience` seconds at most, and return its exit code."""
+        self.pipe.close()
+        self.process.join(patience)
+        self.kill()
+        self.process.join()
+        return self.process.exitcode
+
+
+class _Processes:
+    """A crew of processes."""
+
+    tries = 3
+
+    def __init__(self, make_worker: bytes, size: int) -> None:
+        self.size = size
+        self._make_worker = make_worker
+        self._hands = {_Hand(make_worker) for _ in range(size)}
+        self._idle = list(self._hands)
+
+    def send(self, task: bytes) -> _Hand:
+        hand = self._idle.pop()
+        with contextlib.suppress(OSError):  # it is dead, which shows when it should answer
+            hand.pipe.send_bytes(task)
+        return hand
+
+    def ready(self, sent: Iterable[_Hand]) -> list[_Hand]:
+        hands = {hand.pipe: hand for hand in sent}
+        return [hands[cast(Connection, pipe)] for pipe in wait(list(hands))]
+
+    def receive(self, sent: _Hand) -> bytes:
+        try:
+            answer = sent.pipe.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise LostError(_how(self._replace(sent))) from error
+        self._idle.append(sent)
+        return answer
+
+    def _replace(self, hand: _Hand) -> int | None:
+        exitcode = hand.end(patience=1)
+        self._hands.remove(hand)
+        self._idle.append(_Hand(self._make_worker))
+        self._hands.add(self._idle[-1])
+        return exitcode
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for hand in self._hands:
+                hand.kill()
+        for hand in self._hands:
+            hand.end(patience=10)
+
+
+def _kill(process: _Process) -> None:
+    if process.pid is not None:
+        process.kill()
+
+
+def _how(exitcode: int | None) -> str:
+    code = exitcode or 0
+    if code < 0:
+        return f"by {signal.Signals(-code).name}, perhaps for lack of memory"
+    return f"exit code {code}, see what it printed"
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
