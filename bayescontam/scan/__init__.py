@@ -1,0 +1,1 @@
+"""Scan: corpus to matches."""

@@ -1,0 +1,245 @@
+"""Records of JSON Lines, text and Parquet files, and of data sets, read in bounded memory."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic_core import from_json
+
+from bayescontam.scan.fields import Fields, Unreadable, decoded
+from bayescontam.scan.files import open_decompressed, open_file
+from bayescontam.scan.inputs import compression
+from bayescontam.scan.tally import Tally
+
+BLOCK = 2**18
+"""Bytes of a file that are taken at once."""
+
+BATCH_BYTES = 2**24
+"""Decompressed bytes of Parquet rows that are taken at once, about."""
+
+BATCH_ROWS = 4096
+"""Parquet rows that are taken at once, at most."""
+
+_BOM = b"\xef\xbb\xbf"
+_SIGNATURES = {
+    b"\x1f\x8b": "gzip-compressed: let its name end in .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard-compressed: let its name end in .zst",
+    b"BZh": "bzip2-compressed: let its name end in .bz2",
+    b"PAR1": "Parquet: let its name end in .parquet",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
+
+
+def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
+    """Give number and value of every line of a JSON Lines file; blank lines hold none.
+
+    Parameters
+    ----------
+    location : str
+        Absolute path or fsspec address; its name tells how it is compressed.
+    longest : int
+        Bytes of the longest line that is held; longer ones are passed over.
+    tally : Tally
+        Counts the bytes.
+
+    Yields
+    ------
+    tuple of int and Any
+        The line's number, counted from 1, and what it holds, or `Unreadable`.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, or not to its end.
+    """
+    for number, line in enumerate(_lines(_blocks(location, tally), longest), start=1):
+        if number == 1 and line is not None:
+            line = _start(line)
+        if line is None:
+            yield number, Unreadable("too long")
+        elif line and not line.isspace():
+            yield number, _value(line)
+
+
+def text_record(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
+    """Give the one record of a text file: an object with the whole text in its field ``text``.
+
+    Parameters and errors are those of `json_records`.
+    """
+    held: list[bytes] = []
+    left = longest
+    for block in _blocks(location, tally):
+        held.append(block)
+        left -= len(block)
+        if left < 0:
+            yield 1, Unreadable("too long")
+            return
+    try:
+        yield 1, {"text": decoded(b"".join(held).removeprefix(_BOM))}
+    except Unreadable as reason:
+        yield 1, reason
+
+
+def parquet_records(location: str, fields: Fields, tally: Tally) -> Iterator[tuple[int, Any]]:
+    """Give number and value of every row of a Parquet file.
+
+    Parameters
+    ----------
+    location : str
+        Absolute path or fsspec address.
+    fields : Fields
+        What is read; other columns are left out, as far as the file is laid out for that.
+    tally : Tally
+        Counts the bytes.
+
+    Yields
+    ------
+    tuple of int and Any
+        The row's number, counted from 1, and what it holds, or `Unreadable`.
+
+    Raises
+    ------
+    OSError, pyarrow.ArrowException
+        If the file cannot be read, or not to its end.
+    """
+    with (
+        open_file(location) as handle,
+        pq.ParquetFile(handle, pre_buffer=False, page_checksum_verification=True) as file,
+    ):
+        fields.there = list(file.schema_arrow.names)
+        yield from arrow_records(_batches(file, _columns(file.schema, fields.wanted)), tally)
+
+
+def _batches(file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    # One row group after the other: no batch then spans damaged and sound ones.
+    for group in range(file.num_row_groups):
+        about = file.metadata.row_group(group)
+        rows = BATCH_BYTES * about.num_rows // max(1, about.total_byte_size)
+        yield from file.iter_batches(
+            batch_size=max(1, min(BATCH_ROWS, rows)),
+            row_groups=[group],
+            columns=columns,
+            use_threads=False,  # a worker has one core
+        )
+
+
+def arrow_records(
+    batches: Iterable[pa.RecordBatch | pa.Table], tally: Tally
+) -> Iterator[tuple[int, Any]]:
+    """Give number, counted from 1, and value of every row of Arrow tables."""
+    number = 0
+    for batch in batches:
+        tally.bytes += batch.nbytes
+        for value in _rows(batch):
+            number += 1
+            yield number, value
+
+
+def _rows(batch: pa.RecordBatch | pa.Table) -> Iterable[Any]:
+    try:
+        return list(batch.to_pylist())
+    except UnicodeDecodeError:
+        # One row with other bytes than UTF-8 must not take its neighbours with it.
+        return [_row(batch.slice(row, 1)) for row in range(batch.num_rows)]
+
+
+def _row(batch: pa.RecordBatch | pa.Table) -> Any:
+    try:
+        return batch.to_pylist()[0]
+    except UnicodeDecodeError:
+        return Unreadable("not UTF-8")
+
+
+def _columns(schema: Any, wanted: list[str]) -> list[str]:
+    """Return the columns that hold the wanted fields, of nested ones only the needed part."""
+    paths = [schema.column(i).path for i in range(len(schema))]
+    return [
+        name
+        if any(path == name or path.startswith(f"{name}.") for path in paths)
+        else name.partition(".")[0]
+        for name in wanted
+    ]
+
+
+def _blocks(location: str, tally: Tally) -> Iterator[bytes]:
+    """Give the content of a file, decompressed, up to its end or up to any damage."""
+    done = 0
+    try:
+        with open_decompressed(location) as stream:
+            while block := stream.read(BLOCK):
+                yield block
+                done += len(block)
+    except OSError:
+        # The failed read kept what precedes the damage to itself: read that byte by byte.
+        with open_decompressed(location) as stream:
+            while done > 0:
+                done -= len(stream.read(min(done, BLOCK)))
+            while byte := stream.read(1):
+                yield byte
+        raise
+    finally:
+        tally.bytes += done
+    if done == 0 and compression(location) is not None:
+        _check_header(location)
+
+
+def _check_header(location: str) -> None:
+    with open_file(location) as file:
+        if not file.read(1):
+            raise OSError("the file has no bytes, so it is not compressed, or was cut off")
+
+
+def _lines(blocks: Iterable[bytes], longest: int) -> Iterator[bytes | None]:
+    """Give the lines in a stream of blocks, None for those of more than `longest` bytes."""
+    held: list[bytes] = []
+    size = 0
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        size += len(first)
+        if size <= longest:
+            held.append(first)
+        else:
+            held.clear()
+        if others:
+            yield b"".join(held) if size <= longest else None
+            for line in others[:-1]:
+                yield line if len(line) <= longest else None
+            size = len(others[-1])
+            held = [others[-1]]
+    if size:
+        yield b"".join(held) if size <= longest else None
+
+
+def _start(line: bytes) -> bytes:
+    """Return the first line of a file without its mark of UTF-8; refuse marks of other kinds."""
+    for signature, kind in _SIGNATURES.items():
+        if line.startswith(signature):
+            raise OSError(f"the content is {kind}")
+    return line.removeprefix(_BOM)
+
+
+def _value(line: bytes) -> Any:
+    try:
+        return from_json(line)
+    except ValueError:
+        pass
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        return Unreadable("not UTF-8")
+    try:
+        return _mended(text) if "\\ud" in text.lower() else Unreadable("not JSON")
+    except (ValueError, RecursionError):
+        return Unreadable("not JSON")
+
+
+def _mended(text: str) -> Any:
+    """Return JSON with half surrogate pairs, as cut emoji have them, replaced by U+FFFD.
+
+    Nothing that comes later could store or hash them, and the rest of the text is sound.
+    """
+    spelled = json.dumps(json.loads(text), ensure_ascii=False)
+    return json.loads(spelled.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

@@ -1,0 +1,342 @@
+"""Corpus manifests: what is scanned, for which benchmarks, and how."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+
+from bayescontam.names import visible
+from bayescontam.specs.base import Block, content_hash, parse_toml, validate
+
+TextMode = Literal["input", "output", "input_output"]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+Texts = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Benchmark(Block):
+    """A benchmark whose items are looked for.
+
+    Attributes
+    ----------
+    name : str
+        Name of the benchmark, as in the responses.
+    path : str
+        File of its items: JSON Lines (plain or compressed), Parquet or CSV, one row an item.
+    item : str, default "id"
+        Field that names the item.
+    input, output : str, default "input" and "output"
+        Fields of the question and of its answer.
+    text_mode : {"input", "output", "input_output"}, default "input"
+        What is looked for: the question, the answer, or both joined by a line break.
+    vectors : str, optional
+        ``.npy`` file with one embedding for each row of `path`; nothing is embedded then.
+    """
+
+    name: Text
+    path: Text
+    item: Text = "id"
+    input: Text = "input"
+    output: Text = "output"
+    text_mode: TextMode = "input"
+    vectors: Text | None = None
+
+
+class Source(Block):
+    """A part of the corpus.
+
+    Attributes
+    ----------
+    name : str
+        Name of the source; the first level of the hierarchy of strata.
+    paths : list of str
+        Files, folders, globs or fsspec addresses (``s3://…``). Relative ones start at the
+        folder of the manifest. Either `paths` or `dataset`.
+    dataset : str
+        Hugging Face dataset: its name, or the folder of one saved to disk.
+    config, split, revision : str, optional
+        Which part and state of a Hugging Face dataset; split is ``"train"`` by default.
+    format : {"auto", "jsonl", "parquet", "text", "vectors"}, default "auto"
+        Format of files, compression aside; ``"auto"`` goes by their names. ``"vectors"``
+        are embeddings made elsewhere (``.npy``, or Parquet and Arrow files with a column
+        of vectors).
+    text : str or list of str, default "text"
+        Field, or fields joined by a blank line, that hold the text. A dot goes into
+        nested fields. A list of chat messages is joined by blank lines.
+    document : str, optional
+        Field that names the document; default: ``id`` where there is one, else the file's
+        path and the number of the record.
+    stratum : str, optional
+        Field whose value is the stratum, with ``/`` between levels; default: none.
+    vector : str, default "embedding"
+        Column of vectors, where `format` is ``"vectors"``.
+    share : float, default 1
+        Share of every stratum's documents that is scanned, in (0, 1].
+    """
+
+    name: Text
+    paths: Texts | None = None
+    dataset: Text | None = None
+    config: Text | None = None
+    split: Text = "train"
+    revision: Text | None = None
+    format: Literal["auto", "jsonl", "parquet", "text", "vectors"] = "auto"
+    text: Text | Texts = "text"
+    document: Text | None = None
+    stratum: Text | None = None
+    vector: Text = "embedding"
+    share: Share = 1.0
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.paths is None) == (self.dataset is None):
+            raise ValueError("give either 'paths' or 'dataset'")
+        if self.format == "vectors" and (self.dataset or self.share < 1):
+            raise ValueError("format = 'vectors' needs 'paths', and share = 1: give fewer vectors")
+        return self
+
+
+class Generated(Block):
+    """A benchmark and a corpus that the package makes, with known duplicates.
+
+    Attributes
+    ----------
+    items : int, default 120
+        Items of the benchmark.
+    documents : int, default 3000
+        Documents of the corpus, the duplicates included.
+    exact, paraphrased : float, default 0.2
+        Share of items that have exact, and paraphrased, duplicates in the corpus.
+    """
+
+    items: Annotated[int, Field(ge=1, le=10_000)] = 120
+    documents: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
+    exact: Annotated[float, Field(ge=0, le=1)] = 0.2
+    paraphrased: Annotated[float, Field(ge=0, le=1)] = 0.2
+
+    @model_validator(mode="after")
+    def _some_are_clean(self) -> Self:
+        if self.exact + self.paraphrased > 1:
+            raise ValueError("exact + paraphrased is above 1: an item has one kind of duplicate")
+        return self
+
+    @model_validator(mode="after")
+    def _room_for_duplicates(self) -> Self:
+        duplicated = round(self.items * self.exact) + round(self.items * self.paraphrased)
+        if self.documents < duplicated:
+            raise ValueError(
+                f"{duplicated:,} items have duplicates, which do not fit into documents ="
+                f" {self.documents:,}: ask for more documents, or for fewer items"
+            )
+        return self
+
+
+class Reading(Block):
+    """How files are read.
+
+    Attributes
+    ----------
+    max_record_megabytes : int, default 256
+        Longer records are counted as unreadable.
+    """
+
+    max_record_megabytes: Count = 256
+
+
+class Chunking(Block):
+    """How documents become chunks.
+
+    Attributes
+    ----------
+    min_tokens : int, default 50
+        Shorter texts are counted, not scanned. Tokens are the embedder's.
+    max_tokens : int, optional
+        Longer texts are split. Default: 2,048, or what the embedder can see if that is less.
+    """
+
+    min_tokens: Annotated[int, Field(ge=0)] = 50
+    max_tokens: Count | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise ValueError("min_tokens is above max_tokens: nothing would be scanned")
+        return self
+
+
+class Embedding(Block):
+    """What turns texts into vectors.
+
+    Attributes
+    ----------
+    model : str, default "minilm"
+        ``"minilm"`` (all-MiniLM-L6-v2, inside the extra 'scan'), ``"hashing"`` (counts of
+        hashed words: needs no model, finds only shared words), or the name or folder of a
+        sentence-transformers or Hugging Face model.
+    revision : str, optional
+        State of a model on the Hugging Face hub.
+    precision : {"auto", "fp32", "fp16", "bf16"}, default "auto"
+        Of the arithmetic. ``"auto"``: fp32 on a CPU, fp16 on a GPU.
+    query_prompt, passage_prompt : str, default ""
+        Put before benchmark texts, and before chunks.
+    max_tokens : int, optional
+        Longest text that the model may see; default: what it says of itself.
+    batch_tokens : int, default 4096
+        Tokens that are embedded together.
+    dims : int, optional
+        Dimensions: for ``"hashing"`` (default 256), else the first of the model's.
+    trust_remote_code : bool, default false
+        Whether code that comes with the model may run.
+    """
+
+    model: Text = "minilm"
+    revision: Text | None = None
+    precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
+    query_prompt: str = ""
+    passage_prompt: str = ""
+    max_tokens: Count | None = None
+    batch_tokens: Count = 4096
+    dims: Count | None = None
+    trust_remote_code: bool = False
+
+
+class Search(Block):
+    """What is kept of the cosines.
+
+    Attributes
+    ----------
+    top_k : int, default 100
+        Best matches kept for each item.
+    tail_share : float, default 0.001
+        The tail: the matches of an item with the highest cosines, as a share of all.
+    tail_size : int, default 100
+        Matches of each item drawn at random from its tail.
+    shard_chunks : int, default 16384
+        Chunks that are embedded and searched as one task.
+    """
+
+    top_k: Annotated[int, Field(ge=1, le=10_000)] = 100
+    tail_share: Share = 0.001
+    tail_size: Annotated[int, Field(ge=1, le=10_000)] = 100
+    shard_chunks: Annotated[int, Field(ge=16, le=2**22)] = 16384
+
+
+class Lexical(Block):
+    """Lexical baselines, computed for the matches.
+
+    Attributes
+    ----------
+    ngrams : list of int, default [2, 3, 8, 13]
+        Lengths of n-grams of words; the share of the item's that the chunk holds.
+    jaccard, rouge_l : bool, default true
+        Jaccard similarity of word sets; ROUGE-L F-measure.
+    """
+
+    ngrams: Annotated[tuple[Count, ...], Field(strict=False)] = (2, 3, 8, 13)
+    jaccard: bool = True
+    rouge_l: bool = True
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len(set(self.ngrams)) < len(self.ngrams):
+            raise ValueError("ngrams: a length stands twice")
+        return self
+
+
+class Manifest(Block):
+    """A scan: benchmarks, a corpus, and how the one is looked for in the other.
+
+    Read one with `load_manifest`. Every block has defaults.
+
+    Attributes
+    ----------
+    summary : str
+        One line that says what is scanned.
+    description : str
+        More about it.
+    seed : int, default 0
+        Decides which documents are sampled, and which matches of the tail.
+    benchmarks, sources : list of Block
+        What is looked for, and where.
+    generated : Block, optional
+        Instead of both: a benchmark and a corpus that the package makes.
+    reading, chunking, embedding, search, lexical : Block
+        How.
+    """
+
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    description: str = ""
+    seed: Seed = 0
+    benchmarks: Annotated[tuple[Benchmark, ...], Field(strict=False)] = ()
+    sources: Annotated[tuple[Source, ...], Field(strict=False)] = ()
+    generated: Generated | None = None
+    reading: Reading = Reading()
+    chunking: Chunking = Chunking()
+    embedding: Embedding = Embedding()
+    search: Search = Search()
+    lexical: Lexical = Lexical()
+
+    _name: str = PrivateAttr(default="unnamed")
+    _text: str = PrivateAttr(default="")
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix."""
+        return self._name
+
+    @property
+    def text(self) -> str:
+        """The file as it was read, comments included."""
+        return self._text
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
+        return content_hash(self)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.generated is not None:
+            if self.benchmarks or self.sources:
+                raise ValueError("'generated' stands alone: leave out benchmarks and sources")
+        elif not (self.benchmarks and self.sources):
+            raise ValueError("at least one [[benchmarks]] and one [[sources]] are needed")
+        _unique("benchmarks", (benchmark.name for benchmark in self.benchmarks))
+        _unique("sources", (source.name for source in self.sources))
+        return self
+
+
+def _unique(table: str, names: Iterable[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        shown = visible(repeated[0], 60)
+        raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")
+
+
+def parse_manifest(text: str, name: str) -> Manifest:
+    """Return the corpus manifest written in `text`.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    name : str
+        Its name; also stands in error messages.
+
+    Returns
+    -------
+    Manifest
+
+    Raises
+    ------
+    SpecError
+        With every fault found.
+    """
+    manifest = validate(Manifest, parse_toml(text, name), name)
+    manifest._name = PurePath(name).stem
+    manifest._text = text
+    return manifest
