@@ -5,13 +5,38 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
 from bayescontam.storage import sha256
+
+type Keys = tuple[str | int, ...]
+"""Keys that lead to a place in a file; the entries of a list count from 0."""
+
+_NEEDS = {
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "a table",
+    "string_type": "a text in quotes",
+    "tuple_type": "a list",
+}
+"""What each of pydantic's type errors asks for."""
+
+_LIMITS = {
+    "gt": "allowed is more than {}",
+    "ge": "allowed is {} or more",
+    "lt": "allowed is less than {}",
+    "le": "allowed is {} or less",
+    "min_length": "it must not be empty",
+    "max_length": "at most {} characters are allowed",
+}
+"""What each of pydantic's limits means. Nothing here has to be longer than 1."""
 
 
 class Block(BaseModel):
@@ -79,9 +104,15 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        # A union reports its error once for each branch: one line is enough.
-        faults = dict.fromkeys(_fault(kind, dict(e), source) for e in error.errors())
-        raise SpecError(list(faults)) from None
+        found = [
+            _Found(dict(e), *_walk(kind, e["loc"])) for e in error.errors() if not _follows(dict(e))
+        ]
+        told = [(each.where, text) for each in found if (text := _problem(each, found))]
+        faults = [
+            Fault(source, text + _entry(where, data), column=".".join(map(str, where)) or None)
+            for where, text in told
+        ]
+        raise SpecError(list(dict.fromkeys(faults))) from None
 
 
 def content_hash(spec: Block) -> str:
@@ -104,59 +135,117 @@ def closest(word: str, allowed: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else "allowed: " + ", ".join(allowed)
 
 
-def _fault(kind: type[Block], error: dict[str, Any], source: str) -> Fault:
-    where, table = _walk(kind, [str(part) for part in error["loc"]])
-    problem = _problem(table, error, where)
-    return Fault(source, problem, column=".".join(where) or None)
+class _Found(NamedTuple):
+    """An error of pydantic, and where it lies."""
+
+    error: dict[str, Any]
+    where: Keys
+    table: Any
+    """Kind of table that the last key stands in."""
+    union: Keys | None
+    """Keys of the value that the error is about, if it may be of several types."""
 
 
-def _walk(kind: Any, loc: list[str]) -> tuple[list[str], Any]:
-    """Return the keys as the author wrote them, and the kind of table that the last is in.
+def _walk(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
+    """Return the keys as the author wrote them, the last one's table, and the union passed.
 
     pydantic also names the branches of unions, which stand in no file.
     """
-    written: list[str] = []
+    written: Keys = ()
+    union: Keys | None = None
     table = kind
     for part in loc:
         branches = _branches(kind)
-        tagged = [b for b in branches if part in _families(b)]
-        if tagged:
+        if isinstance(part, int):
+            written += (part,)
+        elif tagged := [b for b in branches if part in _families(b)]:
             kind = tagged[0]
-        elif not part.startswith(("constrained-", "dict[")):
-            written.append(part)
+        elif written and union is None and _is_union(kind):
+            union = written
+        else:
+            written += (part,)
             table = kind
             fields = [b.model_fields[part] for b in branches if part in b.model_fields]
             kind = fields[0].annotation if fields else None
-    return written, table
+    return written, table, union
 
 
-def _problem(table: Any, error: dict[str, Any], where: list[str]) -> str:
-    context = error.get("ctx", {})
-    match error["type"]:
+def _follows(error: dict[str, Any]) -> bool:
+    """Return whether the error only follows from another: a list is short of refused entries."""
+    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
+
+
+def _problem(found: _Found, all_found: list[_Found]) -> str:
+    """Return what is wrong, or nothing where another error says it better.
+
+    Each branch of a union has its say; who writes a list means the branch that takes lists.
+    """
+    kind = found.error["type"]
+    if found.union is None or found.where != found.union or kind not in _NEEDS:
+        return _words(found)
+    siblings = [each for each in all_found if each.union == found.union]
+    if any(each.where != found.union or each.error["type"] not in _NEEDS for each in siblings):
+        return ""
+    needs = " or ".join(dict.fromkeys(_NEEDS[each.error["type"]] for each in siblings))
+    return f"got {_shown(found.error['input'])}; {needs} is needed"
+
+
+def _entry(where: Keys, data: Any) -> str:
+    """Return what an entry of a list calls itself: its number alone is easily miscounted."""
+    for part in where:
+        if isinstance(data, list) and len(data) > 1 and isinstance(data[int(part)], Mapping):
+            name = data[int(part)].get("name")
+            return f" (in the entry named {_shown(name)})" if isinstance(name, str) else ""
+        data = data.get(part) if isinstance(data, Mapping) else None
+    return ""
+
+
+def _words(found: _Found) -> str:
+    error, where, table, _ = found
+    context, kind = error.get("ctx", {}), error["type"]
+    got = f"got {_shown(error['input'])}; "
+    match kind:
         case "extra_forbidden":
             allowed = sorted({key for b in _branches(table) for key in b.model_fields})
-            return f"unknown key ({closest(where[-1], allowed)})"
+            return f"unknown key ({closest(str(where[-1]), allowed)})"
         case "missing":
             return "is missing and has no default"
         case "literal_error":
             words = context["expected"].replace(" or ", ", ").split(",")
-            allowed = [word.strip(" '") for word in words]
-            return f"got {_shown(error['input'])}; {closest(str(error['input']), allowed)}"
+            return got + closest(str(error["input"]), [word.strip(" '") for word in words])
         case "union_tag_invalid":
             allowed = [word.strip(" '") for word in context["expected_tags"].split(",")]
             return f"unknown family {_shown(context['tag'])} ({closest(context['tag'], allowed)})"
         case "union_tag_not_found":
             return "needs a key 'family', such as { family = \"normal\", sigma = 1.5 }"
-        case "model_type":
-            return f"got {_shown(error['input'])}; a table is needed"
         case "bool_type":
-            return f"got {_shown(error['input'])}; allowed is true or false"
-        case "float_type":
-            return f"got {_shown(error['input'])}; a number is needed"
-        case "string_type":
-            return f"got {_shown(error['input'])}; a text in quotes is needed"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"got {_shown(error['input'])}; {message}" if where else message
+            return got + "allowed is true or false"
+        case "tuple_type":
+            return got + _list_like(table, where)
+        case "value_error" if isinstance(error["input"], Mapping):
+            return str(error["msg"]).removeprefix("Value error, ")
+    return got + (f"{_NEEDS[kind]} is needed" if kind in _NEEDS else _limit(error))
+
+
+def _limit(error: dict[str, Any]) -> str:
+    """Return in words which limit a value breaks."""
+    context = error.get("ctx", {})
+    for key, words in _LIMITS.items():
+        if key in context:
+            limit = context[key]
+            return words.format(f"{limit:,}" if isinstance(limit, int) else f"{limit:g}")
+    return "a finite number is needed" if error["type"] == "finite_number" else str(error["msg"])
+
+
+def _list_like(table: Any, where: Keys) -> str:
+    """Return which kind of list a key needs."""
+    key = str(where[-1])
+    kind = next(b.model_fields[key].annotation for b in _branches(table) if key in b.model_fields)
+    if _branches(kind):
+        return f"a list of tables is needed: begin each with [[{key}]]"
+    counts = any(get_args(arg)[:1] == (int,) for arg in get_args(kind))
+    example = "[2, 3]" if counts else '["…"]'
+    return f"a list is needed, such as {example}"
 
 
 def _shown(value: Any) -> str:
@@ -168,6 +257,14 @@ def _branches(kind: Any) -> list[type[Block]]:
     if isinstance(kind, type) and issubclass(kind, Block):
         return [kind]
     return [branch for arg in get_args(kind) for branch in _branches(arg)]
+
+
+def _is_union(kind: Any) -> bool:
+    """Return whether a value may be of several types, so that pydantic reports each of them."""
+    if get_origin(kind) not in (Union, UnionType):
+        return False
+    kinds = [arg for arg in get_args(kind) if arg is not NoneType]
+    return len(kinds) > 1 and not _branches(kind)
 
 
 def _families(kind: type[Block]) -> tuple[str, ...]:

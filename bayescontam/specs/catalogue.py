@@ -1,16 +1,19 @@
 """Specs that ship with the package, found by name."""
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
-from bayescontam.specs.base import closest, read_text
+from bayescontam.specs.base import Block, closest, read_text
+from bayescontam.specs.corpus import Manifest, parse_manifest
 from bayescontam.specs.model import ModelSpec, parse_spec
 
 
 def shipped_folder(kind: str) -> Path:
-    """Return the folder of the shipped specs of a kind: ``models`` or ``studies``.
+    """Return the folder of the shipped specs of a kind: ``models``, ``corpus`` or ``studies``.
 
     In an installed package they lie inside it, in a checkout beside it.
     """
@@ -27,7 +30,18 @@ def shipped_models() -> tuple[str, ...]:
     >>> "hierarchical" in shipped_models()
     True
     """
-    return tuple(sorted(path.stem for path in shipped_folder("models").glob("*.toml")))
+    return _MODELS.names()
+
+
+def shipped_manifests() -> tuple[str, ...]:
+    """Return the names of the shipped corpus manifests, sorted.
+
+    Examples
+    --------
+    >>> shipped_manifests()
+    ('offline-demo', 'olmo3')
+    """
+    return _MANIFESTS.names()
 
 
 def load_spec(spec: str | os.PathLike[str]) -> ModelSpec:
@@ -56,18 +70,64 @@ def load_spec(spec: str | os.PathLike[str]) -> ModelSpec:
     >>> spec.priors.beta_bar.text()
     'Normal(0, 2)'
     """
-    given = os.fspath(spec)
-    if not given.endswith(".toml") and not {os.sep, "/"} & set(given):
-        return _shipped(given)
-    path = Path(given)
-    return parse_spec(read_text(path), str(path))
+    return _MODELS.load(os.fspath(spec))
 
 
-def _shipped(name: str) -> ModelSpec:
-    names = shipped_models()
-    if name not in names:
-        problem = f"no such model spec ({closest(name, names)})"
-        advice = "Name a shipped model spec (bayescontam models list) or give a path to a .toml."
-        raise SpecError([Fault(f"model spec '{visible(name, 60)}'", problem)], advice)
-    path = shipped_folder("models") / f"{name}.toml"
-    return parse_spec(read_text(path), path.name)
+def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
+    """Read a corpus manifest by name or by path.
+
+    Parameters
+    ----------
+    manifest : str or path-like
+        Name of a shipped corpus manifest, such as ``"offline-demo"``, or the path of a
+        TOML file. What ends in ``.toml`` or holds a path separator is a path.
+
+    Returns
+    -------
+    Manifest
+        Frozen; its ``hash`` depends on its meaning, not on its layout.
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid corpus manifest;
+        then every fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> manifest = load_manifest("offline-demo")
+    >>> manifest.embedding.model
+    'minilm'
+    """
+    return _MANIFESTS.load(os.fspath(manifest))
+
+
+@dataclass(frozen=True)
+class _Shelf[SpecT: Block]:
+    """The shipped specs of one kind."""
+
+    folder: str
+    what: str
+    verb: str
+    parse: Callable[[str, str], SpecT]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(path.stem for path in shipped_folder(self.folder).glob("*.toml")))
+
+    def load(self, given: str) -> SpecT:
+        if given.endswith(".toml") or {os.sep, "/"} & set(given):
+            path = Path(given)
+            return self.parse(read_text(path), str(path))
+        if given not in self.names():
+            problem = f"no such {self.what} ({closest(given, self.names())})"
+            advice = (
+                f"Name a shipped {self.what} (bayescontam {self.verb} list) or give a path to a"
+                " .toml."
+            )
+            raise SpecError([Fault(f"{self.what} '{visible(given, 60)}'", problem)], advice)
+        path = shipped_folder(self.folder) / f"{given}.toml"
+        return self.parse(read_text(path), path.name)
+
+
+_MODELS = _Shelf("models", "model spec", "models", parse_spec)
+_MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", parse_manifest)

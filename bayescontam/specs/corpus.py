@@ -215,14 +215,14 @@ class Search(Block):
         The tail: the matches of an item with the highest cosines, as a share of all.
     tail_size : int, default 100
         Matches of each item drawn at random from its tail.
-    shard_chunks : int, default 16384
+    shard_chunks : int, default 512
         Chunks that are embedded and searched as one task.
     """
 
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 100
     tail_share: Share = 0.001
     tail_size: Annotated[int, Field(ge=1, le=10_000)] = 100
-    shard_chunks: Annotated[int, Field(ge=16, le=2**22)] = 16384
+    shard_chunks: Annotated[int, Field(ge=16, le=2**22)] = 512
 
 
 class Lexical(Block):

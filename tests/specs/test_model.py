@@ -133,9 +133,9 @@ def test_the_example_of_the_design() -> None:
         (priors(mu='family = "normal", sigma = "1"'),
          "priors.mu.sigma: got '1'; a number is needed"),
         (priors(mu='family = "normal", sigma = 0.0'),
-         "priors.mu.sigma: got 0.0; Input should be greater than 0"),
+         "priors.mu.sigma: got 0.0; allowed is more than 0"),
         (priors(mu='family = "normal", sigma = inf'),
-         "priors.mu.sigma: got inf; Input should be a finite number"),
+         "priors.mu.sigma: got inf; a finite number is needed"),
     ],
 )  # fmt: skip
 def test_a_fault_names_key_value_and_what_is_allowed(text: str, fault: str) -> None:

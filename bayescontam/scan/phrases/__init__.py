@@ -1,0 +1,1 @@
+"""Phrases: what a generated benchmark and its corpus are made of."""

@@ -1,0 +1,138 @@
+"""Corpus manifests on the terminal."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bayescontam.specs.catalogue import load_manifest, shipped_manifests
+from tests.cli.conftest import Done
+
+Run = Callable[..., Done]
+
+HOSTILE = "two\\nlines\\u001b[31m\\u202e" + "x" * 4000
+FULL = f"""summary = "x"
+[[benchmarks]]
+name = "{HOSTILE}"
+path = "{HOSTILE}"
+vectors = "{HOSTILE}"
+[[sources]]
+name = "{HOSTILE}"
+paths = ["{HOSTILE}", "b", "c", "d", "e"]
+text = ["{HOSTILE}", "b"]
+stratum = "{HOSTILE}"
+share = 0.07
+[[sources]]
+name = "v"
+paths = ["v.npy"]
+format = "vectors"
+[chunking]
+max_tokens = 100
+[embedding]
+model = "{HOSTILE}"
+query_prompt = "{HOSTILE}"
+[lexical]
+ngrams = []
+jaccard = false
+rouge_l = false
+"""
+
+
+def in_words(run: Run, given: object) -> list[str]:
+    """Return the lines that tell what a manifest means."""
+    done = run("corpora", "show", given)
+    assert (done.status, done.err) == (0, "")
+    return [line.strip() for line in done.out.rpartition("# In words\n")[2].split("\n") if line]
+
+
+def test_list_has_every_shipped_manifest(run: Run) -> None:
+    done = run("corpora", "list")
+    assert (done.status, done.err) == (0, "")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    for name in shipped_manifests():
+        assert f"{name} {load_manifest(name).summary}" in lines
+
+
+@pytest.mark.parametrize("name", shipped_manifests())
+def test_a_copied_manifest_means_the_same(run: Run, tmp_path: Path, name: str) -> None:
+    done = run("corpora", "show", name, "--toml")
+    assert (done.status, done.err) == (0, "")
+    copy = tmp_path / "mine.toml"
+    copy.write_text(done.out, encoding="utf-8")
+    assert load_manifest(copy).hash == load_manifest(name).hash
+    assert load_manifest(copy).name == "mine"
+
+
+@pytest.mark.parametrize("name", shipped_manifests())
+def test_show_prints_the_file_and_its_meaning(run: Run, name: str) -> None:
+    out = run("corpora", "show", name).out
+    assert out.startswith(f"# {name} ({load_manifest(name).hash[:12]})\n\n")
+    assert load_manifest(name).text in out
+    assert "# In words\n" in out
+
+
+def test_the_demo_in_words(run: Run) -> None:
+    assert in_words(run, "offline-demo") == [
+        "A benchmark of 120 items and a corpus of 3,000 documents are made: 20 % of the items stand"
+        " in it word for word, 20 % in other words.",
+        "Chunks: 50 to 2,048 tokens, or what the embedder can see if that is less; longer texts are"
+        " split, shorter ones only counted.",
+        "Embedder: all-MiniLM-L6-v2, which comes with the extra 'scan'.",
+        "Kept for each item: its 100 best matches, how often each cosine occurs, and 100 matches"
+        " drawn from the 0.1 % with the highest cosines.",
+        "Lexical baselines of the matches: shared n-grams of 2, 3, 8, 13 words, Jaccard, ROUGE-L.",
+        "Seed: 0. Relative paths start at the folder of the file.",
+    ]
+
+
+def test_olmo3_in_words(run: Run) -> None:
+    lines = in_words(run, "olmo3")
+    assert "Looked for: MBPP, questions with answers of mbpp.jsonl." in lines
+    assert "Looked for: CodeForces, questions of codeforces.jsonl." in lines
+    dataset = "dataset allenai/dolma3_mix-6T-1025-7B, split train"
+    scanned = f"Scanned: dolma3, 1 % of each stratum (field source) of {dataset}; text from 'text'."
+    assert scanned in lines
+    assert sum(line.startswith("Scanned: dolci-") for line in lines) == 3
+    assert "Chunks: 50 to 2,048 tokens; longer texts are split, shorter ones only counted." in lines
+    embedder = "nvidia/llama-embed-nemotron-8b; in fp16; runs code that comes with the model"
+    assert f"Embedder: {embedder}." in lines
+
+
+def test_a_manifest_of_ones_own_in_words(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(FULL, encoding="utf-8")
+    lines = in_words(run, path)
+    assert all(line.isprintable() and len(line) < 900 for line in lines)
+    looked_for, scanned, vectors, chunks, embedder, _, lexical, _ = lines
+    assert looked_for.startswith("Looked for: two\\nlines\\x1b[31m\\u202ex")
+    assert ", questions of two" in looked_for
+    assert ", embedded in two" in looked_for
+    assert ", 7 % of each stratum (field two" in scanned
+    assert "xx', 'b', 'c' and 2 more; text from 'two" in scanned
+    assert vectors == "Scanned: v, the vectors of 'v.npy'."
+    assert chunks.startswith("Chunks: 50 to 100 tokens; longer")
+    assert "; items begin with 'two\\nlines\\x1b[31m" in embedder
+    assert lexical == "Lexical baselines of the matches: none."
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("olmo", "error: corpus manifest 'olmo': no such corpus manifest (did you mean 'olmo3'?)\n"
+         "Name a shipped corpus manifest (bayescontam corpora list) or give a path to a .toml.\n"),
+        ("no.toml", "error: no.toml: cannot be read (No such file or directory)\n"
+         "Give the path of a TOML file, or a name without .toml for a spec that ships.\n"),
+        ("key.toml", "error: key.toml: serch: unknown key (did you mean 'search'?)\n"),
+        ("not.toml", "error: not.toml: is not TOML: "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shown(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, message: str
+) -> None:
+    (tmp_path / "key.toml").write_text('summary = "x"\n[generated]\n[serch]\n', encoding="utf-8")
+    (tmp_path / "not.toml").write_text("a = = 1\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    done = run("corpora", "show", given)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(message)
+    assert "Traceback" not in done.err
