@@ -1,0 +1,87 @@
+"""Candidates: matches of the chunks of one shard that may have to be kept."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescontam.scan.kernels import BINS, flush
+
+BUFFER = 1024
+"""New candidates of a query for which there is room."""
+Kept = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint32]]
+"""How many matches each query keeps; their cosines, columns and priorities in a row."""
+
+
+class Candidates:
+    """Matches kept of each query, and new candidates behind them.
+
+    Parameters
+    ----------
+    queries : int
+    keep : int
+        See `bayescontam.scan.sketch.Sketch`.
+    width : int
+        Most candidates of one query that arrive at once.
+
+    Attributes
+    ----------
+    cosines, columns, priorities : float32, int32 and uint32, (queries, capacity)
+        Whoever adds to them adds to `filled`, then calls `make_room`.
+    filled, sizes : int32, (queries,)
+        Matches, and how many of these, at the front, are kept and in order.
+    cuts : uint32, (queries, BINS)
+        A match in a bin whose priority is above the cut need not be kept. Cuts rise with bins.
+    splits, levels : int32 and uint32, (queries,)
+        In bins below the split, no cut is above the level: a first, coarse cut.
+    """
+
+    def __init__(self, queries: int, keep: int, width: int) -> None:
+        self._keep, self._width = keep, width
+        shape = queries, 2 * BUFFER + width
+        self.cosines = np.empty(shape, np.float32)
+        self.columns = np.empty(shape, np.int32)
+        self.priorities = np.empty(shape, np.uint32)
+        self.filled = np.zeros(queries, np.int32)
+        self.sizes = np.zeros(queries, np.int32)
+        self.cuts = np.full((queries, BINS), np.iinfo(np.uint32).max, np.uint32)
+        self.splits = np.zeros(queries, np.int32)
+        self.levels = np.zeros(queries, np.uint32)
+
+    def make_room(self, ids: NDArray[np.uint64]) -> bool:
+        """Make room for `width` more of each query; return whether cuts have changed.
+
+        `ids` are the hashes of all columns so far.
+        """
+        if self.filled.max(initial=0) + self._width <= self.cosines.shape[1]:
+            return False
+        # Those that have half of the room filled come along: they would be next.
+        self._flush(BUFFER // 2, ids)
+        short = int(self.filled.max()) + BUFFER + self._width - self.cosines.shape[1]
+        if short > 0:
+            self.cosines = np.pad(self.cosines, ((0, 0), (0, short)))
+            self.columns = np.pad(self.columns, ((0, 0), (0, short)))
+            self.priorities = np.pad(self.priorities, ((0, 0), (0, short)))
+        return True
+
+    def kept(self, ids: NDArray[np.uint64]) -> Kept:
+        """Return what is kept of all candidates."""
+        self._flush(0, ids)
+        inside = np.arange(self.cosines.shape[1]) < self.sizes[:, None]
+        return self.sizes, self.cosines[inside], self.columns[inside], self.priorities[inside]
+
+    def _flush(self, limit: int, ids: NDArray[np.uint64]) -> None:
+        # At this level about as many matches pass the coarse cut by bin as by priority.
+        level = np.uint32((2**32 - 1) * min(1.0, self._keep / max(1, len(ids))) ** 0.5)
+        flush(
+            limit,
+            self._keep,
+            level,
+            ids,
+            self.cosines,
+            self.columns,
+            self.priorities,
+            self.filled,
+            self.sizes,
+            self.cuts,
+            self.splits,
+            self.levels,
+        )

@@ -1,0 +1,358 @@
+"""Kernels: the loops over cosines and candidates, compiled by Numba.
+
+A candidate of a query is kept if fewer than `keep` others have both a larger cosine and a
+lower priority. That is an all-distances sketch: from it the `keep` largest cosines, and a
+random sample of `keep` matches above *any* threshold, can be read exactly.
+
+All of them are in this file: Numba takes a compiled function from its cache unless the file
+that holds it has changed, whatever has become of those that it calls.
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+BINS = 2001
+"""Bins of cosines, 0.001 wide, from -1; the last one holds 1 alone."""
+
+_SCALE = np.float32(1000.0)
+_LEAST, _MOST = np.float32(-1), np.float32(1)
+_OPEN = 2**32 - 1
+# Multipliers of MurmurHash3's finalizer, which mixes every bit into every other.
+_MIX_1, _MIX_2 = np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
+
+fast = numba.njit(cache=True, boundscheck=False, nogil=True)
+
+
+@fast
+def bin_of(cosine: Any) -> Any:
+    """Return the bin of a cosine (float32)."""
+    place = np.int32(cosine * _SCALE + _SCALE)
+    return min(max(place, np.int32(0)), np.int32(BINS - 1))
+
+
+@fast
+def priority_of(chunk: Any, key: Any) -> Any:
+    """Return the priority (uint32) of a chunk for a query: uniform, and the same anywhere."""
+    x = np.uint32(np.uint32(chunk) ^ np.uint32(key))
+    x = np.uint32(np.uint32(x ^ (x >> np.uint32(16))) * _MIX_1)
+    x = np.uint32(np.uint32(x ^ (x >> np.uint32(13))) * _MIX_2)
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@fast
+def bins_of(cosines: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Return the bins of cosines."""
+    bins = np.empty(len(cosines), np.int32)
+    for i in range(len(cosines)):
+        bins[i] = bin_of(cosines[i])
+    return bins
+
+
+@fast
+def slot_of(slots: NDArray[np.int64], ids: NDArray[np.uint64], chunk: Any) -> Any:
+    """Return the slot that leads to a chunk's place in `ids`, or a free one (-1).
+
+    The slots are a hash table with open addressing, of a power of two; chunks are hashes.
+    """
+    last = len(slots) - 1
+    slot = np.int64(chunk & np.uint64(last))
+    while slots[slot] >= 0 and ids[slots[slot]] != chunk:
+        slot = (slot + 1) & last
+    return slot
+
+
+@fast
+def place_all(
+    chunks: NDArray[np.uint64], ids: NDArray[np.uint64], size: int, slots: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the places of chunks in `ids`; new ones are appended to its first `size`."""
+    places = np.empty(len(chunks), np.int64)
+    for i in range(len(chunks)):
+        slot = slot_of(slots, ids, chunks[i])
+        if slots[slot] < 0:
+            slots[slot], ids[size] = size, chunks[i]
+            size += 1
+        places[i] = slots[slot]
+    return places
+
+
+@fast
+def count_block(
+    scores: NDArray[np.float32],
+    scales: NDArray[np.float32],
+    first: int,
+    chunks: NDArray[np.uint32],
+    weights: NDArray[np.int64],
+    keys: NDArray[np.uint32],
+    live: bool,
+    counts: NDArray[np.int64],
+    cuts: NDArray[np.uint32],
+    splits: NDArray[np.int32],
+    levels: NDArray[np.uint32],
+    cosines: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    priorities: NDArray[np.uint32],
+    filled: NDArray[np.int32],
+) -> None:
+    """Count a block of cosines and buffer those that may have to be kept.
+
+    Parameters
+    ----------
+    scores : float32, (queries, width)
+        Products; become cosines.
+    scales : float32, (width,)
+        What makes cosines of products.
+    first : int
+        Column of the shard that the block starts at.
+    chunks, weights : (width,)
+        Low halves of chunk hashes, and how often each chunk occurs.
+    keys : uint32, (queries,)
+    live : bool
+        Whether to buffer, or only to count.
+    counts : int64, (queries, BINS)
+        Added to.
+    cuts, splits, levels
+        See `bayescontam.scan.candidates.Candidates`.
+    cosines, columns, priorities : (queries, capacity)
+        Buffers, added to; `filled` says how far. There must be room for the block.
+    filled : int32, (queries,)
+    """
+    queries, width = scores.shape
+    bins, ranks = np.empty(width, np.int32), np.empty(width, np.uint32)
+    words = np.zeros((width + 7) // 8, np.uint64)
+    maybe = words.view(np.uint8)
+    for q in range(queries):
+        row, key, split, level = scores[q], keys[q], splits[q], levels[q]
+        # Loops of their own, so that the compiler vectorises the first.
+        for j in range(width):
+            row[j] = min(max(row[j] * scales[j], _LEAST), _MOST)
+            bins[j] = bin_of(row[j])
+            ranks[j] = priority_of(chunks[j], key)
+            maybe[j] = (bins[j] >= split) | (ranks[j] <= level)
+        for j in range(width):
+            counts[q, bins[j]] += weights[j]
+        if not live:
+            continue
+        n = filled[q]
+        for word in range(len(words)):
+            if words[word] == 0:
+                continue
+            for j in range(8 * word, min(8 * word + 8, width)):
+                if ranks[j] <= cuts[q, bins[j]]:
+                    cosines[q, n], columns[q, n], priorities[q, n] = row[j], first + j, ranks[j]
+                    n += 1
+        filled[q] = n
+
+
+@fast
+def admit(heap: NDArray[np.int64], priority: Any) -> Any:
+    """Put a priority in place of the highest of the lowest ones; return whether it is lower."""
+    if priority >= heap[0]:
+        return False
+    place, child = 0, 1
+    while child < len(heap):
+        if child + 1 < len(heap):
+            # Added, not branched on: which child is higher cannot be predicted.
+            child += int(heap[child + 1] > heap[child])
+        if heap[child] <= priority:
+            break
+        heap[place] = heap[child]
+        place, child = child, 2 * child + 1
+    heap[place] = priority
+    return True
+
+
+@fast
+def open_heap(keep: int) -> NDArray[np.int64]:
+    """Return the heap for `admit` of the `keep` lowest priorities, before any has come."""
+    return np.full(keep, _OPEN + 1)
+
+
+@fast
+def _key(cosine: Any) -> Any:
+    """Return a number (uint32) that is lower the larger the cosine is."""
+    # The bits of floats are in the order of their sizes, for each sign.
+    bits = np.float32(cosine).view(np.uint32)
+    return bits if bits >> np.uint32(31) else np.uint32(~bits & np.uint32(0x7FFFFFFF))
+
+
+@fast
+def _by_cosine(cosines: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Return the order of cosines, largest first: a radix sort, as comparisons are slower."""
+    n = len(cosines)
+    keys, order = np.empty(n, np.uint32), np.empty(n, np.int32)
+    new_keys, new_order = np.empty_like(keys), np.empty_like(order)
+    for i in range(n):
+        keys[i], order[i] = _key(cosines[i]), i
+    for shift in (0, 11, 22):
+        starts = np.zeros(2049, np.int32)
+        for i in range(n):
+            starts[1 + ((keys[i] >> np.uint32(shift)) & np.uint32(2047))] += 1
+        for digit in range(2048):
+            starts[digit + 1] += starts[digit]
+        for i in range(n):
+            digit = (keys[i] >> np.uint32(shift)) & np.uint32(2047)
+            new_keys[starts[digit]], new_order[starts[digit]] = keys[i], order[i]
+            starts[digit] += 1
+        keys, new_keys, order, new_order = new_keys, keys, new_order, order
+    return order
+
+
+@fast
+def _in_order(
+    cosines: NDArray[np.float32], columns: NDArray[np.int32], ids: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Return the order of matches: largest cosine first, ties by chunk."""
+    order, start = _by_cosine(cosines), 0
+    for i in range(1, len(order) + 1):
+        if i == len(order) or cosines[order[i]] != cosines[order[start]]:
+            if i - start > 1:
+                tied = order[start:i].copy()
+                order[start:i] = tied[np.argsort(ids[columns[tied]])]
+            start = i
+    return order
+
+
+@fast
+def _choose(
+    keep: int,
+    order: NDArray[np.int32],
+    cosines: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    priorities: NDArray[np.uint32],
+    cut: NDArray[np.uint32],
+) -> int:
+    """Move the matches to be kept to the front, in order; return their number."""
+    kept, heap, above = np.empty_like(order), open_heap(keep), BINS
+    size, bound = 0, np.uint32(_OPEN)
+    for i in order:
+        place = bin_of(cosines[i])
+        if place < above:
+            # What precedes a bin is what is in those above it.
+            bound = np.uint32(min(heap[0], _OPEN))
+            cut[place:above] = bound
+            above = place
+        if admit(heap, priorities[i]):
+            kept[size] = i
+            size += 1
+    cut[:above] = np.uint32(min(heap[0], _OPEN))
+    kept = kept[:size]
+    cosines[:size], columns[:size] = cosines[kept], columns[kept]
+    priorities[:size] = priorities[kept]
+    return size
+
+
+@fast
+def flush(
+    limit: int,
+    keep: int,
+    level: Any,
+    ids: NDArray[np.uint64],
+    cosines: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    priorities: NDArray[np.uint32],
+    filled: NDArray[np.int32],
+    sizes: NDArray[np.int32],
+    cuts: NDArray[np.uint32],
+    splits: NDArray[np.int32],
+    levels: NDArray[np.uint32],
+) -> None:
+    """Drop what need not be kept of all queries that have more than `limit` new candidates.
+
+    Parameters
+    ----------
+    limit, keep, level : int
+    ids : uint64, (columns of the shard,)
+        Hashes of its chunks, all different.
+    cosines, columns, priorities, filled, sizes, cuts, splits, levels
+        See `bayescontam.scan.candidates.Candidates`.
+    """
+    for q in range(len(filled)):
+        n = filled[q]
+        if n - sizes[q] <= limit:
+            continue
+        row, column, rank = cosines[q, :n], columns[q, :n], priorities[q, :n]
+        sizes[q] = _choose(keep, _in_order(row, column, ids), row, column, rank, cuts[q])
+        filled[q] = sizes[q]
+        splits[q], levels[q] = np.searchsorted(cuts[q], level, side="right"), level
+
+
+@fast
+def merge_matches(
+    keep: int,
+    offsets: NDArray[np.int64],
+    matches: NDArray[Any],
+    other_offsets: NDArray[np.int64],
+    other_matches: NDArray[Any],
+    room: NDArray[Any],
+    sizes: NDArray[np.int64],
+) -> None:
+    """Merge the matches of two sketches into `room`, one query after the other.
+
+    Parameters
+    ----------
+    keep, offsets, matches, other_offsets, other_matches
+        See `bayescontam.scan.sketch.Sketch`.
+    room : ENTRY, (matches and other matches,)
+        Written to.
+    sizes : int64, (queries,)
+        Written to: matches of each query in `room`.
+    """
+    start = 0
+    for q in range(len(sizes)):
+        one = matches[offsets[q] : offsets[q + 1]]
+        other = other_matches[other_offsets[q] : other_offsets[q + 1]]
+        sizes[q] = _merge_query(keep, one, other, room[start:])
+        start += sizes[q]
+
+
+@fast
+def _merge_query(keep: int, one: Any, other: Any, room: Any) -> Any:
+    n = _interleave(one, other, room)
+    heap, kept = open_heap(keep), 0
+    for i in range(n):
+        if admit(heap, room[i]["priority"]):
+            room[kept] = room[i]
+            kept += 1
+    return kept
+
+
+@fast
+def _precedes(cosine: Any, chunk: Any, other_cosine: Any, other_chunk: Any) -> Any:
+    """Return whether a match comes first: the larger cosine, or the lower chunk of equal ones."""
+    return cosine > other_cosine or (cosine == other_cosine and chunk < other_chunk)
+
+
+@fast
+def _interleave(one: Any, other: Any, room: Any) -> Any:
+    """Join two ordered lists in order, copies of one chunk as one match; return the length."""
+    size = 1
+    while size < 2 * (len(one) + len(other)):
+        size *= 2
+    slots, chunks = np.full(size, -1, np.int64), room["chunk"]
+    i, j, n = 0, 0, 0
+    while i < len(one) or j < len(other):
+        if j == len(other) or (
+            i < len(one)
+            and _precedes(one[i]["cosine"], one[i]["chunk"], other[j]["cosine"], other[j]["chunk"])
+        ):
+            match = one[i]
+            i += 1
+        else:
+            match = other[j]
+            j += 1
+        slot = slot_of(slots, chunks, match["chunk"])
+        if slots[slot] < 0:
+            slots[slot] = n
+            room[n] = match
+            n += 1
+        else:
+            # Rounding may have moved a cosine between shards: the larger one came first.
+            seen = room[slots[slot]]
+            seen["copies"] += match["copies"]
+            if match["first"] < seen["first"]:
+                seen["first"], seen["where"] = match["first"], match["where"]
+    return n
