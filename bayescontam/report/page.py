@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fitted import Fitted
@@ -13,6 +12,7 @@ from bayescontam.names import visible
 from bayescontam.report import concepts as concept_figures
 from bayescontam.report import diagnostics, dose, figures, predictions, tables, words
 from bayescontam.report.picture import Picture
+from bayescontam.report.template import fill
 from bayescontam.report.verdicts import EXPLAINED
 from bayescontam.storage import write_text
 
@@ -68,20 +68,7 @@ def render(fit: Fitted, comparison: pd.DataFrame | None = None) -> str:
         "all_estimands": _all_estimands(estimands),
         "n_estimands": len(estimands),
     }
-    return _environment().get_template("report.html").render(content)
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("bayescontam.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for name in ("number", "probability", "percent", "interval", "measured"):
-        environment.filters[name] = getattr(words, name)
-    return environment
+    return fill("report.html", content)
 
 
 def _identity(fit: Fitted) -> dict[str, Any]:
