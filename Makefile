@@ -54,7 +54,7 @@ docs: $(DOCS)
 	@echo "Documentation: docs/_build/html/index.html"
 
 clean:
-	rm -rf demo build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf demo demo-scan scan.html build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find bayescontam tests docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # A .venv that works and is new enough is kept, whatever PYTHON is; any other is made anew.

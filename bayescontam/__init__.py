@@ -23,10 +23,13 @@ if TYPE_CHECKING:
         FitError,
         MissingExtraError,
         SpecError,
+        TaskError,
         UsageError,
     )
     from bayescontam.responses import Responses, read_responses
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.scanning import Scan, run_scan
+    from bayescontam.specs.catalogue import load_manifest, load_spec
+    from bayescontam.specs.corpus import Manifest
     from bayescontam.specs.model import ModelSpec
 
 _HOMES = {
@@ -43,10 +46,15 @@ _HOMES = {
     "FitError": "errors",
     "MissingExtraError": "errors",
     "SpecError": "errors",
+    "TaskError": "errors",
     "UsageError": "errors",
     "Responses": "responses",
     "read_responses": "responses",
+    "Scan": "scanning",
+    "run_scan": "scanning",
+    "load_manifest": "specs.catalogue",
     "load_spec": "specs.catalogue",
+    "Manifest": "specs.corpus",
     "ModelSpec": "specs.model",
 }
 
@@ -57,18 +65,23 @@ __all__ = [
     "DataError",
     "Fit",
     "FitError",
+    "Manifest",
     "MissingExtraError",
     "ModelSpec",
     "Outcome",
     "Responses",
+    "Scan",
     "SpecError",
+    "TaskError",
     "Thresholds",
     "UsageError",
     "compare",
     "fit",
+    "load_manifest",
     "load_spec",
     "read_covariates",
     "read_responses",
+    "run_scan",
 ]
 
 

@@ -47,6 +47,15 @@ def refuse_skip(report: Any) -> Any:
     return report
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Ray starts its processes by fork, and JAX, which other tests leave behind in this
+    # process, warns of that; the new processes do not use it.
+    calm = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
+    for item in items:
+        if item.get_closest_marker("ray"):
+            item.add_marker(calm)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Registered as a plugin: hooks of a conftest.py do not see the doctests of the package.
     if os.environ.get("BAYESCONTAM_REQUIRE_ALL") == "1":

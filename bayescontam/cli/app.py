@@ -2,7 +2,7 @@
 
 import typer
 
-from bayescontam.cli import compare, demo, fit, models, report, summary
+from bayescontam.cli import compare, corpora, demo, fit, models, report, scan, summary
 
 app = typer.Typer(
     name="bayescontam",
@@ -22,6 +22,8 @@ app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
+app.add_typer(corpora.app, name="corpora", epilog=corpora.EXAMPLES)
+app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

@@ -20,6 +20,7 @@ not at all, and gives back a short summary; the next start leaves out what is on
             print(name, count)
 """
 
+import contextlib
 import functools
 import os
 import sys
@@ -27,7 +28,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Literal
 
 from bayescontam.errors import UsageError
-from bayescontam.execute.actors import on_ray
+from bayescontam.execute.actors import cluster, on_ray
 from bayescontam.execute.processes import in_processes
 from bayescontam.execute.tasks import fail, packed
 from bayescontam.names import visible
@@ -39,6 +40,32 @@ def usable_cores() -> int:
     if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def connected(
+    engine: Literal["local", "ray"], address: str | None = None, jobs: int | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """Keep one connection to Ray for several calls of `run_tasks`, which take seconds to connect.
+
+    Parameters
+    ----------
+    engine, address, jobs
+        As of `run_tasks`. Nothing is connected for ``"local"``.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    UsageError
+        If the cluster cannot be reached.
+    MissingExtraError
+        If Ray is asked for and not installed.
+    """
+    if engine == "local":
+        return contextlib.nullcontext()
+    return cluster(require("ray", "ray"), address, jobs)
 
 
 def run_tasks[TaskT, ResultT](

@@ -21,7 +21,7 @@ def on_ray(
     gpus: float,
 ) -> Generator[tuple[str, Any], None, None]:
     """Yield results of `jobs` actors; one that dies is replaced and its task done again."""
-    with _cluster(ray, address, jobs):
+    with cluster(ray, address, jobs):
         kind = ray.remote(Worker).options(
             num_cpus=1, num_gpus=gpus, runtime_env={"env_vars": ONE_THREAD}
         )
@@ -76,7 +76,7 @@ class _Actors:
 
 
 @contextlib.contextmanager
-def _cluster(ray: ModuleType, address: str | None, jobs: int | None) -> Iterator[None]:
+def cluster(ray: ModuleType, address: str | None, jobs: int | None) -> Iterator[None]:
     """Connect to Ray, quietly; leave alone one that this process already uses."""
     if ray.is_initialized():
         yield

@@ -1,14 +1,14 @@
 """Candidates: matches of the chunks of one shard that may have to be kept."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam.scan.kernels import BINS, flush
+from bayescontam.scan.kernels import BINS, CANDIDATE, flush
 
-BUFFER = 1024
+BUFFER = 2048
 """New candidates of a query for which there is room."""
-Kept = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], NDArray[np.uint32]]
-"""How many matches each query keeps; their cosines, columns and priorities in a row."""
 
 
 class Candidates:
@@ -24,7 +24,7 @@ class Candidates:
 
     Attributes
     ----------
-    cosines, columns, priorities : float32, int32 and uint32, (queries, capacity)
+    matches : CANDIDATE, (queries, capacity)
         Whoever adds to them adds to `filled`, then calls `make_room`.
     filled, sizes : int32, (queries,)
         Matches, and how many of these, at the front, are kept and in order.
@@ -36,10 +36,7 @@ class Candidates:
 
     def __init__(self, queries: int, keep: int, width: int) -> None:
         self._keep, self._width = keep, width
-        shape = queries, 2 * BUFFER + width
-        self.cosines = np.empty(shape, np.float32)
-        self.columns = np.empty(shape, np.int32)
-        self.priorities = np.empty(shape, np.uint32)
+        self.matches = np.empty((queries, 2 * BUFFER + width), CANDIDATE)
         self.filled = np.zeros(queries, np.int32)
         self.sizes = np.zeros(queries, np.int32)
         self.cuts = np.full((queries, BINS), np.iinfo(np.uint32).max, np.uint32)
@@ -51,22 +48,21 @@ class Candidates:
 
         `ids` are the hashes of all columns so far.
         """
-        if self.filled.max(initial=0) + self._width <= self.cosines.shape[1]:
+        if self.filled.max(initial=0) + self._width <= self.matches.shape[1]:
             return False
         # Those that have half of the room filled come along: they would be next.
         self._flush(BUFFER // 2, ids)
-        short = int(self.filled.max()) + BUFFER + self._width - self.cosines.shape[1]
+        short = int(self.filled.max()) + BUFFER + self._width - self.matches.shape[1]
         if short > 0:
-            self.cosines = np.pad(self.cosines, ((0, 0), (0, short)))
-            self.columns = np.pad(self.columns, ((0, 0), (0, short)))
-            self.priorities = np.pad(self.priorities, ((0, 0), (0, short)))
+            more = np.empty((len(self.filled), short), CANDIDATE)
+            self.matches = np.concatenate([self.matches, more], axis=1)
         return True
 
-    def kept(self, ids: NDArray[np.uint64]) -> Kept:
-        """Return what is kept of all candidates."""
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return how many matches each query keeps, and all of these in a row."""
         self._flush(0, ids)
-        inside = np.arange(self.cosines.shape[1]) < self.sizes[:, None]
-        return self.sizes, self.cosines[inside], self.columns[inside], self.priorities[inside]
+        inside = np.arange(self.matches.shape[1]) < self.sizes[:, None]
+        return self.sizes, self.matches[inside]
 
     def _flush(self, limit: int, ids: NDArray[np.uint64]) -> None:
         # At this level about as many matches pass the coarse cut by bin as by priority.
@@ -76,9 +72,7 @@ class Candidates:
             self._keep,
             level,
             ids,
-            self.cosines,
-            self.columns,
-            self.priorities,
+            self.matches,
             self.filled,
             self.sizes,
             self.cuts,

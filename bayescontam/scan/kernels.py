@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 BINS = 2001
 """Bins of cosines, 0.001 wide, from -1; the last one holds 1 alone."""
 
+CANDIDATE = np.dtype([("cosine", "<f4"), ("column", "<i4"), ("priority", "<u4")])
+"""A match of a chunk that is known by its column."""
+
 _SCALE = np.float32(1000.0)
 _LEAST, _MOST = np.float32(-1), np.float32(1)
 _OPEN = 2**32 - 1
@@ -92,9 +95,7 @@ def count_block(
     cuts: NDArray[np.uint32],
     splits: NDArray[np.int32],
     levels: NDArray[np.uint32],
-    cosines: NDArray[np.float32],
-    columns: NDArray[np.int32],
-    priorities: NDArray[np.uint32],
+    matches: NDArray[Any],
     filled: NDArray[np.int32],
 ) -> None:
     """Count a block of cosines and buffer those that may have to be kept.
@@ -114,11 +115,8 @@ def count_block(
         Whether to buffer, or only to count.
     counts : int64, (queries, BINS)
         Added to.
-    cuts, splits, levels
-        See `bayescontam.scan.candidates.Candidates`.
-    cosines, columns, priorities : (queries, capacity)
-        Buffers, added to; `filled` says how far. There must be room for the block.
-    filled : int32, (queries,)
+    cuts, splits, levels, matches, filled
+        See `bayescontam.scan.candidates.Candidates`. There must be room for the block.
     """
     queries, width = scores.shape
     bins, ranks = np.empty(width, np.int32), np.empty(width, np.uint32)
@@ -142,7 +140,12 @@ def count_block(
                 continue
             for j in range(8 * word, min(8 * word + 8, width)):
                 if ranks[j] <= cuts[q, bins[j]]:
-                    cosines[q, n], columns[q, n], priorities[q, n] = row[j], first + j, ranks[j]
+                    match = matches[q, n]
+                    match["cosine"], match["column"], match["priority"] = (
+                        row[j],
+                        first + j,
+                        ranks[j],
+                    )
                     n += 1
         filled[q] = n
 
@@ -180,13 +183,13 @@ def _key(cosine: Any) -> Any:
 
 
 @fast
-def _by_cosine(cosines: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Return the order of cosines, largest first: a radix sort, as comparisons are slower."""
-    n = len(cosines)
+def _by_cosine(row: NDArray[Any]) -> NDArray[np.int32]:
+    """Return the order of matches, largest first: a radix sort, as comparisons are slower."""
+    n = len(row)
     keys, order = np.empty(n, np.uint32), np.empty(n, np.int32)
     new_keys, new_order = np.empty_like(keys), np.empty_like(order)
     for i in range(n):
-        keys[i], order[i] = _key(cosines[i]), i
+        keys[i], order[i] = _key(row[i]["cosine"]), i
     for shift in (0, 11, 22):
         starts = np.zeros(2049, np.int32)
         for i in range(n):
@@ -202,46 +205,35 @@ def _by_cosine(cosines: NDArray[np.float32]) -> NDArray[np.int32]:
 
 
 @fast
-def _in_order(
-    cosines: NDArray[np.float32], columns: NDArray[np.int32], ids: NDArray[np.uint64]
-) -> NDArray[np.int32]:
+def _in_order(row: NDArray[Any], ids: NDArray[np.uint64]) -> NDArray[np.int32]:
     """Return the order of matches: largest cosine first, ties by chunk."""
-    order, start = _by_cosine(cosines), 0
+    order, start = _by_cosine(row), 0
     for i in range(1, len(order) + 1):
-        if i == len(order) or cosines[order[i]] != cosines[order[start]]:
+        if i == len(order) or row[order[i]]["cosine"] != row[order[start]]["cosine"]:
             if i - start > 1:
                 tied = order[start:i].copy()
-                order[start:i] = tied[np.argsort(ids[columns[tied]])]
+                chunks = np.empty(len(tied), np.uint64)
+                for j in range(len(tied)):
+                    chunks[j] = ids[row[tied[j]]["column"]]
+                order[start:i] = tied[np.argsort(chunks)]
             start = i
     return order
 
 
 @fast
-def _choose(
-    keep: int,
-    order: NDArray[np.int32],
-    cosines: NDArray[np.float32],
-    columns: NDArray[np.int32],
-    priorities: NDArray[np.uint32],
-    cut: NDArray[np.uint32],
-) -> int:
+def _choose(keep: int, order: NDArray[np.int32], row: NDArray[Any], cut: NDArray[np.uint32]) -> int:
     """Move the matches to be kept to the front, in order; return their number."""
-    kept, heap, above = np.empty_like(order), open_heap(keep), BINS
-    size, bound = 0, np.uint32(_OPEN)
+    old, heap, size, above = row.copy(), open_heap(keep), 0, BINS
     for i in order:
-        place = bin_of(cosines[i])
+        place = bin_of(old[i]["cosine"])
         if place < above:
             # What precedes a bin is what is in those above it.
-            bound = np.uint32(min(heap[0], _OPEN))
-            cut[place:above] = bound
+            cut[place:above] = np.uint32(min(heap[0], _OPEN))
             above = place
-        if admit(heap, priorities[i]):
-            kept[size] = i
+        if admit(heap, old[i]["priority"]):
+            row[size] = old[i]
             size += 1
     cut[:above] = np.uint32(min(heap[0], _OPEN))
-    kept = kept[:size]
-    cosines[:size], columns[:size] = cosines[kept], columns[kept]
-    priorities[:size] = priorities[kept]
     return size
 
 
@@ -251,9 +243,7 @@ def flush(
     keep: int,
     level: Any,
     ids: NDArray[np.uint64],
-    cosines: NDArray[np.float32],
-    columns: NDArray[np.int32],
-    priorities: NDArray[np.uint32],
+    matches: NDArray[Any],
     filled: NDArray[np.int32],
     sizes: NDArray[np.int32],
     cuts: NDArray[np.uint32],
@@ -267,16 +257,15 @@ def flush(
     limit, keep, level : int
     ids : uint64, (columns of the shard,)
         Hashes of its chunks, all different.
-    cosines, columns, priorities, filled, sizes, cuts, splits, levels
+    matches, filled, sizes, cuts, splits, levels
         See `bayescontam.scan.candidates.Candidates`.
     """
     for q in range(len(filled)):
         n = filled[q]
         if n - sizes[q] <= limit:
             continue
-        row, column, rank = cosines[q, :n], columns[q, :n], priorities[q, :n]
-        sizes[q] = _choose(keep, _in_order(row, column, ids), row, column, rank, cuts[q])
-        filled[q] = sizes[q]
+        row = matches[q, :n]
+        sizes[q] = filled[q] = _choose(keep, _in_order(row, ids), row, cuts[q])
         splits[q], levels[q] = np.searchsorted(cuts[q], level, side="right"), level
 
 
@@ -353,6 +342,9 @@ def _interleave(one: Any, other: Any, room: Any) -> Any:
             # Rounding may have moved a cosine between shards: the larger one came first.
             seen = room[slots[slot]]
             seen["copies"] += match["copies"]
-            if match["first"] < seen["first"]:
+            # Documents of one name have the same first: then the place decides.
+            if match["first"] < seen["first"] or (
+                match["first"] == seen["first"] and match["where"] < seen["where"]
+            ):
                 seen["first"], seen["where"] = match["first"], match["where"]
     return n

@@ -1,15 +1,17 @@
 """Scores: cosines of blocks of chunks with queries, counted and chosen from."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayescontam.optional import require
-from bayescontam.scan.candidates import Candidates, Kept
+from bayescontam.scan.candidates import Candidates
 from bayescontam.scan.kernels import BINS, count_block
 
 BLOCK = 512
@@ -57,7 +59,7 @@ class Scores(Protocol):
     def counted(self) -> NDArray[np.int64]:
         """Return the histogram of each query since the last call, (queries, BINS)."""
 
-    def kept(self, ids: NDArray[np.uint64]) -> Kept:
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return what `Candidates.kept` does."""
 
 
@@ -94,9 +96,7 @@ class CompiledScores:
                 waiting.cuts,
                 waiting.splits,
                 waiting.levels,
-                waiting.cosines,
-                waiting.columns,
-                waiting.priorities,
+                waiting.matches,
                 waiting.filled,
             )
             waiting.make_room(ids[: block.first + end])
@@ -112,7 +112,7 @@ class CompiledScores:
         counts, self._counts = self._counts, np.zeros_like(self._counts)
         return counts
 
-    def kept(self, ids: NDArray[np.uint64]) -> Kept:
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return what `Candidates.kept` does."""
         return self._waiting.kept(ids)
 
@@ -152,24 +152,27 @@ class TorchScores:
     ) -> None:
         priorities = _priorities(hashes, self._keys)
         rows, columns = (priorities <= self._cuts.gather(1, bins)).nonzero(as_tuple=True)
-        values = cosines[rows, columns], columns + first, priorities[rows, columns]
-        self._buffer(rows.cpu().numpy(), tuple(value.cpu().numpy() for value in values), ids)
+        values = {
+            "cosine": cosines[rows, columns].cpu().numpy(),
+            "column": (columns + first).cpu().numpy(),
+            "priority": priorities[rows, columns].cpu().numpy(),
+        }
+        self._buffer(rows.cpu().numpy(), values, ids)
 
     def _buffer(
         self,
         rows: NDArray[np.int64],
-        values: tuple[NDArray[Any], ...],
+        values: dict[str, NDArray[Any]],
         ids: NDArray[np.uint64],
     ) -> None:
         """Buffer candidates, at most `BLOCK` of each query at a time; rows are in order."""
         waiting, changed = self._waiting, False
-        cosines, columns, priorities = values
         place = np.arange(len(rows)) - np.searchsorted(rows, rows)
         for turn in range(0, int(place.max(initial=-1)) + 1, BLOCK):
             now = (place >= turn) & (place < turn + BLOCK)
             to = rows[now], waiting.filled[rows[now]] + place[now] - turn
-            waiting.cosines[to], waiting.columns[to] = cosines[now], columns[now]
-            waiting.priorities[to] = priorities[now]
+            for name, value in values.items():
+                waiting.matches[name][to] = value[now]
             waiting.filled += np.bincount(rows[now], minlength=len(waiting.filled)).astype(np.int32)
             changed |= waiting.make_room(ids)
         if changed:
@@ -185,7 +188,7 @@ class TorchScores:
         self._counts.zero_()
         return counts
 
-    def kept(self, ids: NDArray[np.uint64]) -> Kept:
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return what `Candidates.kept` does."""
         return self._waiting.kept(ids)
 
@@ -215,6 +218,15 @@ def one_thread(torch: Any) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def workers(torch: Any, threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Give threads that work at once, with Torch kept to one in each of them and in this one."""
+    # Threads do not take the setting over from each other.
+    keep_to_one = partial(torch.set_num_threads, 1)
+    with one_thread(torch), ThreadPoolExecutor(threads, initializer=keep_to_one) as pool:
+        yield pool
 
 
 def scaled(torch: Any, vectors: Any, rows: NDArray[np.int64], what: str) -> tuple[Any, Any]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from bayescontam.optional import require
 from bayescontam.scan.kernels import BINS
 from bayescontam.scan.known import Known
-from bayescontam.scan.scores import Block, CompiledScores, TorchScores, one_thread, scaled
+from bayescontam.scan.scores import Block, CompiledScores, TorchScores, scaled, workers
 from bayescontam.scan.sketch import ENTRY, Sketch, Stratum
 
-GROUP = 256
+GROUP = 512
 """Most queries that a thread scores at once."""
 PIECE = 8192
 """Vectors that are taken at once: so few that they stay in the cache of a CPU."""
@@ -116,7 +116,7 @@ class Searcher:
         """
         start = self._known.size
         new = self._known.learn(chunks.hashes, chunks.firsts, chunks.places, chunks.copies)
-        with one_thread(self._torch), ThreadPoolExecutor(self._threads) as pool:
+        with workers(self._torch, self._threads) as pool:
             for live, rows in ((True, np.flatnonzero(new)), (False, np.flatnonzero(~new))):
                 for at in range(0, len(rows), PIECE):
                     block = self._block(chunks, rows, at, start + at, live)
@@ -160,11 +160,10 @@ class Searcher:
     def sketch(self, shard: int = 0) -> Sketch:
         """Return the sketch of everything added so far, as that of a shard of this number."""
         kept = [scores.kept(self._known.ids) for scores in self._scores]
-        parts = zip(*kept, strict=True)
-        sizes, cosines, columns, priorities = (np.concatenate(part) for part in parts)
-        matches = np.empty(len(cosines), ENTRY)
-        matches["cosine"], matches["priority"] = cosines, priorities
-        for name, values in self._known.tell(columns).items():
+        sizes, found = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        matches = np.empty(len(found), ENTRY)
+        matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
+        for name, values in self._known.tell(found["column"]).items():
             matches[name] = values
         return Sketch(
             self._keep,

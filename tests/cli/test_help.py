@@ -19,7 +19,10 @@ from bayescontam.specs.catalogue import load_spec, shipped_models
 from tests.cli.conftest import Done, command, environment
 
 Run = Callable[..., Done]
-VERBS = ["", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show"]
+VERBS = [
+    "", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show",
+    "corpora", "corpora list", "corpora show", "scan",
+]  # fmt: skip
 
 
 def test_no_verb_is_forgotten() -> None:

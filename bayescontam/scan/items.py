@@ -1,0 +1,198 @@
+"""Items: the texts of benchmarks that are looked for."""
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import pyarrow as pa
+
+from bayescontam.columns import check_headers, shown
+from bayescontam.errors import DataError, Fault
+from bayescontam.names import listed, visible
+from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up
+from bayescontam.scan.files import is_remote, open_decompressed
+from bayescontam.scan.formats import json_records, parquet_records
+from bayescontam.scan.inputs import compression, is_named
+from bayescontam.scan.tally import Tally
+from bayescontam.specs.corpus import Benchmark
+
+type Rows = list[tuple[int, Any]]
+"""Numbers of rows, from 1, and what they hold; see `bayescontam.scan.formats`."""
+
+_KNOWN = ".jsonl, .ndjson, .json, .csv (each also .gz, .zst or .bz2), .parquet and .pq"
+_ADVICE = (
+    "A row is an item; in JSON Lines, it is one object on one line. An item needs a name of its "
+    "own and the texts that are looked for; the manifest says which fields hold them."
+)
+_LONGEST = 2**28
+"""Bytes of the longest line."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of a benchmark, as it is looked for.
+
+    Attributes
+    ----------
+    benchmark, item : str
+        Names.
+    text : str
+        Its question, its answer, or both joined by a line break.
+    """
+
+    benchmark: str
+    item: str
+    text: str
+
+    def key(self, seed: int) -> int:
+        """Return the key (32 bits) of the item's random sample."""
+        parts = "\x1f".join([str(seed), self.benchmark, self.item])
+        digest = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+        return int.from_bytes(digest, "little")
+
+
+def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
+    """Return the items of a benchmark.
+
+    Parameters
+    ----------
+    benchmark : Benchmark
+        Its file is JSON Lines or CSV, plain or compressed, or Parquet, as the name says. A
+        field's name with a dot goes into nested fields where there is none of just this name.
+    base : pathlib.Path
+        Folder that a relative path starts at.
+
+    Returns
+    -------
+    list of Item
+        In the order of the file. A name that is a whole number becomes text.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or an item has no name, no text, or another's name; it
+        lists every fault.
+    MissingExtraError
+        If the path is an address that needs a package that is not installed.
+    """
+    path = benchmark.path
+    if not is_remote(path):
+        path = str(base / os.path.expanduser(path))  # noqa: PTH111 (fails for no unknown user)
+    # Neither part of "input_output" stands in the other.
+    both = {"input": benchmark.input, "output": benchmark.output}
+    texts = tuple(field for part, field in both.items() if part in benchmark.text_mode)
+    fields = Fields(path, texts, benchmark.item)
+    try:
+        rows = list(_rows(path, fields))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError([Fault(path, f"cannot be read ({_reason(error)})")]) from error
+    if faults := [*_faults(rows, fields), *_repeated(rows, fields)]:
+        raise DataError(sorted(faults, key=lambda fault: fault.row or 0), _ADVICE)
+    return [
+        Item(
+            benchmark.name,
+            _name(look_up(row, benchmark.item)),
+            "\n".join(look_up(row, field) for field in texts),
+        )
+        for _, row in rows
+    ]
+
+
+def _rows(path: str, fields: Fields) -> Iterator[tuple[int, Any]]:
+    if not is_remote(path) and Path(path).exists() and not Path(path).is_file():
+        raise ValueError("it is a folder, a device or a pipe; give a file")
+    if is_named(path, "jsonl"):
+        return json_records(path, _LONGEST, Tally())
+    if is_named(path, "parquet"):
+        return parquet_records(path, fields, Tally())
+    plain = PurePath(path).with_suffix("") if compression(path) else PurePath(path)
+    if plain.suffix.lower() == ".csv":
+        return iter(_csv_rows(path, fields))
+    raise ValueError(f"its name tells no format; known endings are {_KNOWN}")
+
+
+def _csv_rows(path: str, fields: Fields) -> Rows:
+    with open_decompressed(path) as stream:
+        text = stream.read().decode("utf-8-sig", "surrogateescape")
+    if "\0" in text:
+        raise ValueError("it holds NUL bytes: it is UTF-16, or no text; save it as UTF-8")
+    # strict: otherwise a forgotten quote swallows the rest of the file in silence.
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    limit = csv.field_size_limit(len(text) + 1)
+    try:
+        fields.there = list(reader.fieldnames or ())
+        check_headers(fields.there, path)
+        return [(number, _csv_row(row)) for number, row in enumerate(reader, 1)]
+    except csv.Error as error:
+        raise ValueError(f"broken quotes in line {reader.reader.line_num}: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _csv_row(row: dict[Any, Any]) -> dict[Any, Any] | Unreadable:
+    if None in row or None in row.values():
+        return Unreadable(f"{'more' if None in row else 'fewer'} cells than the header has")
+    try:
+        "".join(row.values()).encode()
+    except UnicodeEncodeError:
+        return Unreadable("not UTF-8")
+    return row
+
+
+def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
+    """Give what is wrong with the rows of a file; of a field that no row has, once."""
+    if not rows:
+        yield Fault(fields.path, "holds no item")
+    objects = [row for _, row in rows if isinstance(row, dict)]
+    wanted = list(dict.fromkeys([str(fields.document), *fields.text]))
+    for field in wanted.copy():
+        if objects and all(look_up(row, field) is ABSENT for row in objects):
+            wanted.remove(field)
+            there = listed(fields.there or objects[0], 30) or "none"
+            yield Fault(fields.path, f"no row has this field; fields there: {there}", None, field)
+    for number, row in rows:
+        if not isinstance(row, dict):
+            bad = row if isinstance(row, Unreadable) else f"got {shown(row)}; an object is needed"
+            yield Fault(fields.path, str(bad), number)
+            continue
+        for field in wanted:
+            if problem := _problem(row, field, is_text=field in fields.text):
+                yield Fault(fields.path, problem, number, field)
+
+
+def _problem(row: dict[str, Any], field: str, is_text: bool) -> str:
+    value = look_up(row, field)
+    if value is ABSENT:
+        return f"is missing; fields there: {listed(row, 30) or 'none'}"
+    if isinstance(value, str) and value.strip():
+        return ""
+    if is_text:
+        return f"got {shown(value)}; a text that is not blank is needed"
+    return "" if _name(value) else f"got {shown(value)}; a name or a whole number is needed"
+
+
+def _repeated(rows: Rows, fields: Fields) -> Iterator[Fault]:
+    """Give the rows whose name is that of an earlier one."""
+    first: dict[str, int] = {}
+    for number, row in rows:
+        name = _name(look_up(row, str(fields.document)))
+        if name and (before := first.setdefault(name, number)) != number:
+            problem = f"{shown(name)} is the name of row {before} as well; names must differ"
+            yield Fault(fields.path, problem, number, fields.document)
+
+
+def _name(value: Any) -> str:
+    """Return a name as text, "" if it is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) and value.strip() else ""
+
+
+def _reason(error: Exception) -> str:
+    code = getattr(error, "errno", None)
+    return os.strerror(code) if code else visible(str(error), 300)

@@ -1,0 +1,113 @@
+"""Scans on Ray find what scans in this process do."""
+
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayescontam.scan.merging import Merging
+from bayescontam.scanning import run_scan
+from bayescontam.specs.corpus import Manifest
+from tests.scan.corpora import (
+    leftovers,
+    manifest,
+    shard_lines,
+    tables_of,
+    text,
+    write_items,
+    write_records,
+)
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+SHARDS = 60
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    """Write a corpus; return its folder and the manifest of a scan of it."""
+    folder, rng = tmp_path_factory.mktemp("ray"), random.Random(1)
+    for part in range(3):
+        names = range(part, SHARDS * 16, 3)
+        write_records(
+            folder / f"{part}.jsonl.zst",
+            ({"id": f"d{i}", "text": text(rng), "kind": f"k{i % 3}"} for i in names),
+        )
+    write_items(folder / "items.jsonl", 20)
+    search = "top_k = 10\ntail_size = 10\nshard_chunks = 16"
+    return folder, manifest("paths = ['*.zst']\nstratum = 'kind'", search=search)
+
+
+@pytest.fixture(scope="module")
+def wanted(made: tuple[Path, Manifest]) -> dict[str, bytes]:
+    folder, spec = made
+    return tables_of(run_scan(spec, folder / "here", base=folder, jobs=1, device="cpu").folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Start Ray once: otherwise every stage of a scan does."""
+    ray = pytest.importorskip("ray")
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
+    yield
+    ray.shutdown()
+
+
+def on_ray(made: tuple[Path, Manifest], name: str) -> Path:
+    folder, spec = made
+    options: dict[str, Any] = {"engine": "ray", "jobs": 2, "device": "cpu", "base": folder}
+    return run_scan(spec, folder / name, **options).folder
+
+
+def actors() -> list[int]:
+    """Return the processes of actors that this process started."""
+    columns = ["ps", "-eo", "pid=,ppid=,args="]
+    told = subprocess.run(columns, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in told.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, *_ in rows}
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents:
+            if pid == os.getpid():
+                return True
+            pid = parents[pid]
+        return False
+
+    return [
+        int(pid) for pid, _, *words in rows if "ray::Worker" in str(words) and is_ours(int(pid))
+    ]
+
+
+def test_ray_finds_the_same(made: tuple[Path, Manifest], wanted: dict[str, bytes]) -> None:
+    out = on_ray(made, "there")
+    assert tables_of(out) == wanted
+    assert len(shard_lines(out)) == SHARDS
+    assert leftovers(out) == []
+
+
+def test_killed_actors_change_nothing(
+    made: tuple[Path, Manifest], wanted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take, merged, killed = Merging.take, 0, 0
+
+    def killing(self: Merging, key: str) -> None:
+        nonlocal merged, killed
+        take(self, key)
+        merged += 1
+        if merged in (5, 20, 40):
+            os.kill(actors()[0], signal.SIGKILL)
+            killed += 1
+
+    monkeypatch.setattr(Merging, "take", killing)
+    out = on_ray(made, "killed")
+    assert killed == 3
+    assert tables_of(out) == wanted
+    assert SHARDS <= len(shard_lines(out)) <= SHARDS + killed
+    assert leftovers(out) == []

@@ -1,0 +1,84 @@
+"""Stages: what workers load, and how many tasks many small files make."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayescontam.scan.pipeline import Pipeline
+from bayescontam.scanning import run_scan
+from tests.scan.corpora import manifest, shard_lines, text, write_items
+
+HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets", "ray")
+
+
+def test_workers_that_read_load_no_models() -> None:
+    code = f"""
+import sys
+import bayescontam.scan.stages
+print([name for name in {HEAVY} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_workers_that_chunk_load_no_model(tmp_path: Path) -> None:
+    code = """
+import pickle, sys
+from pathlib import Path
+stage = pickle.loads(Path(sys.argv[1]).read_bytes())
+assert stage.meter.count(["one two three"]) == [3]
+stage()
+print([name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules])
+"""
+    make = """
+import pickle, sys
+from pathlib import Path
+import pandas as pd
+from bayescontam.scan.embed import load_embedder
+from bayescontam.scan.queries import Meter
+from bayescontam.scan.sample import Cutoffs
+from bayescontam.scan.stages import ChunkStage
+from bayescontam.specs.corpus import Chunking, Embedding
+embedder = load_embedder(Embedding(model=sys.argv[2]), "cpu")
+meter = Meter(embedder.count, embedder.max_tokens, {})
+stage = ChunkStage(Path(), Path(), Cutoffs(pd.DataFrame()), meter, Chunking(), 16)
+Path(sys.argv[1]).write_bytes(pickle.dumps(stage))
+"""
+    for model in ("hashing", "minilm"):
+        path = str(tmp_path / model)
+        subprocess.run([sys.executable, "-c", make, path, model], check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "[]\n"
+
+
+def test_small_files_share_shards_and_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(1)
+    (tmp_path / "tiny").mkdir()
+    for number in range(300):
+        (tmp_path / "tiny" / f"{number}.txt").write_text(text(rng))
+    write_items(tmp_path / "items.jsonl", 3)
+    tasks: dict[str, int] = {}
+    run = Pipeline._run
+
+    def counting(self: Pipeline, title: str, stage: Any, todo: Any, *more: Any) -> Any:
+        tasks[title] = len(todo)
+        return run(self, title, stage, todo, *more)
+
+    monkeypatch.setattr(Pipeline, "_run", counting)
+    monkeypatch.setattr("bayescontam.scan.pipeline._FILES", 10)
+    made = manifest("paths = ['tiny']", search="shard_chunks = 128")
+    found = run_scan(made, tmp_path / "out", base=tmp_path, jobs=1, device="cpu")
+    assert tasks == {"items": 1, "read": 30, "chunk": 1, "search": 3}
+    assert len(shard_lines(tmp_path / "out")) == 3
+    assert found.record["search"]["chunks"] == 300
+    assert {row.document for row in found.matches.itertuples()} <= {
+        f"tiny/{number}.txt#1" for number in range(300)
+    }
