@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bayescontam.scan.kernels import bins_of, priority_of
+from bayescontam.scan.search import Chunks, Searcher
 from bayescontam.scan.sketch import Sketch
 from tests.scan.searches import (
     ATOL,
@@ -174,6 +175,22 @@ def test_cosines_that_rounding_moved_merge_to_the_larger_one():
         assert len(merged.of(0)) == 1
         assert merged.of(0)["cosine"] == max(one.of(0)["cosine"], other.of(0)["cosine"])
         assert merged.of(0)["copies"] == 2
+
+
+def test_occurrences_of_one_name_merge_to_the_lower_place_in_any_order():
+    # A source may hold two documents of one name: then their occurrences share a hash.
+    queries = make_queries(exact_vectors(np.random.default_rng(0), QUERIES))
+    parts = []
+    for place in (7, 3):
+        searcher = Searcher(queries, KEEP)
+        one = np.ones(1, np.int64)
+        vectors = np.ones((1, 16), np.float32)
+        same = np.array([11], np.uint64)
+        searcher.add(Chunks(("web", ""), same, same, place * one, one, vectors))
+        parts.append(searcher.sketch(place))
+    for merged in (parts[0].merge(parts[1]), parts[1].merge(parts[0])):
+        assert merged.matches["where"].tolist() == [3] * QUERIES
+        assert merged.matches["copies"].tolist() == [2] * QUERIES
 
 
 def test_merging_leaves_both_as_they_were():
