@@ -1,5 +1,6 @@
 """Embedders: texts to vectors of unit length."""
 
+import functools
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -84,3 +85,12 @@ def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
         return HashingEmbedder(spec)
     load = load_minilm if spec.model == "minilm" else load_pretrained
     return TransformerEmbedder(load(spec, device), spec)
+
+
+@functools.lru_cache(maxsize=1)
+def shared_embedder(spec: Embedding, device: str) -> Embedder:
+    """Return `load_embedder`'s, the same for calls in a row: stages of one process share it.
+
+    On a GPU there may be no room for a second one.
+    """
+    return load_embedder(spec, device)

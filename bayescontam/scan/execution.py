@@ -60,6 +60,12 @@ class Execution:
             raise UsageError("device is 'cuda', but Torch finds no GPU here; choose 'cpu'")
         return "cpu"
 
+    def _jobs(self, on_gpu: bool) -> int | None:
+        """Return the number of workers: on GPUs one here, and as many as there are with Ray."""
+        if not on_gpu:
+            return self.jobs
+        return 1 if self.engine == "local" else None
+
     def run(
         self,
         title: str,
@@ -88,7 +94,7 @@ class Execution:
             stage,
             tasks,
             engine=self.engine,
-            jobs=1 if on_gpu and self.engine == "local" else self.jobs,
+            jobs=self._jobs(on_gpu),
             address=self.address,
             gpus=int(on_gpu and self.engine == "ray"),
         )

@@ -82,7 +82,10 @@ class Fields:
             self.lacking = True
             self.there = self.there or [str(key) for key in record]
             raise Unreadable(f"no field '{visible(name)}'")
-        text = plain_text(value)
+        try:
+            text = plain_text(value)
+        except RecursionError:
+            text = None  # lists in lists, made to be too deep
         if text is None:
             raise Unreadable(f"field '{visible(name)}' is not text")
         return text

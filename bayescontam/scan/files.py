@@ -105,7 +105,8 @@ def open_decompressed(location: str) -> Iterator[pa.NativeFile]:
 
 
 def _local(path: str, base: Path) -> Iterator[File]:
-    where = Path(os.path.normpath(base / Path(path).expanduser()))
+    # Not pathlib's: it raises where there is no such user.
+    where = Path(os.path.normpath(base / os.path.expanduser(path)))  # noqa: PTH111
     if where.is_dir():
         yield from _walk(where, base)
     elif where.exists():

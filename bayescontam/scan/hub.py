@@ -43,7 +43,7 @@ def list_dataset(source: Source, base: Path) -> list[Input]:
         If the package ``datasets`` is not installed.
     """
     name = source.dataset or ""
-    folder = Path(os.path.normpath(base / Path(name).expanduser()))
+    folder = Path(os.path.normpath(base / os.path.expanduser(name)))  # noqa: PTH111 (pathlib's raises)
     require("datasets", "scan")
     if folder.exists():
         return _list_saved(source, folder, base)

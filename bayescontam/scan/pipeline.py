@@ -119,11 +119,23 @@ class Pipeline:
         self.notes: list[str] = []
         inputs = [item for source in sources for item in list_inputs(source, base, self.notes)]
         if manifest.generated is not None:
-            # Written anew at every start, with the same content.
-            inputs = [replace(item, stamp="") for item in inputs]
+            # Written anew at every start: the content is told by what it is made from.
+            made = sha256(f"{manifest.seed} {manifest.generated!r}".encode())
+            inputs = [replace(item, stamp=made) for item in inputs]
+        else:
+            inputs = self._outside(inputs)
         self.inputs = [item for item in inputs if item.kind != "vectors"]
         self.vector_inputs = [item for item in inputs if item.kind == "vectors"]
         self.seconds: dict[str, float] = {}
+
+    def _outside(self, inputs: list[Input]) -> list[Input]:
+        """Return inputs without those in the folder of the scan, where a folder holds both."""
+        own = self.place.folder.resolve()
+        outside = [item for item in inputs if own not in Path(item.location).resolve().parents]
+        if len(outside) < len(inputs):
+            count = len(inputs) - len(outside)
+            self.notes.append(f"files in the folder of the scan itself were passed over: {count:,}")
+        return outside
 
     @property
     def key(self) -> dict[str, Any]:
@@ -153,7 +165,7 @@ class Pipeline:
         shards = [*self._text_shards(chunked), *self._vector_shards()]
         if not shards:
             raise self._nothing(chunked)
-        sketch = self._search(shards, vectors)
+        sketch = self._search(shards, vectors, meter)
         found = Found(sketch, self.items, tokens, meter.max_tokens, shards)
         return Outcome(found, read, chunked, cut, meter.about, self.seconds, self.notes)
 
@@ -217,7 +229,7 @@ class Pipeline:
         manifest = self.manifest
         self._chunks = self.place.stage(
             "chunk", self._reading.name, manifest.chunking.model_dump(),
-            manifest.embedding.model_dump(), manifest.search.shard_chunks,
+            manifest.embedding.model_dump(), meter.about, manifest.search.shard_chunks,
         )  # fmt: skip
         groups = list(_grouped(self.inputs, read))
         left = [(i, group) for i, group in enumerate(groups) if not is_done(self._chunks, i)]
@@ -248,7 +260,7 @@ class Pipeline:
             for start, stop in file.shards(rows)
         ]
 
-    def _search(self, shards: list[Shard], vectors: Vectors) -> Sketch:
+    def _search(self, shards: list[Shard], vectors: Vectors, meter: Meter) -> Sketch:
         search, seed, embedding = self.manifest.search, self.manifest.seed, self.manifest.embedding
         keep = max(search.top_k, search.tail_size)
         names = list(self.sizes)
@@ -258,7 +270,8 @@ class Pipeline:
             np.array([names.index(item.benchmark) for item in self.items], np.int64),
         )
         folder = self.place.stage(
-            "search", seed, keep, self.device, embedding.model_dump(), self._chunks.name,
+            "search", seed, keep, self.device, embedding.model_dump(), meter.about,
+            self._chunks.name,
             [asdict(item) for item in self.vector_inputs], len(shards),
             sha256(vectors.tobytes()), [asdict(item) for item in self.items],
         )  # fmt: skip

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def load_pretrained(spec: Embedding, device: str | None) -> Pretrained:
     UsageError
         If it is not there, cannot be reached or cannot be loaded.
     """
-    folder = Path(spec.model).expanduser()
+    folder = _folder(spec)
     if folder.is_dir():
         return _load(spec, str(folder), device, local_files_only=True)
     if spec.model.startswith((".", "/", "~")) or spec.model.count("/") > 1 or "\\" in spec.model:
@@ -214,7 +215,7 @@ def _refused(spec: Embedding, error: Exception) -> UsageError:
     name = visible(spec.model, 120)
     if "trust_remote_code" in str(error):
         advice = "read the code that comes with it, then set embedding.trust_remote_code = true"
-    elif spec.model == "minilm" or Path(spec.model).expanduser().is_dir():
+    elif spec.model == "minilm" or _folder(spec).is_dir():
         advice = "the folder must hold a sentence-transformers or Hugging Face model"
     else:
         # sentence-transformers looks for names without an owner among its own models.
@@ -230,3 +231,8 @@ def _refused(spec: Embedding, error: Exception) -> UsageError:
 def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return visible(lines[0] if lines else type(error).__name__, 300).rstrip(".")
+
+
+def _folder(spec: Embedding) -> Path:
+    # Not pathlib's: it raises where there is no such user.
+    return Path(os.path.expanduser(spec.model))  # noqa: PTH111

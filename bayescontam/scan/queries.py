@@ -1,6 +1,7 @@
 """Queries: items of benchmarks as vectors, embedded here or elsewhere."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from bayescontam.errors import DataError, Fault
 from bayescontam.names import visible
 from bayescontam.optional import require
-from bayescontam.scan.embed import Embedder, load_embedder
+from bayescontam.scan.embed import Embedder, shared_embedder
 from bayescontam.scan.scores import one_thread
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.specs.corpus import Benchmark, Embedding
@@ -55,7 +56,7 @@ class ItemStage:
 
     def __call__(self) -> Callable[[tuple[list[str], bool]], tuple[Vectors, list[int], Any]]:
         """Load the embedder; return the function that embeds texts and may give its `Meter`."""
-        embedder = load_embedder(self.embedding, self.device)
+        embedder = shared_embedder(self.embedding, self.device)
         return lambda task: _embedded(embedder, *task)
 
 
@@ -64,8 +65,9 @@ def _embedded(
 ) -> tuple[Vectors, list[int], Meter | None]:
     with one_thread(require("torch", "scan")):
         vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
-    meter = Meter(embedder.count, embedder.max_tokens, embedder.describe())
-    return vectors, tokens, meter if tell else None
+    if not tell:
+        return vectors, tokens, None
+    return vectors, tokens, Meter(embedder.count, embedder.max_tokens, embedder.describe())
 
 
 def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | None:
@@ -78,7 +80,7 @@ def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | Non
     """
     if benchmark.vectors is None:
         return None
-    path = base / Path(benchmark.vectors).expanduser()
+    path = base / os.path.expanduser(benchmark.vectors)  # noqa: PTH111 (pathlib's raises)
     file = VectorFile(str(path), "")
     rows, dims = file.shape()
     if rows != items:

@@ -158,7 +158,11 @@ class VectorShard:
             values = told[name] if name == "document" else pd.to_numeric(told[name], "coerce")
             known = values.notna()
             table.loc[known, name] = values[known].astype(table[name].dtype)
-        return table.assign(source=self.source, stratum="", text=told.get("text"))
+        table = table.assign(source=self.source, stratum="", text=None)
+        if "text" in told:
+            # What is no text has none: it may be a number.
+            table["text"] = told["text"].where(told["text"].map(lambda text: isinstance(text, str)))
+        return table
 
 
 def _mixed(base: np.uint64, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -21,7 +21,7 @@ from bayescontam.errors import DataError, Fault
 from bayescontam.optional import require
 from bayescontam.scan.chunk import Chunk, Chunker, occurrence_hash, text_hash
 from bayescontam.scan.disk import on_disk
-from bayescontam.scan.embed import Embedder, load_embedder
+from bayescontam.scan.embed import Embedder, shared_embedder
 from bayescontam.scan.queries import Meter
 from bayescontam.scan.read import Document, Input
 from bayescontam.scan.sample import Cutoffs, sample_input, sampled
@@ -207,7 +207,7 @@ class SearchStage:
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:
         """Load the embedder; return the function of one task."""
-        embedder = load_embedder(self.embedding, self.device) if self.embedding else None
+        embedder = shared_embedder(self.embedding, self.device) if self.embedding else None
         return lambda task: self.search(embedder, *task)
 
     def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
@@ -219,19 +219,24 @@ class SearchStage:
             # As in workers beside others, so that their number changes no rounding.
             with one_thread(require("torch", "scan")):
                 for chunks in shard.chunks(number, embedder):
-                    self._check(chunks, shard)
-                    searcher.add(chunks)
+                    self._add(searcher, chunks, shard)
             searcher.sketch(number).save(path)
             # After the result: what the log lists is done, and not done again.
             seconds = time.perf_counter() - start
             append_line(self.log, f"shard {number}: {shard.size} chunks in {seconds:.1f} s")
 
-    def _check(self, chunks: Chunks, shard: Shard) -> None:
+    def _add(self, searcher: Searcher, chunks: Chunks, shard: Shard) -> None:
         there, wanted = chunks.vectors.shape[1], self.queries.vectors.shape[1]
         if there != wanted:
             problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
             raise DataError([Fault(shard.name, problem)])
-        finite = np.isfinite(chunks.vectors).all(axis=1)
-        if not finite.all():
-            row = int(split_places(chunks.places)[1][~finite][0])
-            raise DataError([Fault(shard.name, "the vector is not finite", row=row + 1)])
+        try:
+            searcher.add(chunks)
+        except ValueError as error:
+            # The row is looked for only now: to look through all vectors first takes long.
+            odd = ~np.isfinite(chunks.vectors).all(axis=1)
+            if not odd.any():
+                raise
+            row = int(split_places(chunks.places)[1][odd][0])
+            fault = Fault(shard.name, "the vector is not finite", row=row + 1)
+            raise DataError([fault]) from error

@@ -1,5 +1,6 @@
 """Workplace: the folder of a scan, and what of it is done."""
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -14,6 +15,9 @@ from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.optional import require
 from bayescontam.storage import sha256, write_text
+
+LOCK = ".lock"
+"""File by which the folder of a scan is known, and locked."""
 
 
 class Workplace:
@@ -36,7 +40,7 @@ class Workplace:
     Raises
     ------
     UsageError
-        If the folder cannot be made or written to.
+        If the folder cannot be made or written to, or holds something else than a scan.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -45,8 +49,20 @@ class Workplace:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.folder).close()
+            others = next(self.folder.iterdir(), None)
         except (OSError, ValueError) as error:
             raise self._unusable("used", error) from error
+        # A scan replaces files and removes folders: never those of somebody else.
+        if (
+            others
+            and not (self.folder / LOCK).exists()
+            and not (self.folder / "scan.json").exists()
+        ):
+            raise UsageError(
+                f"{visible(str(self.folder))}: holds files, and no scan; "
+                "--out needs a new or empty folder, or that of an interrupted scan"
+            )
+        (self.folder / LOCK).touch()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -59,7 +75,7 @@ class Workplace:
         """
         filelock = require("filelock", "scan")
         # Not in the folder that `clear` removes: a new file of this name would be another lock.
-        lock = filelock.FileLock(self.folder / ".lock")
+        lock = filelock.FileLock(self.folder / LOCK)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
@@ -85,7 +101,8 @@ class Workplace:
         *conditions : object
             Values that JSON can hold; all that the stage's results depend on.
         """
-        text = json.dumps(conditions, sort_keys=True)
+        version = importlib.metadata.version("bayescontam")
+        text = json.dumps([version, *conditions], sort_keys=True)
         folder = self.work / f"{name}-{sha256(text.encode())[:16]}"
         folder.mkdir(parents=True, exist_ok=True)
         _remove(folder, ".*.part")

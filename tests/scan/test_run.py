@@ -20,7 +20,15 @@ from bayescontam.scan.items import Item
 from bayescontam.scan.lexical import lexical_scores
 from bayescontam.scan.merging import Merging
 from bayescontam.scanning import Scan, run_scan
-from bayescontam.specs.corpus import Chunking, Embedding, Generated, Lexical, Manifest, Search
+from bayescontam.specs.corpus import (
+    Chunking,
+    Embedding,
+    Generated,
+    Lexical,
+    Manifest,
+    Search,
+    parse_manifest,
+)
 from tests.data import shared
 from tests.scan.corpora import (
     leftovers,
@@ -525,3 +533,38 @@ def test_duplicates_of_real_texts_are_found(tmp_path: Path) -> None:
         best[planted[planted == there].index].to_numpy() for there in (True, False)
     )
     assert (with_them[:, None] > without).mean() > 0.8
+
+
+def test_a_corpus_that_holds_the_scan_is_scanned_without_it(tmp_path: Path) -> None:
+    rng = random.Random(3)
+    (tmp_path / "corpus").mkdir()
+    write_records(
+        tmp_path / "corpus" / "a.jsonl", ({"id": f"d{i}", "text": text(rng)} for i in range(40))
+    )
+    write_items(tmp_path / "items.jsonl", 5)
+    out, spec = tmp_path / "corpus" / "scan", manifest("paths = ['corpus']")
+    first = run_scan(spec, out, base=tmp_path, jobs=1, device="cpu", keep_work=True)
+    assert first.record["documents"]["read"] == 40
+    again = run_scan(spec, out, base=tmp_path, jobs=1, device="cpu")
+    assert again.record == first.record
+
+
+def test_another_generated_corpus_is_made_and_scanned(tmp_path: Path) -> None:
+    made = 'summary = "made"\n[embedding]\nmodel = "hashing"\n[generated]\nitems = 10\n'
+    for documents in (60, 200):
+        spec = parse_manifest(f"{made}documents = {documents}\n", "made.toml")
+        scan = run_scan(spec, tmp_path / "out", jobs=1, device="cpu", keep_work=True, replace=True)
+        assert scan.record["documents"]["read"] == documents
+
+
+def test_lists_in_lists_are_no_text(tmp_path: Path) -> None:
+    rng = random.Random(4)
+    write_records(tmp_path / "a.jsonl", ({"id": f"d{i}", "text": text(rng)} for i in range(20)))
+    deep = "[" * 900 + "]" * 900
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write(f'{{"id": "deep", "text": {deep}, "x": "\\ud800"}}\n')
+    write_items(tmp_path / "items.jsonl", 5)
+    scan = run_scan(
+        manifest("paths = ['a.jsonl']"), tmp_path / "out", base=tmp_path, jobs=1, device="cpu"
+    )
+    assert sum(scan.record["documents"]["unreadable"].values()) == 1

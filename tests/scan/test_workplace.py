@@ -42,7 +42,7 @@ def started(program: str, *arguments: object) -> "subprocess.Popen[str]":
 def test_a_workplace_is_made_with_the_folders_above_it(tmp_path: Path) -> None:
     place = Workplace(tmp_path / "a" / "b")
     assert place.folder.is_dir()
-    assert list(place.folder.iterdir()) == []
+    assert [path.name for path in place.folder.iterdir()] == [".lock"]
     assert Workplace(str(place.folder)).folder == place.folder
 
 
@@ -140,6 +140,14 @@ def test_stages_of_equal_conditions_share_a_folder(tmp_path: Path) -> None:
     assert (again / "000000.json").read_text() == "{}"
 
 
+def test_a_folder_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds files, and no scan; --out needs a new or empty"):
+        Workplace(tmp_path)
+    assert (tmp_path / "work" / "thesis.txt").read_text() == "mine"
+
+
 def test_conditions_that_do_not_tell_their_value_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not JSON serializable"):
         Workplace(tmp_path).stage("read", object())
@@ -175,7 +183,7 @@ def test_clearing_removes_work_alone(tmp_path: Path) -> None:
     (place.stage("read") / "000000.json").write_text("{}")
     (tmp_path / "scan.json").write_text("{}")
     place.clear()
-    assert [path.name for path in tmp_path.iterdir()] == ["scan.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "scan.json"]
     place.clear()
 
 
