@@ -185,7 +185,7 @@ class Embedding(Block):
         Put before benchmark texts, and before chunks.
     max_tokens : int, optional
         Longest text that the model may see; default: what it says of itself.
-    batch_tokens : int, default 4096
+    batch_tokens : int, default 1024
         Tokens that are embedded together.
     dims : int, optional
         Dimensions: for ``"hashing"`` (default 256), else the first of the model's.
@@ -199,7 +199,7 @@ class Embedding(Block):
     query_prompt: str = ""
     passage_prompt: str = ""
     max_tokens: Count | None = None
-    batch_tokens: Count = 4096
+    batch_tokens: Count = 1024
     dims: Count | None = None
     trust_remote_code: bool = False
 
