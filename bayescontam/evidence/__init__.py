@@ -1,0 +1,1 @@
+"""Evidence: from matches and judgements to contamination covariates."""

@@ -1,0 +1,1 @@
+"""Judging pairs by a language model behind any OpenAI-compatible endpoint."""

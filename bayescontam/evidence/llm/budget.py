@@ -1,0 +1,108 @@
+"""Budget: calls and tokens that a run may spend, those under way included."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+_ANSWER = 300
+"""Tokens set aside for an answer that has not come yet."""
+
+
+class BudgetReachedError(Exception):
+    """No further call fits into the budget."""
+
+
+@dataclass
+class Bill:
+    """Tokens of one call: as many as were set aside, unless it is told how many it took."""
+
+    tokens: int
+    told: bool = False
+
+    def tell(self, tokens: int) -> None:
+        """Correct the estimate."""
+        self.tokens, self.told = tokens, True
+
+
+@dataclass
+class Budget:
+    """Counts what is spent; used within one event loop.
+
+    Parameters
+    ----------
+    max_calls, max_tokens : int or None
+        Limits; None is none. Calls are held exactly. The tokens of a call are known only when
+        it is over: until then they are estimated, from its characters and from what earlier
+        calls took, so that the limit may be passed by what the last estimates lack.
+
+    Attributes
+    ----------
+    calls, tokens : int
+        Spent so far; `tokens` holds the estimates of the calls under way.
+    reached : bool
+        Whether a call was refused.
+    """
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    calls: int = 0
+    tokens: int = 0
+    reached: bool = False
+    _under_way: int = 0
+    _guessed: int = 0
+    _took: int = 0
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def call(self, characters: int) -> AsyncIterator[Bill]:
+        """Wait until a call of so many characters fits, count it, and give its bill to correct.
+
+        Raises
+        ------
+        BudgetReachedError
+            If it will not fit.
+        """
+        guess = estimated(characters) + _ANSWER
+        bill = await self._admitted(guess)
+        estimate = bill.tokens
+        self.calls += 1
+        self.tokens += estimate
+        self._under_way += 1
+        try:
+            yield bill
+        finally:
+            self.tokens += bill.tokens - estimate
+            self._under_way -= 1
+            if bill.told and bill.tokens:
+                self._guessed += guess
+                self._took += bill.tokens
+            self._freed.set()
+
+    async def _admitted(self, guess: int) -> Bill:
+        while (lacking := self._lacks(guess)) and self._under_way and not self.reached:
+            # A call under way may turn out to take less than was set aside for it.
+            self._freed.clear()
+            await self._freed.wait()
+        if self.reached or lacking or self.calls == self.max_calls:
+            self.reached = True
+            self._freed.set()
+            raise BudgetReachedError
+        return Bill(self._scaled(guess))
+
+    def _lacks(self, guess: int) -> bool:
+        return self.max_tokens is not None and self.tokens + self._scaled(guess) > self.max_tokens
+
+    def _scaled(self, guess: int) -> int:
+        return round(guess * self._took / self._guessed) if self._guessed else guess
+
+
+def estimated(characters: int) -> int:
+    """Return about how many tokens a text has.
+
+    Examples
+    --------
+    >>> estimated(9)
+    3
+    """
+    return -(-characters // 4)

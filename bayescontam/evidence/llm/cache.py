@@ -1,0 +1,72 @@
+"""Cache: answers of language models on disk, one small file for each."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bayescontam.errors import UsageError
+from bayescontam.evidence.llm.answer import Answer
+from bayescontam.evidence.llm.prompt import Question
+from bayescontam.names import visible
+from bayescontam.storage import check_writable, sha256, write_text
+
+_SCHEMA = 1
+"""To be raised when an answer given before must not stand for one given now."""
+
+
+def cache_key(question: Question, model: str, run: int, temperature: float | None) -> str:
+    """Return the key of an answer: a hash of all that it depends on but the endpoint."""
+    parts = [_SCHEMA, question.messages(), model, run, temperature]
+    return sha256(json.dumps(parts).encode())
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of answers; each is written whole or not at all.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Made where there is none.
+    """
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> "Cache":
+        """Make the folder if need be.
+
+        Raises
+        ------
+        UsageError
+            If it cannot be made or written to.
+        """
+        path = Path(folder)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{visible(str(path))}: cannot be made ({error.strerror}); choose another folder"
+            ) from error
+        check_writable(path / "answer.json")
+        return cls(path)
+
+    def get(self, key: str) -> Answer | None:
+        """Return an answer, or None where there is none that can be read."""
+        try:
+            return Answer.model_validate_json(self._path(key).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Keep an answer."""
+        path = self._path(key)
+        path.parent.mkdir(exist_ok=True)
+        write_text(path, answer.model_dump_json() + "\n")
+
+    def _path(self, key: str) -> Path:
+        # Folders of a few hundred files each stay quick everywhere.
+        return self.folder / key[:2] / f"{key[2:]}.json"

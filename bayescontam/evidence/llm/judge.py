@@ -1,0 +1,163 @@
+"""Judge: pairs to judgements of a language model."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.errors import DataError, Fault, TaskError, UsageError
+from bayescontam.evidence.llm.answer import Answer
+from bayescontam.evidence.llm.budget import Budget
+from bayescontam.evidence.llm.cache import Cache, cache_key
+from bayescontam.evidence.llm.endpoint import Endpoint
+from bayescontam.evidence.llm.failure import Failure
+from bayescontam.evidence.llm.interview import Interview
+from bayescontam.evidence.llm.prompt import CUT, Question, load_prompt
+from bayescontam.judgements import PAIR, Judgements
+from bayescontam.names import listed
+
+_KEYS = list(PAIR)
+
+
+def judge_name(model: str, run: int = 1) -> str:
+    """Return the name of a language model as a judge.
+
+    Examples
+    --------
+    >>> judge_name("small"), judge_name("small", run=2)
+    ('llm:small', 'llm:small#2')
+    """
+    return f"llm:{model}" + (f"#{run}" if run > 1 else "")
+
+
+def judge_pairs(
+    pairs: pd.DataFrame,
+    endpoint: Endpoint,
+    *,
+    prompt: str | os.PathLike[str] = "general",
+    run: int = 1,
+    cache: str | os.PathLike[str] | None = None,
+    max_calls: int | None = None,
+    max_tokens: int | None = None,
+    cut: int = CUT,
+    progress: bool = False,
+) -> Judgements:
+    """Have a language model judge whether pairs are duplicates.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``text`` (of the item)
+        and ``chunk_text``; one row for each pair. The model is shown the two texts only.
+    endpoint : Endpoint
+        Model, and how it is called.
+    prompt : path-like, default "general"
+        Name of a shipped prompt ("programming", "puzzle", "question_answering", "general"),
+        or path of a text file that says what a duplicate is.
+    run : int, default 1
+        Number of the run; another one asks anew, to see whether the model agrees with itself.
+    cache : path-like, optional
+        Folder of answers; those that it holds are not asked for again. Without one, what is
+        interrupted loses its answers.
+    max_calls : int, optional
+        Calls that may be made, retries included; default: no limit.
+    max_tokens : int, optional
+        Tokens that calls may take, as the endpoint reports them, else a quarter of the
+        characters; default: no limit. See `Budget`.
+    cut : int, default 20,000
+        Characters of each text that the model is shown.
+    progress : bool, default False
+        Show a progress bar.
+
+    Returns
+    -------
+    Judgements
+        One row for each pair that was reached. A pair without an answer has ``is_duplicate``
+        <NA> and a ``comment`` that says why. ``notes`` hold the counts.
+
+    Raises
+    ------
+    UsageError
+        If a setting cannot be used, or the endpoint refuses key or model.
+    TaskError
+        If the endpoint cannot be reached or answers nothing, or the budget is too small for
+        one pair.
+    DataError
+        If the pairs cannot be used.
+    MissingExtraError
+        If the extra ``scan`` is not installed.
+    """
+    limits = {"run": run, "max_calls": max_calls, "max_tokens": max_tokens, "cut": cut}
+    for name, value in limits.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{name} {value}: allowed is 1 or more")
+    keys, interview = _prepared(pairs, endpoint, load_prompt(prompt), run, cache, cut)
+    known = len(interview.outcomes)
+    budget = Budget(max_calls, max_tokens)
+    interview.hold(endpoint, budget, progress=progress)
+    outcomes = [interview.outcomes.get(key) for key in keys]
+    cuts = sum(interview.questions[key].is_cut for key in keys)
+    notes = [
+        *([f"{known:,} answers were in the cache"] if known else []),
+        *(
+            [f"texts are cut at {cut:,} characters in {cuts:,} of {len(keys):,} pairs"]
+            if cuts
+            else []
+        ),
+        *_counts(outcomes, budget),
+    ]
+    if not any(outcomes):
+        raise TaskError(f"{endpoint.place}: the budget ended before the first answer; raise it")
+    table = _table(pairs[_KEYS], outcomes, judge_name(endpoint.model, run))
+    made = Judgements.from_frame(table, source=endpoint.place)
+    return Judgements(made.frame, made.source, (*made.notes, *notes))
+
+
+def _prepared(
+    pairs: pd.DataFrame,
+    endpoint: Endpoint,
+    prompt: str,
+    run: int,
+    cache: str | os.PathLike[str] | None,
+    cut: int,
+) -> tuple[list[str], Interview]:
+    """Return the key of every pair, and the interview, in which equal texts meet once."""
+    needed = [*_KEYS, "text", "chunk_text"]
+    if absent := [name for name in needed if name not in pairs.columns]:
+        raise DataError([Fault("pairs", f"lacks {listed(absent)}; needed are {listed(needed)}")])
+    if pairs.empty:
+        raise DataError([Fault("pairs", "no rows; give at least one pair")])
+    texts = zip(pairs["text"], pairs["chunk_text"], strict=True)
+    questions = [Question(prompt, item, chunk, cut) for item, chunk in texts]
+    keys = [cache_key(q, endpoint.model, run, endpoint.temperature) for q in questions]
+    store = None if cache is None else Cache.open(cache)
+    return keys, Interview(dict(zip(keys, questions, strict=True)), store)
+
+
+def _counts(outcomes: list[Answer | Failure | None], budget: Budget) -> Iterator[str]:
+    yield f"{budget.calls:,} calls took {budget.tokens:,} tokens"
+    reasons = Counter(known.reason for known in outcomes if isinstance(known, Failure))
+    if reasons:
+        counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+        yield f"{reasons.total():,} of {len(outcomes):,} pairs are unjudged: {counted}"
+    if left := outcomes.count(None):
+        yield f"the budget is reached and {left:,} pairs are left: run the same again to go on"
+
+
+def _table(
+    pairs: pd.DataFrame, outcomes: list[Answer | Failure | None], judge: str
+) -> pd.DataFrame:
+    rows = [_cells(outcome) for outcome in outcomes if outcome]
+    reached = pairs[[outcome is not None for outcome in outcomes]].reset_index(drop=True)
+    judged = pd.DataFrame(rows).astype({"is_duplicate": "Int8"})
+    return pd.concat([reached.assign(judge=judge), judged], axis=1)
+
+
+def _cells(outcome: Answer | Failure) -> dict[str, object]:
+    if isinstance(outcome, Answer):
+        cells = outcome.model_dump()
+        return {"comment": cells.pop("reasoning"), **cells}
+    comment = f"unjudged ({outcome.reason}): {outcome.detail}"
+    return {"is_duplicate": pd.NA, "kind": "", "confidence": np.nan, "comment": comment}

@@ -1,0 +1,253 @@
+"""Pairs: an item and a chunk that a scan found, listed, found again, and chosen for judging."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.columns import Ints, Mask, shown
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.judgements import PAIR, Judgements
+from bayescontam.names import listed, visible
+from bayescontam.scan.results import Scan
+from bayescontam.seeds import stream
+
+BINS = 10
+"""Bins of cosine, of equal width, over which chosen pairs are spread."""
+
+_ITEM = ["benchmark", "item"]
+_KEYS = list(PAIR)
+_COLUMNS = [
+    *_KEYS, "chunk_id", "cosine", "stratum", "copies", "start", "end", "listed",
+]  # fmt: skip
+
+
+def scan_pairs(scan: Scan) -> pd.DataFrame:
+    """Return the distinct pairs of a scan: its best matches and its tail sample.
+
+    Parameters
+    ----------
+    scan : Scan
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``chunk_id``, ``cosine``,
+        ``stratum``, ``copies``, ``start``, ``end`` as in `Scan.matches`, and ``listed``
+        (whether the pair is among the best matches). In the order of the items, then by
+        falling cosine. Where documents of one name hold different texts, the five columns
+        that name a pair are not unique; they then stand for the first of these rows.
+    """
+    tables = [scan.matches.assign(listed=True), scan.tail.assign(listed=False)]
+    pairs = pd.concat([table[_COLUMNS] for table in tables], ignore_index=True)
+    pairs = pairs.drop_duplicates([*_KEYS, "chunk_id"])
+    items = pd.MultiIndex.from_frame(scan.items[_ITEM])
+    place = items.get_indexer(pd.MultiIndex.from_frame(pairs[_ITEM]))
+    order = [place, -pairs["cosine"].to_numpy(), pairs["chunk_id"].to_numpy()]
+    # Last comes what matters only where one text stands in several documents.
+    names = [pd.factorize(pairs[name], sort=True)[0] for name in ("source", "document", "chunk")]
+    return pairs.iloc[np.lexsort([*names[::-1], *order[::-1]])].reset_index(drop=True)
+
+
+def located(
+    judgements: Judgements, scan: Scan, *, missing: Literal["error", "drop"] = "error"
+) -> pd.DataFrame:
+    """Return judgements with what the scan says of their pairs.
+
+    Parameters
+    ----------
+    judgements : Judgements
+        A blank ``source`` is filled in where the scan knows the pair in one source only.
+    scan : Scan
+    missing : {"error", "drop"}, default "error"
+        What to do with judgements of pairs that the scan does not hold. With "drop", the
+        result is shorter than the judgements by as many rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of the judgements, then those of `scan_pairs`; in the order of the
+        judgements.
+
+    Raises
+    ------
+    DataError
+        If a pair is not in the scan, a blank source could be any of several, or two rows of
+        one judge turn out to be about the same pair; it lists all.
+    UsageError
+        If `missing` is neither "error" nor "drop".
+    """
+    if missing not in ("error", "drop"):
+        raise UsageError(f"missing={missing!r}: allowed are 'error' and 'drop'")
+    pairs = scan_pairs(scan).drop_duplicates(_KEYS).reset_index(drop=True)
+    frame = judgements.frame.reset_index(drop=True)
+    at, several = _positions(frame, pairs)
+    _refuse(several, frame, judgements.source, "stands in several sources; name one", "")
+    lost: Mask = (at < 0) & ~several
+    if missing == "error":
+        advice = f"{lost.sum():,} judgements are of pairs that {visible(str(scan.folder))} lacks; "
+        advice += "remove them, or give the scan that they were made for"
+        _refuse(lost, frame, judgements.source, "is no pair of this scan", advice)
+    told = frame[~lost].reset_index(drop=True)
+    known = pairs.iloc[at[~lost]].reset_index(drop=True)
+    told["source"] = known["source"]
+    result = told.join(known.drop(columns=_KEYS))
+    again = result.duplicated([*_KEYS, "judge"]).to_numpy()
+    problem = "is judged twice by one judge once its source is filled in; keep one"
+    _refuse(again, told, judgements.source, problem, "")
+    return result
+
+
+def _positions(frame: pd.DataFrame, pairs: pd.DataFrame) -> tuple[Ints, Mask]:
+    """Return the position of each row's pair or -1, and whether it could be any of several."""
+    bare = [name for name in _KEYS if name != "source"]
+    first = pairs.drop_duplicates(bare)
+    whole, part = (_lookup(table, frame, keys) for table, keys in ((pairs, _KEYS), (first, bare)))
+    bare_only = (whole < 0) & (frame["source"] == "").to_numpy() & (part >= 0)
+    unclear = pairs.duplicated(bare, keep=False).to_numpy()[first.index]
+    several: Mask = bare_only & unclear[part]
+    return np.where(bare_only & ~several, first.index.to_numpy()[part], whole), several
+
+
+def _lookup(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> Ints:
+    return pd.MultiIndex.from_frame(table[keys]).get_indexer(pd.MultiIndex.from_frame(rows[keys]))
+
+
+def _refuse(bad: Mask, frame: pd.DataFrame, source: str, problem: str, advice: str) -> None:
+    """Raise a `DataError` that lists the rows in `bad`, if there are any."""
+    rows = frame[bad]
+    faults = [
+        Fault(source, ", ".join(f"{name} {shown(row[name])}" for name in _KEYS) + f" {problem}")
+        for row in rows.to_dict("records")
+    ]
+    if faults:
+        raise DataError(faults, advice)
+
+
+def choose_pairs(
+    scan: Scan,
+    count: int,
+    seed: int,
+    *,
+    exclude: pd.DataFrame | None = None,
+    benchmarks: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Choose pairs for judging at random, spread over all cosines.
+
+    Benchmarks get equal parts of `count`. In each, the pairs are put into 10 bins of cosine
+    of equal width, and taken from all bins in turn; in a bin, from all items in turn. So a
+    smaller count with the same seed chooses the first of the same pairs.
+
+    Parameters
+    ----------
+    scan : Scan
+    count : int
+        Pairs to choose, at least 1; where the scan has fewer, all are chosen.
+    seed : int
+    exclude : pandas.DataFrame, optional
+        Pairs not to choose (such as those judged): ``benchmark``, ``item``, ``source``,
+        ``document``, ``chunk``.
+    benchmarks : sequence of str, optional
+        Benchmarks to choose from; default: all.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `scan_pairs`, ``text`` (of the item) and ``chunk_text``, in the order
+        of choice: any first rows are spread as well as all are. Pairs of chunks whose text
+        the scan does not hold are left out.
+
+    Raises
+    ------
+    UsageError
+        If `count` is below 1 or the scan has no such benchmark.
+    DataError
+        If there is no pair to choose from.
+    """
+    pairs = _candidates(scan, count, "pairs", benchmarks)
+    pairs = pairs.sort_values(_KEYS, ignore_index=True)
+    draw = stream(seed, "pairs").permutation(len(pairs))
+    pairs = _without(pairs.assign(draw=draw, bin=_bins(pairs)), exclude).sort_values("draw")
+    for part in ([*_ITEM, "bin"], ["benchmark", "bin"], ["benchmark"]):
+        turn = pairs.groupby(part, observed=True).cumcount()
+        pairs = pairs.assign(turn=turn).sort_values(["turn", "draw"])
+    return _with_texts(pairs.head(count), scan)
+
+
+def top_pairs(
+    scan: Scan,
+    per_item: int,
+    *,
+    exclude: pd.DataFrame | None = None,
+    benchmarks: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Choose the pairs of each item with the highest cosines.
+
+    Parameters
+    ----------
+    scan : Scan
+    per_item : int
+        Pairs of each item, at least 1; where an item has fewer, all are chosen.
+    exclude : pandas.DataFrame, optional
+        As in `choose_pairs`. No further pairs take the place of these.
+    benchmarks : sequence of str, optional
+        Benchmarks to choose from; default: all.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns as in `choose_pairs`; first the best pair of each item, then the second, …
+
+    Raises
+    ------
+    UsageError
+        If `per_item` is below 1 or the scan has no such benchmark.
+    DataError
+        If there is no pair to choose from.
+    """
+    pairs = _candidates(scan, per_item, "pairs of an item", benchmarks)
+    turn = pairs.groupby(_ITEM, sort=False, observed=True).cumcount()
+    pairs = pairs.assign(turn=turn).sort_values("turn", kind="stable")
+    return _with_texts(_without(pairs[pairs["turn"] < per_item], exclude), scan)
+
+
+def _candidates(
+    scan: Scan, count: int, what: str, benchmarks: Sequence[str] | None
+) -> pd.DataFrame:
+    """Return the pairs that can be judged."""
+    if count < 1:
+        raise UsageError(f"got {count} {what} to choose; allowed is 1 or more")
+    known = scan.items["benchmark"].unique().tolist()
+    wanted = known if benchmarks is None else list(benchmarks)
+    if unknown := [name for name in wanted if name not in known]:
+        raise UsageError(f"no benchmark {listed(unknown)} in this scan; it has {listed(known)}")
+    pairs = scan_pairs(scan).drop_duplicates(_KEYS)
+    readable = pairs["chunk_id"].isin(scan.texts["chunk_id"])
+    if not readable.any():
+        problem = "holds no texts of chunks (vectors without texts?), so that none can be judged"
+        raise DataError([Fault(str(scan.folder), problem)])
+    return pairs[readable & pairs["benchmark"].isin(wanted)]
+
+
+def _bins(pairs: pd.DataFrame) -> Ints:
+    """Return the bin of cosine of each pair, within the range of its benchmark."""
+    cosine = pairs["cosine"].astype(float)
+    low, high = (cosine.groupby(pairs["benchmark"]).transform(end) for end in ("min", "max"))
+    share = ((cosine - low) / (high - low).where(high > low, 1.0)).to_numpy()
+    return np.minimum(share * BINS, BINS - 1).astype(np.int64)
+
+
+def _without(pairs: pd.DataFrame, exclude: pd.DataFrame | None) -> pd.DataFrame:
+    if exclude is None:
+        return pairs
+    return pairs[_lookup(exclude.drop_duplicates(_KEYS), pairs, _KEYS) < 0]
+
+
+def _with_texts(pairs: pd.DataFrame, scan: Scan) -> pd.DataFrame:
+    if pairs.empty:
+        raise DataError([Fault(str(scan.folder), "has no pair left to choose: all are excluded")])
+    texts = scan.texts.rename(columns={"text": "chunk_text"})
+    items = scan.items[[*_ITEM, "text"]]
+    result = pairs[_COLUMNS].merge(items, on=_ITEM, how="left", validate="many_to_one")
+    return result.merge(texts, on="chunk_id", how="left", validate="many_to_one")

@@ -1,0 +1,267 @@
+"""Sheets: pairs given to people to judge blindly, and taken back."""
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.columns import FaultList, Mask, need_columns
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.evidence.pairs import scan_pairs
+from bayescontam.evidence.workbook import read_workbook, write_workbook
+from bayescontam.importers.table import read_table
+from bayescontam.judgements import (
+    MODEL,
+    PAIR,
+    Judgements,
+    check_ending,
+    read_judgements,
+    write_judgements,
+)
+from bayescontam.names import visible
+from bayescontam.scan.results import Scan
+from bayescontam.seeds import stream
+from bayescontam.storage import atomic_path
+
+LONGEST = 32_767
+"""Longest text of a cell in Excel, in UTF-16 code units."""
+
+_ENTRIES = ["is_duplicate", "kind", "confidence", "comment"]
+_TEXTS = {"item_text": "text", "chunk_text": "chunk_text"}
+_NEEDED = {
+    "pair": "keep the column of the exported sheet: it says which pair a row is about",
+    "is_duplicate": "keep the column of the exported sheet: 1, 0 or blank",
+}
+# What XML or CSV cannot hold, or no spreadsheet shows.
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
+_WORD, _WORDS = re.compile(r"\w+"), 8
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a sheet brought.
+
+    Attributes
+    ----------
+    judgements : Judgements
+        Those of the sheet.
+    blank : int
+        Rows of the sheet without a verdict; they are left out.
+    total : int
+        Rows of the judgements file now.
+    """
+
+    judgements: Judgements
+    blank: int
+    total: int
+
+
+def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int) -> None:
+    """Write a blind sheet: both texts of each pair, and columns to fill in.
+
+    Neither the columns nor the order of the rows tell anything of cosines, ranks, documents or
+    earlier verdicts. Texts that a spreadsheet would take for formulas cannot become such, and
+    those that are too long for a cell are cut, with a mark.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        From `bayescontam.evidence.pairs.choose_pairs` or `top_pairs`.
+    out : path-like
+        ``.csv`` or ``.xlsx``. Never replaced: it may hold hours of somebody's work.
+    seed : int
+        Decides the order of the rows.
+
+    Raises
+    ------
+    UsageError
+        If the file exists, cannot be written, or has another ending.
+    MissingExtraError
+        If openpyxl is needed (.xlsx) and not installed.
+    """
+    suffix = _ending(out)
+    if Path(out).exists():
+        raise UsageError(
+            f"{visible(os.fspath(out))}: exists, and may hold verdicts; give another name, or "
+            "remove it"
+        )
+    rows = pairs.iloc[stream(seed, "sheet").permutation(len(pairs))]
+    blank = dict.fromkeys(_ENTRIES, "")
+    texts = {name: rows[column].map(_fitting) for name, column in _TEXTS.items()}
+    names = rows["benchmark"].map(_fitting)
+    table = pd.DataFrame({"pair": _ids(rows), "benchmark": names, **texts, **blank})
+    if suffix == ".xlsx":
+        write_workbook(out, table)
+        return
+    with atomic_path(out) as temporary:
+        # With the byte order mark, without which Excel takes UTF-8 for something else.
+        table.map(_guarded).to_csv(
+            temporary, index=False, encoding="utf-8-sig", lineterminator="\r\n"
+        )
+
+
+def import_sheet(
+    scan: Scan,
+    path: str | os.PathLike[str],
+    judge: str | None,
+    out: str | os.PathLike[str],
+    *,
+    replace: bool = False,
+) -> Imported:
+    """Add the verdicts of a sheet to a file of judgements.
+
+    Parameters
+    ----------
+    scan : Scan
+        The scan that the sheet was exported from.
+    path : path-like
+        The sheet, filled in whole or in part.
+    judge : str or None
+        Who filled it in; None if the sheet has a column ``judge``.
+    out : path-like
+        File of judgements (.csv or .parquet); made if need be.
+    replace : bool, default False
+        Whether other verdicts of the same judge on the same pairs are replaced.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If a file cannot be read or written, or it is not clear who judged.
+    DataError
+        If the sheet cannot be used, or holds verdicts that differ from those in `out` and may
+        not replace them; it lists every fault, and nothing is written.
+    """
+    check_ending(out)
+    found, blank = read_sheet(scan, path, judge)
+    total = read_judgements(out).merged(found, replace=replace) if Path(out).exists() else found
+    write_judgements(out, total)
+    return Imported(found, blank, len(total.frame))
+
+
+def read_sheet(
+    scan: Scan, path: str | os.PathLike[str], judge: str | None
+) -> tuple[Judgements, int]:
+    """Return the verdicts of a sheet, and the number of its rows without one.
+
+    See `import_sheet`. The index of the judgements' frame counts the rows of the sheet.
+    """
+    source = os.fspath(path)
+    table = read_workbook(path) if _ending(path) == ".xlsx" else read_table(path)
+    faults = FaultList(source, np.arange(1, len(table) + 1))
+    need_columns(table, _NEEDED, (*_NEEDED, *_TEXTS, *_ENTRIES), faults)
+    faults.raise_if_any()
+    pairs = scan_pairs(scan).drop_duplicates(list(PAIR))
+    pairs = pairs.set_axis(pd.Index(_ids(pairs)))
+    ids = table["pair"].map(lambda cell: str(cell).strip())
+    unknown: Mask = ~ids.isin(pairs.index).to_numpy()
+    problem = "got {}, which is no pair of this scan; give the scan that the sheet is from"
+    faults.flag(unknown, "pair", problem, table["pair"])
+    faults.raise_if_any("a sheet keeps the column 'pair' as it was exported")
+    named = pairs.loc[ids].reset_index(drop=True)
+    _compare_texts(table, _texts(named, scan), faults)
+    _refuse_loose(table, faults)
+    faults.raise_if_any()
+    entries = table[[name for name in _ENTRIES if name in table.columns]]
+    judges = {"judge": _judges(table, judge, source)}
+    frame = named[list(PAIR)].assign(**judges).join(entries)
+    frame = Judgements.from_frame(frame, source=source).frame
+    judged = frame["is_duplicate"].notna()
+    if not judged.any():
+        raise DataError([Fault(source, "no row has a verdict yet", None, "is_duplicate")])
+    return Judgements(frame[judged], source), int((~judged).sum())
+
+
+def _ending(path: str | os.PathLike[str]) -> str:
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".csv", ".xlsx"):
+        raise UsageError(
+            f"{visible(os.fspath(path))}: the file name ends in '{visible(suffix)}'; "
+            "allowed for a sheet is .csv or .xlsx"
+        )
+    return suffix
+
+
+def _ids(pairs: pd.DataFrame) -> list[str]:
+    """Return names of pairs that tell nothing, and that no spreadsheet takes for numbers."""
+    columns = [pairs[name].tolist() for name in (*PAIR, "chunk_id")]
+    keys = (json.dumps(key).encode() for key in zip(*columns, strict=True))
+    return ["p" + hashlib.blake2b(key, digest_size=7).hexdigest() for key in keys]
+
+
+def _fitting(text: str) -> str:
+    """Return `text` as the cell of a spreadsheet can hold it."""
+    text = _UNFIT.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
+    units = text.encode("utf-16-le")
+    if len(units) <= 2 * (LONGEST - 1):  # one more may come in front
+        return text
+    head = units[: 2 * (LONGEST - 60)].decode("utf-16-le", "ignore")
+    return f"{head}\n[… cut here: {len(text) - len(head):,} more characters]"
+
+
+def _guarded(text: str) -> str:
+    """Return `text` so that no spreadsheet takes it for a formula.
+
+    Examples
+    --------
+    >>> _guarded("=1+1"), _guarded("'=1"), _guarded("it's")
+    ("'=1+1", "''=1", "it's")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _texts(pairs: pd.DataFrame, scan: Scan) -> pd.DataFrame:
+    """Return both texts of pairs, in their order."""
+    items = scan.items.set_index(["benchmark", "item"])["text"]
+    chunks = scan.texts.set_index("chunk_id")["text"]
+    named = pd.MultiIndex.from_frame(pairs[["benchmark", "item"]])
+    texts = {
+        "item_text": items.reindex(named).array,
+        "chunk_text": chunks.reindex(pairs["chunk_id"]).array,
+    }
+    return pd.DataFrame(texts).fillna("")
+
+
+def _compare_texts(table: pd.DataFrame, texts: pd.DataFrame, faults: FaultList) -> None:
+    """Add a fault for each row whose texts are not those of its pair."""
+    problem = "is not the text of this pair; were cells moved or sorted apart from their rows?"
+    for name in (name for name in texts.columns if name in table.columns):
+        cells = zip(table[name], texts[name], strict=True)
+        faults.flag(np.array([_strange(cell, text) for cell, text in cells]), name, problem)
+
+
+def _strange(cell: Any, text: str) -> bool:
+    # A few words and signs may have changed in a spreadsheet that took them for a number.
+    known, found = (_WORD.findall(part)[:_WORDS] for part in (_fitting(text), str(cell)))
+    return len(known) == _WORDS and bool(found) and known != found
+
+
+def _refuse_loose(table: pd.DataFrame, faults: FaultList) -> None:
+    """Add a fault for each row with a kind or a confidence, but no verdict."""
+    blank = table.map(lambda cell: cell is None or not str(cell).strip())
+    for name in (name for name in ("kind", "confidence") if name in table.columns):
+        bad: Mask = (blank["is_duplicate"] & ~blank[name]).to_numpy()
+        problem = "got {}, but is_duplicate is blank; fill it in, or leave both blank"
+        faults.flag(bad, name, problem, table[name])
+
+
+def _judges(table: pd.DataFrame, judge: str | None, source: str) -> Any:
+    """Return who judged each row: one name, or those of the column."""
+    if (judge is None) == ("judge" not in table.columns):
+        many = "both the option --judge and a column 'judge'; leave one out"
+        none = "no judge; give --judge NAME, or add a column 'judge'"
+        raise UsageError(f"{visible(source)}: {none if judge is None else many}")
+    named = table["judge"] if judge is None else pd.Series([judge] * len(table))
+    if named.map(str).str.startswith(MODEL).any():
+        raise UsageError(f"{visible(source)}: names that start with '{MODEL}' are for models")
+    return named

@@ -1,0 +1,331 @@
+"""Judgements: who says of which pairs that the chunk is a duplicate of the item."""
+
+import csv
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.columns import (
+    FaultList,
+    Floats,
+    Mask,
+    need_columns,
+    plain_frame,
+    read_names,
+    read_numbers,
+    shown,
+)
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.table import read_table
+from bayescontam.names import listed, visible
+from bayescontam.rows import first_rows, refuse_repeats
+from bayescontam.storage import atomic_path
+
+KINDS = {
+    "exact": "the same task, but for layout, spelling, or names of variables",
+    "equivalent": "the same task with the same solution in other words",
+    "subset": "the chunk holds a part or a special case of the item",
+    "superset": "the chunk holds the item as a part or a special case of something larger",
+    "related": "another task of the same topic or method",
+    "unrelated": "nothing in common that could help",
+}
+"""Kinds of pairs, and what they mean."""
+
+PAIR = ("benchmark", "item", "source", "document", "chunk")
+"""Columns that name a pair."""
+
+MODEL = "llm:"
+"""How the names of judges that are language models begin."""
+
+_VERDICT = ("is_duplicate", "kind", "confidence", "comment")
+_COLUMNS = (*PAIR, "judge", *_VERDICT)
+_NEEDED = {
+    "benchmark": "add one: the benchmark that the item belongs to",
+    "item": "add one: the item's name as in the scan",
+    "document": "add one: the document's name as in the scan",
+    "chunk": "add one: the chunk's number in the document, from 0",
+    "judge": "add one: who judged",
+    "is_duplicate": "add one: 1, 0, or blank where a pair is not judged",
+}
+_IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
+_WORDS = {"yes": "1", "no": "0"}
+_RUN = re.compile(rf"({MODEL}.+)#(\d+)", re.DOTALL)
+
+
+def read_judgements(path: str | os.PathLike[str]) -> "Judgements":
+    """Read and validate a file of judgements.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV, TSV, JSON Lines or Parquet file; see `Judgements.from_frame` for its columns.
+
+    Returns
+    -------
+    Judgements
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or not of a known kind.
+    DataError
+        If the table cannot be used; it lists every fault.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> text = "benchmark,item,document,chunk,judge,is_duplicate\\nquiz,q1,d7,0,Ada,yes\\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "judgements.csv")
+    ...     _ = file.write_text(text)
+    ...     read_judgements(file).frame["is_duplicate"].tolist()
+    [1]
+    """
+    return Judgements.from_frame(read_table(path), source=os.fspath(path))
+
+
+def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> None:
+    """Write judgements to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.csv`` or ``.parquet``. Replaced if it exists.
+    judgements : Judgements
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be written, has another ending, or is a CSV file for which a name
+        holds a NUL character.
+    """
+    check_ending(path)
+    frame = judgements.frame
+    if Path(path).suffix.lower() == ".parquet":
+        with atomic_path(path) as temporary:
+            frame.to_parquet(temporary, index=False)
+        return
+    texts: list[str] = list(frame.select_dtypes("str").columns)
+    if any(frame[name].str.contains("\0", regex=False).any() for name in texts):
+        raise UsageError(
+            f"{visible(os.fspath(path))}: a name holds a NUL character, which no CSV file can; "
+            "write .parquet"
+        )
+    with atomic_path(path) as temporary:
+        # Quotes around all texts: a lone carriage return is kept only inside quotes.
+        frame.to_csv(temporary, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Raise a `UsageError` unless `write_judgements` can write a file of this name."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise UsageError(
+            f"{visible(os.fspath(path))}: the file name ends in '{visible(suffix)}'; "
+            "allowed for judgements is .csv or .parquet"
+        )
+
+
+def run_of(judge: str) -> tuple[str, int]:
+    """Return who judged, and in which run.
+
+    Examples
+    --------
+    >>> run_of("llm:small#2"), run_of("llm:small"), run_of("Ada #2")
+    (('llm:small', 2), ('llm:small', 1), ('Ada #2', 1))
+    """
+    found = _RUN.fullmatch(judge)
+    return (found[1], int(found[2])) if found else (judge, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgements:
+    """A validated table of judgements; make one with `from_frame`.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``benchmark``, ``item``, ``source`` ("" = not told), ``document``, ``chunk`` (from 0),
+        ``judge``, ``is_duplicate`` (Int8: 1, 0, or <NA> = unjudged, which never means clean),
+        ``kind`` (one of `KINDS`, or "" = not told), ``confidence`` (0 to 1, or NaN = not told),
+        ``comment``.
+    source : str
+        Where the table came from.
+    notes : tuple of str
+        What was changed on the way in.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, *, source: str = "DataFrame") -> "Judgements":
+        """Validate a table of judgements.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Needs ``benchmark``, ``item``, ``document``, ``chunk`` (0 or more), ``judge`` and
+            ``is_duplicate`` (1, 0, true, false, yes, no, or blank: unjudged). May have
+            ``source``, ``kind``, ``confidence`` in [0, 1] and ``comment``; other columns are
+            left out, and noted. ``exact`` and ``equivalent`` contradict the verdict 0,
+            ``unrelated`` the verdict 1.
+        source : str, default "DataFrame"
+            Name of the table in messages.
+
+        Returns
+        -------
+        Judgements
+
+        Raises
+        ------
+        DataError
+            If the table cannot be used; it lists every fault.
+        """
+        table = plain_frame(frame, source)
+        faults = FaultList(source, np.arange(1, len(table) + 1))
+        need_columns(table, _NEEDED, _COLUMNS, faults)
+        present = [name for name in _COLUMNS if name in table.columns]
+        clean = {name: _read(table, name, faults) for name in present}
+        _refuse_contradictions(clean, faults)
+        if set(_NEEDED) <= set(present):
+            keys = [name for name in present if name not in _VERDICT]
+            first = first_rows(pd.DataFrame(clean), keys, np.ones(len(table), dtype=bool))
+            refuse_repeats(first, keys, "keep one", faults)
+        faults.raise_if_any()
+        others = [name for name in table.columns if name not in _COLUMNS]
+        notes = (f"left out columns that judgements do not have: {listed(others)}",)
+        blank = {"source": "", "kind": "", "confidence": np.nan, "comment": ""}
+        complete = pd.DataFrame({**clean, **{k: v for k, v in blank.items() if k not in clean}})
+        types = {"chunk": "int64", "is_duplicate": "Int8"}
+        types |= dict.fromkeys(("source", "kind", "comment"), "str")
+        return cls(complete[list(_COLUMNS)].astype(types), source, notes if others else ())
+
+    def merged(self, *others: "Judgements", replace: bool = False) -> "Judgements":
+        """Join tables of judgements.
+
+        Parameters
+        ----------
+        *others : Judgements
+            Rows that are the same in all columns are one row. Of two rows of the same judge
+            on the same pair, a verdict stands for an unjudged one.
+        replace : bool, default False
+            Whether a later verdict replaces an earlier one.
+
+        Returns
+        -------
+        Judgements
+            In the order in which the pairs of judge and pair first came.
+
+        Raises
+        ------
+        DataError
+            If two verdicts of the same judge on the same pair differ in any column and may not
+            be replaced; it lists all.
+        """
+        result = self
+        for other in others:
+            result = _merge(result, other, replace)
+        return result
+
+
+def _read(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
+    """Return one column, read and checked."""
+    cells = table[name]
+    if name == "chunk":
+        values = read_numbers(cells)
+        fits = (values >= 0) & (values < 2**31) & (values == np.floor(values))
+        faults.flag(~fits, name, "got {}, allowed is a whole number, 0 or more", cells)
+        return np.where(fits, values, np.nan)
+    if name == "is_duplicate":
+        return _read_verdicts(cells, faults)
+    if name == "kind":
+        return _read_kinds(cells, faults)
+    if name == "confidence":
+        values = read_numbers(cells)
+        fits = np.isnan(values) | ((values >= 0) & (values <= 1))
+        faults.flag(~fits, name, "got {}, allowed is a number from 0 to 1, or blank", cells)
+        return values
+    if name == "comment":
+        return _read_comments(cells)
+    return read_names(table, name, faults, blank_ok=name == "source")
+
+
+def _read_verdicts(cells: pd.Series, faults: FaultList) -> Floats:
+    values = read_numbers(cells.map(lambda cell: _WORDS.get(_plain(cell), cell)), words=True)
+    fits = np.isnan(values) | np.isin(values, [0, 1])
+    allowed = "1 or yes (a duplicate), 0 or no (none), or blank (unjudged)"
+    faults.flag(~fits, "is_duplicate", f"got {{}}, allowed is {allowed}", cells)
+    return np.where(fits, values, np.nan)
+
+
+def _read_kinds(cells: pd.Series, faults: FaultList) -> "pd.Series[str]":
+    kinds = cells.map(_plain).astype("str")
+    odd = [not isinstance(cell, str) and not pd.isna(cell) for cell in cells.astype(object)]
+    bad = np.array(odd) | ~kinds.isin(["", *KINDS]).to_numpy()
+    faults.flag(bad, "kind", f"got {{}}, allowed is {', '.join(KINDS)}, or blank", cells)
+    return kinds
+
+
+def _plain(cell: Any) -> str:
+    return cell.strip().casefold() if isinstance(cell, str) else ""
+
+
+def _read_comments(cells: pd.Series) -> "pd.Series[str]":
+    # Comments may come from a language model: what no file can hold becomes a mark.
+    texts = ["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)]
+    safe = [text.encode("utf-8", "replace").decode().replace("\0", "\ufffd") for text in texts]
+    return pd.Series(safe, dtype="str")
+
+
+def _refuse_contradictions(clean: dict[str, Any], faults: FaultList) -> None:
+    if not {"kind", "is_duplicate"} <= clean.keys():
+        return
+    implied = clean["kind"].map(_IMPLIED).to_numpy(dtype=float)
+    verdicts = clean["is_duplicate"]
+    bad: Mask = ~np.isnan(implied) & ~np.isnan(verdicts) & (implied != verdicts)
+    said = "got {}, but is_duplicate says the contrary; change one of them"
+    faults.flag(bad, "kind", said, clean["kind"])
+
+
+def _merge(old: Judgements, new: Judgements, replace: bool) -> Judgements:
+    keys, content = [*PAIR, "judge"], list(_VERDICT)
+    at = pd.MultiIndex.from_frame(old.frame[keys]).get_indexer(
+        pd.MultiIndex.from_frame(new.frame[keys])
+    )
+    again = np.flatnonzero(at >= 0)
+    before = old.frame[content].iloc[at[again]].reset_index(drop=True)
+    after = new.frame[content].iloc[again].reset_index(drop=True)
+    same = (before == after).fillna(False) | (before.isna() & after.isna())
+    differs: Mask = ~same.all(axis=1).to_numpy()
+    judged_before, judged_after = (part["is_duplicate"].notna() for part in (before, after))
+    if not replace and (bad := differs & judged_before & judged_after).any():
+        raise _conflict(old, new.frame.iloc[again[bad]], new.source)
+    wins = differs & (judged_after | ~judged_before)
+    frame = old.frame.copy()
+    frame.iloc[at[again[wins]]] = new.frame.iloc[again[wins]]
+    frame = pd.concat([frame, new.frame[at < 0]], ignore_index=True)
+    return Judgements(frame, old.source, (*old.notes, *new.notes))
+
+
+def _conflict(old: Judgements, rows: pd.DataFrame, source: str) -> DataError:
+    faults = [
+        Fault(
+            source,
+            f"{shown(row.judge)} judged item {shown(row.item)}, document {shown(row.document)}, "
+            f"chunk {row.chunk} before, and not the same",
+            number + 1,
+        )
+        for number, row in zip(rows.index.tolist(), rows.itertuples(index=False), strict=True)
+    ]
+    advice = (
+        f"{len(faults):,} judgements differ from those of the same judge on the same pair in "
+        f"{visible(old.source)}; correct one of the two, or replace the old ones on purpose"
+    )
+    return DataError(faults, advice)

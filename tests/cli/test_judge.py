@@ -1,0 +1,162 @@
+"""Sheets of a scan exported and imported, and agreement, from the command line."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bayescontam.evidence.pairs import choose_pairs, top_pairs
+from bayescontam.judgements import read_judgements
+from bayescontam.scan.results import Scan
+from tests.cli.conftest import Done
+from tests.report.made_scan import BENCHMARKS, ITEMS, make_scan
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a scan with hostile names and texts."""
+    return make_scan().write(tmp_path_factory.mktemp("judged") / "a scan")
+
+
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _rows(path: str) -> list[dict[str, str]]:
+    with Path(path).open(newline="", encoding="utf-8-sig") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _fill(path: str, verdicts: list[str], kinds: list[str] | None = None) -> None:
+    """Write verdicts into the first rows of a sheet."""
+    rows = _rows(path)
+    for row, verdict in zip(rows, verdicts, strict=False):
+        row["is_duplicate"] = verdict
+    for row, kind in zip(rows, kinds or [], strict=False):
+        row["kind"] = kind
+    with Path(path).open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_from_scan_to_agreement(run: Run, scan: Path) -> None:
+    done = run("judge", "export", scan, "--out", "ada.csv", "--pairs", 20, "--seed", 5)
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "20 pairs lie in ada.csv. Fill in is_duplicate; then:"
+    assert lines[1] == (
+        f"bayescontam judge import '{scan}' ada.csv --judge NAME --out judgements.csv"
+    )
+    assert len(_rows("ada.csv")) == 20
+    Path("bo.csv").write_bytes(Path("ada.csv").read_bytes())
+    _fill("ada.csv", ["1", "1", "0", "0", "yes", "no", "0", "1"], ["exact", "", "unrelated"])
+    done = run("judge", "import", scan, "ada.csv", "--judge", "Ada", "--out", "judged.csv")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "8 verdicts taken, 12 rows not judged yet and left out.",
+        "judged.csv holds 8 judgements.",
+    ]
+    _fill("bo.csv", ["1", "0", "0", "0", "1", "0", "0", "1", "1"])
+    done = run("judge", "import", scan, "bo.csv", "--judge", "Bo", "--out", "bo.parquet")
+    assert done.out.endswith("bo.parquet holds 9 judgements.\n")
+    done = run("judge", "agreement", "judged.csv", "bo.parquet")
+    assert (done.status, done.err) == (0, "")
+    assert "0.875" in done.out  # 7 of 8 verdicts are the same
+    assert "0.750" in done.out  # kappa: chance is (4 · 3 + 4 · 5) / 64 = 0.5
+    done = run("judge", "agreement", "judged.csv", "bo.parquet", "--json")
+    (row,) = json.loads(done.out)["two"]
+    assert (row["judge_a"], row["judge_b"], row["pairs"]) == ("Ada", "Bo", 8)
+    assert row["kappa"] == pytest.approx(0.75)
+
+
+def test_pairs_are_those_of_the_options(run: Run, scan: Path) -> None:
+    loaded = Scan.load(scan)
+    assert run("judge", "export", scan, "--out", "a.csv").status == 0
+    assert len(_rows("a.csv")) == 200
+    run("judge", "export", scan, "-o", "b.csv", "--per-item", 2, "--benchmark", BENCHMARKS[0])
+    assert len(_rows("b.csv")) == ITEMS
+    assert {row["benchmark"] for row in _rows("b.csv")} == {BENCHMARKS[0]}
+    assert len(top_pairs(loaded, 2, benchmarks=[BENCHMARKS[0]])) == ITEMS
+    run("judge", "export", scan, "-o", "c.csv", "--pairs", 9, "--seed", 2)
+    texts = {row["chunk_text"] for row in _rows("c.csv")}
+    assert texts & set(choose_pairs(loaded, 9, 2)["chunk_text"])
+
+
+def test_workbooks_are_read_and_written(run: Run, scan: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    assert run("judge", "export", scan, "--out", "a.xlsx", "--pairs", 6).status == 0
+    book = openpyxl.load_workbook("a.xlsx")
+    book["pairs"]["E2"], book["pairs"]["E4"] = 1, 0
+    book.save("a.xlsx")
+    done = run("judge", "import", scan, "a.xlsx", "--judge", "Ada", "--out", "judged.csv")
+    assert done.out.startswith("2 verdicts taken, 4 rows not judged yet and left out.")
+    assert read_judgements("judged.csv").frame["is_duplicate"].tolist() == [1, 0]
+
+
+def test_a_sheet_is_not_written_over(run: Run, scan: Path) -> None:
+    run("judge", "export", scan, "--out", "a.csv", "--pairs", 3)
+    _fill("a.csv", ["1", "0", "1"])
+    before = Path("a.csv").read_bytes()
+    done = run("judge", "export", scan, "--out", "a.csv", "--pairs", 3)
+    assert done.status == 2
+    assert done.err == (
+        "error: a.csv: exists, and may hold verdicts; give another name, or remove it\n"
+    )
+    assert Path("a.csv").read_bytes() == before
+
+
+def test_another_verdict_needs_replace(run: Run, scan: Path) -> None:
+    run("judge", "export", scan, "--out", "a.csv", "--pairs", 3)
+    _fill("a.csv", ["1", "0", "1"])
+    words = ("judge", "import", scan, "a.csv", "--judge", "Ada", "--out", "judged.csv")
+    run(*words)
+    _fill("a.csv", ["1", "1", "1"])
+    done = run(*words)
+    assert done.status == 2
+    assert done.err.startswith("error: a.csv: row 2: 'Ada' judged item ")
+    assert "judgements differ" in done.err
+    assert read_judgements("judged.csv").frame["is_duplicate"].tolist() == [1, 0, 1]
+    assert run(*words, "--replace").status == 0
+    assert read_judgements("judged.csv").frame["is_duplicate"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("export", "nowhere", "--out", "a.csv"), "nowhere: holds no finished scan: is no folder"),
+        (("export", "SCAN", "--out", "a.txt"), "a.txt: the file name ends in '.txt'; allowed for"),
+        (("export", "SCAN", "--out", "no/a.csv"), "no/a.csv: cannot be written"),
+        (("export", "SCAN", "--out", "a.csv", "--pairs", 0), "got 0 pairs to choose; allowed is"),
+        (
+            ("export", "SCAN", "--out", "a.csv", "--pairs", 1, "--per-item", 1),
+            "--pairs and --per-item: give one",
+        ),
+        (("export", "SCAN", "--out", "a.csv", "--benchmark", "x"), "no benchmark 'x' in this scan"),
+        (("import", "SCAN", "a.csv", "--out", "j.csv"), "a.csv: no such file"),
+        (("agreement", "j.csv"), "j.csv: no such file"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    run: Run, scan: Path, tmp_path: Path, words: tuple[object, ...], message: str
+) -> None:
+    done = run("judge", *(scan if word == "SCAN" else word for word in words))
+    assert done.status == 2
+    assert done.err.startswith("error: ")
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_judge_agrees_with_nobody(run: Run, scan: Path) -> None:
+    run("judge", "export", scan, "--out", "a.csv", "--pairs", 3)
+    _fill("a.csv", ["1", "0", "1"])
+    run("judge", "import", scan, "a.csv", "--judge", "Ada", "--out", "judged.csv")
+    done = run("judge", "agreement", "judged.csv")
+    assert done.status == 0
+    assert done.out.endswith("No two judges judged the same pair.\n")

@@ -1,0 +1,81 @@
+"""Answers: found in what a model writes, and read strictly."""
+
+import json
+from typing import get_args
+
+import pytest
+
+from bayescontam.evidence.llm.answer import Answer, Kind, read_answer
+from bayescontam.judgements import KINDS
+from tests.evidence.llm.server import VERDICT
+
+TEXT = json.dumps(VERDICT)
+OTHER = json.dumps({**VERDICT, "is_duplicate": False, "kind": "related"})
+
+
+def test_kinds_are_those_of_judgements() -> None:
+    assert list(get_args(Kind.__value__)) == list(KINDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        f"\n{TEXT}\n",
+        f"```json\n{json.dumps(VERDICT, indent=2)}\n```",
+        f"I compare {{both}} texts. Here: {TEXT} Done {{",
+        f"{TEXT} and once more {TEXT}",
+        f'{{"note": 1}} {TEXT}',
+        f"[{TEXT}]",
+    ],
+)
+def test_an_answer_is_found(text: str) -> None:
+    assert read_answer(text).model_dump() == VERDICT
+
+
+def test_a_verdict_quoted_in_the_reasoning_is_none() -> None:
+    text = json.dumps({**VERDICT, "reasoning": f"The chunk says {OTHER}"})
+    assert read_answer(text).is_duplicate
+
+
+def test_half_a_character_in_the_reasoning_does_no_harm() -> None:
+    answer = read_answer(TEXT.replace("same", "so \\ud83d"))
+    assert answer == Answer(**{**VERDICT, "reasoning": "so ?"})
+    assert Answer.model_validate_json(answer.model_dump_json()) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "no JSON object in ''"),
+        ("{" * 20_000, "no JSON object"),
+        ('{"a":' * 20_000, "no JSON object"),
+        (f"{TEXT}\n{OTHER}", "2 answers that differ"),
+        (f'{{"answer": {TEXT}}}', "Field required"),
+        (TEXT[:-1] + ', "is_duplicate": false}', "no JSON object"),
+        (TEXT.replace("0.9", "NaN"), "finite number"),
+        (TEXT.replace("0.9", "Infinity"), "finite number"),
+        (TEXT.replace("0.9", "-0.1"), "confidence is -0.1, not from 0 to 1"),
+        (TEXT.replace("0.9", '"0.9"'), "confidence: "),
+        (TEXT.replace("0.9", "true"), "confidence: "),
+        (TEXT.replace("true", "1"), "is_duplicate: "),
+        (TEXT.replace("equivalent", "Equivalent"), "kind: "),
+    ],
+)
+def test_what_is_no_answer(text: str, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        read_answer(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("duplicate", [True, False])
+def test_kinds_agree_with_verdicts(kind: str, duplicate: bool) -> None:
+    allowed = {"exact": {True}, "equivalent": {True}, "unrelated": {False}}
+    text = json.dumps({**VERDICT, "kind": kind, "is_duplicate": duplicate})
+    if duplicate in allowed.get(kind, {True, False}):
+        assert read_answer(text) == Answer(
+            reasoning="same", kind=kind, is_duplicate=duplicate, confidence=0.9
+        )
+    else:
+        with pytest.raises(ValueError, match="contradicts"):
+            read_answer(text)

@@ -1,0 +1,63 @@
+"""The cache: one file for each answer, keyed by all that the answer depends on."""
+
+from pathlib import Path
+
+import pytest
+
+from bayescontam.errors import UsageError
+from bayescontam.evidence.llm.answer import Answer
+from bayescontam.evidence.llm.cache import Cache, cache_key
+from bayescontam.evidence.llm.prompt import Question
+from tests.evidence.llm.server import VERDICT
+
+KEY = "ab" + "0" * 62
+ANSWER = Answer(**VERDICT)
+
+
+def test_the_key_holds_all_that_the_answer_depends_on() -> None:
+    question = Question("p", "ab", "c", cut=3)
+    variants = [
+        (question, "m", 1, 0.0),
+        (Question("q", "ab", "c", cut=3), "m", 1, 0.0),
+        (Question("p", "a", "bc", cut=3), "m", 1, 0.0),
+        (Question("p", "c", "ab", cut=3), "m", 1, 0.0),
+        (Question("p", "ab", "c", cut=1), "m", 1, 0.0),
+        (question, "n", 1, 0.0),
+        (question, "m", 2, 0.0),
+        (question, "m", 1, 0.5),
+        (question, "m", 1, None),
+    ]
+    assert len({cache_key(*variant) for variant in variants}) == len(variants)
+    assert cache_key(*variants[0]) == cache_key(Question("p", "ab", "c", cut=3), "m", 1, 0.0)
+    # What is not shown does not matter; how much is not shown does.
+    long = [Question("p", "abcdX", "c", cut=4), Question("p", "abcdY", "c", cut=4)]
+    assert cache_key(long[0], "m", 1, 0.0) != cache_key(question, "m", 1, 0.0)
+
+
+def test_what_is_put_is_found(tmp_path: Path) -> None:
+    cache = Cache.open(tmp_path / "made" / "here")
+    assert cache.get(KEY) is None
+    cache.put(KEY, ANSWER)
+    assert Cache.open(tmp_path / "made" / "here").get(KEY) == ANSWER
+    cache.put(KEY, ANSWER)
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".json"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"reasoning": "x"', b"\xff", b'{"is_duplicate": false}', b"null",
+     ANSWER.model_dump_json().replace("equivalent", "unrelated").encode()],
+)  # fmt: skip
+def test_what_cannot_be_read_is_no_answer(tmp_path: Path, content: bytes) -> None:
+    cache = Cache.open(tmp_path)
+    cache.put(KEY, ANSWER)
+    (path,) = tmp_path.rglob("*.json")
+    path.write_bytes(content)
+    assert cache.get(KEY) is None
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UsageError, match=r"cannot be made .*choose another folder"):
+            Cache.open(folder)
