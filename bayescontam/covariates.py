@@ -204,11 +204,19 @@ class Covariates:
             raise self._unmatched(joined[benchmark.isin(bare)], source, "drop")
         notes = []
         for name in columns:
-            # An unmatched item is as unsure as the matched ones differ.
             base = name.removesuffix("_sd")
             groups = joined[base].where(~lost).groupby(benchmark)
             mean = groups.transform("mean")
-            fill = mean if base == name else groups.transform("std").fillna(_widest_sd(mean))
+            if name == "contamination_sd":
+                # An unmatched item is as unsure as the matched ones differ and are unsure.
+                unsure = (joined[name].where(~lost) ** 2).groupby(benchmark).transform("mean")
+                spread = groups.transform(lambda values: values.var(ddof=0)) + unsure
+                # One matched row shows no spread: the largest that there can be.
+                spread = spread.where(groups.transform("count") > 1, np.inf)
+                fill = np.minimum(spread, mean * (1 - mean)) ** 0.5
+            else:
+                # How unsure probabilities are together is not more for an unmatched item.
+                fill = joined[name].where(~lost).groupby(benchmark).transform("mean")
             joined[name] = joined[name].where(~lost, fill)
         for name in benchmark[lost].unique():
             rows = lost & (benchmark == name)
@@ -226,11 +234,6 @@ def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) ->
     found = pd.MultiIndex.from_frame(frame[keys]).get_indexer(wanted)
     labels = frame.index.to_numpy(dtype=np.int64)
     return np.where(found >= 0, labels[found] if len(labels) else -1, -1)
-
-
-def _widest_sd(mean: pd.Series) -> pd.Series:
-    # One matched row shows no spread: the largest that a value in [0, 1] can have.
-    return (mean * (1 - mean)) ** 0.5
 
 
 def _spell(key: str, name: str) -> str:

@@ -144,14 +144,14 @@ def test_unmatched_items_are_imputed_on_request() -> None:
     table = _covariates(contamination_sd=0.01, p_duplicate=[0, 1, 0.5], p_duplicate_sd=0)
     responses = _responses("A b 1", "A b 2", "B b 2", "B b 3", "B c 1", "B c 2")
     joined = responses.with_contamination(Covariates.from_frame(table), missing="impute").frame
-    # Mean and standard deviation of the matched responses: 0.2, 0.6, 0.6, and 0, 1, 1.
+    # The matched responses: 0.2, 0.6, 0.6, each unsure by 0.01, and 0, 1, 1, each sure.
     measures = ["contamination", "contamination_sd", "p_duplicate", "p_duplicate_sd"]
     values = joined.query("benchmark == 'b' and item == '3'")[measures].iloc[0]
-    expected = [1.4 / 3, np.std([0.2, 0.6, 0.6], ddof=1), 2 / 3, np.std([0, 1, 1], ddof=1)]
+    expected = [1.4 / 3, np.hypot(np.std([0.2, 0.6, 0.6]), 0.01), 2 / 3, 0]
     np.testing.assert_allclose(values.to_numpy(dtype=float), expected)
-    # One matched row shows no spread; 0.5 is the most that p_duplicate can differ from its mean.
+    # One matched row shows no spread: the most that there can be about its mean, which is 1.
     values = joined.query("benchmark == 'c' and item == '2'")[measures].iloc[0]
-    np.testing.assert_allclose(values.to_numpy(dtype=float), [1, 0, 0.5, 0.5])
+    np.testing.assert_allclose(values.to_numpy(dtype=float), [1, 0, 0.5, 0])
 
 
 def test_imputing_is_noted_and_needs_a_match_in_the_benchmark() -> None:

@@ -13,6 +13,7 @@ from bayescontam.inference.effects import (
     linear_predictor,
 )
 from bayescontam.inference.likelihood import add_model_by_item, add_responses
+from bayescontam.inference.mixture import add_mixture
 from bayescontam.inference.terms import Terms, plan_terms
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
@@ -76,6 +77,9 @@ def build_design(spec: ModelSpec, design: Design) -> Built:
             "delta": add_difficulties(spec, design, terms),
         }
         predictor = linear_predictor(effects, design)
-        eta = add_model_by_item(spec, design, terms, predictor)
-        add_responses(spec, design, eta)
+        if design.exposure is None:
+            eta = add_model_by_item(spec, design, terms, predictor)
+            add_responses(spec, design, eta)
+        else:
+            add_mixture(spec, design, terms, predictor, beta)
     return Built(model, spec, design, terms)

@@ -17,6 +17,9 @@ from bayescontam.inference.design import Floats
 from bayescontam.inference.summary import convergence
 from bayescontam.names import listed, visible
 
+LEAST_SPREAD = 0.05
+"""Standard deviation of latent events' probabilities below which they are about equal."""
+
 
 class Outcome(StrEnum):
     """What a check found."""
@@ -281,6 +284,8 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
             else "Genuine ability is extrapolated beyond the contamination observed for"
             f" {listed(names, 5)}: it rests on the form of the dose-response.",
         )
+    if built.spec.contamination.exposure == "latent":
+        yield _events_check(built)
     yield _trials_check(built)
     partial = _partly_answered(built)
     yield Check(
@@ -292,6 +297,25 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
         if not partial
         else f"Some models answered a part of a benchmark ({listed(partial, 4)}): their estimands"
         " are averages over the items that they answered.",
+    )
+
+
+def _events_check(built: Built) -> Check:
+    """Check that the covariate says which items are the likelier ones."""
+    design = built.design
+    spread = float(np.sqrt(np.average(design.dose**2, weights=design.weight)))
+    fine = spread >= LEAST_SPREAD
+    return Check(
+        "Probabilities of items",
+        _outcome(fine, Outcome.CAUTION),
+        spread,
+        f"sd ≥ {LEAST_SPREAD:g}",
+        "Items differ in how probably they are contaminated."
+        if fine
+        else "Items hardly differ in how probably they are contaminated, so that the responses"
+        " alone tell which are. A slope and its opposite, with the other items contaminated,"
+        " fit about alike: see whether chains agree, and use a positive slope"
+        " (contamination.sign) if its sign is known.",
     )
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam.errors import DataError, Fault
+from bayescontam.inference.exposure import Exposure, exposure_columns, make_exposure
 from bayescontam.names import listed
 from bayescontam.responses import Responses
 from bayescontam.specs.base import closest
@@ -34,10 +35,13 @@ class Design:
         Positions in the labels.
     n_correct, n_trials : array of int
     contamination : array of float, or None
-        In [0, 1]; None where the model spec uses none.
+        In [0, 1]; None where the model spec uses none. Its expected value where it is
+        not known.
     weight : array of float
         Items that each response stands for: 1, or where rows count different items
         their number of trials.
+    exposure : Exposure or None
+        What is known of the true contamination; None where it is `contamination`.
     """
 
     models: tuple[str, ...]
@@ -55,6 +59,7 @@ class Design:
     n_trials: Integers
     contamination: Floats | None
     weight: Floats
+    exposure: Exposure | None
 
     def __len__(self) -> int:
         return len(self.model)
@@ -97,22 +102,30 @@ class Design:
     def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
         """Return the smallest and largest contamination, dims ([model,] benchmark).
 
-        NaN where a model answered nothing of a benchmark.
+        That of a latent event is 0 and 1, unless it is known of all items. NaN where a
+        model answered nothing of a benchmark.
         """
         assert self.contamination is not None
+        if self.exposure is None:
+            return self._extremes(self.contamination, self.contamination, by_model)
+        low, high = self.exposure.low, self.exposure.high
+        return self._extremes(low[self.exposure.group], high[self.exposure.group], by_model)
+
+    def _extremes(self, low: Floats, high: Floats, by_model: bool) -> tuple[Floats, Floats]:
         shape = (len(self.models), len(self.benchmarks)) if by_model else (len(self.benchmarks),)
         cell = self.model_benchmark if by_model else self.benchmark
-        low, high = np.full(np.prod(shape), np.inf), np.full(np.prod(shape), -np.inf)
-        np.minimum.at(low, cell, self.contamination)
-        np.maximum.at(high, cell, self.contamination)
-        low[np.isinf(low)] = np.nan
-        high[np.isinf(high)] = np.nan
-        return low.reshape(shape), high.reshape(shape)
+        least, most = np.full(np.prod(shape), np.inf), np.full(np.prod(shape), -np.inf)
+        np.minimum.at(least, cell, low)
+        np.maximum.at(most, cell, high)
+        least[np.isinf(least)] = np.nan
+        most[np.isinf(most)] = np.nan
+        return least.reshape(shape), most.reshape(shape)
 
     @cached_property
     def varies(self) -> NDArray[np.bool_]:
-        """Whether contamination varies among a model's items of a benchmark."""
-        low, high = self.contamination_range(by_model=True)
+        """Whether (expected) contamination varies among a model's items of a benchmark."""
+        assert self.contamination is not None
+        low, high = self._extremes(self.contamination, self.contamination, by_model=True)
         return np.nan_to_num(high - low) > 0
 
     @property
@@ -149,14 +162,16 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
     Raises
     ------
     DataError
-        If the spec needs contamination or an item column that the table lacks, or an
-        item has several values of that column.
+        If the spec needs contamination or an item column that the table lacks, an item
+        has several values of that column, or a standard deviation of contamination is
+        larger than possible.
     """
     frame = responses.frame
     frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
     model, models = _codes(frame["model"], responses.models)
     benchmark, benchmarks = _codes(frame["benchmark"], responses.benchmarks)
     item, items, benchmark_of_item = _labelled(frame["benchmark"], frame["item"], benchmark)
+    exposure = make_exposure(spec, responses, frame, model, item)
     by = spec.ability.by
     if by == "benchmark":
         unit, units, benchmark_of_unit = benchmark, benchmarks, np.arange(len(benchmarks))
@@ -167,7 +182,7 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         models, benchmarks, units, items, by, benchmark_of_unit, benchmark_of_item,
         model, benchmark, unit, item,
         frame["n_correct"].to_numpy(np.int64), frame["n_trials"].to_numpy(np.int64),
-        _contamination(spec, responses, frame), _weight(spec, frame),
+        _contamination(spec, responses, frame), _weight(spec, frame), exposure,
     )  # fmt: skip
 
 
@@ -180,14 +195,15 @@ def _weight(spec: ModelSpec, frame: pd.DataFrame) -> Floats:
 def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> Floats | None:
     if spec.contamination.form == "none":
         return None
-    if "contamination" not in frame:
+    column = exposure_columns(spec, frame)[0]
+    if column not in frame:
         problem = f"the model spec '{spec.name}' needs a column 'contamination', which is not there"
         advice = (
             "Add the column (0 = surely clean, 1 = surely contaminated), give a covariates table"
             " (--covariates), or choose a model spec that needs none, such as concepts."
         )
         raise DataError([Fault(responses.source, problem)], advice)
-    return frame["contamination"].to_numpy(np.float64)
+    return frame[column].to_numpy(np.float64)
 
 
 def _codes(names: pd.Series, order: tuple[str, ...]) -> tuple[Integers, tuple[str, ...]]:

@@ -1,10 +1,11 @@
 """Draws: posterior or prior draws as flat arrays, and what follows for each response."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.effects import contamination_shift, linear_predictor
@@ -28,9 +29,14 @@ class Draws:
         Dims (draw, item).
     eta : array or None
         Dims (draw, repeated): log-odds of responses with several trials, where they
-        have an effect of their own.
+        have an effect of their own; at their mean contamination once `node` is there.
     sigma_eps : array or None
         Dims (draw, repeated) or (draw, 1).
+    p_shift : array or None
+        Dims (draw, benchmark), where the probabilities of latent events are unsure.
+    node : array of int or None
+        Dims (draw, group): which of its values each group's contamination has, where it
+        is not known; see `locate`.
     """
 
     theta: Floats
@@ -38,16 +44,15 @@ class Draws:
     delta: Floats | None
     eta: Floats | None
     sigma_eps: Floats | None
+    p_shift: Floats | None = None
+    node: NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.theta)
 
     def __getitem__(self, rows: slice | np.ndarray) -> "Draws":
-        chosen = (None if values is None else values[rows] for values in self._optional())
-        return Draws(self.theta[rows], *chosen)
-
-    def _optional(self) -> tuple[Floats | None, ...]:
-        return self.beta, self.delta, self.eta, self.sigma_eps
+        given = {name: values for name, values in vars(self).items() if values is not None}
+        return replace(self, **{name: values[rows] for name, values in given.items()})
 
     def spaced(self, most: int) -> np.ndarray:
         """Return the positions of at most `most` draws, evenly spaced."""
@@ -89,7 +94,7 @@ def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
     sigma_eps = flat("sigma_eps") if "eta" in posterior else None
     if sigma_eps is not None and sigma_eps.shape[1] > 1:
         sigma_eps = sigma_eps[:, design.model_benchmark[design.n_single :]]
-    return Draws(theta, flat("beta"), flat("delta"), flat("eta"), sigma_eps)
+    return Draws(theta, flat("beta"), flat("delta"), flat("eta"), sigma_eps, flat("p_shift"))
 
 
 def predictor(draws: Draws, design: Design) -> Floats:
@@ -100,11 +105,24 @@ def predictor(draws: Draws, design: Design) -> Floats:
 
 
 def log_odds(draws: Draws, design: Design) -> Floats:
-    """Return the log-odds of each response at the observed contamination, (draw, response)."""
+    """Return the log-odds of each response at `Design.contamination`, (draw, response)."""
     eta = predictor(draws, design)
     if draws.eta is not None:
         eta[:, design.n_single :] = draws.eta
     return eta
+
+
+def slopes(draws: Draws, design: Design) -> Floats:
+    """Return the slope that holds for each response, dims (draw, response)."""
+    assert draws.beta is not None
+    return draws.beta[:, design.model_benchmark]
+
+
+def exposed(draws: Draws, design: Design, eta: Floats) -> Floats:
+    """Return log-odds at the true contamination, from those at `Design.contamination`."""
+    if draws.node is None or design.exposure is None:
+        return eta
+    return eta + slopes(draws, design) * design.exposure.shifts(draws.node)
 
 
 def accuracy_at(

@@ -58,11 +58,18 @@ class Sampling:
 def sample(
     built: Built, sampling: Sampling, seed: int, progress: bool
 ) -> tuple[xr.Dataset, xr.Dataset]:
-    """Draw from the posterior.
+    """Draw from the posterior of a built model spec; see `sample_model`."""
+    return sample_model(built.model, sampling, seed, progress)
+
+
+def sample_model(
+    model: pm.Model, sampling: Sampling, seed: int, progress: bool
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Draw from the posterior of a PyMC model.
 
     Parameters
     ----------
-    built : Built
+    model : pymc.Model
     sampling : Sampling
     seed : int
     progress : bool
@@ -86,7 +93,7 @@ def sample(
     if sampling.engine == "numpyro":
         require("numpyro", "jax")
     tree = pm.sample(
-        model=built.model,
+        model=model,
         draws=sampling.draws,
         tune=sampling.tune,
         chains=sampling.chains,

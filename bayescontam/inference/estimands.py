@@ -9,7 +9,7 @@ from scipy import sparse
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
-from bayescontam.inference.draws import Draws, accuracy_at, log_odds
+from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.likelihood import accuracy, guessing
 
 Reference = str | float
@@ -33,7 +33,7 @@ def reference_levels(reference: Reference, design: Design) -> Floats:
     ----------
     reference : {"min_observed", "zero"} or float
         ``"min_observed"``: the smallest contamination of any response to the
-        benchmark. A number must lie in [0, 1].
+        benchmark; of a latent event 0. A number must lie in [0, 1].
     design : Design
 
     Raises
@@ -122,7 +122,7 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
     design = built.design
     guess = guessing(built.spec, design)[design.benchmark]
     eta = log_odds(draws, design)
-    levels = {"observed": accuracy(eta, guess)}
+    levels = {"observed": accuracy(exposed(draws, design, eta), guess)}
     if draws.beta is not None:
         low, high = design.contamination_range()
         wanted = {"reference": reference_levels(reference, design), "low": low, "high": high}

@@ -19,11 +19,13 @@ from bayescontam.inference import checks as checking
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.curves import dose_response
+from bayescontam.inference.design import Design
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
 from bayescontam.inference.fitted import FORMAT, Fitted
 from bayescontam.inference.identification import identify
+from bayescontam.inference.located import Moments, located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.sensitivity import log_prior, power_scaling
@@ -133,6 +135,7 @@ def fit_responses(
 def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, xr.Dataset]:
     """Return everything that follows from the draws, group by group."""
     draws = take_draws(posterior, built.design)
+    draws, moments = located(draws, built, stream(options.seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     groups = estimands(draws, built, shape, options.reference)
     prior, parameters = prior_draws(built, PRIOR_DRAWS, stream(options.seed, "prior"))
@@ -154,6 +157,8 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
         slopes = groups["estimands"]["slope"], prior_estimands["slope"]
         groups["identification"] = identify(*slopes, groups["sensitivity"], built, options.level)
         groups["curves"] = dose_response(draws, built, options.level)
+    if moments is not None:
+        groups["exposure"] = _exposure(built.design, moments)
     return groups | _data(built)
 
 
@@ -194,6 +199,24 @@ def _data(built: Built) -> dict[str, xr.Dataset]:
         "constant_data": xr.Dataset(constant, design.coords),
         "observed_data": xr.Dataset(observed, response),
     }
+
+
+def _exposure(design: Design, moments: Moments) -> xr.Dataset:
+    """Return what the fit says of the true contamination, dims (group,), and the labels."""
+    exposure = design.exposure
+    assert exposure is not None
+    first = exposure.first
+    data = {
+        "contamination": exposure.mean,
+        "posterior_mean": moments.mean,
+        "posterior_sd": moments.sd,
+        "benchmark_of_group": design.benchmark[first],
+        "item_of_group": design.item[first],
+    }
+    if exposure.pairs:
+        data["model_of_group"] = design.model[first]
+    coords = {name: design.coords[name] for name in ("model", "benchmark", "item")}
+    return xr.Dataset({name: ("group", values) for name, values in data.items()}, coords)
 
 
 def _text(spec: ModelSpec) -> str:

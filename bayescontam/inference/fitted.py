@@ -29,8 +29,8 @@ class Fitted:
     tree : xarray.DataTree
         With the groups that `fit` makes: ``posterior``, ``sample_stats``,
         ``estimands``, ``prior``, ``predictive``, ``loo``, ``constant_data``,
-        ``observed_data``, ``record``, and with contamination ``sensitivity``,
-        ``identification`` and ``curves``.
+        ``observed_data``, ``record``, with contamination ``sensitivity``,
+        ``identification`` and ``curves``, and where that is not known ``exposure``.
     """
 
     def __init__(self, tree: xr.DataTree) -> None:
@@ -112,6 +112,28 @@ class Fitted:
             )
             for c in self.record["checks"]
         )
+
+    def exposures(self) -> pd.DataFrame:
+        """Return what the fit says of the true contamination of each item.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``benchmark, item``, ``model`` if the covariates differ between models,
+            ``contamination`` (expected before the responses were seen: of a latent event
+            its probability), ``posterior_mean``, ``posterior_sd``. Empty where the model
+            spec takes contamination as known.
+        """
+        columns = ["contamination", "posterior_mean", "posterior_sd"]
+        if "exposure" not in self.tree:
+            return pd.DataFrame(columns=["benchmark", "item", *columns])
+        data = self.tree["exposure"].to_dataset()
+        keys = {
+            name: data[name].to_numpy()[data[f"{name}_of_group"].to_numpy()]
+            for name in ("benchmark", "item", "model")
+            if f"{name}_of_group" in data
+        }
+        return pd.DataFrame(keys | {name: data[name].to_numpy() for name in columns})
 
     def raw_accuracy(self) -> xr.DataArray:
         """Return the observed score: mean over items of the share of correct trials.

@@ -95,7 +95,10 @@ def identify(
         numbers = (low, high, contraction, detectable, np.sqrt(prior_variance), sensitive)
         one = _Slope(*(float(values[cell]) for values in numbers))
         verdict = _verdict(one, bool(built.design.varies[cell]), bool(own[cell]), built)
-        verdicts[cell], sentences[cell] = verdict.value, _sentence(verdict, one, level)
+        verdicts[cell] = verdict.value
+        sentences[cell] = _sentence(verdict, one, level)
+        if verdict is Identification.NO_VARIATION and built.design.exposure is not None:
+            sentences[cell] = _EXPECTED_ALIKE
     dims = ("model", "benchmark")
     return xr.Dataset(
         {
@@ -141,6 +144,10 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
     return text + carried
 
 
+_EXPECTED_ALIKE = (
+    "What is expected of contamination does not vary among these items: which of them are"
+    " contaminated, and so the slope, is little more than the prior's guess."
+)
 _TEXT = {
     Identification.FOUND: "The {level:g} % interval of the slope excludes zero.",
     Identification.NOT_FOUND: (

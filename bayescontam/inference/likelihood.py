@@ -1,5 +1,6 @@
 """Likelihood: from log-odds to responses, in PyMC and over NumPy draws."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from bayescontam.inference.priors import Tensor, spread
 from bayescontam.inference.terms import Terms
 from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec
+
+Kernel = Callable[[Any, Any, Any, Any], Any]
+"""Log density of (counts, log-odds, trials, guessing)."""
 
 
 def guessing(spec: ModelSpec, design: Design) -> Floats:
@@ -44,14 +48,19 @@ def add_model_by_item(spec: ModelSpec, design: Design, terms: Terms, predictor: 
     """
     if "eps" not in terms:
         return predictor
-    unpooled = spec.ability.pooling == "none"
-    dims = ("model", "benchmark") if unpooled else None
-    scale = spread("sigma_eps", spec.priors.sigma_eps, dims=dims)
-    scale = scale.ravel()[design.model_benchmark[design.n_single :]] if unpooled else scale
+    scale = scale_of_repeats(spec, design)
     transform = rough_logits(design).transform()
     mean = predictor[design.n_single :]
     eta = pm.Normal("eta", mean, scale, dims="repeated", default_transform=transform)
     return pt.concatenate([predictor[: design.n_single], eta]) if design.n_single else eta
+
+
+def scale_of_repeats(spec: ModelSpec, design: Design) -> Tensor:
+    """Add ``sigma_eps``, and return it for each repeated response, or one for all."""
+    if spec.ability.pooling != "none":
+        return spread("sigma_eps", spec.priors.sigma_eps)
+    scale = spread("sigma_eps", spec.priors.sigma_eps, dims=("model", "benchmark"))
+    return scale.ravel()[design.model_benchmark[design.n_single :]]
 
 
 def add_responses(spec: ModelSpec, design: Design, eta: Tensor) -> Tensor:
@@ -64,25 +73,40 @@ def add_responses(spec: ModelSpec, design: Design, eta: Tensor) -> Tensor:
     options: dict[str, Any] = {
         "observed": design.n_correct, "dims": "response", "dist": _binomial,
     }  # fmt: skip
-    constant = _log_choose(design)
-    if not guess.any():
-        if (design.n_trials == 1).all():
-            return pm.CustomDist("n_correct", eta, 1, guess, logp=_bernoulli, **options)
+    kernel = log_kernel(design, guess)
+    if (design.n_trials == 1).all():
+        return pm.CustomDist("n_correct", eta, 1, guess, logp=kernel, **options)
+    constant = log_choose(design.n_trials, design.n_correct)
 
-        def logp(value: Any, eta: Any, n: Any, guess: Any) -> Any:
-            return value * eta - n * pt.softplus(eta) + constant
-    else:
-
-        def logp(value: Any, eta: Any, n: Any, guess: Any) -> Any:
-            right = pt.log(guess + (1 - guess) * pt.sigmoid(eta))
-            wrong = pt.log1p(-guess) - pt.softplus(eta)
-            return value * right + (n - value) * wrong + constant
+    def logp(value: Any, eta: Any, n: Any, guess: Any) -> Any:
+        return kernel(value, eta, n, guess) + constant
 
     return pm.CustomDist("n_correct", eta, design.n_trials, guess, logp=logp, **options)
 
 
+def log_kernel(design: Design, guess: Floats) -> Kernel:
+    """Return the log density of counts without the binomial coefficient, at its cheapest.
+
+    Its arguments are the counts, the log-odds, the numbers of trials and the accuracies
+    of blind guessing: tensors or arrays that broadcast.
+    """
+    if guess.any():
+        return _guessed
+    return _bernoulli if (design.n_trials == 1).all() else _logit
+
+
 def _bernoulli(value: Any, eta: Any, n: Any, guess: Any) -> Any:
     return value * eta - pt.softplus(eta)
+
+
+def _logit(value: Any, eta: Any, n: Any, guess: Any) -> Any:
+    return value * eta - n * pt.softplus(eta)
+
+
+def _guessed(value: Any, eta: Any, n: Any, guess: Any) -> Any:
+    right = pt.log(guess + (1 - guess) * pt.sigmoid(eta))
+    wrong = pt.log1p(-guess) - pt.softplus(eta)
+    return value * right + (n - value) * wrong
 
 
 def _binomial(eta: Any, n: Any, guess: Any, size: Any) -> Any:
@@ -121,7 +145,3 @@ def log_likelihood(eta: Floats, k: Floats, n: Floats, guess: Floats) -> Floats:
 def log_choose(n: Any, k: Any) -> Floats:
     """Return the log of the binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
-def _log_choose(design: Design) -> Floats:
-    return log_choose(design.n_trials, design.n_correct)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from scipy.special import expit
 
+from bayescontam.inference.exposure import NODES
 from bayescontam.inference.priors import distribution
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Prior
@@ -23,7 +24,8 @@ def mathematics(spec: ModelSpec) -> list[str]:
         m is a model, b a benchmark, i an item, d its contamination; where abilities
         are by concept, c is the unit of ability that the item belongs to.
     """
-    return [*_likelihood(spec), *_predictor(spec), *_ability(spec), *_slope(spec), *_rest(spec)]
+    parts = (_likelihood, _predictor, _exposure, _ability, _slope, _rest)
+    return [line for part in parts for line in part(spec)]
 
 
 def _unit(spec: ModelSpec) -> str:
@@ -41,12 +43,28 @@ def _likelihood(spec: ModelSpec) -> Iterator[str]:
 def _predictor(spec: ModelSpec) -> Iterator[str]:
     parts = [f"theta[m,{_unit(spec)}]"]
     if spec.contamination.form != "none":
-        parts.append("+ beta[m,b] * (d[m,i] - mean of d in b)")
+        expected = "d" if spec.contamination.exposure == "known" else "E d"
+        parts.append(f"+ beta[m,b] * (d[m,i] - mean of {expected} in b)")
     if spec.difficulty.form != "none":
         parts.append("- delta[i]")
     if spec.likelihood.has_model_by_item:
         parts.append("+ eps[m,i]")
     yield "eta[m,i] = " + " ".join(parts)
+
+
+def _exposure(spec: ModelSpec) -> Iterator[str]:
+    if spec.contamination.exposure == "noisy":
+        yield (
+            "d[m,i] = d[i] ~ Beta of mean contamination[i] and sd contamination_sd[i],"
+            f" summed out ({NODES} nodes)"
+        )
+    if spec.contamination.exposure == "latent":
+        yield "d[m,i] = d[i] ~ Bernoulli(q[i]), summed out     q = p_duplicate"
+        yield "    (with p_duplicate_sd: logit(q[i]) = logit(p_duplicate[i]) + p_shift[b] * s[i],"
+        yield "     s = p_duplicate_sd / (p_duplicate * (1 - p_duplicate)),"
+        yield "     p_shift[b] ~ Normal(0, 1))"
+    if spec.contamination.exposure != "known":
+        yield "    (where covariates of an item differ between models: one d[m,i] for each pair)"
 
 
 def _ability(spec: ModelSpec) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Predictive checks: what the fit, and the prior alone, say the data should look like."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pymc as pm
@@ -8,8 +8,10 @@ import xarray as xr
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
-from bayescontam.inference.draws import Draws, predictor, take_draws
+from bayescontam.inference.draws import Draws, exposed, predictor, take_draws
+from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.likelihood import accuracy, guessing
+from bayescontam.inference.located import located
 
 REPLICATES = 500
 """Replicated data sets drawn for each check."""
@@ -100,8 +102,8 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
 def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     """Draw scores of all responses, dims (draw, response).
 
-    Model-by-item effects are drawn anew: with their own, fitted to the very responses
-    that they are checked against, no check could fail.
+    Model-by-item effects and unknown contamination are drawn anew: with their own, fitted
+    to the very responses that they are checked against, no check could fail.
     """
     design = built.design
     guess = guessing(built.spec, design)[design.benchmark]
@@ -109,6 +111,11 @@ def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     if draws.eta is not None and draws.sigma_eps is not None:
         effect = rng.standard_normal(draws.eta.shape) * draws.sigma_eps
         eta[:, design.n_single :] += effect
+    if design.exposure is not None:
+        weights = design.exposure.weights(draws.p_shift, design.benchmark)
+        shape = len(draws), *weights.shape[1:]
+        node = draw_nodes(np.broadcast_to(weights, shape), rng)
+        eta = exposed(replace(draws, node=node), design, eta)
     return rng.binomial(design.n_trials, accuracy(eta, guess)) / design.n_trials
 
 
@@ -138,4 +145,5 @@ def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Dra
         compile_kwargs={"mode": "FAST_COMPILE"},
     )
     prior = tree["prior"].to_dataset()
-    return take_draws(prior, built.design), prior
+    draws = take_draws(prior, built.design)
+    return located(draws, built, rng, responses=False)[0], prior

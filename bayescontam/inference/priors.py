@@ -7,10 +7,12 @@ import pymc as pm
 from scipy import stats
 
 from bayescontam.specs.priors import (
+    Beta,
     Exponential,
     HalfNormal,
     HalfStudentT,
     Logistic,
+    LogNormal,
     Normal,
     Prior,
     StudentT,
@@ -20,7 +22,7 @@ Tensor = Any
 """A PyTensor variable; its own types say too little to be of use."""
 
 
-def variable(name: str, prior: Prior, **options: Any) -> Tensor:
+def variable(name: str, prior: Prior | LogNormal | Beta, **options: Any) -> Tensor:
     """Add a variable with this prior to the current PyMC model.
 
     Parameters

@@ -95,12 +95,18 @@ class Contamination(Block):
     confounding : {"none"}, default "none"
         What is assumed of items' difficulty and their contamination. ``"none"``:
         they are independent, so that the slope is due to contamination.
+    exposure : {"known", "noisy", "latent"}, default "known"
+        What the covariate says of the true contamination. ``"known"``: it is the
+        column ``contamination``. ``"noisy"``: it has a Beta distribution of mean
+        ``contamination`` and standard deviation ``contamination_sd``. ``"latent"``: it
+        is 1 with probability ``p_duplicate`` and 0 otherwise.
     """
 
     form: Literal["linear", "none"] = "linear"
     sign: Literal["any", "positive"] = "any"
     pooling: Literal["partial", "none"] = "partial"
     confounding: Literal["none"] = "none"
+    exposure: Literal["known", "noisy", "latent"] = "known"
 
 
 class Priors(Block):
@@ -182,6 +188,20 @@ class ModelSpec(Block):
     def hash(self) -> str:
         """SHA-256 of the meaning: layout, comments and the file's name do not count."""
         return content_hash(self)
+
+    @model_validator(mode="after")
+    def _exposure_fits_rows(self) -> Self:
+        exposure = self.contamination.exposure
+        if exposure != "known" and self.contamination.form == "none":
+            raise ValueError(
+                f"contamination.exposure = '{exposure}' needs contamination.form = 'linear'"
+            )
+        if exposure == "latent" and self.likelihood.trials == "items":
+            raise ValueError(
+                "contamination.exposure = 'latent' is of one item, and with likelihood.trials ="
+                " 'items' a row is several; use exposure = 'noisy', or trials = 'repeats'"
+            )
+        return self
 
     @model_validator(mode="after")
     def _slope_prior_fits_sign(self) -> Self:

@@ -13,9 +13,10 @@ from tests.simulated import simulate
 N = 20_000
 
 
-def judged(mean: float, sd: float, spec="single", contamination=None, sensitivity=0.0):
+def judged(mean: float, sd: float, spec="single", contamination=None, sensitivity=0.0, frame=None):
     """Judge a Normal posterior of one slope under the prior Normal(0, 2)."""
-    frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
+    if frame is None:
+        frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
     if contamination is not None:
         frame["contamination"] = frame["model"].map(contamination).fillna(frame["contamination"])
     b = build(load_spec(spec), Responses.from_frame(frame))
@@ -74,6 +75,13 @@ def test_what_only_other_models_could_have_shown_was_not_looked_for():
 def test_constant_contamination_shows_nothing():
     result = judged(0.0, 2.0, contamination={"model-0": 0.3, "model-1": 0.3})
     assert str(result["verdict"].item()) == "no variation"
+
+
+def test_equal_probabilities_leave_open_which_items_they_are():
+    frame = simulate(0, models=2, benchmarks=1, items=4).responses.assign(p_duplicate=0.3)
+    result = judged(0.0, 2.0, spec="latent_duplicate", frame=frame)
+    assert str(result["verdict"].item()) == "no variation"
+    assert "which of them are contaminated" in str(result["sentence"].item())
 
 
 def test_assumed_sign_is_no_finding():

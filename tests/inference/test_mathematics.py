@@ -15,7 +15,12 @@ from tests.simulated import simulate
 def test_every_parameter_of_the_model_is_explained(name):
     """On data that can carry every term, variables and mathematics have the same symbols."""
     frame = simulate(0, models=3, benchmarks=3, items=12, trials=2).responses
-    frame = frame.assign(concept="c" + frame["item"].str[-1])
+    frame = frame.assign(
+        concept="c" + frame["item"].str[-1],
+        contamination_sd=0.01,
+        p_duplicate=frame["contamination"],
+        p_duplicate_sd=0.01,
+    )
     spec = load_spec(name)
     variables = {v.name for v in build(spec, Responses.from_frame(frame)).model.free_RVs}
     # Variables that stand for a sum of which the mathematics name the last part.
@@ -41,3 +46,10 @@ def test_meanings_are_quantiles_on_the_accuracy_scale():
     # logistic(±1.96 × 1.5) and logistic(1.96)
     assert meanings["mu"] == "accuracy between 0.05 and 0.95 with probability 0.95"
     assert meanings["sigma_a"].endswith("0.66 (median), at most 0.88 with probability 0.95")
+
+
+def test_contamination_that_is_not_known_is_told():
+    lines = {name: " ".join(mathematics(load_spec(name))) for name in shipped_models()}
+    assert "d[i] ~ Beta of mean contamination[i] and sd" in lines["noisy_covariate"]
+    assert "d[i] ~ Bernoulli(q[i]), summed out" in lines["latent_duplicate"]
+    assert "summed out" not in lines["hierarchical"]

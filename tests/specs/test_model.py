@@ -15,7 +15,10 @@ from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_model
 from bayescontam.specs.model import ModelSpec, parse_spec
 
 SHORT = 'summary = "x"\n'
-SHIPPED = ("aggregated", "concepts", "hierarchical", "positive", "single")
+SHIPPED = (
+    "aggregated", "concepts", "hierarchical", "latent_duplicate", "noisy_covariate", "positive",
+    "single",
+)  # fmt: skip
 
 
 def refused(text: str, name: str = "models/mine.toml") -> list[str]:
@@ -178,6 +181,34 @@ def test_sign_and_prior_of_the_slope_belong_together() -> None:
     assert "needs a prior on values >= 0 for priors.beta_bar" in refused(positive + whole)[0]
     assert "needs a prior on values >= 0" in refused(positive)[0]
     assert parse_spec(SHORT + positive + half, "a").contamination.sign == "positive"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('[contamination]\nform = "none"\nexposure = "noisy"\n',
+         r"contamination\.exposure = 'noisy' needs contamination\.form = 'linear'"),
+        ('[likelihood]\ntrials = "items"\n[contamination]\nexposure = "latent"\n',
+         r"contamination\.exposure = 'latent' is of one item, and with likelihood\.trials ="
+         r" 'items' a row is several; use exposure = 'noisy', or trials = 'repeats'"),
+        ('[contamination]\nexposure = "hidden"\n',
+         r"contamination\.exposure: got 'hidden'; allowed: known, noisy, latent"),
+    ],
+)  # fmt: skip
+def test_what_exposure_needs(text: str, fault: str) -> None:
+    with pytest.raises(SpecError, match=fault):
+        parse_spec(SHORT + text, "a.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "exposure"), [("noisy_covariate", "noisy"), ("latent_duplicate", "latent")]
+)
+def test_the_two_specs_change_one_thing(name: str, exposure: str) -> None:
+    spec, default = load_spec(name).model_dump(), load_spec("hierarchical").model_dump()
+    assert spec["contamination"].pop("exposure") == exposure
+    assert default["contamination"].pop("exposure") == "known"
+    parts = ("likelihood", "ability", "difficulty", "contamination", "priors")
+    assert [spec[part] for part in parts] == [default[part] for part in parts]
 
 
 def test_specs_are_frozen() -> None:

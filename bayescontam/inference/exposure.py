@@ -1,0 +1,306 @@
+"""Exposure: what is known of the true contamination behind an uncertain covariate."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import log_expit
+
+from bayescontam.columns import Ints, Mask
+from bayescontam.errors import DataError, Fault
+from bayescontam.inference.logitnormal import logit_normal
+from bayescontam.names import visible
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec
+
+Floats = NDArray[np.floating[Any]]
+
+NODES = 5
+"""Quadrature nodes of a noisy contamination: they keep its first nine moments."""
+KNOWN = 1e-6
+"""Standard deviation of a contamination below which it counts as known."""
+SLACK = 1.01
+"""Factor by which rounding may lift a variance above the largest possible."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """True contamination of groups of responses, as a few values with probabilities.
+
+    A group is all responses that share one true contamination: those to an item or,
+    where the covariate of any item differs between models, single (model, item) pairs.
+
+    Attributes
+    ----------
+    pairs : bool
+        Whether groups are (model, item) pairs.
+    group : array of int, one for each response
+    first : array of int, one for each group
+        Position of a response of the group.
+    mean : array, one for each group
+        Expected contamination before the responses are seen.
+    nodes, log_weights : array
+        Dims (group, node): values that the contamination can take, and the logarithms
+        of their probabilities, of latent events where `p_shift` is 0; −inf for a value
+        that fills up the array.
+    scale : array or None
+        One for each group: by how much the log-odds of a latent event move for one unit
+        of ``p_shift`` of its benchmark. None where the probabilities are known.
+    low, high : array
+        One for each group: the range that its contamination counts as observed in.
+    """
+
+    pairs: bool
+    group: Ints
+    first: Ints
+    mean: Floats
+    nodes: Floats
+    log_weights: Floats
+    scale: Floats | None
+    low: Floats
+    high: Floats
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @cached_property
+    def unsure(self) -> Mask:
+        """Whether a group's contamination can take several values, dims (group,)."""
+        mask: Mask = np.isfinite(self.log_weights).sum(axis=1) > 1
+        return mask
+
+    @cached_property
+    def offsets(self) -> Floats:
+        """Nodes less their mean, dims (group, node); 0 for those that fill up."""
+        offsets = self.nodes - self.mean[:, None]
+        return np.where(np.isfinite(self.log_weights), offsets, 0.0)
+
+    @cached_property
+    def _membership(self) -> sparse.csr_array:
+        rows = np.arange(len(self.group))
+        ones = np.ones(len(rows))
+        return sparse.csr_array((ones, (self.group, rows)), shape=(len(self), len(rows)))
+
+    def sums(self, values: Floats) -> Floats:
+        """Sum values over the responses of each group, (…, response) to (…, group)."""
+        return (self._membership @ values.T).T
+
+    def weights(
+        self, p_shift: Floats | None, benchmark: Ints, groups: slice = slice(None)
+    ) -> Floats:
+        """Return log probabilities of nodes for each draw, dims (draw or 1, group, node).
+
+        Parameters
+        ----------
+        p_shift : array or None
+            Dims (draw, benchmark); None where the probabilities are known.
+        benchmark : array of int
+            Benchmark of each response.
+        groups : slice
+            Which groups; default: all.
+        """
+        known = self.log_weights[groups]
+        if p_shift is None or self.scale is None:
+            return known[None]
+        logit = known[:, 1] - known[:, 0]
+        logit = logit + p_shift[:, benchmark[self.first[groups]]] * self.scale[groups]
+        return np.stack([-np.logaddexp(0, logit), -np.logaddexp(0, -logit)], axis=-1)
+
+    def shifts(self, node: NDArray[np.integer[Any]]) -> Floats:
+        """Return each response's contamination less its mean, (draw, group) to (draw, response)."""
+        chosen = self.offsets[np.arange(len(self)), node]
+        return chosen[:, self.group]
+
+
+def draw_nodes(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int8]:
+    """Draw a node for each group of each draw.
+
+    Parameters
+    ----------
+    log_weights : array
+        Dims (draw, group, node), normalised.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array of int
+        Dims (draw, group).
+    """
+    reached = np.cumsum(np.exp(log_weights), axis=-1)
+    wanted = rng.random(log_weights.shape[:2]) * reached[..., -1]
+    # A node of no weight adds nothing to the sum, so that it is never the first above.
+    return (reached > wanted[..., None]).argmax(axis=-1).astype(np.int8)
+
+
+def make_exposure(
+    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: Ints, item: Ints
+) -> Exposure | None:
+    """Return the exposure that a model spec asks for; None where all is known.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    responses : Responses
+    frame : pandas.DataFrame
+        Its rows in the order of the design.
+    model, item : array of int
+        Labels of these rows.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or a standard deviation is larger than possible.
+    """
+    if spec.contamination.exposure == "known":
+        return None
+    names = exposure_columns(spec, frame)
+    _need(names, spec, responses)
+    values = frame[list(names)].to_numpy(np.float64)
+    group, first, pairs = _groups(values, model, item)
+    if spec.contamination.exposure == "noisy":
+        _refuse_impossible(values[first], names, frame.iloc[first], responses.source)
+        made = _noisy(values[first], group, first, pairs)
+    else:
+        made = _latent(values[first], group, first, pairs)
+    return made if made.unsure.any() else None
+
+
+def exposure_columns(spec: ModelSpec, frame: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns that hold expected contamination and, if wanted, its deviation."""
+    match spec.contamination.exposure:
+        case "known":
+            return ("contamination",)
+        case "noisy":
+            return ("contamination", "contamination_sd")
+    return tuple(n for n in ("p_duplicate", "p_duplicate_sd") if n in frame) or ("p_duplicate",)
+
+
+def _need(names: tuple[str, ...], spec: ModelSpec, responses: Responses) -> None:
+    lacking = [name for name in names if name not in responses.frame]
+    advice = (
+        "Give covariates that have it (--covariates; 'bayescontam covariates' writes such a table)"
+        " or choose a model spec that takes contamination as known, such as hierarchical."
+    )
+    faults = [
+        Fault(
+            responses.source,
+            f"the model spec '{spec.name}' needs a column '{name}', which is not there",
+        )
+        for name in lacking
+    ]
+    if faults:
+        raise DataError(faults, advice)
+
+
+def _groups(values: Floats, model: Ints, item: Ints) -> tuple[Ints, Ints, bool]:
+    """Return the group of each response, a response of each group, and whether by pair."""
+    _, first, group = np.unique(item, return_index=True, return_inverse=True)
+    if (values[first][group] == values).all():
+        return group.astype(np.int64), first.astype(np.int64), False
+    pair = np.stack([item, model])
+    _, first, group = np.unique(pair, axis=1, return_index=True, return_inverse=True)
+    return group.ravel().astype(np.int64), first.astype(np.int64), True
+
+
+def _refuse_impossible(
+    values: Floats, names: tuple[str, ...], frame: pd.DataFrame, source: str
+) -> None:
+    """Refuse a deviation that no distribution on [0, 1] of this mean can have."""
+    mean, sd = values.T
+    largest = np.sqrt(mean * (1 - mean))
+    bad = (sd**2 > SLACK * largest**2) & (sd > KNOWN)
+    rows = frame[["benchmark", "item"]].to_numpy()
+    faults = [
+        Fault(
+            source,
+            f"item '{visible(str(rows[i, 1]), 60)}' of '{visible(str(rows[i, 0]), 60)}': got"
+            f" {sd[i]:.6g} beside a {names[0]} of {mean[i]:.6g}; a number in [0, 1] with this mean"
+            f" has at most {largest[i]:.6g}",
+            column=names[1],
+        )
+        for i in np.flatnonzero(bad)
+    ]
+    if faults:
+        raise DataError(faults, f"Give {names[1]} as a standard deviation, not as a variance or %.")
+
+
+def _noisy(values: Floats, group: Ints, first: Ints, pairs: bool) -> Exposure:
+    mean, sd = values.T
+    nodes, weights = beta_quadrature(mean, sd, NODES)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+    return Exposure(pairs, group, first, mean, nodes, log_weights, None, mean, mean)
+
+
+def _latent(values: Floats, group: Ints, first: Ints, pairs: bool) -> Exposure:
+    p = values[:, 0]
+    with np.errstate(divide="ignore"):
+        log_weights = np.stack([np.log1p(-p), np.log(p)], axis=1)
+    scale, unsure = np.zeros(len(p)), (p > 0) & (p < 1) & (values[:, -1] > 0)
+    shifts = values.shape[1] > 1 and bool(unsure.any())
+    if shifts:
+        location, scale[unsure] = logit_normal(p[unsure], values[unsure, 1])
+        log_weights[unsure] = log_expit(np.stack([-location, location], axis=1))
+    nodes = np.broadcast_to([0.0, 1.0], log_weights.shape)
+    low, high = np.where(p == 1, 1.0, 0.0), np.where(p > 0, 1.0, 0.0)
+    return Exposure(
+        pairs, group, first, p, nodes, log_weights, scale if shifts else None, low, high
+    )
+
+
+def beta_quadrature(mean: Floats, sd: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return Gauss quadrature of Beta distributions of given means and deviations.
+
+    Parameters
+    ----------
+    mean, sd : array
+        Dims (group,). A deviation above the largest possible is cut to it.
+    count : int
+        Nodes, at least 2; the first ``2 * count - 1`` moments are exact.
+
+    Returns
+    -------
+    nodes, weights : array
+        Dims (group, node), the heaviest node first. A known contamination, and the limit
+        of the largest deviation (0 or 1, nothing between), come out exactly, with weights
+        of 0 for the nodes that they do not need. Columns that none needs are left out.
+
+    Notes
+    -----
+    Eigenvalues of the tridiagonal matrix of the recurrence of Jacobi polynomials, whose
+    coefficients are written in the mean and a + b so that both limits exist;
+    `scipy.special.roots_jacobi` overflows near the first.
+
+    References
+    ----------
+    Golub & Welsch (1969), doi:10.1090/S0025-5718-69-99647-1.
+    """
+    variance = mean * (1 - mean)
+    known = (sd < KNOWN) | (variance < KNOWN**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where(known, 1.0, np.maximum(variance / sd**2 - 1, 0.0))  # a + b
+    size, lean = size[:, None], 2 * mean[:, None] - 1
+    a, b = size * mean[:, None], size * (1 - mean[:, None])
+    # The coefficients of n = 0 and 1, in which factors of a + b cancel, then all others.
+    n = np.arange(2, count)
+    matrix = np.zeros((len(mean), count, count))
+    matrix[:, 0, 0] = lean[:, 0]
+    matrix[:, 1, 0] = 2 * np.sqrt(variance / (size[:, 0] + 1))
+    matrix[:, 1, 1] = (lean * (size - 2) / (size + 2))[:, 0]
+    matrix[:, n, n] = lean * size * (size - 2) / ((2 * n - 2 + size) * (2 * n + size))
+    top = 4 * n * (n - 1 + a) * (n - 1 + b) * (n - 2 + size)
+    bottom = (2 * n - 1 + size) * (2 * n - 3 + size) * (2 * n - 2 + size) ** 2
+    matrix[:, n, n - 1] = np.sqrt(top / bottom)
+    roots, vectors = np.linalg.eigh(matrix)
+    nodes, weights = np.clip((roots + 1) / 2, 0, 1), vectors[:, 0] ** 2
+    nodes[known], weights[known] = mean[known, None], np.eye(count)[0]
+    weights = np.where(weights < 1e-14, 0.0, weights)
+    order = np.argsort(-weights, axis=1, kind="stable")
+    nodes, weights = np.take_along_axis(nodes, order, 1), np.take_along_axis(weights, order, 1)
+    needed = (weights > 0).any(axis=0)
+    weights = weights[:, needed] / weights.sum(axis=1, keepdims=True)
+    return nodes[:, needed], weights

@@ -1,0 +1,160 @@
+"""What the covariates say of the true contamination, and what they cannot say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import roots_jacobi
+
+from bayescontam.errors import DataError
+from bayescontam.inference.design import Design, make_design
+from bayescontam.inference.exposure import beta_quadrature, draw_nodes
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+
+KEPT = 5
+
+
+def beta_moment(mean: float, sd: float, power: int) -> float:
+    """E[x^power] of a Beta distribution as a product of ratios."""
+    size = mean * (1 - mean) / sd**2 - 1
+    ratios = [(size * mean + r) / (size + r) for r in range(power)]
+    return float(np.prod(ratios))
+
+
+class TestBetaQuadrature:
+    """Gauss quadrature of Beta distributions, also where they are hardly one."""
+
+    @pytest.mark.parametrize("mean", [0.01, 0.3, 0.5, 0.9])
+    @pytest.mark.parametrize("share", [1e-5, 0.01, 0.3, 0.7, 0.99, 0.999999])
+    def test_nine_moments_are_exact(self, mean, share):
+        """`share` is of the largest possible standard deviation."""
+        sd = share * np.sqrt(mean * (1 - mean))
+        nodes, weights = beta_quadrature(np.array([mean]), np.array([sd]), KEPT)
+        for power in range(1, 2 * KEPT):
+            expected = beta_moment(mean, sd, power)
+            assert (weights[0] * nodes[0] ** power).sum() == pytest.approx(expected, rel=1e-9)
+
+    def test_agrees_with_scipy(self):
+        a, b = 0.8, 2.5
+        mean, sd = stats.beta(a, b).mean(), stats.beta(a, b).std()
+        nodes, weights = beta_quadrature(np.array([mean]), np.array([sd]), KEPT)
+        x, w = roots_jacobi(KEPT, b - 1, a - 1)
+        order = np.argsort(nodes[0])
+        np.testing.assert_allclose(nodes[0][order], (x + 1) / 2, atol=1e-12)
+        np.testing.assert_allclose(weights[0][order], w / w.sum(), atol=1e-12)
+
+    def test_largest_deviation_is_the_event(self):
+        mean = np.array([0.2, 0.5, 0.7])
+        nodes, weights = beta_quadrature(mean, np.sqrt(mean * (1 - mean)), KEPT)
+        assert nodes.shape == (3, 2)
+        one = nodes > 0.5
+        np.testing.assert_allclose(nodes, one * 1.0, atol=1e-12)
+        np.testing.assert_allclose((weights * one).sum(axis=1), mean, atol=1e-12)
+
+    def test_known_is_one_node(self):
+        mean = np.array([0.0, 0.3, 1.0, 0.4])
+        nodes, weights = beta_quadrature(mean, np.array([0.0, 0.0, 0.0, 0.2]), KEPT)
+        np.testing.assert_array_equal(nodes[:3, 0], mean[:3])
+        np.testing.assert_array_equal(weights[:3], [[1, 0, 0, 0, 0]] * 3)
+
+    def test_nodes_and_weights_are_probabilities(self):
+        rng = np.random.default_rng(1)
+        mean = rng.random(500)
+        sd = rng.random(500) * np.sqrt(mean * (1 - mean) * 1.01)
+        nodes, weights = beta_quadrature(mean, sd, KEPT)
+        assert ((nodes >= 0) & (nodes <= 1)).all()
+        assert (weights >= 0).all()
+        np.testing.assert_allclose(weights.sum(axis=1), 1)
+
+
+def test_nodes_are_drawn_by_their_weight():
+    weights = np.array([[0.2, 0.0, 0.8], [0.0, 1.0, 0.0]])
+    with np.errstate(divide="ignore"):
+        log_weights = np.broadcast_to(np.log(weights), (20_000, 2, 3))
+    drawn = draw_nodes(log_weights, np.random.default_rng(0))
+    shares = [np.bincount(drawn[:, g], minlength=3) / 20_000 for g in (0, 1)]
+    np.testing.assert_allclose(shares, weights, atol=0.015)
+    assert shares[0][1] == 0
+
+
+def frame(**columns: object) -> pd.DataFrame:
+    """Two models on three items of one benchmark."""
+    items = ["q1", "q2", "q3"]
+    table = {"model": ["A"] * 3 + ["B"] * 3, "benchmark": "quiz", "item": items * 2, "correct": 1}
+    return pd.DataFrame(table | columns)
+
+
+def design(name: str, table: pd.DataFrame) -> Design:
+    return make_design(load_spec(name), Responses.from_frame(table, source="r.csv"))
+
+
+def test_the_range_of_an_event_is_zero_to_one():
+    """Unless no item can be clean, or none contaminated."""
+    some = design("latent_duplicate", frame(p_duplicate=[0.2, 0.3, 0.4] * 2))
+    assert [x.item() for x in some.contamination_range()] == [0, 1]
+    assert some.varies.all()
+    same = design("latent_duplicate", frame(p_duplicate=0.3))
+    assert not same.varies.any()
+    mixed = frame(p_duplicate=[0.2, 0.0, 0.0] * 2)
+    mixed.loc[3:, "benchmark"] = "sure"
+    mixed.loc[3:, "p_duplicate"] = 1.0
+    low, high = design("latent_duplicate", mixed).contamination_range()
+    assert (low.tolist(), high.tolist()) == ([0, 1], [1, 1])
+
+
+def test_the_range_of_a_noisy_contamination_is_that_of_its_means():
+    table = frame(contamination=[0.2, 0.3, 0.4] * 2, contamination_sd=0.1)
+    noisy = design("noisy_covariate", table)
+    assert [x.item() for x in noisy.contamination_range()] == [0.2, 0.4]
+
+
+def test_groups_are_items_unless_models_differ():
+    table = frame(p_duplicate=[0.2, 0.3, 0.4] * 2)
+    exposure = design("latent_duplicate", table).exposure
+    assert exposure.group.tolist() == [0, 1, 2, 0, 1, 2]
+    assert not exposure.pairs
+    table.loc[0, "p_duplicate"] = 0.25
+    exposure = design("latent_duplicate", table).exposure
+    assert sorted(exposure.group.tolist()) == list(range(6))
+    assert exposure.pairs
+    assert exposure.mean[exposure.group].tolist() == table["p_duplicate"].tolist()
+
+
+def test_a_deviation_that_differs_makes_pairs_too():
+    table = frame(contamination=0.5, contamination_sd=[0.1] * 5 + [0.2])
+    assert design("noisy_covariate", table).exposure.pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("noisy_covariate", {"contamination": 0.5},
+         r"r\.csv: the model spec 'noisy_covariate' needs a column 'contamination_sd', which is"
+         r" not there\nGive covariates that have it"),
+        ("noisy_covariate", {}, r"column 'contamination', .*\n.*column 'contamination_sd'"),
+        ("latent_duplicate", {"contamination": 0.5},
+         r"needs a column 'p_duplicate', which is not there"),
+        ("noisy_covariate", {"contamination": 0.5, "contamination_sd": [0.1] * 5 + [0.51]},
+         r"^r\.csv: contamination_sd: item 'q3' of 'quiz': got 0\.51 beside a contamination of"
+         r" 0\.5; a number in \[0, 1\] with this mean has at most 0\.5\n"),
+        ("noisy_covariate", {"contamination": [0.0, 0.1, 0.2] * 2, "contamination_sd": 0.1},
+         r"item 'q1' of 'quiz': got 0\.1 beside a contamination of 0; .* at most 0\n"),
+    ],
+)  # fmt: skip
+def test_what_the_table_must_say(name, columns, message):
+    with pytest.raises(DataError, match=message):
+        design(name, frame(**columns))
+
+
+def test_rounding_is_no_fault():
+    """sqrt(0.3 × 0.7) = 0.45826 to three digits."""
+    table = frame(contamination=0.3, contamination_sd=0.459)
+    exposure = design("noisy_covariate", table).exposure
+    np.testing.assert_allclose(np.sort(exposure.nodes, axis=1), [[0, 1]] * 3, atol=1e-12)
+
+
+def test_what_is_known_of_all_items_is_no_exposure():
+    assert design("noisy_covariate", frame(contamination=0.4, contamination_sd=0)).exposure is None
+    assert design("latent_duplicate", frame(p_duplicate=[0, 1, 1] * 2)).exposure is None
+    assert design("hierarchical", frame(contamination=0.4, contamination_sd=0.2)).exposure is None
