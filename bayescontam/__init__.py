@@ -26,11 +26,20 @@ if TYPE_CHECKING:
         TaskError,
         UsageError,
     )
+    from bayescontam.evidence.prevalence import prevalence, prevalence_by
+    from bayescontam.judgements import Judgements, read_judgements
     from bayescontam.responses import Responses, read_responses
     from bayescontam.scanning import Scan, run_scan
-    from bayescontam.specs.catalogue import load_manifest, load_spec
+    from bayescontam.specs.catalogue import load_curve, load_manifest, load_spec
     from bayescontam.specs.corpus import Manifest
+    from bayescontam.specs.curve import CurveSpec
     from bayescontam.specs.model import ModelSpec
+    from bayescontam.weighing import (
+        Curve,
+        contamination_covariates,
+        duplicate_curve,
+        weigh_scan,
+    )
 
 _HOMES = {
     "Check": "api",
@@ -48,23 +57,36 @@ _HOMES = {
     "SpecError": "errors",
     "TaskError": "errors",
     "UsageError": "errors",
+    "prevalence": "evidence.prevalence",
+    "prevalence_by": "evidence.prevalence",
+    "Judgements": "judgements",
+    "read_judgements": "judgements",
     "Responses": "responses",
     "read_responses": "responses",
     "Scan": "scanning",
     "run_scan": "scanning",
+    "load_curve": "specs.catalogue",
     "load_manifest": "specs.catalogue",
     "load_spec": "specs.catalogue",
     "Manifest": "specs.corpus",
+    "CurveSpec": "specs.curve",
     "ModelSpec": "specs.model",
+    "Curve": "weighing",
+    "contamination_covariates": "weighing",
+    "duplicate_curve": "weighing",
+    "weigh_scan": "weighing",
 }
 
 __all__ = [
     "BayescontamError",
     "Check",
     "Covariates",
+    "Curve",
+    "CurveSpec",
     "DataError",
     "Fit",
     "FitError",
+    "Judgements",
     "Manifest",
     "MissingExtraError",
     "ModelSpec",
@@ -76,12 +98,19 @@ __all__ = [
     "Thresholds",
     "UsageError",
     "compare",
+    "contamination_covariates",
+    "duplicate_curve",
     "fit",
+    "load_curve",
     "load_manifest",
     "load_spec",
+    "prevalence",
+    "prevalence_by",
     "read_covariates",
+    "read_judgements",
     "read_responses",
     "run_scan",
+    "weigh_scan",
 ]
 
 

@@ -20,6 +20,7 @@ ROWS = {
     "specs": 1,
     "responses": 1,
     "covariates": 1,
+    "judgements": 1,
     "columns": 1,
     "rows": 1,
     "scores": 1,
@@ -31,7 +32,9 @@ ROWS = {
     "report": 4,
     "api": 5,
     "demo": 5,
+    "demo_scan": 5,
     "scanning": 5,
+    "weighing": 5,
     "cli": 5,
     "__main__": 5,
     "": 5,  # bayescontam/__init__.py

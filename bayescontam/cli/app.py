@@ -2,7 +2,19 @@
 
 import typer
 
-from bayescontam.cli import compare, corpora, demo, fit, models, report, scan, summary
+from bayescontam.cli import (
+    compare,
+    corpora,
+    covariates,
+    curve,
+    demo,
+    fit,
+    judge,
+    models,
+    report,
+    scan,
+    summary,
+)
 
 app = typer.Typer(
     name="bayescontam",
@@ -24,6 +36,9 @@ app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
 app.add_typer(corpora.app, name="corpora", epilog=corpora.EXAMPLES)
 app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
+app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
+app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
+app.command("covariates", epilog=covariates.EXAMPLES)(covariates.covariates)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

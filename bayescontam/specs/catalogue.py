@@ -9,11 +9,12 @@ from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
 from bayescontam.specs.base import Block, closest, read_text
 from bayescontam.specs.corpus import Manifest, parse_manifest
+from bayescontam.specs.curve import CurveSpec, parse_curve
 from bayescontam.specs.model import ModelSpec, parse_spec
 
 
 def shipped_folder(kind: str) -> Path:
-    """Return the folder of the shipped specs of a kind: ``models``, ``corpus`` or ``studies``.
+    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``.
 
     In an installed package they lie inside it, in a checkout beside it.
     """
@@ -102,6 +103,33 @@ def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
     return _MANIFESTS.load(os.fspath(manifest))
 
 
+def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
+    """Read a curve spec by name or by path.
+
+    Parameters
+    ----------
+    curve : str or path-like
+        Name of a shipped curve spec, such as ``"monotone"``, or the path of a TOML file.
+        What ends in ``.toml`` or holds a path separator is a path.
+
+    Returns
+    -------
+    CurveSpec
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid curve spec; then
+        every fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> load_curve("monotone").priors.matches.threshold.text()
+    'Normal(0.65, 0.1)'
+    """
+    return _CURVES.load(os.fspath(curve))
+
+
 @dataclass(frozen=True)
 class _Shelf[SpecT: Block]:
     """The shipped specs of one kind."""
@@ -120,10 +148,8 @@ class _Shelf[SpecT: Block]:
             return self.parse(read_text(path), str(path))
         if given not in self.names():
             problem = f"no such {self.what} ({closest(given, self.names())})"
-            advice = (
-                f"Name a shipped {self.what} (bayescontam {self.verb} list) or give a path to a"
-                " .toml."
-            )
+            known = f"bayescontam {self.verb} list" if self.verb else ", ".join(self.names())
+            advice = f"Name a shipped {self.what} ({known}) or give a path to a .toml."
             raise SpecError([Fault(f"{self.what} '{visible(given, 60)}'", problem)], advice)
         path = shipped_folder(self.folder) / f"{given}.toml"
         return self.parse(read_text(path), path.name)
@@ -131,3 +157,4 @@ class _Shelf[SpecT: Block]:
 
 _MODELS = _Shelf("models", "model spec", "models", parse_spec)
 _MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", parse_manifest)
+_CURVES = _Shelf("curves", "curve spec", "", parse_curve)

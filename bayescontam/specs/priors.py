@@ -73,6 +73,22 @@ class Exponential(_Family):
     scale: Positive
 
 
+class LogNormal(_Family):
+    """Distribution whose logarithm is Normal with mean `mu` and standard deviation `sigma`."""
+
+    family: Literal["log_normal"]
+    mu: Finite = 0.0
+    sigma: Positive
+
+
+class Beta(_Family):
+    """Beta distribution of values in [0, 1], of mean ``alpha / (alpha + beta)``."""
+
+    family: Literal["beta"]
+    alpha: Positive
+    beta: Positive
+
+
 Prior = Normal | Logistic | StudentT | HalfNormal | HalfStudentT | Exponential
 AnyPrior = Annotated[Prior, Field(discriminator="family")]
 RealPrior = Annotated[Normal | Logistic | StudentT, Field(discriminator="family")]

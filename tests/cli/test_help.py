@@ -21,7 +21,8 @@ from tests.cli.conftest import Done, command, environment
 Run = Callable[..., Done]
 VERBS = [
     "", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show",
-    "corpora", "corpora list", "corpora show", "scan",
+    "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
+    "judge llm", "judge agreement", "curve", "covariates",
 ]  # fmt: skip
 
 

@@ -1,12 +1,15 @@
-"""The verb 'report' for the folder of a scan."""
+"""The verb 'report' for the folder of a scan, and for curves."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from tests.cli.conftest import Done
+from bayescontam.cli.report import _items
+from tests.cli.conftest import Done, Made
+from tests.report.made_curve import make_curve
 from tests.report.made_scan import make_scan
 
 Run = Callable[..., Done]
@@ -42,7 +45,7 @@ def refused(done: Done, message: str, out: Path) -> None:
 def test_scans_are_not_compared(run: Run, scanned: Path, tmp_path: Path) -> None:
     out = tmp_path / "scan.html"
     done = run("report", scanned, "--compare", "fit.nc", "--out", out)
-    message = r"^error: --compare: .*two\\nlines\\x1b\[31m is a folder, .* leave the option out"
+    message = r"^error: --compare: .*two\\nlines\\x1b\[31m is a scan, .* leave it out"
     refused(done, message, out)
 
 
@@ -76,3 +79,99 @@ def test_a_damaged_table_is_named(run: Run, tmp_path: Path) -> None:
 def test_no_page_where_it_cannot_be_written(run: Run, scanned: Path, tmp_path: Path) -> None:
     out = tmp_path / "no" / "scan.html"
     refused(run("report", scanned, "--out", out), r"^error: .*cannot be written", out)
+
+
+@pytest.fixture(scope="module")
+def curve(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    scan = make_scan()
+    sources = tuple(dict.fromkeys(row["source"] for row in scan.record["strata"]))
+    path = tmp_path_factory.mktemp("curve") / "curve.nc"
+    make_curve(tuple(scan.items["benchmark"].unique()), sources, 0.7).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def items(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("items") / "items.csv"
+    table = make_scan().items[["benchmark", "item"]]
+    table = table.assign(elo=range(len(table)), level=["hard", "easy"] * (len(table) // 2))
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_the_file_of_a_curve_gives_its_page(run: Run, curve: Path, tmp_path: Path) -> None:
+    out = tmp_path / "curve.html"
+    done = run("report", curve, "--out", out)
+    assert (done.status, done.out) == (0, f"The report lies in {out}\n")
+    assert '<p class="kind">bayescontam curve</p>' in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("by", "groups"), [("elo", 10), ("level", 2)])
+def test_a_scan_with_a_curve_gives_prevalence(
+    run: Run, scanned: Path, curve: Path, items: Path, tmp_path: Path, by: str, groups: int
+) -> None:
+    out = tmp_path / "scan.html"
+    done = run("report", scanned, "--curve", curve, "--items", items, "--by", by, "-o", out)
+    assert done.status == 0, done.err
+    page = out.read_text(encoding="utf-8")
+    assert f"Prevalence by {by}, {groups} groups" in page
+    assert "Items with at least one duplicate in the corpus (95 % interval)" in page
+
+
+def test_a_benchmark_need_not_be_named_where_there_is_one(tmp_path: Path) -> None:
+    table = pd.DataFrame({"item": ["1", "2"], "elo": ["7", ""]})
+    table.to_csv(tmp_path / "items.csv", index=False)
+    scanned = pd.DataFrame({"benchmark": ["quiz", "quiz"]})
+    read = _items(tmp_path / "items.csv", "elo", scanned)
+    assert read["benchmark"].tolist() == ["quiz", "quiz"]
+    assert read["elo"].tolist() == pytest.approx([7.0, float("nan")], nan_ok=True)
+
+
+def test_a_fit_with_a_scan_gives_matched_texts(
+    run: Run, made: Made, scanned: Path, curve: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "fit.html"
+    done = run("report", made.path, "--scan", scanned, "--curve", curve, "--out", out)
+    assert done.status == 0, done.err
+    assert 'id="contaminated"' in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("which", "options", "message"),
+    [
+        ("scan", ["--scan"], r"--scan: .* is a scan, and its report does not take that"),
+        ("scan", ["--items", "--by"], r"--items, --by: give both, and --curve"),
+        ("scan", ["--curve", "--by"], r"--items, --by: give both, and --curve"),
+        ("curve", ["--curve", "--compare"], r"--compare, --curve: .* is a curve, and its report"),
+        ("fit", ["--by"], r"--by: .* is a fit, and its report does not take that"),
+        ("fit", ["--curve"], r"--scan, --curve: .* give both or none of them"),
+        ("fit", ["--scan"], r"--scan, --curve: .* give both or none of them"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    run: Run,
+    made: Made,
+    scanned: Path,
+    curve: Path,
+    items: Path,
+    tmp_path: Path,
+    which: str,
+    options: list[str],
+    message: str,
+) -> None:
+    paths = {"scan": scanned, "curve": curve, "fit": made.path}
+    values = {"--scan": scanned, "--curve": curve, "--compare": made.path, "--items": items}
+    given = [part for name in options for part in (name, values.get(name, "elo"))]
+    out = tmp_path / "page.html"
+    refused(run("report", paths[which], *given, "--out", out), rf"^error: {message}", out)
+
+
+def test_a_file_that_is_neither_fit_nor_curve(run: Run, items: Path, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    refused(run("report", items, "--out", out), r"^error: .*is not a fit of bayescontam", out)
+
+
+def test_a_fit_is_no_curve(run: Run, scanned: Path, made: Made, tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    done = run("report", scanned, "--curve", made.path, "--out", out)
+    refused(done, r"^error: .*is not a curve", out)

@@ -1,0 +1,192 @@
+"""Verb ``covariates``: a scan and a curve to contamination covariates."""
+
+import csv
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayescontam.cli.curve import JudgementFiles, Level, Seed, Strict
+from bayescontam.cli.judge import ScanFolder
+from bayescontam.cli.options import Quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.evidence.weighing import Weighed
+    from bayescontam.scan.results import Scan
+
+EXAMPLES = """
+Examples:
+
+bayescontam covariates scan --judgements judgements.csv --out covariates.parquet
+
+bayescontam covariates scan --curve curve.nc --out covariates.csv --floor 0.3
+
+Then: bayescontam fit responses.csv --covariates covariates.parquet --out fit.nc
+"""
+_PARTS = {"corpus": "whole corpus", "scanned": "what was scanned"}
+_COLUMNS = {
+    "by": "in", "n_mean": "with_duplicates", "n_low": "with_duplicates_low",
+    "n_high": "with_duplicates_high", "mean": "share", "ci_low": "share_low",
+    "ci_high": "share_high",
+}  # fmt: skip
+
+
+def covariates(
+    scan: ScanFolder,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Table to write: .parquet or .csv.", show_default=False),
+    ],
+    judgements: JudgementFiles = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of judgements: a curve that 'bayescontam curve' wrote.",
+            show_default=False,
+        ),
+    ] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            help="Curve spec: a name or a .toml file; default: monotone.", show_default=False
+        ),
+    ] = None,
+    save_curve: Annotated[
+        Path | None,
+        typer.Option(help="File to keep the fitted curve in (.nc).", show_default=False),
+    ] = None,
+    floor: Annotated[float, typer.Option(help="Cosine below which matches do not count.")] = 0.35,
+    draws: Annotated[
+        int, typer.Option(help="Draws of the curve that items are weighed with.")
+    ] = 200,
+    level: Level = 0.95,
+    seed: Seed = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tell for each item how likely the corpus holds a duplicate of it."""
+    from bayescontam.cli.curve import exit_if_failed
+    from bayescontam.cli.terminal import calm
+    from bayescontam.covariates import Covariates
+    from bayescontam.evidence.covariates import covariates_table
+    from bayescontam.scan.results import Scan
+    from bayescontam.weighing import weigh_scan
+
+    calm()
+    _check(out, save_curve, level)
+    opened = Scan.load(scan)
+    fitted = _curve(opened, judgements, curve, {"spec": spec, "seed": seed}, level, quiet)
+    if save_curve is not None:
+        fitted.save(save_curve)
+    weighed = weigh_scan(opened, fitted, floor=floor, draws=draws, progress=not quiet)
+    table = Covariates.from_frame(covariates_table(weighed, opened, fitted)).frame
+    _write(table, out)
+    if not quiet:
+        _show(weighed, fitted, level, out)
+    if strict:
+        exit_if_failed(fitted)
+
+
+def _check(out: Path, save_curve: Path | None, level: float) -> None:
+    """Refuse before minutes of work what could not be written or told after them."""
+    from bayescontam.errors import UsageError
+    from bayescontam.names import visible
+    from bayescontam.storage import check_writable
+
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise UsageError(
+            f"{visible(str(out))}: the file name ends in '{visible(out.suffix)}'; allowed for"
+            " covariates is .parquet or .csv"
+        )
+    if not 0.5 <= level < 1:
+        raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
+    for path in (out, save_curve):
+        if path is not None:
+            check_writable(path)
+
+
+def _curve(
+    scan: "Scan",
+    judgements: list[Path] | None,
+    path: Path | None,
+    options: dict[str, Any],
+    level: float,
+    quiet: bool,
+) -> "Curve":
+    """Return the curve that was given, or one fitted to judgements."""
+    from bayescontam.cli.curve import read_all
+    from bayescontam.errors import UsageError
+    from bayescontam.weighing import Curve, duplicate_curve
+
+    given = {name: value for name, value in options.items() if value is not None}
+    if path is None:
+        return duplicate_curve(
+            scan,
+            read_all(judgements),
+            level=level,
+            progress=not quiet,
+            command=shlex.join(["bayescontam", *sys.argv[1:]]),
+            **given,
+        )
+    if clash := [*(["judgements"] if judgements else []), *given]:
+        words = ", ".join(f"--{name}" for name in clash)
+        raise UsageError(f"--curve: is fitted already, and takes no {words}; leave one away")
+    return Curve.load(path)
+
+
+def _write(table: "pd.DataFrame", out: Path) -> None:
+    from bayescontam.errors import UsageError
+    from bayescontam.names import visible
+    from bayescontam.storage import atomic_path
+
+    with atomic_path(out) as temporary:
+        if out.suffix.lower() == ".parquet":
+            table.to_parquet(temporary, index=False)
+            return
+        names = [*table.columns, *table["benchmark"], *table["item"]]
+        if any("\0" in name for name in names):
+            raise UsageError(
+                f"{visible(str(out))}: a name holds a NUL character, which no CSV file can;"
+                " write .parquet"
+            )
+        # Quotes around all texts: a lone carriage return is kept only inside quotes.
+        table.to_csv(temporary, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+
+
+def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
+    """Print how many items have duplicates, what that rests on, and where the table lies."""
+    from bayescontam.cli.curve import print_checks
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.evidence.prevalence import prevalence
+    from bayescontam.names import visible
+    from bayescontam.report.verdicts import checks_sentence
+
+    told = prevalence(weighed, level=level)
+    told = told[told["by"].isin(_PARTS)].replace({"by": _PARTS}).rename(columns=_COLUMNS)
+    print_table(told.drop(columns="group"))
+    print_lines(_notes(weighed))
+    print_lines([f"Curve: {checks_sentence(fitted.checks())}."])
+    print_checks(fitted.checks())
+    print_lines([f"Covariates of {len(weighed.items):,} items lie in {visible(str(out))}"])
+
+
+def _notes(weighed: "Weighed") -> Iterator[str]:
+    """Say how much of the result was seen, and how much is inferred."""
+    from bayescontam.names import visible
+
+    for name, share in zip(weighed.sources, weighed.shares, strict=True):
+        if share < 1:
+            yield f"Of source {visible(name, 60)}, {100 * share:.3g} % were scanned."
+    scanned, rest = (
+        x.mean(axis=0).sum() for x in (weighed.expected_scanned, weighed.expected_rest)
+    )
+    yield (
+        f"Duplicates expected in what was scanned: {scanned:,.1f}, of which {rest:,.1f} among"
+        " matches that are not listed one by one."
+    )

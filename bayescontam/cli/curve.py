@@ -1,0 +1,132 @@
+"""Verb ``curve``: judgements of a scan's pairs to P(duplicate | cosine)."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayescontam.cli.fit import FAILED_CHECK, Engine
+from bayescontam.cli.judge import ScanFolder
+from bayescontam.cli.options import Out, Quiet
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.inference.checks import Check
+    from bayescontam.judgements import Judgements
+
+EXAMPLES = """
+Examples:
+
+bayescontam curve scan --judgements judgements.csv --out curve.nc
+
+bayescontam curve scan --judgements people.csv --judgements model.parquet --seed 1 -o curve.nc
+
+Then: bayescontam covariates scan --curve curve.nc --out covariates.parquet
+"""
+_SAMPLER = "Sampler"
+JudgementFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="File of judgements of this scan's pairs; may be repeated. Without any, the curve"
+        " is the prior.",
+        show_default=False,
+    ),
+]
+CurveName = Annotated[str, typer.Option(help="Curve spec: monotone, or a .toml file.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Seed; default: a fresh one, which the curve records.", show_default=False),
+]
+Level = Annotated[float, typer.Option(help="Probability of the intervals.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")]
+
+
+def curve(
+    scan: ScanFolder,
+    out: Out,
+    judgements: JudgementFiles = None,
+    spec: CurveName = "monotone",
+    level: Level = 0.95,
+    draws: Annotated[
+        int, typer.Option(help="Draws kept of each chain.", rich_help_panel=_SAMPLER)
+    ] = 1000,
+    tune: Annotated[
+        int, typer.Option(help="Draws before those, to adapt.", rich_help_panel=_SAMPLER)
+    ] = 700,
+    chains: Annotated[int, typer.Option(help="Chains.", rich_help_panel=_SAMPLER)] = 4,
+    engine: Annotated[
+        Engine,
+        typer.Option(help="Sampler; numpyro needs the extra 'jax'.", rich_help_panel=_SAMPLER),
+    ] = Engine.NUTPIE,
+    seed: Seed = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Learn from judgements how likely a match of a given cosine is a duplicate."""
+    from bayescontam.cli.terminal import calm
+    from bayescontam.storage import check_writable
+    from bayescontam.weighing import duplicate_curve
+
+    calm()
+    check_writable(out)  # before minutes of sampling, not after
+    fitted = duplicate_curve(
+        scan,
+        read_all(judgements),
+        spec,
+        level=level,
+        seed=seed,
+        engine=engine.value,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        progress=not quiet,
+        command=shlex.join(["bayescontam", *sys.argv[1:]]),
+    )
+    fitted.save(out)
+    if not quiet:
+        show(fitted, out)
+    if strict:
+        exit_if_failed(fitted)
+
+
+def read_all(paths: Sequence[Path] | None) -> "Judgements | None":
+    """Return the judgements of all files, joined."""
+    from bayescontam.judgements import read_judgements
+
+    if not paths:
+        return None
+    first, *others = (read_judgements(path) for path in paths)
+    return first.merged(*others)
+
+
+def show(fitted: "Curve", path: Path) -> None:
+    """Print what a curve is and where it lies."""
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.names import visible
+    from bayescontam.report.verdicts import checks_sentence
+
+    table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})
+    print_table(table, spare=["sd", "ess_tail", "mcse_mean"])
+    print_lines([f"{checks_sentence(fitted.checks())}."])
+    print_checks(fitted.checks())
+    print_lines([f"Seed {fitted.record['seed']}. The curve lies in {visible(str(path))}"])
+
+
+def print_checks(checks: "Sequence[Check]") -> None:
+    """Print the checks that did not pass."""
+    from bayescontam.cli.terminal import print_lines
+
+    print_lines(
+        f"{check.outcome.value}: {check.name}: {check.sentence}"
+        for check in checks
+        if check.outcome.value != "passed"
+    )
+
+
+def exit_if_failed(fitted: "Curve") -> None:
+    """Leave with status 3 if a check of the curve failed."""
+    if any(check.outcome.value == "failed" for check in fitted.checks()):
+        raise typer.Exit(FAILED_CHECK)

@@ -1,0 +1,91 @@
+"""Covariates: what was weighed, as the table that responses are fitted with."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.evidence.verdicts import Floats, first_runs
+from bayescontam.evidence.weighing import Weighed
+from bayescontam.judgements import PAIR
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.scan.results import Scan
+
+_KEYS = ["benchmark", "item"]
+
+
+def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataFrame:
+    """Return contamination covariates, one row for each item.
+
+    Parameters
+    ----------
+    weighed : Weighed
+    scan : Scan
+    curve : Curve
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, item``, then
+
+        - ``contamination``, ``contamination_sd``: mean and standard deviation of whether
+          the whole corpus holds a duplicate of the item (1) or not (0); of a yes-or-no
+          fact of probability p they are p and ``sqrt(p (1 - p))``;
+        - ``p_duplicate``, ``p_duplicate_sd``: that probability, and how unsure it is
+          because the curve, the judges and what was not scanned are: errors that the items
+          of a benchmark share;
+        - ``p_scanned``: the same for the scanned part;
+        - ``expected_duplicates``: in the whole corpus, copies counted; of those
+          ``expected_scanned`` in the scanned part, and ``expected_rest`` of these among
+          matches that are not listed one by one;
+        - ``source_NAME``: probability of a duplicate in one source, where there are
+          several; ``kind_NAME``: of one kind, where judges gave kinds;
+        - ``top_cosine``, ``judged`` (pairs), ``judged_duplicates`` (called so by most);
+        - the largest of each lexical score over the listed matches, such as
+          ``max_ngram_13``.
+    """
+    p = 1 - weighed.none
+    mean = p.mean(axis=0).clip(0.0, 1.0)
+    table = weighed.items.assign(
+        contamination=mean,
+        contamination_sd=np.sqrt(mean * (1 - mean)),
+        p_duplicate=mean,
+        p_duplicate_sd=p.std(axis=0),
+        p_scanned=1 - weighed.none_scanned.mean(axis=0),
+        expected_duplicates=weighed.expected.mean(axis=0),
+        expected_scanned=weighed.expected_scanned.mean(axis=0),
+        expected_rest=weighed.expected_rest.mean(axis=0),
+    )
+    table = table.assign(**_named("source", weighed.sources, weighed.none_by_source, least=2))
+    table = table.assign(**_named("kind", weighed.kinds, weighed.none_by_kind, least=1))
+    table = table.join(_matches(scan), on=_KEYS).join(_judged(curve), on=_KEYS)
+    return table.fillna({"judged": 0, "judged_duplicates": 0}).astype(
+        {"judged": "int64", "judged_duplicates": "int64"}
+    )
+
+
+def _named(prefix: str, names: tuple[str, ...], none: Floats, least: int) -> dict[str, Floats]:
+    if len(names) < least:
+        return {}
+    return {f"{prefix}_{name}": 1 - none[..., k].mean(axis=0) for k, name in enumerate(names)}
+
+
+def _matches(scan: "Scan") -> pd.DataFrame:
+    """Return the best cosine of each item, and the largest of each lexical score."""
+    names = [name for name in scan.matches.columns if _lexical(str(name))]
+    best = scan.matches.groupby(_KEYS, observed=True)[["cosine", *names]].max()
+    return best.rename(columns={"cosine": "top_cosine"} | {name: f"max_{name}" for name in names})
+
+
+def _lexical(name: str) -> bool:
+    return name.startswith("ngram_") or name in ("jaccard", "rouge_l")
+
+
+def _judged(curve: "Curve") -> pd.DataFrame:
+    """Return how many pairs of each item were judged, and called duplicates by most judges."""
+    verdicts = first_runs(curve.judged).groupby(list(PAIR), observed=True)["is_duplicate"].mean()
+    called = (verdicts > 0.5).rename("judged_duplicates").reset_index()
+    grouped = called.groupby(_KEYS, observed=True)["judged_duplicates"]
+    return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})

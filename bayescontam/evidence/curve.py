@@ -1,0 +1,345 @@
+"""Curve: the PyMC model of P(duplicate | cosine), and the same curve over draws."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from pytensor.tensor.special import logaddexp, logsumexp
+
+from bayescontam.evidence.verdicts import Floats, Integers, Verdicts, is_model
+from bayescontam.inference.priors import Tensor, spread, variable
+from bayescontam.specs.curve import CurveSpec, LinePriors
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltCurve:
+    """A PyMC model of judgements with what it was built from."""
+
+    model: pm.Model
+    spec: CurveSpec
+    verdicts: Verdicts
+
+
+def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
+    """Build the PyMC model of a curve spec for judgements.
+
+    Parameters
+    ----------
+    spec : CurveSpec
+    verdicts : Verdicts
+        May be empty: then the model is its prior.
+
+    Returns
+    -------
+    BuiltCurve
+        Dims ``benchmark``, ``source``, ``judge``, ``item``, ``segment``, ``verdict``.
+
+    Notes
+    -----
+    For a match of item i of benchmark b with a chunk of source s at cosine c,
+
+        logit P(i open) = steepness_open[b] * (W(best[i]) - W(threshold_open[b]))
+        logit P(duplicate | i open) = steepness[b] * (W(c) - W(threshold[b] + shift[s])) + u[i]
+
+    where ``best`` is the cosine of the item's best match, only items that are open have
+    duplicates, and W rises by ``relative[k]`` for each unit of cosine in segment k. Verdicts
+    on a pair are independent given whether it is a duplicate. Which items are open, which
+    pairs are duplicates, and items' effects u ~ Normal(0, sigma_item) are summed over: the
+    sampler meets no more than some twenty parameters.
+
+    References
+    ----------
+    Dawid & Skene (1979), doi:10.2307/2346806; Joseph, Gyorkos & Coupal (1995),
+    doi:10.1093/oxfordjournals.aje.a117428.
+    """
+    coords = verdicts.coords | {"segment": np.arange(len(spec.shape.knots) + 1)}
+    with pm.Model(coords=coords) as model:
+        offsets = _offsets(spec, verdicts)
+        shift, relative = _sources(spec, verdicts), _segments(spec)
+        threshold, steepness = _line("", spec.priors.matches, offsets)
+        middle = threshold[verdicts.benchmark] + shift[verdicts.source]
+        rise = _rise(verdicts.cosine, middle, relative, segments(spec))
+        logit = steepness[verdicts.benchmark] * rise
+        effect = _items(spec)
+        threshold, steepness = _line("_open", spec.priors.items, offsets)
+        of = verdicts.benchmark_of_item
+        rise = _rise(verdicts.best, threshold[of], relative, segments(spec))
+        if len(verdicts):
+            judges = _judges(spec, verdicts)
+            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges)
+    return BuiltCurve(model, spec, verdicts)
+
+
+def _offsets(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
+    """Return by how much benchmarks lie higher, and how many times as steep they are."""
+    if len(verdicts.benchmarks) == 1:
+        return pt.as_tensor(np.zeros(1)), pt.as_tensor(np.ones(1))
+    higher = spread("sigma_threshold", spec.priors.sigma_threshold)
+    steeper = spread("sigma_steepness", spec.priors.sigma_steepness)
+    return (
+        higher * pm.Normal("threshold_offset", dims="benchmark"),
+        pt.exp(steeper * pm.Normal("steepness_offset", dims="benchmark")),
+    )
+
+
+def _line(suffix: str, priors: LinePriors, offsets: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Add threshold and steepness of one of the two curves, dims (benchmark,)."""
+    center = variable(f"threshold{suffix}_bar", priors.threshold)
+    slope = variable(f"steepness{suffix}_bar", priors.steepness)
+    higher, steeper = offsets
+    return (
+        pm.Deterministic(f"threshold{suffix}", center + higher, dims="benchmark"),
+        pm.Deterministic(f"steepness{suffix}", slope * steeper, dims="benchmark"),
+    )
+
+
+def _rise(cosine: Floats, middle: Tensor, relative: Tensor, edges: Floats) -> Tensor:
+    """Return how far the curve rises from its threshold to each cosine, before its steepness."""
+    return pt.dot(basis(cosine, edges), relative) - pt.dot(_tensor_basis(middle, edges), relative)
+
+
+def _sources(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
+    """Add ``source_shift``, dims (source,): by how much the threshold lies higher there."""
+    if len(verdicts.sources) == 1:
+        return pt.as_tensor(np.zeros(1))
+    offset = pm.ZeroSumNormal("source_offset", dims="source")
+    scale = spread("sigma_source", spec.priors.sigma_source)
+    return pm.Deterministic("source_shift", scale * offset, dims="source")
+
+
+def _segments(spec: CurveSpec) -> Tensor:
+    """Add ``relative``, dims (segment,): steepness of each segment, relative to the mean."""
+    count = len(spec.shape.knots) + 1
+    if spec.shape.form == "logistic":
+        return pt.as_tensor(np.ones(count))
+    bend = pm.ZeroSumNormal("bend", dims="segment")
+    scale = spread("sigma_shape", spec.priors.sigma_shape)
+    return pm.Deterministic("relative", pt.exp(scale * bend), dims="segment")
+
+
+def _items(spec: CurveSpec) -> Tensor:
+    """Add the spread of items' effects."""
+    if not spec.shape.item_effect:
+        return pt.as_tensor(0.0)
+    return spread("sigma_item", spec.priors.sigma_item)
+
+
+def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
+    """Add ``sensitivity`` and ``specificity``, dims (judge,)."""
+    kinds = [spec.judges.models if is_model(j) else spec.judges.people for j in verdicts.judges]
+    return tuple(
+        pm.Beta(
+            name,
+            np.array([getattr(kind, name).alpha for kind in kinds]),
+            np.array([getattr(kind, name).beta for kind in kinds]),
+            dims="judge",
+        )
+        for name in ("sensitivity", "specificity")
+    )
+
+
+def _add_verdicts(
+    verdicts: Verdicts,
+    logit: Tensor,
+    open_: Tensor,
+    sigma: Tensor,
+    sensitivity: Tensor,
+    specificity: Tensor,
+) -> None:
+    """Add ``called``, dims (verdict,), observed.
+
+    Duplicates, open items and items' effects are summed over.
+    """
+    pair, judge, item = verdicts.pair, verdicts.judge, verdicts.item
+    effect, log_weight = effects(int(np.bincount(item).max()))
+    of_pairs, of_items = np.zeros(len(verdicts)), np.zeros((len(verdicts.items), len(effect)))
+
+    def logp(
+        value: Any, logit: Any, open_: Any, sigma: Any, sensitivity: Any, specificity: Any
+    ) -> Any:
+        hit, clear = sensitivity[judge], specificity[judge]
+        duplicate = pt.log(pt.where(value, hit, 1 - hit))
+        other = pt.log(pt.where(value, 1 - clear, clear))
+        duplicate, other = (
+            pt.inc_subtensor(pt.as_tensor(of_pairs)[pair], x) for x in (duplicate, other)
+        )
+        ratio = pt.expm1(duplicate - other)[:, None]
+        more = pt.log1p(pt.sigmoid(logit[:, None] + sigma * effect) * ratio)
+        either = pt.inc_subtensor(pt.as_tensor(of_items)[item], more)
+        either = logsumexp(either + log_weight, axis=1)
+        return other.sum() + (logaddexp(either + open_, 0.0) - pt.softplus(open_)).sum()
+
+    def draw(
+        logit: Any, open_: Any, sigma: Any, sensitivity: Any, specificity: Any, size: Any
+    ) -> Any:
+        opened = pm.Bernoulli.dist(logit_p=open_)
+        own = sigma * pm.Normal.dist(size=len(of_items))
+        true = pm.Bernoulli.dist(logit_p=logit + own[item]) * opened[item]
+        p = pt.where(true[pair], sensitivity[judge], 1 - specificity[judge])
+        return pm.Bernoulli.dist(p=p)
+
+    pm.CustomDist(
+        "called",
+        logit,
+        open_,
+        sigma,
+        sensitivity,
+        specificity,
+        dist=draw,
+        logp=logp,
+        ndim_supp=1,
+        signature="(p),(i),(),(j),(j)->(v)",
+        # Data that can be set anew: many data sets are fitted with one compilation.
+        observed=pm.Data("verdicts", verdicts.called, dims="verdict"),
+        dims="verdict",
+    )
+
+
+def effects(pairs: int) -> tuple[Floats, Floats]:
+    """Return standard Normal effects of an item within 4 sd, and their log weights.
+
+    Parameters
+    ----------
+    pairs : int
+        Most judged pairs of an item: the more, the finer must the steps be.
+    """
+    effect = np.linspace(-4.0, 4.0, 17 if pairs <= 12 else 33)
+    log_weight = -(effect**2) / 2
+    return effect, log_weight - np.log(np.exp(log_weight).sum())
+
+
+def segments(spec: CurveSpec) -> Floats:
+    """Return the lower ends of the curve's segments, ending with infinity; the first is open."""
+    return np.array([-np.inf, *spec.shape.knots, np.inf])
+
+
+def basis(cosine: Floats, edges: Floats) -> Floats:
+    """Return how far cosines reach into each segment, dims (…, segment).
+
+    Counted from the first knot: negative below it, so that their sum over segments is the
+    cosine less the first knot.
+
+    Examples
+    --------
+    >>> basis(np.array([0.3, 0.55]), np.array([-np.inf, 0.4, 0.5, np.inf])).round(2).tolist()
+    [[-0.1, 0.0, 0.0], [0.0, 0.1, 0.05]]
+    """
+    first = np.minimum(cosine - edges[1], 0.0)
+    widths = np.diff(edges[1:])
+    reach = np.clip(np.asarray(cosine)[..., None] - edges[1:-1], 0.0, widths)
+    return np.concatenate([first[..., None], reach], axis=-1)
+
+
+def _tensor_basis(cosine: Tensor, edges: Floats) -> Tensor:
+    """Return `basis` of a vector of cosines that are parameters."""
+    first = pt.minimum(cosine - edges[1], 0.0)
+    reach = pt.clip(cosine[:, None] - edges[1:-1], 0.0, np.diff(edges[1:]))
+    return pt.concatenate([first[:, None], reach], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveDraws:
+    """Draws of a curve, chains joined; the same lines serve report and covariates.
+
+    Attributes
+    ----------
+    threshold, steepness, threshold_open, steepness_open : array
+        Dims (draw, benchmark).
+    source_shift : array
+        Dims (draw, source).
+    relative : array
+        Dims (draw, segment).
+    sigma_item : array
+        Dims (draw, 1); zero where items have no effect.
+    edges : array
+        Ends of the segments.
+    """
+
+    threshold: Floats
+    steepness: Floats
+    threshold_open: Floats
+    steepness_open: Floats
+    source_shift: Floats
+    relative: Floats
+    sigma_item: Floats
+    edges: Floats
+
+    def __len__(self) -> int:
+        return len(self.threshold)
+
+    def __getitem__(self, rows: Any) -> "CurveDraws":
+        names = [field.name for field in fields(self) if field.name != "edges"]
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def log_odds(self, cosine: Floats, benchmark: int, source: Integers | int) -> Floats:
+        """Return the log-odds of a duplicate for an open item without effect.
+
+        Parameters
+        ----------
+        cosine : array
+            One for each match.
+        benchmark : int
+        source : int or array of int
+            Positions, one for all or for each match; -1 is a source of no shift.
+
+        Returns
+        -------
+        array
+            Dims (draw, match).
+        """
+        shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
+        middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
+        return self.steepness[:, [benchmark]] * self._rise(cosine, middle)
+
+    def log_odds_open(self, best: Floats, benchmark: int) -> Floats:
+        """Return the log-odds that items are open, dims (draw, item).
+
+        Parameters
+        ----------
+        best : array
+            Cosine of each item's best match.
+        benchmark : int
+        """
+        middle = self.threshold_open[:, [benchmark]]
+        return self.steepness_open[:, [benchmark]] * self._rise(best, middle)
+
+    def _rise(self, cosine: Floats, middle: Floats) -> Floats:
+        start = np.einsum("smk,sk->sm", basis(middle, self.edges), self.relative)
+        rise: Floats = self.relative @ basis(np.asarray(cosine, dtype=float), self.edges).T - start
+        return rise
+
+
+def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
+    """Return the draws of a posterior (or prior) group, chains joined.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Dims (chain, draw, …).
+    spec : CurveSpec
+
+    Returns
+    -------
+    CurveDraws
+    """
+    count = posterior.sizes["chain"] * posterior.sizes["draw"]
+    edges = segments(spec)
+
+    def flat(name: str, width: int = 1, default: float = 0.0) -> Floats:
+        if name not in posterior:
+            return np.full((count, width), default)
+        return posterior[name].to_numpy().reshape(count, -1)
+
+    return CurveDraws(
+        threshold=flat("threshold"),
+        steepness=flat("steepness"),
+        threshold_open=flat("threshold_open"),
+        steepness_open=flat("steepness_open"),
+        source_shift=flat("source_shift"),
+        relative=flat("relative", len(edges) - 1, 1.0),
+        sigma_item=flat("sigma_item"),
+        edges=edges,
+    )

@@ -1,0 +1,362 @@
+"""Duplicates: judgements to a judged fit of P(duplicate | cosine)."""
+
+import importlib.metadata
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import xarray as xr
+
+from bayescontam.errors import FitError, UsageError
+from bayescontam.evidence import curve_checks
+from bayescontam.evidence.curve import BuiltCurve, CurveDraws, build_curve, take_curve
+from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts
+from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
+from bayescontam.inference.engines import Sampling, sample_model
+from bayescontam.inference.summary import LEVEL, convergence
+from bayescontam.names import visible
+from bayescontam.seeds import stream
+from bayescontam.specs.curve import CurveSpec
+from bayescontam.storage import atomic_path
+
+FORMAT = 1
+"""Version of the layout of a saved curve."""
+PRIOR_DRAWS = 4000
+_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+QUANTITIES = (
+    "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
+    "sensitivity", "specificity",
+)  # fmt: skip
+"""Parameters that a summary tells, in this order."""
+GRID = np.linspace(0.0, 1.0, 101)
+"""Cosines at which the curve is told."""
+_JUDGED = {
+    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
+    "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """How a curve is fitted and judged, beside spec and judgements.
+
+    Attributes
+    ----------
+    seed : int
+    level : float, default 0.95
+        Probability of intervals.
+    thresholds : Thresholds
+        What the checks ask for.
+    sampling : Sampling
+    command : str
+        What the user ran, for the record.
+    """
+
+    seed: int
+    level: float = LEVEL
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    sampling: Sampling = field(default_factory=lambda: Sampling(draws=1000))
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used."""
+        if not 0.5 <= self.level < 1:
+            raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
+        if self.seed < 0:
+            raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
+
+
+class Curve:
+    """Posterior of P(duplicate | cosine), with what is needed to judge and reuse it.
+
+    Made by `fit_curve`, or read with ``Curve.load(path)``.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Groups ``posterior`` (or draws from the prior, where nothing was judged),
+        ``sample_stats``, ``curves`` (dims benchmark, cosine), ``predictive`` and
+        ``record``.
+    """
+
+    def __init__(self, tree: xr.DataTree) -> None:
+        self.tree = tree
+
+    def __repr__(self) -> str:
+        failed = sum(check.outcome is Outcome.FAILED for check in self.checks())
+        verdict = f"{failed} checks failed" if failed else "no check failed"
+        return f"<Curve from {len(self.judged):,} judgements, {verdict}>"
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """What was done: spec, names, seed, sampler, times, notes, command."""
+        record: dict[str, Any] = json.loads(str(self.tree["record"]["json"].item()))
+        return record
+
+    @cached_property
+    def judged(self) -> pd.DataFrame:
+        """Judgements that the curve was fitted to, with the cosine of each pair."""
+        stored = json.loads(str(self.tree["record"]["judged"].item()))
+        return pd.DataFrame(stored, columns=list(_JUDGED)).astype(_JUDGED)
+
+    @property
+    def spec(self) -> CurveSpec:
+        """The curve spec that was fitted."""
+        return CurveSpec.model_validate(self.record["spec"]["content"])
+
+    @property
+    def level(self) -> float:
+        """Probability of the intervals."""
+        return float(self.record["level"])
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Benchmarks that the curve tells of."""
+        return tuple(self.record["benchmarks"])
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Sources of the corpus that the curve tells of."""
+        return tuple(self.record["sources"])
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Judges whose errors were learnt."""
+        return tuple(self.record["judges"])
+
+    def draws(self, most: int | None = None) -> CurveDraws:
+        """Return draws of the curve, at most `most` of them, evenly spaced."""
+        draws = take_curve(self.tree["posterior"].to_dataset(), self.spec)
+        return draws if most is None else draws[_spaced(len(draws), most)]
+
+    def judge_draws(self, most: int | None = None) -> tuple[Floats, Floats]:
+        """Return draws of sensitivity and specificity, dims (draw, judge), as in `draws`."""
+        posterior = self.tree["posterior"].to_dataset()
+        count = posterior.sizes["chain"] * posterior.sizes["draw"]
+        rows = _spaced(count, count if most is None else most)
+        if not self.judges:
+            return np.ones((len(rows), 0)), np.ones((len(rows), 0))
+        flat = (posterior[n].to_numpy().reshape(count, -1) for n in ("sensitivity", "specificity"))
+        sensitivity, specificity = (values[rows] for values in flat)
+        return sensitivity, specificity
+
+    def summary(self, level: float | None = None) -> pd.DataFrame:
+        """Return one row for each quantity.
+
+        Parameters
+        ----------
+        level : float, optional
+            Probability of the equal-tailed intervals; default: that of the fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``of`` (benchmark, source or judge; "" for all), ``quantity``, ``mean, sd,
+            ci_low, ci_high, ess_bulk, ess_tail, r_hat, mcse_mean``. ``threshold`` is in
+            cosine, ``steepness`` in log-odds per unit of cosine, ``sigma_item`` in
+            log-odds, ``source_shift`` in cosine; ``sensitivity`` and ``specificity`` are
+            probabilities.
+        """
+        return summarise_curve(self.tree["posterior"].to_dataset(), level or self.level)
+
+    def checks(self) -> tuple[Check, ...]:
+        """Return the checks, as they were made when the curve was fitted."""
+        kept = self.record["checks"]
+        return tuple(
+            Check(**c | {"outcome": Outcome(c["outcome"]),
+                         "value": np.nan if c["value"] is None else c["value"]})
+            for c in kept
+        )  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the curve to one netCDF file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Conventionally ending in ``.nc``. Replaced if it exists.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be written.
+        """
+        # netCDF cuts labels at a NUL character; the record has the real ones.
+        tree = self._labelled(lambda name: name.replace("\0", "\\x00"))
+        with atomic_path(path) as temporary:
+            tree.to_netcdf(temporary, engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a curve from its file.
+
+        Raises
+        ------
+        FitError
+            If there is no such file, or it is not a curve of this package.
+        """
+        name = visible(str(path))
+        if not os.path.isfile(path):  # noqa: PTH113 (pathlib raises for names that are too long)
+            raise FitError(f"{name}: no such file; make a curve with: bayescontam curve")
+        try:
+            with xr.open_datatree(path, engine="h5netcdf") as tree:
+                curve = cls(tree.load())
+            layout = curve.record["curve_format"]
+            curve.tree = curve._labelled(str)
+        except Exception as error:
+            raise FitError(
+                f"{name}: is not a curve; give a file that 'bayescontam curve' wrote"
+            ) from error
+        if layout != FORMAT:
+            raise FitError(
+                f"{name}: has layout {layout}, this version of bayescontam reads layout {FORMAT};"
+                " fit the curve again"
+            )
+        return curve
+
+    def _labelled(self, label: Callable[[str], str]) -> xr.DataTree:
+        """Return the tree with labels made from the names in the record."""
+        names = {"benchmark": self.benchmarks, "source": self.sources, "judge": self.judges}
+
+        def change(dataset: xr.Dataset) -> xr.Dataset:
+            # Of objects: NumPy's own texts lose a NUL character at their end.
+            return dataset.assign_coords(
+                {dim: (dim, np.array([*map(label, those)], dtype=object))
+                 for dim, those in names.items() if dim in dataset.dims}
+            )  # fmt: skip
+
+        return self.tree.map_over_datasets(change)
+
+
+def fit_curve(
+    judged: pd.DataFrame,
+    names: Mapping[str, tuple[str, ...]],
+    spec: CurveSpec,
+    options: CurveOptions,
+    progress: bool = False,
+    stage: Callable[[str], AbstractContextManager[Any]] = lambda text: nullcontext(),
+) -> Curve:
+    """Fit P(duplicate | cosine) to judgements, and judge the fit.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        A row for each judgement: ``benchmark, item, source, document, chunk, cosine, judge,
+        is_duplicate, kind``. Open judgements and second runs are left out. Without rows
+        the result is the prior.
+    names : mapping
+        ``benchmarks`` and ``sources`` of the scan: those without judgements get what the
+        others and the prior say.
+    spec : CurveSpec
+    options : CurveOptions
+    progress : bool, default False
+        Whether the sampler shows its progress.
+    stage : callable
+        Called with what begins; the context manager it returns is left when that ends.
+
+    Returns
+    -------
+    Curve
+    """
+    verdicts = make_verdicts(judged, names["benchmarks"], names["sources"])
+    built = build_curve(spec, verdicts)
+    groups = {}
+    if len(verdicts):
+        seed = int(stream(options.seed, "curve").integers(2**31))
+        posterior, groups["sample_stats"] = sample_model(
+            built.model, options.sampling, seed, progress
+        )
+    else:
+        posterior = _prior(built, options.seed)
+    with stage("checking the curve"):
+        checks = list(curve_checks.evidence_checks(verdicts))
+        if len(verdicts):
+            summary = summarise_curve(posterior, options.level)
+            checks += sampling_checks(
+                posterior, groups["sample_stats"], summary, options.thresholds
+            )
+            groups["predictive"] = curve_checks.replicate(posterior, built, options.seed)
+            checks += curve_checks.predictive_checks(groups["predictive"], options.thresholds)
+        groups["curves"] = _bands(take_curve(posterior, spec), verdicts, options.level)
+    groups["posterior"] = posterior.drop_vars("item_offset", errors="ignore").drop_dims(
+        ["item", "pair", "verdict"], errors="ignore"
+    )
+    groups["record"] = _record(judged, built, options, checks)
+    return Curve(xr.DataTree.from_dict(groups))
+
+
+def _prior(built: BuiltCurve, seed: int) -> xr.Dataset:
+    rng = stream(seed, "curve prior")
+    tree = pm.sample_prior_predictive(
+        PRIOR_DRAWS, model=built.model, random_seed=rng, compile_kwargs={"mode": "FAST_COMPILE"}
+    )
+    return tree["prior"].to_dataset()
+
+
+def summarise_curve(posterior: xr.Dataset, level: float) -> pd.DataFrame:
+    """Summarise draws of a curve's parameters; see `Curve.summary`."""
+    tails = (1 - level) / 2, (1 + level) / 2
+    parts = []
+    for name in QUANTITIES:
+        if name not in posterior:
+            continue
+        values = posterior[name]
+        cells = values.to_numpy().reshape(*values.shape[:2], -1)
+        flat = cells.reshape(-1, cells.shape[2])
+        low, high = np.quantile(flat, tails, axis=0)
+        of = list(values[values.dims[2]].to_numpy()) if values.ndim > 2 else [""]
+        columns = {"mean": flat.mean(0), "sd": flat.std(0, ddof=1), "ci_low": low, "ci_high": high}
+        figures = convergence(cells)
+        parts.append(pd.DataFrame({"of": of, "quantity": name} | columns | figures))
+    table = pd.concat(parts, ignore_index=True)
+    order = ["mean", "sd", "ci_low", "ci_high", "ess_bulk", "ess_tail", "r_hat", "mcse_mean"]
+    return table[["of", "quantity", *order]]
+
+
+def _bands(draws: CurveDraws, verdicts: Verdicts, level: float) -> xr.Dataset:
+    """Return mean and band of P(duplicate | cosine) of a match of a random item."""
+    draws = draws[_spaced(len(draws), 1000)]
+    tails = (1 - level) / 2, (1 + level) / 2
+    curves = np.stack(
+        [curve_checks.marginal(draws, GRID, b) for b in range(len(verdicts.benchmarks))], axis=1
+    )
+    low, high = np.quantile(curves, tails, axis=0)
+    dims = ("benchmark", "cosine")
+    data = {"mean": (dims, curves.mean(0)), "low": (dims, low), "high": (dims, high)}
+    return xr.Dataset(data, {"cosine": GRID, "benchmark": list(verdicts.benchmarks)})
+
+
+def _record(
+    judged: pd.DataFrame, built: BuiltCurve, options: CurveOptions, checks: list[Check]
+) -> xr.Dataset:
+    spec, verdicts = built.spec, built.verdicts
+    record = {
+        "curve_format": FORMAT,
+        "spec": {"name": spec.name, "hash": spec.hash, "content": spec.model_dump()},
+        "benchmarks": list(verdicts.benchmarks),
+        "sources": list(verdicts.sources),
+        "judges": list(verdicts.judges),
+        "pairs": len(verdicts),
+        "seed": options.seed,
+        "level": options.level,
+        "sampling": asdict(options.sampling),
+        "command": options.command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "checks": [check.to_dict() for check in checks],
+        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+    }
+    kept = judged.dropna(subset="is_duplicate").reindex(columns=list(_JUDGED)).fillna({"kind": ""})
+    rows = kept.astype({"is_duplicate": int}).to_dict("list")
+    return xr.Dataset({"json": json.dumps(record), "judged": json.dumps(rows)})
+
+
+def _spaced(count: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))

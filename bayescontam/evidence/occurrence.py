@@ -1,0 +1,137 @@
+"""Occurrence: how many duplicates the whole corpus holds, from those in a sampled share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+from scipy.stats import beta, norm
+
+from bayescontam.evidence.verdicts import Floats, Integers
+
+MEAN = (1.5, 1.5)
+"""Prior of the log of the mean number of duplicates of a susceptible item: Normal."""
+SHAPE = (0.0, 1.0)
+"""Prior of the log of the negative binomial's shape: Normal."""
+OPEN = (2.0, 1.0)
+"""Prior of the share of susceptible items: Beta. In three of four benchmarks of a published
+audit 50 to 100 % of the items had duplicates (Spiesberger et al. 2026)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Occurrence:
+    """Draws of how duplicates are spread over the items of a benchmark.
+
+    The number of duplicates of an item in the whole corpus is zero with probability
+    ``1 - open`` and otherwise negative binomial; each duplicate is in the sample with
+    probability `share`, so that the number in the sample is of the same family.
+
+    Attributes
+    ----------
+    mean, shape, open : array
+        Dims (draw,): mean and shape of the negative binomial, and the probability that an
+        item may have duplicates.
+    share : float
+        Share of the corpus that was scanned, in (0, 1].
+
+    References
+    ----------
+    Lambert (1992), doi:10.2307/1269547, on counts with extra zeros.
+    """
+
+    mean: Floats
+    shape: Floats
+    open: Floats
+    share: float
+
+    def none(self, share: float = 1.0, thin: Floats | float = 1.0) -> Floats:
+        """Return the probability that a share of the corpus holds no duplicate, (draw,).
+
+        Parameters
+        ----------
+        share : float, default 1
+        thin : float or array, default 1
+            Share of duplicates that count, such as those of one kind.
+        """
+        empty = (1 + share * thin * self.mean / self.shape) ** -self.shape
+        return 1 - self.open + self.open * empty
+
+    def remainder(self, thin: Floats | float = 1.0) -> Floats:
+        """Return P(none in the whole corpus | none in the sample), dims (draw,)."""
+        return self.none(1.0, thin) / self.none(self.share, thin)
+
+    def total(self, counts: Floats) -> Floats:
+        """Return the expected number in the whole corpus given the number in the sample.
+
+        Parameters
+        ----------
+        counts : array
+            Dims (draw, item).
+        """
+        rate = (1 - self.share) / (self.shape / self.mean + self.share)
+        empty = (1 + self.share * self.mean / self.shape) ** -self.shape
+        still = self.open * empty / (1 - self.open + self.open * empty)
+        susceptible = np.where(counts > 0, 1.0, still[:, None])
+        return counts + susceptible * rate[:, None] * (self.shape[:, None] + counts)
+
+
+def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) -> Occurrence:
+    """Draw from the posterior of how duplicates are spread, given the numbers in a sample.
+
+    Parameters
+    ----------
+    counts : array of int
+        Duplicates of each item in the sample, dims (draw, item): each draw is one state of
+        knowledge of them, and gives one draw of the result.
+    share : float
+        Share of the corpus that was sampled, in (0, 1].
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Occurrence
+
+    Notes
+    -----
+    On a grid of mean, shape and share of susceptible items, whose priors are log-normal
+    (median 4.5 duplicates, 0.2 to 85 with probability 0.95), log-normal around 1, and
+    Beta(2, 1).
+    """
+    mean, shape, open_, log_prior = _grid()
+    values, place = np.unique(_rounded(counts), return_inverse=True)
+    log_pmf = _log_pmf(values, share * mean, shape, open_)
+    tally = np.zeros((len(counts), len(values)))
+    np.add.at(tally, (np.arange(len(counts))[:, None], place.reshape(counts.shape)), 1.0)
+    log_posterior = tally @ log_pmf.T + log_prior
+    # Adding Gumbel noise and taking the largest draws from a categorical distribution.
+    chosen = (log_posterior + rng.gumbel(size=log_posterior.shape)).argmax(axis=1)
+    return Occurrence(mean[chosen], shape[chosen], open_[chosen], share)
+
+
+def _rounded(counts: Integers) -> Floats:
+    """Return counts, from 200 on to two digits: finer ones tell a spread nothing more."""
+    size = 10.0 ** np.floor(np.log10(np.maximum(counts, 1)) - 1)
+    return np.where(counts < 200, counts, np.round(counts / size) * size)
+
+
+def _grid() -> tuple[Floats, Floats, Floats, Floats]:
+    """Return mean, shape and share of susceptible items at grid points, and the log prior."""
+    log_mean = np.linspace(MEAN[0] - 3 * MEAN[1], MEAN[0] + 3 * MEAN[1], 76)
+    log_shape = np.linspace(SHAPE[0] - 2.5 * SHAPE[1], SHAPE[0] + 2.5 * SHAPE[1], 16)
+    edges = beta.ppf(np.linspace(0, 1, 21), *OPEN)
+    open_ = (edges[:-1] + edges[1:]) / 2
+    points = np.meshgrid(log_mean, log_shape, open_, indexing="ij")
+    log_mean, log_shape, open_ = (axis.ravel() for axis in points)
+    log_prior = norm.logpdf(log_mean, *MEAN) + norm.logpdf(log_shape, *SHAPE)
+    return np.exp(log_mean), np.exp(log_shape), open_, log_prior - logsumexp(log_prior)
+
+
+def _log_pmf(n: Floats, mean: Floats, shape: Floats, open_: Floats) -> Floats:
+    """Return the log probability of counts at grid points, dims (point, count)."""
+    mean, shape = mean[:, None], shape[:, None]
+    log_nb = (
+        gammaln(n + shape) - gammaln(shape) - gammaln(n + 1)
+        + shape * np.log(shape / (shape + mean)) + n * np.log(mean / (shape + mean))
+    )  # fmt: skip
+    log_nb = log_nb + np.log(open_)[:, None]
+    # Extra zeros belong to the count 0, which need not be among the counts.
+    return np.where(n == 0, np.logaddexp(log_nb, np.log1p(-open_)[:, None]), log_nb)

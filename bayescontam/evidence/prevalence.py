@@ -1,0 +1,178 @@
+"""Prevalence: the share of a benchmark's items that the corpus holds duplicates of."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.evidence.verdicts import Floats
+from bayescontam.evidence.weighing import Weighed
+from bayescontam.inference.summary import LEVEL
+from bayescontam.names import listed
+from bayescontam.specs.base import closest
+
+GROUPS = 5
+"""Groups that a numeric item column is cut into, of equally many items."""
+
+
+def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.DataFrame:
+    """Return the share of items with at least one duplicate, by benchmark.
+
+    Parameters
+    ----------
+    weighed : Weighed
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    seed : int, default 0
+        Seed of the draws of which items have duplicates.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, by, group, items, mean, ci_low, ci_high, n_mean, n_low, n_high``: share
+        and number of items. ``by`` is ``"corpus"`` (whole), ``"scanned"`` (the scanned
+        part), ``"source"`` (in `group`; the whole of it), ``"kind"``, or ``"matches"``
+        (among the `group` best matches of the scanned part).
+
+    Raises
+    ------
+    UsageError
+        If `level` is none that an interval can have.
+
+    Notes
+    -----
+    Of every draw of the curve one draw of each item is taken, so that intervals hold both
+    what is unsure of the curve and what is unsure of single items.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.prevalence(bayescontam.weigh_scan("no-such-folder", "curve.nc"))
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    _refuse_level(level)
+    rows = []
+    for benchmark, kept in _benchmarks(weighed):
+        for by, group, none in _views(weighed):
+            figures = _share(none[:, kept], level, np.random.default_rng(seed))
+            rows.append({"benchmark": benchmark, "by": by, "group": group} | figures)
+    return pd.DataFrame(rows)
+
+
+def prevalence_by(
+    weighed: Weighed, items: pd.DataFrame, column: str, *, level: float = LEVEL, seed: int = 0
+) -> pd.DataFrame:
+    """Return the share of items with at least one duplicate, by an item column.
+
+    Parameters
+    ----------
+    weighed : Weighed
+    items : pandas.DataFrame
+        ``benchmark, item`` and `column`, such as a difficulty or an Elo rating.
+    column : str
+        Numbers of more than 5 values are cut into 5 groups of equally many items.
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    seed : int, default 0
+
+    Returns
+    -------
+    pandas.DataFrame
+        As of `prevalence`, with ``by`` the column, and ``at``: mean of a numeric column in
+        the group, else NaN.
+
+    Raises
+    ------
+    UsageError
+        If the table has no such column, or `level` is none that an interval can have.
+    DataError
+        If it lacks items of the scan.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.prevalence_by(bayescontam.weigh_scan("no-such-folder", "curve.nc"), None, "elo")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    _refuse_level(level)
+    values = _column(weighed, items, column)
+    rows = []
+    for benchmark, kept in _benchmarks(weighed):
+        own = values[kept]
+        labels, at = _groups(own)
+        for label in labels.cat.categories:
+            chosen = np.flatnonzero(kept)[(labels == label).to_numpy()]
+            figures = _share(weighed.none[:, chosen], level, np.random.default_rng(seed))
+            rows.append(
+                {"benchmark": benchmark, "by": column, "group": label}
+                | figures | {"at": float(at[labels == label].mean())}
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _refuse_level(level: float) -> None:
+    if not 0.5 <= level < 1:
+        raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
+
+
+def _benchmarks(weighed: Weighed) -> Iterator[tuple[str, np.ndarray]]:
+    for name in weighed.items["benchmark"].unique():
+        yield str(name), (weighed.items["benchmark"] == name).to_numpy()
+
+
+def _views(weighed: Weighed) -> Iterator[tuple[str, str, Floats]]:
+    yield "corpus", "", weighed.none
+    yield "scanned", "", weighed.none_scanned
+    for by, names, none in (
+        ("source", weighed.sources, weighed.none_by_source),
+        ("kind", weighed.kinds, weighed.none_by_kind),
+        ("matches", weighed.ranks, weighed.none_by_rank),
+    ):
+        for k, name in enumerate(names):
+            yield by, str(name), none[..., k]
+
+
+def _share(none: Floats, level: float, rng: np.random.Generator) -> dict[str, float]:
+    """Return mean and interval of the share and of the number of items with a duplicate."""
+    # One set of numbers for all views: nested views give nested counts.
+    found = (rng.random(none.shape) >= none).sum(axis=1)
+    items = none.shape[1]
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    mean = max(0.0, float((1 - none).sum(axis=1).mean()))
+    numbers = {"n_mean": mean, "n_low": float(low), "n_high": float(high)}
+    shares = {"mean": mean / items, "ci_low": low / items, "ci_high": high / items}
+    return {"items": items, **{k: float(v) for k, v in shares.items()}, **numbers}
+
+
+def _column(weighed: Weighed, items: pd.DataFrame, column: str) -> pd.Series:
+    keys = ["benchmark", "item"]
+    if missing := [name for name in (*keys, column) if name not in items.columns]:
+        hint = closest(missing[0], map(str, items.columns))
+        raise UsageError(f"items: no column '{missing[0]}' ({hint})")
+    known = items.drop_duplicates(keys).set_index(keys)[column]
+    values = weighed.items.join(known, on=keys)[column]
+    if values.isna().any():
+        lost = weighed.items[values.isna()]["item"]
+        problem = f"has no value for items of the scan: {listed(lost)}"
+        raise DataError([Fault("items", problem, column=column)], "Add them.")
+    return values
+
+
+def _groups(values: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return the group of each item, in order, and its value where that is a number."""
+    values = values.reset_index(drop=True)
+    if not pd.api.types.is_numeric_dtype(values):
+        return values.astype(str).astype("category"), pd.Series(np.nan, index=values.index)
+    if values.nunique() <= GROUPS:
+        return values.astype("category"), values.astype(float)
+    cut = pd.qcut(values, GROUPS, duplicates="drop")
+    ends = values.groupby(cut, observed=True).agg(["min", "max"]).itertuples(name=None)
+    names = {part: f"{low:.12g} to {high:.12g}" for part, low, high in ends}
+    return cut.cat.rename_categories(names), values.astype(float)

@@ -1,0 +1,147 @@
+"""Verdicts: judgements of pairs as the index arrays that a curve is built from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam.judgements import PAIR, run_of
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """Pairs that were judged, and what was said of them.
+
+    Attributes
+    ----------
+    benchmarks, sources : tuple of str
+        All of the scan, also those without judgements.
+    judges, items : tuple of str
+        Judges; items with judged pairs, as ``benchmark/item``.
+    benchmark, source, item : array of int, one for each pair
+        Positions in the labels.
+    cosine : array of float, one for each pair
+    best : array of float, one for each item
+        Cosine of its best match.
+    benchmark_of_item : array of int
+    pair, judge : array of int, one for each verdict
+        Positions of the pair and of the judge.
+    called : array of int, one for each verdict
+        1 where the pair was called a duplicate, else 0.
+    """
+
+    benchmarks: tuple[str, ...]
+    sources: tuple[str, ...]
+    judges: tuple[str, ...]
+    items: tuple[str, ...]
+    benchmark: Integers
+    source: Integers
+    item: Integers
+    cosine: Floats
+    best: Floats
+    benchmark_of_item: Integers
+    pair: Integers
+    judge: Integers
+    called: Integers
+
+    def __len__(self) -> int:
+        return len(self.cosine)
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Coordinates of the dims that the model uses."""
+        return {
+            "benchmark": list(self.benchmarks),
+            "source": list(self.sources),
+            "judge": list(self.judges),
+            "item": list(self.items),
+            "pair": np.arange(len(self)),
+            "verdict": np.arange(len(self.called)),
+        }
+
+
+def is_model(judge: str) -> bool:
+    """Return whether a judge is a language model.
+
+    Examples
+    --------
+    >>> is_model("llm:some-model"), is_model("Ada")
+    (True, False)
+    """
+    return judge.startswith("llm:")
+
+
+def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return one verdict of each judge on a pair, of those that were not left open.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        Judgements with `PAIR`, ``judge`` and ``is_duplicate``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Of a language model's runs the first: another one repeats its errors, and counted
+        as another judge it would make them look certain. ``judge`` is without the run.
+    """
+    kept = judged[judged["is_duplicate"].notna()]
+    runs = [run_of(judge) for judge in kept["judge"]]
+    kept = kept.assign(judge=[name for name, _ in runs], run=[run for _, run in runs])
+    kept = kept.sort_values("run", kind="stable").drop_duplicates([*PAIR, "judge"])
+    return kept.sort_index().drop(columns="run")
+
+
+def make_verdicts(
+    judged: pd.DataFrame, benchmarks: Sequence[str], sources: Sequence[str]
+) -> Verdicts:
+    """Return judgements as arrays.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        A row for each judgement: ``benchmark, item, source, document, chunk, cosine, best,
+        judge, is_duplicate``, in any order; ``best`` is the cosine of the item's best
+        match. Second runs and open judgements are left out.
+    benchmarks, sources : sequence of str
+        All of the scan.
+
+    Returns
+    -------
+    Verdicts
+    """
+    kept = first_runs(judged).sort_values([*PAIR, "judge"])
+    pair, _ = pd.factorize(pd.MultiIndex.from_frame(kept[list(PAIR)]))
+    first = np.unique(pair, return_index=True)[1]
+    pairs = kept.iloc[first]
+    judge, judges = pd.factorize(kept["judge"], sort=True)
+    item, items = pd.factorize(pd.MultiIndex.from_frame(pairs[["benchmark", "item"]]))
+    benchmark = _positions(pairs["benchmark"], benchmarks)
+    sample = np.unique(item, return_index=True)[1]
+    return Verdicts(
+        tuple(benchmarks),
+        tuple(sources),
+        tuple(judges),
+        tuple(map("/".join, items)),
+        benchmark,
+        _positions(pairs["source"], sources),
+        item.astype(np.int64),
+        pairs["cosine"].to_numpy(float),
+        pairs["best"].to_numpy(float)[sample],
+        benchmark[sample],
+        pair.astype(np.int64),
+        judge.astype(np.int64),
+        kept["is_duplicate"].to_numpy(np.int64),
+    )
+
+
+def _positions(names: "pd.Series[str]", order: Sequence[str]) -> Integers:
+    found = pd.Index(list(order)).get_indexer(pd.Index(names)).astype(np.int64)
+    assert (found >= 0).all()
+    return found

@@ -1,0 +1,250 @@
+"""Weighing: a scan and a curve to what the corpus holds for every item, draw by draw."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.errors import UsageError
+from bayescontam.evidence.exposure import ItemExposure
+from bayescontam.evidence.matched import KINDS, Matched, Matches
+from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
+from bayescontam.evidence.verdicts import Floats
+from bayescontam.names import listed
+from bayescontam.progress import progress_bar
+from bayescontam.seeds import stream
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.scan.results import Scan
+
+DRAWS = 200
+"""Draws of the curve that items are weighed with."""
+FLOOR = 0.35
+"""Cosine below which matches are not counted: of such pairs 1 % are called duplicates in
+published judgements, which is no more than judges err."""
+RANKS = (1, 2, 5, 10, 20, 50, 100)
+"""Numbers of best matches at which prevalence is told."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """What a scan says of every item of its benchmarks, over draws of the curve.
+
+    Attributes
+    ----------
+    items : pandas.DataFrame
+        ``benchmark, item`` of each item.
+    sources : tuple of str
+    shares : array
+        Share of each source that was scanned, in (0, 1].
+    kinds : tuple of str
+        Kinds told; empty if judges gave none.
+    ranks : tuple of int
+    none : array
+        P(no duplicate in the whole corpus), dims (draw, item).
+    none_by_source, none_by_kind : array
+        The same by source and by kind, dims (draw, item, source or kind).
+    none_scanned : array
+        P(no duplicate in the scanned part), dims (draw, item).
+    none_by_rank : array
+        P(no duplicate among the best matches), dims (draw, item, rank), for `ranks`.
+    expected, expected_scanned : array
+        Expected number of duplicates in the whole corpus and in the scanned part, copies
+        counted, dims (draw, item).
+    expected_rest : array
+        Of `expected_scanned` what owes to matches that are not listed one by one.
+    """
+
+    items: pd.DataFrame
+    sources: tuple[str, ...]
+    shares: Floats
+    kinds: tuple[str, ...]
+    ranks: tuple[int, ...]
+    none: Floats
+    none_by_source: Floats
+    none_by_kind: Floats
+    none_scanned: Floats
+    none_by_rank: Floats
+    expected: Floats
+    expected_scanned: Floats
+    expected_rest: Floats
+
+
+def weigh(
+    scan: "Scan",
+    curve: "Curve",
+    *,
+    floor: float = FLOOR,
+    draws: int = DRAWS,
+    progress: bool = False,
+) -> Weighed:
+    """Weigh the matches of every item with a curve.
+
+    Parameters
+    ----------
+    scan : Scan
+    curve : Curve
+        Fitted to judgements of this scan or of one like it. Pairs of this scan that were
+        judged count as judged.
+    floor : float, default 0.35
+        Cosine below which matches are not counted.
+    draws : int, default 200
+        Draws of the curve to use.
+    progress : bool, default False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Weighed
+
+    Raises
+    ------
+    UsageError
+        If `floor` or `draws` cannot be used, or the curve does not tell of all benchmarks and
+        sources of the scan.
+
+    Notes
+    -----
+    Matches of an item are independent given whether it is open and its effect on the curve,
+    which are summed over.
+    Matches that are not listed one by one enter through the histogram of cosines, in bins
+    of 0.01, shared over sources as all cosines of the benchmark are. What was not scanned
+    enters through the numbers of duplicates of all items of the benchmark: see
+    `Occurrence`. Sources are independent given the curve.
+    """
+    _refuse(scan, curve, floor, draws)
+    rng = stream(curve.record["seed"], "weighing")
+    matches = Matches(scan, curve, floor, draws)
+    lines = curve.draws(draws)
+    kinds = _kind_shares(curve, len(lines), rng)
+    rows: dict[str, list[np.ndarray]] = {}
+    with progress_bar(progress, "weighing", len(matches), "items") as advance:
+        for item in matches:
+            exposure = ItemExposure(lines, item)
+            for name, values in _parts(exposure, item, kinds, len(curve.sources), rng).items():
+                rows.setdefault(name, []).append(values)
+            advance(1)
+    parts = {name: np.stack(values, axis=1) for name, values in rows.items()}
+    shares = scanned_shares(scan, curve.sources)
+    items = scan.items[["benchmark", "item"]].reset_index(drop=True)
+    scaled = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
+    kept = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
+    return Weighed(
+        items=items,
+        sources=curve.sources,
+        shares=shares,
+        kinds=KINDS if kinds is not None else (),
+        ranks=RANKS,
+        expected_scanned=parts["expected_by_source"].sum(axis=-1),
+        expected_rest=parts["expected_rest"],
+        **kept,
+        **scaled,
+    )
+
+
+def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
+    """Raise a `UsageError` for what would be weighed in part only."""
+    if not -1 <= floor <= 1:
+        raise UsageError(f"floor: got {floor}; allowed is a cosine, -1 to 1")
+    if draws < 1:
+        raise UsageError(f"draws: got {draws}; at least 1 is needed")
+    sources = [row["source"] for row in scan.record["strata"]]
+    for what, there, known in (
+        ("benchmark", scan.items["benchmark"].unique(), curve.benchmarks),
+        ("source", dict.fromkeys(sources), curve.sources),
+    ):
+        if lost := [name for name in there if name not in known]:
+            raise UsageError(
+                f"curve: does not tell of {what} {listed(lost)} of this scan; fit one to this"
+                " scan: bayescontam curve"
+            )
+
+
+def _parts(
+    exposure: ItemExposure,
+    item: Matched,
+    kinds: Floats | None,
+    n_sources: int,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Return what the scanned part holds for one item, each with dims (draw, …)."""
+    every = np.ones(len(item.cosine), bool), np.ones(len(item.rest_cosine), bool)
+    by_source = [exposure.none(item.source == s, item.rest_source == s) for s in range(n_sources)]
+    by_kind = []
+    if kinds is not None:
+        for k in range(len(KINDS)):
+            share = kinds[:, item.benchmark, [k]]
+            thin = np.where(item.kind < 0, share, item.kind == k)
+            by_kind.append(exposure.none(*every, np.concatenate([thin, share], axis=1)))
+    return {
+        "none_scanned": exposure.none(*every),
+        "none_by_source": np.stack(by_source, axis=-1),
+        "none_by_kind": np.stack(by_kind, axis=-1)
+        if by_kind
+        else np.ones((len(exposure.weight), 0)),
+        "none_by_rank": exposure.none_among_first(RANKS),
+        "expected_by_source": np.stack([exposure.expected(s) for s in range(n_sources)], axis=-1),
+        "expected_rest": exposure.expected_rest(),
+        "drawn": exposure.drawn(n_sources, rng),
+    }
+
+
+def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> Floats:
+    """Return the share of each source's documents that was scanned, dims (source,)."""
+    strata = pd.DataFrame(scan.record["strata"]).groupby("source")[["documents", "sampled"]].sum()
+    shares = strata["sampled"] / strata["documents"]
+    return shares.reindex(list(sources)).to_numpy(float)
+
+
+def _kind_shares(curve: "Curve", draws: int, rng: np.random.Generator) -> Floats | None:
+    """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind).
+
+    Dirichlet: the counts of a benchmark beside five pairs of the kinds of all benchmarks.
+    """
+    judged = curve.judged
+    judged = judged[(judged["is_duplicate"] == 1) & judged["kind"].isin(KINDS)]
+    if judged.empty:
+        return None
+    counts = pd.crosstab(judged["benchmark"], judged["kind"])
+    table = counts.reindex(index=list(curve.benchmarks), columns=list(KINDS), fill_value=0)
+    pooled = table.sum().to_numpy() + 0.5
+    weight = table.to_numpy() + 5 * pooled / pooled.sum()
+    gamma = rng.standard_gamma(np.broadcast_to(weight, (draws, *weight.shape)))
+    return gamma / gamma.sum(axis=-1, keepdims=True)
+
+
+def _to_corpus(
+    parts: dict[str, np.ndarray],
+    benchmark: "pd.Series[str]",
+    benchmarks: tuple[str, ...],
+    shares: Floats,
+    kinds: Floats | None,
+    rng: np.random.Generator,
+) -> dict[str, Floats]:
+    """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source."""
+    none = parts["none_scanned"].copy()
+    by_source, by_kind = parts["none_by_source"].copy(), parts["none_by_kind"].copy()
+    expected = parts["expected_by_source"].copy()
+    for b, name in enumerate(benchmarks):
+        rows = np.flatnonzero(benchmark == name)
+        for s in np.flatnonzero(shares < 1):
+            counts = parts["drawn"][:, rows, s]
+            spread = draw_occurrence(counts, float(shares[s]), rng)
+            rest = spread.remainder()[:, None]
+            none[:, rows] *= rest
+            by_source[:, rows, s] *= rest
+            expected[:, rows, s] = spread.total(counts)
+            if kinds is not None:
+                by_kind[:, rows] *= _by_kind(spread, kinds[:, b])[:, None]
+    return {
+        "none": none,
+        "none_by_source": by_source,
+        "none_by_kind": by_kind,
+        "expected": expected.sum(axis=-1),
+    }
+
+
+def _by_kind(spread: Occurrence, kinds: Floats) -> Floats:
+    return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)

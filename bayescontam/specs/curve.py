@@ -1,0 +1,179 @@
+"""Curve specs: the model of P(duplicate | cosine) that judgements are read with."""
+
+from pathlib import PurePath
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+
+from bayescontam.specs.base import Block, content_hash, parse_toml, validate
+from bayescontam.specs.priors import Beta, HalfNormal, LogNormal, Normal, PositivePrior, RealPrior
+
+Cosine = Annotated[float, Field(gt=-1, lt=1)]
+
+
+class Shape(Block):
+    """How the log-odds of a duplicate rise with the cosine.
+
+    Attributes
+    ----------
+    form : {"monotone", "logistic"}, default "monotone"
+        Piecewise-linear and rising, of which a straight line is the centre; or that line.
+    knots : tuple of float
+        Cosines between which the line is straight. Beyond the first and the last it goes
+        on as it is.
+    item_effect : bool, default true
+        Whether the matches of one item share an effect: texts close to one item may all
+        be duplicates of it, or none.
+    """
+
+    form: Literal["monotone", "logistic"] = "monotone"
+    knots: Annotated[tuple[Cosine, ...], Field(strict=False, min_length=1)] = (
+        0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
+    )  # fmt: skip
+    item_effect: bool = True
+
+    @model_validator(mode="after")
+    def _knots_rise(self) -> Self:
+        if any(a >= b for a, b in zip(self.knots, self.knots[1:], strict=False)):
+            raise ValueError("shape.knots must rise, each larger than the one before")
+        return self
+
+
+class LinePriors(Block):
+    """Priors of one rising curve.
+
+    Attributes
+    ----------
+    threshold : prior
+        Cosine at which the probability is one half.
+    steepness : prior
+        Log-odds per unit of cosine.
+    """
+
+    threshold: RealPrior = Normal(family="normal", mu=0.65, sigma=0.1)
+    steepness: LogNormal = LogNormal(family="log_normal", mu=2.9, sigma=0.5)
+
+
+class CurvePriors(Block):
+    """Priors of the curve.
+
+    Attributes
+    ----------
+    items : LinePriors
+        Of an item being open, by the cosine of its best match: only open items have
+        duplicates.
+    matches : LinePriors
+        Of a match of an open item being a duplicate, by its cosine.
+    sigma_threshold, sigma_steepness : prior
+        Spread over benchmarks: of the threshold in cosine, of the steepness on the log
+        scale.
+    sigma_source : prior
+        Spread of the threshold over sources of the corpus (training stages), in cosine.
+    sigma_shape : prior
+        Spread of the log of the steepness over the segments of the curve.
+    sigma_item : prior
+        Spread of items' effects, in log-odds.
+    """
+
+    items: LinePriors = LinePriors()
+    matches: LinePriors = LinePriors()
+    sigma_threshold: PositivePrior = HalfNormal(family="half_normal", sigma=0.05)
+    sigma_steepness: PositivePrior = HalfNormal(family="half_normal", sigma=0.3)
+    sigma_source: PositivePrior = HalfNormal(family="half_normal", sigma=0.03)
+    sigma_shape: PositivePrior = HalfNormal(family="half_normal", sigma=0.3)
+    sigma_item: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+
+
+class JudgePriors(Block):
+    """Priors of what judges get right.
+
+    Attributes
+    ----------
+    sensitivity : Beta
+        Probability that a duplicate is called one.
+    specificity : Beta
+        Probability that another pair is not called a duplicate.
+    """
+
+    sensitivity: Beta
+    specificity: Beta
+
+
+class Judges(Block):
+    """Priors by the kind of judge.
+
+    Attributes
+    ----------
+    people : JudgePriors
+        People are nearly right; against them language models are measured.
+    models : JudgePriors
+        Judges whose name starts with ``llm:``.
+    """
+
+    people: JudgePriors = JudgePriors(
+        sensitivity=Beta(family="beta", alpha=97, beta=3),
+        specificity=Beta(family="beta", alpha=99, beta=1),
+    )
+    models: JudgePriors = JudgePriors(
+        sensitivity=Beta(family="beta", alpha=18, beta=2),
+        specificity=Beta(family="beta", alpha=49, beta=1),
+    )
+
+
+class CurveSpec(Block):
+    """A model of P(duplicate | cosine).
+
+    Attributes
+    ----------
+    summary : str
+        One line that says what the curve spec is for.
+    description : str
+        What it assumes and when to choose it.
+    shape, priors, judges : Block
+        Its parts.
+    """
+
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    description: str = ""
+    shape: Shape = Shape()
+    priors: CurvePriors = CurvePriors()
+    judges: Judges = Judges()
+
+    _name: str = PrivateAttr(default="unnamed")
+    _text: str = PrivateAttr(default="")
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix."""
+        return self._name
+
+    @property
+    def text(self) -> str:
+        """The file as it was read, comments included."""
+        return self._text
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
+        return content_hash(self)
+
+
+def parse_curve(text: str, name: str) -> CurveSpec:
+    """Return the curve spec written in `text`.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    name : str
+        Its name; also stands in error messages.
+
+    Raises
+    ------
+    SpecError
+        With every fault found.
+    """
+    spec = validate(CurveSpec, parse_toml(text, name), name)
+    spec._name = PurePath(name).stem
+    spec._text = text
+    return spec

@@ -1,0 +1,153 @@
+"""Matches of a scan item by item: what is told one by one, and what only the histogram has."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayescontam.evidence.matched import KINDS, Matched, Matches
+from bayescontam.scan.results import Scan
+from tests.evidence.made import Row, judged, make_curve, make_draws, make_scan, match
+
+LISTED = [
+    match("q1", 0.9, "a"),
+    match("q1", 0.61, "b", source="books", copies=3),
+    match("q1", 0.352, "low"),
+    match("q2", 0.55, "a", chunk=1),
+]
+TAIL = [match("q1", 0.5, "t", copies=2), match("q1", 0.44, "u"), match("q1", 0.9, "a")]
+UNLISTED = [
+    match("q1", 0.4, "x", copies=7),
+    match("q1", 0.409, "y", copies=2),
+    match("q1", 0.612, "z", source="books"),
+    match("q2", 0.401, "v", source="books", copies=10),
+    match("q2", 0.349, "w", copies=1000),
+]
+JUDGES = {"Ada": (0.9, 0.95), "llm:m": (0.8, 0.7)}
+SHARES = {"web": 1.0, "books": 1.0}
+
+
+def matches_of(
+    scan: Scan, said: list[Row] | None = None, floor: float = 0.35, **options: Any
+) -> dict[str, Matched]:
+    curve = make_curve(
+        make_draws(3, sources=2),
+        sources=("web", "books"),
+        judged=said or [],
+        judges=JUDGES,
+        **options,
+    )
+    found = Matches(scan, curve, floor, 2)
+    return dict(zip(scan.items["item"], found, strict=True))
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Scan:
+    return make_scan(
+        tmp_path, LISTED, tail=TAIL, unlisted=UNLISTED, items=[("quiz", "q3")], shares=SHARES
+    )
+
+
+def test_best_matches_come_first(scan: Scan) -> None:
+    found = matches_of(scan)
+    q1 = found["q1"]
+    np.testing.assert_allclose(q1.cosine, [0.9, 0.61, 0.352], rtol=1e-6)
+    assert q1.listed == 3
+    assert q1.best == pytest.approx(0.9)
+    assert q1.source.tolist() == [0, 1, 0]
+    assert q1.copies.tolist() == [1, 3, 1]
+    assert not q1.judged.any()
+    assert q1.kind.tolist() == [-1, -1, -1]
+    assert len(found["q3"].cosine) == 0
+    assert len(found["q3"].rest_count) == 0
+
+
+def rest(of: Matched) -> Mapping[tuple[float, int], float]:
+    keys = zip(of.rest_cosine.round(6).tolist(), of.rest_source.tolist(), strict=True)
+    return dict(zip(keys, of.rest_count.tolist(), strict=True))
+
+
+def test_the_rest_is_the_histogram_less_what_is_listed(scan: Scan) -> None:
+    """Bins are 0.01 wide and shared over sources as all items' cosines in the bin are."""
+    found = matches_of(scan)
+    # In 0.40 to 0.41 lie 9 of q1 (web) and 10 of q2 (books): both are shared 9 to 10.
+    # Of 0.44 and 0.50 only the tail tells, and without a verdict they stay in the histogram.
+    assert rest(found["q1"]) == pytest.approx(
+        {(0.405, 0): 9 * 9 / 19, (0.405, 1): 9 * 10 / 19, (0.445, 0): 1.0, (0.505, 0): 2.0,
+         (0.615, 1): 1.0}
+    )  # fmt: skip
+    assert rest(found["q2"]) == pytest.approx({(0.405, 0): 10 * 9 / 19, (0.405, 1): 10 * 10 / 19})
+
+
+def test_judged_matches_of_the_tail_are_told(scan: Scan) -> None:
+    said = [judged("q1", "t", 1), judged("q1", "b", 0, source="books"), judged("q1", "a", 1)]
+    q1 = matches_of(scan, said)["q1"]
+    np.testing.assert_allclose(q1.cosine, [0.9, 0.61, 0.352, 0.5], rtol=1e-6)
+    assert q1.listed == 3
+    assert q1.copies.tolist() == [1, 3, 1, 2]
+    assert q1.judged.tolist() == [True, True, False, True]
+    assert (0.505, 0) not in rest(q1)
+    hit, clear = JUDGES["Ada"]
+    wanted = np.log([[hit, 1 - hit, hit], [1 - clear, clear, 1 - clear]])
+    assert q1.called.shape == (2, 2, 3)
+    np.testing.assert_allclose(q1.called[:, 0], wanted)
+    np.testing.assert_allclose(q1.called[:, 1], wanted)
+
+
+def test_verdicts_of_several_judges_multiply(scan: Scan) -> None:
+    said = [
+        judged("q1", "a", 1), judged("q1", "a", 0, "llm:m"), judged("q1", "a", 1, "llm:m#2"),
+    ]  # fmt: skip
+    q1 = matches_of(scan, said)["q1"]
+    wanted = [0.9 * 0.2, 0.05 * 0.7]  # a second run says nothing more
+    np.testing.assert_allclose(np.exp(q1.called[:, 0, 0]), wanted)
+
+
+def test_the_kind_is_that_of_most(scan: Scan) -> None:
+    said = [
+        judged("q1", "a", 1, kind="subset"),
+        judged("q1", "a", 1, "llm:m", kind="exact"),
+        judged("q1", "a", 1, "llm:n", kind="exact"),
+        judged("q1", "low", 0, kind="related"),
+    ]
+    curve = make_curve(
+        make_draws(2, sources=2), sources=("web", "books"), judged=said,
+        judges=JUDGES | {"llm:n": (0.9, 0.9)},
+    )  # fmt: skip
+    q1 = next(iter(Matches(scan, curve, 0.35, 2)))
+    # What is called no duplicate has no kind of one.
+    assert [KINDS[k] if k >= 0 else "" for k in q1.kind] == ["exact", "", ""]
+
+
+def test_nothing_below_the_floor_counts(scan: Scan) -> None:
+    found = matches_of(scan, floor=0.6)
+    assert found["q1"].cosine.tolist() == pytest.approx([0.9, 0.61])
+    assert rest(found["q1"]) == pytest.approx({(0.615, 1): 1.0})
+    assert len(found["q2"].cosine) == len(found["q2"].rest_count) == 0
+    assert matches_of(scan, floor=0.95)["q1"].best == 0.0
+
+
+def test_counts_are_kept_whatever_the_sources(tmp_path: Path) -> None:
+    """Over sources and bins, the rest and what is listed are all there is."""
+    rng = np.random.default_rng(1)
+    rows = [
+        match(f"q{i}", float(c), source=str(s), copies=int(n))
+        for i in range(4)
+        for c, s, n in zip(
+            rng.uniform(0.36, 1.0, 200), rng.choice(["web", "books"], 200),
+            rng.integers(1, 9, 200), strict=True,
+        )
+    ]  # fmt: skip
+    best = sorted(rows, key=lambda row: -row["cosine"])[:150]
+    others = [row for row in rows if row not in best]
+    scan = make_scan(tmp_path, best, unlisted=others, shares=SHARES)
+    found = matches_of(scan)
+    for name, of in found.items():
+        total = sum(row["copies"] for row in rows if row["item"] == name)
+        assert of.rest_count.sum() + of.copies.sum() == pytest.approx(total)
+        assert (of.rest_count > 0).all()
+    assert sum(of.rest_count.sum() for of in found.values()) == pytest.approx(
+        sum(row["copies"] for row in others)
+    )

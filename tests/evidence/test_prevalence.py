@@ -1,0 +1,150 @@
+"""How many items have duplicates: known probabilities, nested views, and item columns."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.errors import DataError, UsageError
+from bayescontam.evidence.prevalence import prevalence, prevalence_by
+from bayescontam.evidence.weighing import Weighed
+
+DRAWS = 4000
+
+
+def made(p: Any, benchmarks: Any = "quiz", draws: int = DRAWS) -> Weighed:
+    """Return items of these probabilities of a duplicate in the corpus, the same in all draws.
+
+    Half of the duplicates are in the scanned part; of two best matches, the first has half
+    of those.
+    """
+    p = np.broadcast_to(np.asarray(p, dtype=float), (draws, np.shape(p)[-1]))
+    names = np.broadcast_to(np.asarray(benchmarks, dtype=object), p.shape[1:])
+    items = pd.DataFrame({"benchmark": names, "item": [f"i{k}" for k in range(p.shape[1])]})
+    halves = np.stack([1 - p / 4, 1 - p / 2], axis=-1)
+    return Weighed(
+        items=items, sources=("web", "books"), shares=np.array([0.5, 0.5]), kinds=("exact",),
+        ranks=(1, 2), none=1 - p, none_by_source=halves, none_by_kind=1 - p[..., None] / 8,
+        none_scanned=1 - p / 2, none_by_rank=halves, expected=p, expected_scanned=p / 2,
+        expected_rest=p / 4,
+    )  # fmt: skip
+
+
+def poisson_binomial(p: np.ndarray) -> np.ndarray:
+    """Return the distribution of the number of successes."""
+    masses = np.ones(1)
+    for each in p:
+        masses = np.convolve(masses, [1 - each, each])
+    return masses
+
+
+def row(table: pd.DataFrame, by: str, group: Any = "") -> pd.Series:
+    found = table[(table["by"] == by) & (table["group"] == group)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals_are_those_of_a_poisson_binomial(level: float) -> None:
+    p = np.random.default_rng(1).beta(0.5, 0.8, 60)
+    told = row(prevalence(made(p), level=level), "corpus")
+    below = np.cumsum(poisson_binomial(p))
+    assert told["n_mean"] == pytest.approx(p.sum())
+    assert told["mean"] == pytest.approx(p.mean())
+    for name, tail in (("n_low", (1 - level) / 2), ("n_high", (1 + level) / 2)):
+        assert abs(told[name] - np.searchsorted(below, tail)) <= 1
+    assert told["ci_low"] == pytest.approx(told["n_low"] / 60)
+    assert told["ci_high"] == pytest.approx(told["n_high"] / 60)
+    assert told["items"] == 60
+
+
+def test_what_the_curve_leaves_open_widens_intervals() -> None:
+    """In half of the draws all items have duplicates, in the others none."""
+    p = np.repeat([0.0, 1.0], DRAWS // 2)[:, None] * np.ones(50)
+    told = row(prevalence(made(p)), "corpus")
+    assert (told["n_mean"], told["n_low"], told["n_high"]) == (25.0, 0.0, 50.0)
+
+
+def test_sure_items_are_counted() -> None:
+    told = row(prevalence(made([1.0, 1.0, 0.0, 1.0])), "corpus")
+    assert (told["n_low"], told["n_mean"], told["n_high"]) == (3.0, 3.0, 3.0)
+
+
+def test_a_part_never_holds_more_than_the_whole() -> None:
+    table = prevalence(made(np.linspace(0, 1, 30)))
+    whole, scanned = row(table, "corpus"), row(table, "scanned")
+    first, second = row(table, "matches", "1"), row(table, "matches", "2")
+    for name in ("mean", "ci_low", "ci_high", "n_mean", "n_low", "n_high"):
+        assert first[name] <= second[name] <= whole[name]
+        assert second[name] == scanned[name]
+    assert row(table, "kind", "exact")["mean"] == pytest.approx(whole["mean"] / 8)
+    assert row(table, "source", "books")["mean"] == pytest.approx(whole["mean"] / 2)
+
+
+def test_nested_views_are_nested_draw_by_draw() -> None:
+    """One draw: if counts were drawn anew for each view, some part would exceed its whole."""
+    for seed in range(30):
+        table = prevalence(made(np.full(40, 0.6), draws=1), seed=seed)
+        counts = [
+            row(table, *view)["n_low"] for view in (("matches", "1"), ("scanned",), ("corpus",))
+        ]
+        assert counts == sorted(counts)
+
+
+def test_benchmarks_are_told_apart() -> None:
+    table = prevalence(made([1.0, 0.0, 1.0], benchmarks=["a", "b", "a"]))
+    assert table["benchmark"].unique().tolist() == ["a", "b"]
+    corpus = table[table["by"] == "corpus"].set_index("benchmark")
+    assert corpus["items"].to_dict() == {"a": 2, "b": 1}
+    assert corpus["mean"].to_dict() == {"a": 1.0, "b": 0.0}
+
+
+def test_a_seed_repeats_it() -> None:
+    weighed = made(np.full(30, 0.5), draws=50)
+    pd.testing.assert_frame_equal(prevalence(weighed, seed=1), prevalence(weighed, seed=1))
+    assert not prevalence(weighed, seed=1).equals(prevalence(weighed, seed=2))
+
+
+def test_numbers_are_cut_into_groups_of_equally_many() -> None:
+    weighed = made(np.repeat([0.0, 0.25, 0.5, 0.75, 1.0], 20))
+    items = weighed.items.assign(elo=np.arange(100) + 1_700_000_000)
+    table = prevalence_by(weighed, items.sample(frac=1, random_state=1), "elo")
+    assert table["items"].tolist() == [20] * 5
+    np.testing.assert_allclose(table["mean"], [0.0, 0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(table["at"] - 1_700_000_000, [9.5, 29.5, 49.5, 69.5, 89.5])
+    assert table["group"].is_unique  # not so, if cut to six digits
+    assert set(table["by"]) == {"elo"}
+
+
+def test_few_values_and_words_are_groups_of_their_own() -> None:
+    weighed = made([0.0, 1.0, 1.0, 0.0])
+    items = weighed.items.assign(level=[1, 2, 2, 1], topic=["a", "b", "a", "b"])
+    by_level = prevalence_by(weighed, items, "level")
+    assert by_level["group"].tolist() == [1, 2]
+    assert by_level["mean"].tolist() == [0.0, 1.0]
+    assert by_level["at"].tolist() == [1.0, 2.0]
+    by_topic = prevalence_by(weighed, items, "topic")
+    assert by_topic["group"].tolist() == ["a", "b"]
+    assert by_topic["mean"].tolist() == [0.5, 0.5]
+    assert by_topic["at"].isna().all()
+
+
+def test_columns_that_cannot_be_used_are_refused() -> None:
+    weighed = made([0.5, 0.5])
+    items = weighed.items.assign(elo=[1.0, np.nan])
+    with pytest.raises(UsageError, match=r"^items: no column 'ello' \(did you mean 'elo'\?\)$"):
+        prevalence_by(weighed, items, "ello")
+    with pytest.raises(DataError, match=r"has no value for items of the scan: 'i1'"):
+        prevalence_by(weighed, items, "elo")
+    with pytest.raises(DataError, match=r"has no value for 1 items of the scan: 'i0'"):
+        prevalence_by(weighed, items.tail(1).fillna(1.0), "elo")
+
+
+@pytest.mark.parametrize("level", [0.3, 1.0])
+def test_levels_of_no_interval_are_refused(level: float) -> None:
+    weighed = made([0.5])
+    with pytest.raises(UsageError, match=r"^level: got .*; allowed is 0\.5 up to but not 1$"):
+        prevalence(weighed, level=level)
+    with pytest.raises(UsageError, match=r"^level: got"):
+        prevalence_by(weighed, weighed.items, "item", level=level)

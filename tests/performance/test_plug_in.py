@@ -1,0 +1,124 @@
+"""What plugging the mean in costs: bias and coverage where contamination is not known.
+
+Run by ``make bench``. Responses are simulated with latent duplicates; the covariates hold
+only their probabilities. Each model spec is compiled once and fitted to all data sets.
+"""
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+from scipy.special import expit, logit
+
+from bayescontam.inference.build import Built, build
+from bayescontam.inference.draws import take_draws
+from bayescontam.inference.estimands import estimands
+from bayescontam.inference.located import located
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+
+DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))
+MODELS, ITEMS, SLOPE = 6, 150, 2.5
+SPECS = {"plugged in": "hierarchical", "noisy": "noisy_covariate", "latent": "latent_duplicate"}
+
+
+def probabilities(shared: bool, rng: np.random.Generator) -> np.ndarray:
+    """Return what a scan says of each (model, item), from hardly to nearly sure."""
+    p = rng.beta(0.8, 1.2, (MODELS, ITEMS)).clip(0.02, 0.98)
+    return np.broadcast_to(p[0], p.shape) if shared else p
+
+
+def respond(p: np.ndarray, shared: bool, rng: np.random.Generator) -> tuple[Responses, np.ndarray]:
+    """Simulate responses; also return the true overfitting fraction of each model."""
+    true = (rng.random(ITEMS) < p[0]) if shared else rng.random(p.shape) < p
+    ability = logit(0.45) + rng.normal(0, 0.6, (MODELS, 1))
+    slope = SLOPE + rng.normal(0, 0.3, (MODELS, 1))
+    clean = ability - rng.normal(0, 0.7, ITEMS)
+    accuracy = expit(clean + slope * true)
+    table = pd.DataFrame(
+        {
+            "model": np.repeat([f"m{m}" for m in range(MODELS)], ITEMS),
+            "benchmark": "b",
+            "item": np.tile([f"i{i}" for i in range(ITEMS)], MODELS),
+            "correct": (rng.random(p.shape) < accuracy).astype(int).ravel(),
+            "contamination": p.ravel(),
+            "contamination_sd": np.sqrt(p * (1 - p)).ravel(),
+            "p_duplicate": p.ravel(),
+        }
+    )
+    fraction = 1 - expit(clean).mean(axis=1) / accuracy.mean(axis=1)
+    return Responses.from_frame(table), fraction
+
+
+class Compiled:
+    """A model spec compiled once, for responses that are set anew."""
+
+    def __init__(self, built: Built) -> None:
+        import nutpie
+
+        model = built.model
+        with model:
+            data = pm.Data("responses", built.design.n_correct)
+        observed = model["n_correct"]
+        model.values_to_rvs.pop(model.rvs_to_values[observed])
+        model.rvs_to_values[observed], model.values_to_rvs[data] = data, observed
+        self._compiled = nutpie.compile_pymc_model(model)
+
+    def draw(self, built: Built, seed: int) -> xr.Dataset:
+        """Return posterior draws for the responses of `built`."""
+        import nutpie
+
+        tree = nutpie.sample(
+            self._compiled.with_data(responses=built.design.n_correct), draws=500, tune=500,
+            chains=2, cores=2, seed=seed, progress_bar=False, target_accept=0.9,
+        )  # fmt: skip
+        return tree["posterior"].to_dataset()
+
+
+def figures(posterior: xr.Dataset, built: Built, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws of the mean slope, and of each model's overfitting fraction."""
+    draws = take_draws(posterior, built.design)
+    draws, _ = located(draws, built, np.random.default_rng(seed))
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    told = estimands(draws, built, shape, "zero")["estimands"]["overfitting_fraction"]
+    return posterior["beta_bar"].to_numpy().ravel(), told.to_numpy().reshape(len(draws), -1)
+
+
+def study(shared: bool) -> Iterator[dict[str, object]]:
+    """Yield truth, mean and interval of every quantity, spec and data set."""
+    p = probabilities(shared, np.random.default_rng(0))
+    specs = {name: load_spec(spec) for name, spec in SPECS.items()}
+    compiled: dict[str, Compiled] = {}
+    for k in range(DATA_SETS):
+        responses, fraction = respond(p, shared, np.random.default_rng([k, 1]))
+        for name, spec in specs.items():
+            built = build(spec, responses)
+            if name not in compiled:
+                compiled[name] = Compiled(build(spec, responses))
+            slope, told = figures(compiled[name].draw(built, k), built, k)
+            for quantity, true, values in (
+                ("beta_bar", SLOPE, slope),
+                *(("overfitting_fraction", f, told[:, m]) for m, f in enumerate(fraction)),
+            ):
+                low, high = np.quantile(values, [0.025, 0.975])
+                yield {"contamination": "of items" if shared else "of models and items",
+                       "spec": name, "quantity": quantity, "bias": values.mean() - true,
+                       "covered": low <= true <= high, "width": high - low}  # fmt: skip
+
+
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("shared", [False, True], ids=["pairs", "items"])
+def test_uncertain_contamination(shared: bool) -> None:
+    table = pd.DataFrame(study(shared)).astype({"covered": float})
+    summary = table.groupby(["contamination", "quantity", "spec"], sort=False).mean()
+    print("\n" + summary.round(3).to_string())
+    kept = summary.droplevel("contamination")
+    for quantity in ("beta_bar", "overfitting_fraction"):
+        for spec in ("noisy", "latent"):
+            assert 0.92 <= kept.loc[(quantity, spec), "covered"] <= 0.98
+    if not shared:
+        assert kept.loc[("beta_bar", "plugged in"), "bias"] < -0.1 * SLOPE

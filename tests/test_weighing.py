@@ -1,0 +1,165 @@
+"""The Python interface of evidence: what is refused, and what needs no judgements."""
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import mannwhitneyu
+
+import bayescontam
+import bayescontam.evidence.duplicates
+from bayescontam import BayescontamError, Curve, DataError, FitError, SpecError, UsageError
+from bayescontam.evidence.covariates import covariates_table
+from bayescontam.evidence.pairs import scan_pairs, top_pairs
+from bayescontam.evidence.weighing import FLOOR
+from bayescontam.judgements import PAIR
+from bayescontam.scan.results import Scan
+from bayescontam.specs.quick import quick_manifest
+from tests.data import shared
+from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
+
+MATCHES = [match("q1", 0.9, "a"), match("q1", 0.7, "b"), match("q2", 0.5, "c")]
+SAID = pd.DataFrame([judged("q1", "a", 1), judged("q2", "c", 0)])
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Scan:
+    return make_scan(tmp_path / "scan", MATCHES)
+
+
+@pytest.fixture
+def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sampled(*_: Any) -> NoReturn:
+        pytest.fail("the sampler was started")
+
+    monkeypatch.setattr(bayescontam.evidence.duplicates, "sample_model", sampled)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "options"),
+    [
+        (UsageError, r"^draws: got 3; at least 4 is needed$", {"draws": 3}),
+        (UsageError, r"^level: got 2; allowed is 0\.5", {"level": 2}),
+        (UsageError, r"^seed: got -1; allowed is 0 or more$", {"seed": -1}),
+        (UsageError, r"^engine: got 'nutpy'; did you mean 'nutpie'\?$", {"engine": "nutpy"}),
+        (SpecError, r"no such curve spec \(did you mean 'monotone'\?\)", {"spec": "monoton"}),
+        (DataError, r"^no: holds no finished scan", {"scan": "no"}),
+        (UsageError, r"^no\.csv: no such file", {"judgements": "no.csv"}),
+        (DataError, r"document 'z', chunk 0 is no pair of this scan",
+         {"judgements": pd.DataFrame([judged("q1", "z", 1)])}),
+        (DataError, r"is_duplicate", {"judgements": SAID.assign(is_duplicate=2)}),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("no_sampling")
+def test_faults_are_told_before_sampling(
+    scan: Scan, error: type[BayescontamError], message: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        bayescontam.duplicate_curve(**{"scan": scan, "judgements": SAID} | options)
+    assert type(caught.value) is error
+
+
+@pytest.mark.usefixtures("no_sampling")
+def test_a_prior_weighs_a_scan_without_judgements(scan: Scan, tmp_path: Path) -> None:
+    curve = bayescontam.duplicate_curve(scan.folder, seed=1)
+    assert isinstance(curve, Curve)
+    assert curve.record["seed"] == 1
+    curve.save(tmp_path / "curve.nc")
+    covariates = bayescontam.contamination_covariates(scan.folder, tmp_path / "curve.nc", draws=50)
+    table = covariates.frame.set_index("item")
+    assert covariates.source == "scan scan"
+    assert table.loc["q1", "contamination"] > 0.5 > table.loc["q2", "contamination"]
+    weighed = bayescontam.weigh_scan(scan, curve, draws=50)
+    np.testing.assert_allclose(1 - weighed.none.mean(axis=0), table["contamination"])
+    shares = bayescontam.prevalence(weighed)
+    assert shares.loc[0, "n_mean"] == pytest.approx(table["contamination"].sum())
+
+
+def test_options_reach_the_weighing(scan: Scan) -> None:
+    curve = make_curve(make_draws(9))
+    weighed = bayescontam.weigh_scan(scan, curve, draws=4, floor=0.6)
+    assert weighed.none.shape == (4, 2)
+    assert (weighed.none[:, 1] == 1.0).all()
+    default = bayescontam.contamination_covariates(scan, curve)
+    wanted = covariates_table(bayescontam.weigh_scan(scan, curve, floor=FLOOR), scan, curve)
+    pd.testing.assert_frame_equal(default.frame, wanted)
+
+
+def test_a_missing_curve_is_a_fit_error(scan: Scan) -> None:
+    for function in (bayescontam.weigh_scan, bayescontam.contamination_covariates):
+        with pytest.raises(FitError, match="make a curve with: bayescontam curve"):
+            function(scan, "no.nc")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """Scan 188 programming tasks in a corpus with planted duplicates of half of them."""
+    manifest = quick_manifest(
+        str(shared("texts/benchmark.jsonl")),
+        (str(shared("texts/corpus.jsonl")),),
+        {"text_mode": "input_output"},
+    )
+    return bayescontam.run_scan(manifest, tmp_path_factory.mktemp("texts") / "scan", jobs=1)
+
+
+def contaminated(scan: Scan) -> np.ndarray:
+    """Return whether duplicates of each item were planted."""
+    truth = pd.read_csv(shared("texts/truth.csv")).set_index("item")["n_duplicates"]
+    planted = truth.reindex(scan.items["item"]).to_numpy() > 0
+    assert (planted.sum(), len(planted)) == (94, 188)
+    return planted
+
+
+def true_pairs(scan: Scan) -> set[tuple[object, ...]]:
+    """Return the pairs that are duplicates: of each planted document the best chunk."""
+    pairs = scan_pairs(scan)
+    task = pairs["item"].str.removeprefix("task-")
+    planted = pairs["document"].str.extract(r"^(?:dup|exact)-(\d+)")[0] == task
+    best = pairs[planted].drop_duplicates(["item", "document"])
+    return set(best[list(PAIR)].itertuples(index=False, name=None))
+
+
+def verdicts(pairs: pd.DataFrame, scan: Scan, judge: str, error: float) -> pd.DataFrame:
+    """Return the truth of pairs, each turned round with probability `error`."""
+    true, rng = true_pairs(scan), np.random.default_rng(1)
+    rows = pairs[list(PAIR)]
+    said = [key in true for key in rows.itertuples(index=False, name=None)]
+    called = np.array(said) ^ (rng.random(len(rows)) < error)
+    return rows.assign(judge=judge, is_duplicate=called.astype(int))
+
+
+def assert_found(scan: Scan, curve: Curve, auc: float) -> np.ndarray:
+    """Check that contamination tells planted items from others, and how many they are."""
+    planted = contaminated(scan)
+    weighed = bayescontam.weigh_scan(scan, curve)
+    p = 1 - weighed.none.mean(axis=0)
+    ranks = mannwhitneyu(p[planted], p[~planted]).statistic
+    assert ranks / (planted.sum() * (~planted).sum()) >= auc
+    told = bayescontam.prevalence(weighed).iloc[0]
+    assert told["by"] == "corpus"
+    assert told["n_low"] <= 94 <= told["n_high"]
+    return p
+
+
+@pytest.mark.slow
+def test_planted_duplicates_are_found_without_a_judge(texts: Scan) -> None:
+    assert_found(texts, bayescontam.duplicate_curve(texts, seed=1), 0.97)
+
+
+@pytest.mark.slow
+def test_judgements_settle_which_items_are_contaminated(texts: Scan) -> None:
+    by_model = verdicts(top_pairs(texts, 5), texts, "llm:simulated", 0.05)
+    # A person looks at what the model called a duplicate.
+    called = by_model[by_model["is_duplicate"] == 1].sample(100, random_state=3)
+    by_person = verdicts(called, texts, "Ada", 0.0)
+    said = pd.concat([by_model, by_person])
+    curve = bayescontam.duplicate_curve(texts, said, seed=2, draws=500)
+    p = assert_found(texts, curve, 0.97)
+    error = ((p - contaminated(texts)) ** 2).mean()
+    assert error <= 1.25**2 * (p * (1 - p)).mean()
+    table = curve.summary().set_index(["quantity", "of"])
+    for name in ("sensitivity", "specificity"):
+        row = table.loc[(name, "llm:simulated")]
+        assert row["ci_low"] < 0.95 < row["ci_high"] or abs(row["mean"] - 0.95) < 0.03
