@@ -11,6 +11,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.installed-core
+SCAN := $(VENV)/.installed-scan
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 BENCH := $(VENV)/.installed-bench
@@ -35,7 +36,7 @@ help:
 	@echo "The first run of each installs what it needs into .venv."
 	@echo "Another Python: make PYTHON=/path/to/python3.13 demo"
 
-demo: $(CORE)
+demo: $(SCAN)
 	@$(BIN)/bayescontam demo --out demo
 
 test: $(DEV)
@@ -74,6 +75,11 @@ $(CORE): pyproject.toml constraints.txt
 	fi
 	@echo "Installing bayescontam and what it needs into $(VENV) (once; takes a few minutes) ..."
 	@$(PIP_INSTALL) -e . || $(SET_UP_FAILED)
+	@touch $@
+
+$(SCAN): $(CORE)
+	@echo "Installing the extra 'scan' into $(VENV) (once; about 5 GB with torch) ..."
+	@$(PIP_INSTALL) -e '.[scan]' || $(SET_UP_FAILED)
 	@touch $@
 
 $(DEV): $(CORE)

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
 
 from bayescontam.covariates import Covariates, Missing, read_covariates
+from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.inference.compare import compare_fits
 from bayescontam.inference.engines import Engine, Sampling
@@ -20,6 +21,10 @@ from bayescontam.responses import Responses, read_responses
 from bayescontam.seeds import fresh_seed
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.scan.results import Scan
 
 __all__ = ["Check", "Fit", "Outcome", "Thresholds", "compare", "fit"]
 
@@ -49,17 +54,33 @@ class Fit(Fitted):
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
 
-    def report(self, path: Path) -> None:
+    def report(
+        self, path: Path, *, scan: "Scan | None" = None, curve: "Curve | None" = None
+    ) -> None:
         """Write the report: one HTML file that needs no network.
 
         Parameters
         ----------
         path : path-like
             Where to write it. Replaced if it exists, whole or not at all.
+        scan : Scan, optional
+            Scan that the covariates come from: with `curve` the report lists the most
+            contaminated items with the texts that matched them.
+        curve : Curve, optional
+            Curve that the covariates come from.
+
+        Raises
+        ------
+        UsageError
+            If only one of `scan` and `curve` is given, or they do not go together.
         """
+        from bayescontam.report.evidence import gather
         from bayescontam.report.page import write_report
 
-        write_report(self, path)
+        if (scan is None) != (curve is None):
+            raise UsageError("report: give both, scan and curve, or neither")
+        evidence = gather(scan, curve) if scan is not None and curve is not None else None
+        write_report(self, path, evidence=evidence)
 
 
 def fit(

@@ -1,11 +1,18 @@
-"""Verb ``demo``: the main job on published figures."""
+"""Verb ``demo``: the main jobs on published figures, and on a corpus whose truth is known."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayescontam.cli.options import Quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayescontam.api import Fit
+    from bayescontam.report.evidence import Evidence
+    from bayescontam.scanning import Scan
 
 EXAMPLE = "Example: bayescontam demo --out demo"
 SEED = 1
@@ -15,22 +22,31 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
-    """Run the main job on figures printed in two papers, and write two reports.
+    """Run the main jobs and write their reports.
 
-    The first is of models finetuned on duplicates of half of a benchmark, the second of
-    four solvers on the concepts of ConceptARC.
+    First on figures printed in two papers: models finetuned on duplicates of half of a
+    benchmark, and four solvers on the concepts of ConceptARC. Then from a corpus to genuine
+    ability: a made-up corpus is scanned, its matches are weighed, and responses are fitted.
     """
-    from bayescontam import api
-    from bayescontam.cli.terminal import calm, print_lines
-    from bayescontam.demo import conceptarc, concepts_of_counts, duplicate_finetuning
+    from bayescontam.cli.terminal import calm
     from bayescontam.errors import UsageError
-    from bayescontam.specs.catalogue import load_spec
 
     calm()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out: {out}: cannot be made ({error.strerror})") from error
+    command = f"bayescontam demo --out {out}"
+    _fit_printed_figures(out, quiet, command)
+    if scan := _scan_made_up_corpus(out, quiet, command):
+        _fit_scanned(scan, out, quiet, command)
+
+
+def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
+    from bayescontam import api
+    from bayescontam.demo import conceptarc, concepts_of_counts, duplicate_finetuning
+    from bayescontam.specs.catalogue import load_spec
+
     halves = "Finetuned on duplicates of half of a benchmark"
     solvers = "Four solvers on the concepts of ConceptARC"
     jobs = {
@@ -38,9 +54,7 @@ def demo(
         "conceptarc": (solvers, conceptarc(), concepts_of_counts()),
     }
     for name, (title, responses, model) in jobs.items():
-        if not quiet:
-            print_lines(["", title])
-        command = f"bayescontam demo --out {out}"
+        _say(quiet, "", title)
         # With three benchmarks the spread over benchmarks has a long tail: small steps.
         fitted = api.fit(
             responses,
@@ -52,15 +66,94 @@ def demo(
         )
         fitted.save(out / f"{name}.nc")
         fitted.report(out / f"{name}.html")
-        if not quiet:
-            _show(fitted, out / f"{name}.html")
+        _show(fitted, out / f"{name}.html", quiet)
 
 
-def _show(fitted: "object", page: Path) -> None:
-    from bayescontam.api import Fit
-    from bayescontam.cli.terminal import print_headline, print_lines
+def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
+    """Scan, or take a finished scan as it is; None where the extra is not installed."""
+    from bayescontam.demo_scan import MANIFEST
+    from bayescontam.errors import MissingExtraError
+    from bayescontam.scanning import run_scan
+
+    _say(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
+    try:
+        return run_scan(MANIFEST, out / "scan", progress=not quiet, command=command)
+    except MissingExtraError as error:
+        typer.echo(f"Left out: the scan and what is made of it. {error}", err=True)
+        return None
+
+
+def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
+    """Go from matches to genuine ability; judgements and responses are simulated."""
+    from bayescontam import api
+    from bayescontam.covariates import Covariates
+    from bayescontam.demo_scan import read_truth, simulated_responses
+    from bayescontam.report.page import write_report
+
+    truth = read_truth(scan.folder)
+    evidence = _weigh(scan, truth, out, quiet, command)
+    responses = simulated_responses(truth, SEED)
+    _write_table(out / "responses.parquet", responses.frame)
+    fitted = api.fit(
+        responses,
+        "latent_duplicate",
+        covariates=Covariates.from_frame(evidence.items, source="covariates.parquet"),
+        seed=SEED,
+        progress=not quiet,
+        command=command,
+    )
+    fitted.save(out / "fit.nc")
+    write_report(fitted, out / "fit.html", evidence=evidence)
+    _show(fitted, out / "fit.html", quiet)
+
+
+def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command: str) -> "Evidence":
+    """Go from matches and simulated judgements to covariates."""
+    from bayescontam.demo_scan import simulated_judgements
+    from bayescontam.evidence.prevalence import prevalence
+    from bayescontam.judgements import write_judgements
+    from bayescontam.report.curve import write_curve_report
+    from bayescontam.report.evidence import gather
+    from bayescontam.report.scan import write_scan_report
+    from bayescontam.weighing import duplicate_curve
+
+    _say(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
+    judgements = simulated_judgements(scan, truth, SEED)
+    write_judgements(out / "judgements.csv", judgements)
+    curve = duplicate_curve(scan, judgements, seed=SEED, progress=not quiet, command=command)
+    curve.save(out / "curve.nc")
+    write_curve_report(curve, out / "curve.html")
+    evidence = gather(scan, curve, progress=not quiet)
+    _write_table(out / "covariates.parquet", evidence.items)
+    write_scan_report(scan, out / "scan.html", evidence=evidence)
+    found, known = prevalence(evidence.weighed).iloc[0], int((truth["n_duplicates"] > 0).sum())
+    interval = f"{found['n_mean']:.0f} [{found['n_low']:.0f}, {found['n_high']:.0f}]"
+    _say(
+        quiet,
+        f"Items with a duplicate: {interval} of {len(truth)}; in truth {known}.",
+        f"The reports lie in {out / 'scan.html'} and {out / 'curve.html'}",
+    )
+    return evidence
+
+
+def _write_table(path: Path, table: "pd.DataFrame") -> None:
+    from bayescontam.storage import atomic_path
+
+    with atomic_path(path) as temporary:
+        table.to_parquet(temporary, index=False)
+
+
+def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
+    from bayescontam.cli.terminal import print_headline
     from bayescontam.report.tables import headline, verdict_line
 
-    assert isinstance(fitted, Fit)
-    print_headline(headline(fitted))
-    print_lines([verdict_line(fitted), f"The report lies in {page}"])
+    if not quiet:
+        print_headline(headline(fitted))
+        _say(quiet, verdict_line(fitted), f"The report lies in {page}")
+
+
+def _say(quiet: bool, *lines: str) -> None:
+    from bayescontam.cli.terminal import print_lines
+
+    if not quiet:
+        print_lines(lines)

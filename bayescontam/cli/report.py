@@ -1,12 +1,18 @@
-"""Verb ``report``: the HTML page of a fit, or of a scan."""
+"""Verb ``report``: the HTML page of a fit, of a scan, or of a curve."""
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayescontam.cli.options import Out, Quiet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.inference.fitted import Fitted
 
 EXAMPLES = """
 Examples:
@@ -15,15 +21,23 @@ bayescontam report fit.nc --out report.html
 
 bayescontam report fit.nc --compare positive.nc --out report.html
 
+bayescontam report fit.nc --scan scanned/ --curve curve.nc --out report.html
+
 bayescontam report scanned/ --out scan.html
+
+bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out scan.html
+
+bayescontam report curve.nc --out curve.html
 """
+_SCANS = "Reports of scans, and of what they say of a fit's items"
 
 
 def report(
     path: Annotated[
         Path,
         typer.Argument(
-            help="A fit that 'bayescontam fit' wrote (.nc), or the folder of a scan.",
+            help="What 'bayescontam fit' or 'bayescontam curve' wrote (.nc), or the folder of"
+            " a scan.",
             show_default=False,
         ),
     ],
@@ -36,44 +50,152 @@ def report(
             show_default=False,
         ),
     ] = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            help="Curve of P(duplicate | cosine): adds prevalence to the report of a scan.",
+            show_default=False,
+            rich_help_panel=_SCANS,
+        ),
+    ] = None,
+    scan: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the scan behind a fit's contamination; with --curve: adds the matched"
+            " texts of the most contaminated items.",
+            show_default=False,
+            rich_help_panel=_SCANS,
+        ),
+    ] = None,
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of the scan's items with the column of --by.",
+            show_default=False,
+            rich_help_panel=_SCANS,
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Item column that prevalence is told by, such as a difficulty.",
+            show_default=False,
+            rich_help_panel=_SCANS,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the report of a fit or of a scan: one HTML file that needs no network."""
+    """Write the report of a fit, a scan or a curve: one HTML file that needs no network."""
     from rich.console import Console
 
-    from bayescontam.errors import UsageError
-    from bayescontam.names import visible
     from bayescontam.storage import check_writable
 
     check_writable(out)
     folder = os.path.isdir(path)  # noqa: PTH112 (pathlib raises for names that are too long)
-    if folder and compare_with:
-        raise UsageError(
-            f"--compare: {visible(str(path))} is a folder, and fits are compared, not scans;"
-            " leave the option out, or give a fit (.nc)"
-        )
+    given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
+    options = {name for name, value in given.items() if value}
     with Console(stderr=True, quiet=quiet).status("drawing"):
         if folder:
-            _report_scan(path, out)
+            _refuse(path, "a scan", options - {"curve", "items", "by"})
+            _report_scan(path, curve, items, by, out)
         else:
-            _report_fit(path, compare_with or [], out)
+            _report_file(path, compare_with or [], scan, curve, options, out)
     if not quiet:
         print(f"The report lies in {out}")
 
 
-def _report_fit(path: Path, compare_with: list[Path], out: Path) -> None:
-    from bayescontam.api import Fit
-    from bayescontam.cli.compare import load_all
-    from bayescontam.inference.compare import compare_fits
-    from bayescontam.report.page import write_report
-
-    fit = Fit.load(path)
-    comparison = compare_fits(load_all([path, *compare_with])) if compare_with else None
-    write_report(fit, out, comparison=comparison)
-
-
-def _report_scan(folder: Path, out: Path) -> None:
+def _report_scan(
+    folder: Path, curve: Path | None, items: Path | None, by: str | None, out: Path
+) -> None:
+    from bayescontam.errors import UsageError
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.report.evidence import gather
     from bayescontam.report.scan import write_scan_report
     from bayescontam.scan.results import Scan
 
-    write_scan_report(Scan.load(folder), out)
+    if (items is None) != (by is None) or (by is not None and curve is None):
+        raise UsageError("--items, --by: give both, and --curve, or none of them")
+    opened = Scan.load(folder)
+    evidence = None if curve is None else gather(opened, Curve.load(curve))
+    table = None if items is None or by is None else _items(items, by, opened.items)
+    write_scan_report(opened, out, evidence=evidence, items=table, by=by)
+
+
+def _items(path: Path, by: str, scanned: "pd.DataFrame") -> "pd.DataFrame":
+    """Read a table of items; a benchmark need not be named where the scan has one only."""
+    import pandas as pd
+
+    from bayescontam.importers.table import read_table
+
+    table = read_table(path)
+    benchmarks = scanned["benchmark"].unique()
+    if "benchmark" not in table and len(benchmarks) == 1:
+        table = table.assign(benchmark=benchmarks[0])
+    for name in table.columns.intersection(["benchmark", "item"]):
+        table[name] = table[name].astype(str)
+    if by in table:
+        # Every cell of a CSV file is text.
+        blank = table[by].replace("", None)
+        numbers = pd.to_numeric(blank, errors="coerce")
+        table[by] = numbers if numbers.notna().sum() == blank.notna().sum() else blank
+    return table
+
+
+def _report_file(
+    path: Path,
+    compare_with: list[Path],
+    scan: Path | None,
+    curve: Path | None,
+    options: set[str],
+    out: Path,
+) -> None:
+    from bayescontam.cli.compare import load_all
+    from bayescontam.errors import UsageError
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.inference.compare import compare_fits
+    from bayescontam.report.curve import write_curve_report
+    from bayescontam.report.evidence import gather
+    from bayescontam.report.page import write_report
+    from bayescontam.scan.results import Scan
+
+    known = _load(path)
+    if isinstance(known, Curve):
+        _refuse(path, "a curve", options)
+        write_curve_report(known, out)
+        return
+    _refuse(path, "a fit", options - {"compare", "scan", "curve"})
+    if (scan is None) != (curve is None):
+        raise UsageError("--scan, --curve: for the report of a fit, give both or none of them")
+    evidence = None
+    if scan is not None and curve is not None:
+        evidence = gather(Scan.load(scan), Curve.load(curve))
+    comparison = compare_fits(load_all([path, *compare_with])) if compare_with else None
+    write_report(known, out, comparison=comparison, evidence=evidence)
+
+
+def _load(path: Path) -> "Fitted | Curve":
+    """Read a file that holds a fit or a curve."""
+    from bayescontam.errors import FitError
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.inference.fitted import Fitted
+
+    try:
+        return Fitted.load(path)
+    except FitError as no_fit:
+        try:
+            return Curve.load(path)
+        except FitError:
+            raise no_fit from None
+
+
+def _refuse(path: Path, what: str, options: set[str]) -> None:
+    """Refuse options that do not go with what is reported."""
+    from bayescontam.errors import UsageError
+    from bayescontam.names import visible
+
+    if options:
+        named = ", ".join(f"--{name}" for name in sorted(options))
+        raise UsageError(
+            f"{named}: {visible(str(path))} is {what}, and its report does not take that; leave"
+            " it out"
+        )

@@ -1,16 +1,17 @@
 """Cards: items of a benchmark beside the texts of their best matches."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bayescontam.judgements import PAIR
 from bayescontam.names import visible
 from bayescontam.report.excerpts import SHOWN, UNFOLDED, Excerpt, excerpt
 from bayescontam.report.matches import KEYS, lexical_columns, lexical_name
 from bayescontam.report.words import number
 
 if TYPE_CHECKING:
+    from bayescontam.report.evidence import Evidence
     from bayescontam.scan.results import Scan
 
 FIRST, FURTHER, BESIDE = 25, 50, 3
@@ -18,47 +19,94 @@ FIRST, FURTHER, BESIDE = 25, 50, 3
 _ITEM, _DOCUMENT, _STRATUM = 120, 80, 60
 """Longest names, in characters."""
 
-Card = dict[str, Any]
+Card = dict[Any, Any]
 
 
-def cards(scan: "Scan", best: pd.DataFrame) -> tuple[list[Card], list[tuple[str, list[Card]]]]:
-    """Return the items with the highest top cosines beside their matches.
+def cards(
+    scan: "Scan", best: pd.DataFrame, evidence: "Evidence | None" = None
+) -> tuple[list[Card], list[tuple[str, list[Card]]]]:
+    """Return the items worth reading first beside their matches.
 
     Parameters
     ----------
     scan : Scan
     best : pandas.DataFrame
         From `bayescontam.report.matches.best_matches`.
+    evidence : Evidence, optional
+        Puts the items first that most probably have duplicates; otherwise those with the
+        highest top cosines come first.
 
     Returns
     -------
     first : list of dict
-        The 25 items with the highest top cosine of all.
+        The first 25 items of all, with evidence 50: of the second half texts are shorter.
     further : list of (str, list of dict)
-        Benchmark and the next items of it; at most 50 of all benchmarks, each with an
-        equal part. Their texts are shorter.
+        Benchmark and the next items of it, with shorter texts; with the first ones at most
+        75 of all benchmarks, each of which has an equal part.
     """
     ordered = best.dropna(subset="cosine").sort_values("cosine", ascending=False, kind="stable")
-    later = ordered.iloc[FIRST:]
+    whole, most = FIRST, FIRST
+    if evidence is not None:
+        ordered = evidence.ranked()[KEYS].merge(ordered, on=KEYS)
+        most = FIRST + FURTHER // 2
+    later = ordered.iloc[most:]
     groups = list(later.groupby("benchmark", sort=False, observed=True))[:FURTHER]
-    each = FURTHER // max(len(groups), 1)
-    first = list(_cards(scan, ordered.iloc[:FIRST], UNFOLDED))
-    return first, [(str(name), list(_cards(scan, part[:each], SHOWN))) for name, part in groups]
+    each = (FIRST + FURTHER - most) // max(len(groups), 1)
+    first = item_cards(scan, ordered.iloc[:whole], UNFOLDED, evidence)
+    first += item_cards(scan, ordered.iloc[whole:most], SHOWN, evidence)
+    rest = [(str(name), item_cards(scan, part[:each], SHOWN, evidence)) for name, part in groups]
+    return first, rest
 
 
-def _cards(scan: "Scan", rows: pd.DataFrame, unfolded: int) -> Iterator[Card]:
-    kept = scan.matches[scan.matches["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
-    by_item = dict(iter(kept.sort_values("rank").groupby(KEYS, observed=True)))
+def item_cards(
+    scan: "Scan", rows: pd.DataFrame, unfolded: int, evidence: "Evidence | None" = None
+) -> list[Card]:
+    """Return items beside their matches.
+
+    Parameters
+    ----------
+    scan : Scan
+    rows : pandas.DataFrame
+        Rows of `bayescontam.report.matches.best_matches`.
+    unfolded : int
+        Characters of a text that are on the page at all.
+    evidence : Evidence, optional
+        Tells probabilities and verdicts; matches are then those that most probably are
+        duplicates, otherwise those with the highest cosines.
+    """
+    if rows.empty:
+        return []
+    if evidence is None:
+        kept = scan.matches[scan.matches["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
+        kept, said, known = kept.sort_values("rank").assign(p=None), {}, {}
+    else:
+        kept = evidence.matches(rows).groupby(KEYS, observed=True).head(BESIDE)
+        said = evidence.verdicts()
+        known = evidence.items.set_index(KEYS)["p_duplicate"].to_dict()
+    by_item = {key: part.to_dict("records") for key, part in kept.groupby(KEYS, observed=True)}
+    places = anchors(scan)
     texts = _texts(scan, kept)
-    row: Any
-    for row in rows.to_dict("records"):
-        matches = by_item[row["benchmark"], row["item"]].to_dict("records")
-        yield {
+    return [
+        {
             **row,
+            "anchor": places[row["benchmark"], row["item"]],
+            "p": known.get((row["benchmark"], row["item"])),
+            "about": [],
             "item": visible(str(row["item"]), _ITEM),
             "excerpt": _excerpt(row["text"], unfolded),
-            "matches": [_match(match, texts, unfolded) for match in matches],
+            "matches": [
+                _match(match, texts, unfolded, said)
+                for match in by_item.get((row["benchmark"], row["item"]), [])
+            ],
         }
+        for row in rows.to_dict("records")
+    ]
+
+
+def anchors(scan: "Scan") -> dict[tuple[Any, ...], str]:
+    """Return the identifier of each item's card, by benchmark and item."""
+    keys = scan.items[KEYS].itertuples(index=False, name=None)
+    return {key: f"item-{number}" for number, key in enumerate(keys, start=1)}
 
 
 def _texts(scan: "Scan", kept: pd.DataFrame) -> dict[int, str]:
@@ -66,12 +114,20 @@ def _texts(scan: "Scan", kept: pd.DataFrame) -> dict[int, str]:
     return dict(zip(rows["chunk_id"].tolist(), rows["text"].tolist(), strict=True))
 
 
-def _match(match: dict[Any, Any], texts: dict[int, str], unfolded: int) -> dict[str, Any]:
+def _match(
+    match: dict[Any, Any],
+    texts: dict[int, str],
+    unfolded: int,
+    said: dict[tuple[object, ...], list[str]],
+) -> dict[str, Any]:
+    p = match["p"]
     return {
         **match,
+        "p": None if pd.isna(p) else p,
         "place": place(match["source"], match["stratum"]),
         "document": visible(str(match["document"]), _DOCUMENT),
         "scores": [(lexical_name(name), number(match[name], 2)) for name in lexical_columns(match)],
+        "verdicts": said.get(tuple(match[name] for name in PAIR), []),
         "excerpt": _excerpt(texts.get(match["chunk_id"]), unfolded),
     }
 

@@ -19,7 +19,7 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import level_text
+from bayescontam.report.words import contamination_name, level_text
 
 MOST_PAIRS = 12
 BINS = 6
@@ -64,7 +64,8 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
         caption = (
             "Line: mean accuracy if all items had that contamination, with its band"
             f" ({level_text(fit.level)}); dashed outside what was observed for the model. Circles:"
-            f" observed scores of up to {BINS} bins of items, with 95 % intervals."
+            f" observed scores of up to {BINS} bins of items, with 95 % intervals, at their"
+            f" {contamination_name(fit)}."
             " Contaminated items may differ from clean ones in difficulty, so that circles need"
             f" not lie on the line.{note if len(shown) < len(pairs) else ''}"
         )

@@ -11,6 +11,8 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.names import visible
 from bayescontam.report import concepts as concept_figures
 from bayescontam.report import diagnostics, dose, figures, predictions, tables, words
+from bayescontam.report.contaminated import contaminated_section
+from bayescontam.report.evidence import Evidence
 from bayescontam.report.picture import Picture
 from bayescontam.report.template import fill
 from bayescontam.report.verdicts import EXPLAINED
@@ -21,7 +23,11 @@ MOST_ROWS = 400
 
 
 def write_report(
-    fit: Fitted, path: str | os.PathLike[str], *, comparison: pd.DataFrame | None = None
+    fit: Fitted,
+    path: str | os.PathLike[str],
+    *,
+    comparison: pd.DataFrame | None = None,
+    evidence: Evidence | None = None,
 ) -> None:
     """Write the report of a fit as one HTML file that needs no network.
 
@@ -32,22 +38,27 @@ def write_report(
         Replaced if it exists, whole or not at all.
     comparison : pandas.DataFrame, optional
         Comparison with other fits, to be shown; one row for each fit.
+    evidence : Evidence, optional
+        From `bayescontam.report.evidence.gather`, of the scan behind the contamination:
+        adds the most contaminated items with their matched texts.
 
     Raises
     ------
     UsageError
         If the file cannot be written.
     """
-    write_text(path, render(fit, comparison))
+    write_text(path, render(fit, comparison, evidence))
 
 
-def render(fit: Fitted, comparison: pd.DataFrame | None = None) -> str:
+def render(
+    fit: Fitted, comparison: pd.DataFrame | None = None, evidence: Evidence | None = None
+) -> str:
     """Return the report of a fit as HTML.
 
     Parameters
     ----------
     fit : Fitted
-    comparison : pandas.DataFrame, optional
+    comparison, evidence : optional
         See `write_report`.
 
     Returns
@@ -56,15 +67,19 @@ def render(fit: Fitted, comparison: pd.DataFrame | None = None) -> str:
     """
     estimands = fit.estimands()
     headline = tables.headline(fit, estimands)
+    identity = _identity(fit)
+    most = contaminated_section(fit, evidence, identity["names"]["model"]) if evidence else None
     content = {
         "fit": fit,
         "level": words.level_text(fit.level),
         "contaminated": "identification" in fit.tree,
-        **_identity(fit),
+        **identity,
         **_results(fit, estimands, headline),
         **_judgement(fit, headline),
         "sensitivity": tables.sensitivity(fit).to_dict("records"),
         "comparison": _comparison(comparison),
+        "evidence": most,
+        "ngram": most["ngram"] if most else "",
         "all_estimands": _all_estimands(estimands),
         "n_estimands": len(estimands),
     }

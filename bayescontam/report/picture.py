@@ -212,5 +212,6 @@ def numbers(values: Any, digits: int = 2) -> str:
     known = known[np.isfinite(known)]
     if not known.size:
         return "no value"
-    low, high = f"{known.min():.{digits}f}", f"{known.max():.{digits}f}"
+    # Adding zero keeps "-0.00" away.
+    low, high = (f"{end.round(digits) + 0.0:.{digits}f}" for end in (known.min(), known.max()))
     return low if low == high else f"{low} to {high}"

@@ -8,6 +8,7 @@ import xarray as xr
 from matplotlib.lines import Line2D
 
 from bayescontam.inference.fitted import Fitted
+from bayescontam.report import words
 from bayescontam.report.figures import MOST_BENCHMARKS, RAW, by_score, name_models, part
 from bayescontam.report.picture import (
     BLUE,
@@ -41,7 +42,7 @@ def predictive_pictures(fit: Fitted, headline: pd.DataFrame) -> list[Picture]:
     predictive = fit.tree["predictive"].to_dataset()
     pictures = [_scores(predictive, headline)]
     if "binned" in predictive:
-        pictures.append(_bins(predictive))
+        pictures.append(_bins(predictive, words.contamination_name(fit)))
     loo = fit.tree["loo"].to_dataset()
     return [*pictures, _pit(loo), _pareto(loo, fit.record["thresholds"]["pareto_k"])]
 
@@ -79,7 +80,7 @@ def _scores(predictive: xr.Dataset, headline: pd.DataFrame) -> Picture:
         return finish(figure, "predicted-scores", "Predicted scores", alt, caption)
 
 
-def _bins(predictive: xr.Dataset) -> Picture:
+def _bins(predictive: xr.Dataset, contamination: str) -> Picture:
     names = [str(b) for b in predictive["benchmark"].values][:MOST_BENCHMARKS]
     note = ""
     if predictive.sizes["benchmark"] > len(names):
@@ -98,7 +99,7 @@ def _bins(predictive: xr.Dataset) -> Picture:
             axis.vlines(x, low, high, color="#a6a6a6", lw=6)
             axis.plot(x, observed, **RAW)
             axis.set_title(plain_labels([name])[0])
-            axis.set_xlabel("contamination")
+            axis.set_xlabel(contamination)
             axis.set_ylabel("score")
             axis.margins(x=0.08)
             outside += int(((observed < low) | (observed > high)).sum())

@@ -9,7 +9,9 @@ import pandas as pd
 from bayescontam.names import visible
 from bayescontam.report import cosines, lexical, matches, scope, words
 from bayescontam.report.cards import cards, place
+from bayescontam.report.evidence import Evidence
 from bayescontam.report.excerpts import excerpt
+from bayescontam.report.prevalence import prevalence_section
 from bayescontam.report.template import fill
 from bayescontam.storage import write_text
 
@@ -24,7 +26,14 @@ _MANIFEST = 20_000
 """Characters of the manifest that are shown."""
 
 
-def write_scan_report(scan: "Scan", path: str | os.PathLike[str]) -> None:
+def write_scan_report(
+    scan: "Scan",
+    path: str | os.PathLike[str],
+    *,
+    evidence: Evidence | None = None,
+    items: pd.DataFrame | None = None,
+    by: str | None = None,
+) -> None:
     """Write the report of a scan as one HTML file that needs no network.
 
     Parameters
@@ -32,21 +41,37 @@ def write_scan_report(scan: "Scan", path: str | os.PathLike[str]) -> None:
     scan : Scan
     path : path-like
         Replaced if it exists, whole or not at all.
+    evidence : Evidence, optional
+        From `bayescontam.report.evidence.gather`, of this scan: adds how many items have
+        duplicates, and which.
+    items : pandas.DataFrame, optional
+        ``benchmark, item`` and the column `by`; used with `evidence`.
+    by : str, optional
+        Item column that prevalence is told by, such as a difficulty.
 
     Raises
     ------
     UsageError
-        If the file cannot be written.
+        If the file cannot be written, or the items have no such column.
+    DataError
+        If `items` lacks items of the scan.
     """
-    write_text(path, render_scan(scan))
+    write_text(path, render_scan(scan, evidence, items, by))
 
 
-def render_scan(scan: "Scan") -> str:
+def render_scan(
+    scan: "Scan",
+    evidence: Evidence | None = None,
+    items: pd.DataFrame | None = None,
+    by: str | None = None,
+) -> str:
     """Return the report of a scan as HTML, of less than 5 MB for a scan of any size.
 
     Parameters
     ----------
     scan : Scan
+    evidence, items, by : optional
+        See `write_scan_report`.
 
     Returns
     -------
@@ -55,16 +80,20 @@ def render_scan(scan: "Scan") -> str:
     """
     best = matches.best_matches(scan)
     headline = matches.headline(scan, best)
+    prevalence = None if evidence is None else prevalence_section(evidence, items, by)
     content = {
         **_identity(scan, headline),
-        **_results(scan, best, headline),
+        **_results(scan, best, headline, evidence),
+        "verdict": prevalence["verdict"] if prevalence else scope.verdict(scan, headline),
+        "outcome": prevalence["outcome"] if prevalence else "",
+        "prevalence": prevalence,
         **_background(scan),
     }
     return fill("scan.html", content)
 
 
 def _identity(scan: "Scan", headline: pd.DataFrame) -> dict[str, Any]:
-    """Return names, size and verdict."""
+    """Return names and size."""
     benchmarks = [str(name) for name in headline["benchmark"]]
     names = words.Names(benchmarks[:MOST_BENCHMARKS], "name-benchmark")
     manifest = scan.record.get("manifest") or {}
@@ -77,13 +106,14 @@ def _identity(scan: "Scan", headline: pd.DataFrame) -> dict[str, Any]:
         "manifest_name": visible(str(manifest.get("name", "unnamed"))),
         "summary": visible(str(manifest.get("summary", "")), 400),
         "created": visible(str(scan.record.get("created", "")))[:10],
-        "verdict": scope.verdict(scan, headline),
     }
 
 
-def _results(scan: "Scan", best: pd.DataFrame, headline: pd.DataFrame) -> dict[str, Any]:
+def _results(
+    scan: "Scan", best: pd.DataFrame, headline: pd.DataFrame, evidence: Evidence | None
+) -> dict[str, Any]:
     """Return tables, pictures and texts of what was found."""
-    first, further = cards(scan, best)
+    first, further = cards(scan, best, evidence)
     ngram = matches.ngram_column(scan.matches)
     return {
         "headline": headline.head(MOST_BENCHMARKS).to_dict("records"),
@@ -99,6 +129,7 @@ def _results(scan: "Scan", best: pd.DataFrame, headline: pd.DataFrame) -> dict[s
         },
         "cards": first,
         "further": further,
+        "shown": {card["anchor"] for card in first},
         "n_matched": int(best["cosine"].notna().sum()),
     }
 

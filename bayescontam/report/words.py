@@ -25,6 +25,23 @@ TERMS = {
 """What the symbols of a fit's terms stand for."""
 
 
+_EXPOSURES = {
+    "known": "The contamination of each item is taken as known.",
+    "noisy": (
+        "The contamination of each item is not known: it is spread around what the covariates"
+        " say as far as their standard deviation says, independently of other items, and the"
+        " responses help to tell it. Accuracy and overfitting are told at the true contamination."
+    ),
+    "latent": (
+        "Whether an item is contaminated is an event that was not seen: it happened with the"
+        " probability that the covariates say (p_duplicate), and the responses help to tell."
+        " Where the covariates say how unsure these probabilities are, all of a benchmark may be"
+        " too high or too low together. Accuracy and overfitting are told at what happened."
+    ),
+}
+"""What is known of contamination, in the model spec's words."""
+
+
 class Names:
     """Labels of hostile, long or alike names, and the full text of those that were changed.
 
@@ -155,12 +172,21 @@ def reference_text(fit: Fitted) -> str:
     """Return at which contamination genuine ability is told, with the value."""
     levels = reference_levels(fit)
     values = list(levels.values())
+    if fit.spec.contamination.exposure == "latent" and not any(values):
+        return "contamination 0, no duplicate, in every benchmark"
     if fit.record["reference"] != "min_observed":
         return f"contamination {values[0]:.3g} in every benchmark"
     if max(values) - min(values) < 5e-4:
         return f"the smallest observed contamination, {values[0]:.3g} in every benchmark"
     lowest = [f"{visible(name, NAME_WIDTH)}: {value:.3g}" for name, value in levels.items()]
     return f"the smallest observed contamination of each benchmark ({'; '.join(lowest)})"
+
+
+def contamination_name(fit: Fitted) -> str:
+    """Return what items are placed by where they have one contamination each."""
+    return (
+        "contamination" if fit.spec.contamination.exposure == "known" else "expected contamination"
+    )
 
 
 def estimand_texts(fit: Fitted) -> list[tuple[str, str]]:
@@ -228,9 +254,10 @@ def _slope_assumptions(fit: Fitted) -> Iterator[str]:
             "Slopes of models and benchmarks are pooled partially: where a pair says little, its"
             " slope is what the others say."
         )
+    yield _EXPOSURES[block.exposure]
     yield (
-        "The contamination of each item is taken as known. Training on some items may also lift"
-        " others of the same benchmark; this part is not seen and stays in genuine ability."
+        "Training on some items may also lift others of the same benchmark; this part is not seen"
+        " and stays in genuine ability."
     )
     yield "On the log-odds scale the effect of contamination is a straight line."
 

@@ -1,0 +1,128 @@
+"""Evidence: what a scan and a curve say of every item, for pages to show."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.errors import UsageError
+from bayescontam.evidence.covariates import covariates_table
+from bayescontam.evidence.exposure import ItemExposure
+from bayescontam.evidence.matched import Matches
+from bayescontam.evidence.verdicts import first_runs
+from bayescontam.evidence.weighing import DRAWS, FLOOR, Weighed, weigh
+from bayescontam.judgements import PAIR
+from bayescontam.names import listed, visible
+from bayescontam.report.matches import KEYS
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.scan.results import Scan
+
+MOST_ITEMS = 50
+"""Items that are listed as the most contaminated ones."""
+_PAIR = list(PAIR)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A scan that was weighed with a curve.
+
+    Attributes
+    ----------
+    scan : Scan
+    curve : Curve
+    weighed : Weighed
+    items : pandas.DataFrame
+        One row for each item; the columns of
+        `bayescontam.evidence.covariates.covariates_table`.
+    """
+
+    scan: "Scan"
+    curve: "Curve"
+    weighed: Weighed
+    items: pd.DataFrame
+
+    def ranked(self) -> pd.DataFrame:
+        """Return the items that most probably have duplicates first."""
+        order = ["p_duplicate", "expected_duplicates", "top_cosine"]
+        return self.items.sort_values(order, ascending=False, kind="stable")
+
+    def matches(self, items: pd.DataFrame) -> pd.DataFrame:
+        """Return the listed matches of some items, likely duplicates first.
+
+        Parameters
+        ----------
+        items : pandas.DataFrame
+            ``benchmark, item``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of ``scan.matches``, and ``p``: probability that the match is a
+            duplicate given everything that was judged; NaN below the cosine from which on
+            matches count. By falling `p`, then by rank.
+        """
+        rows = self.scan.matches.merge(items[KEYS], on=KEYS)
+        p = _match_probabilities(self.scan, self.curve, items)
+        rows = rows.merge(p, on=_PAIR, how="left")
+        return rows.sort_values(["p", "rank"], ascending=[False, True], kind="stable")
+
+    def verdicts(self) -> dict[tuple[object, ...], list[str]]:
+        """Return what judges said of each pair, in words."""
+        said: dict[tuple[object, ...], list[str]] = {}
+        for row in first_runs(self.curve.judged).to_dict("records"):
+            verdict = "a duplicate" if row["is_duplicate"] else "no duplicate"
+            kind = f" ({row['kind']})" if row["kind"] else ""
+            words = f"{visible(str(row['judge']), 60)}: {verdict}{kind}"
+            said.setdefault(tuple(row[name] for name in _PAIR), []).append(words)
+        return said
+
+
+def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
+    """Weigh a scan with a curve, for a page.
+
+    Parameters
+    ----------
+    scan : Scan
+    curve : Curve
+    progress : bool, default False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Evidence
+
+    Raises
+    ------
+    UsageError
+        If the curve tells nothing of a benchmark or a source of the scan.
+    """
+    sources = {str(row["source"]) for row in scan.record.get("strata") or []}
+    needed = {"benchmark": set(map(str, scan.items["benchmark"])), "source": sources}
+    known = {"benchmark": set(curve.benchmarks), "source": set(curve.sources)}
+    for what, names in needed.items():
+        if lost := sorted(names - known[what]):
+            raise UsageError(
+                f"the curve tells nothing of {what} {listed(lost)}; fit one to this scan:"
+                " bayescontam curve"
+            )
+    weighed = weigh(scan, curve, progress=progress)
+    return Evidence(scan, curve, weighed, covariates_table(weighed, scan, curve))
+
+
+def _match_probabilities(scan: "Scan", curve: "Curve", items: pd.DataFrame) -> pd.DataFrame:
+    """Return ``PAIR`` and ``p`` of the matches that count."""
+    counted = scan.matches[scan.matches["cosine"] >= FLOOR]
+    counted = counted.sort_values("rank", kind="stable").drop_duplicates(_PAIR)
+    groups = counted.groupby(KEYS, sort=False, observed=True).indices
+    wanted = set(items[KEYS].itertuples(index=False, name=None))
+    draws, parts = curve.draws(DRAWS), []
+    every = scan.items[KEYS].itertuples(index=False, name=None)
+    for key, matched in zip(every, Matches(scan, curve, FLOOR, DRAWS), strict=True):
+        if key in wanted and key in groups:
+            exposure = ItemExposure(draws, matched)
+            each = np.einsum("sh,shm->sm", exposure.weight, exposure.probability).mean(axis=0)
+            parts.append(counted.iloc[groups[key]][_PAIR].assign(p=each[: matched.listed]))
+    return pd.concat(parts) if parts else counted.iloc[:0][_PAIR].assign(p=0.0)

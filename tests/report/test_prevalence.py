@@ -1,0 +1,181 @@
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayescontam.errors import DataError, UsageError
+from bayescontam.report.cards import BESIDE, FIRST, FURTHER
+from bayescontam.report.evidence import MOST_ITEMS, Evidence, gather
+from bayescontam.report.prevalence import prevalence_section
+from bayescontam.report.scan import render_scan
+from tests.report import test_page
+from tests.report.made_curve import judge, make_curve
+from tests.report.made_scan import BENCHMARKS, ITEMS, STRATA, MadeScan, make_scan
+from tests.report.test_page import Parsed
+from tests.report.test_scan import overflow
+
+browser = test_page.browser  # the fixture
+SOURCES = tuple(dict.fromkeys(source for source, _ in STRATA))
+THRESHOLD = 0.7
+PERSON = "<b>Ada</b>\u202e"
+
+
+@pytest.fixture(scope="module")
+def made() -> MadeScan:
+    """All of the corpus was scanned."""
+    scan = make_scan()
+    whole = [{**row, "documents": row["sampled"], "share": 1.0} for row in scan.record["strata"]]
+    return scan.with_record(strata=whole)
+
+
+@pytest.fixture(scope="module")
+def evidence(made: MadeScan) -> Evidence:
+    best = made.matches[made.matches["rank"] == 1].sort_values("cosine", ascending=False)
+    judged = judge(best.head(30), [1] * 30, PERSON)
+    curve = make_curve(BENCHMARKS, SOURCES, THRESHOLD, judged=judged)
+    return gather(made, curve)
+
+
+@pytest.fixture(scope="module")
+def html(made: MadeScan, evidence: Evidence) -> str:
+    items = made.items[["benchmark", "item"]].assign(elo=np.arange(ITEMS) * 10.0)
+    return render_scan(made, evidence, items, "elo")
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Parsed:
+    return Parsed(html)
+
+
+def found(made: MadeScan) -> np.ndarray:
+    return made.cosines.max(axis=1) > THRESHOLD
+
+
+def test_the_section_counts_items_above_a_step(made: MadeScan, evidence: Evidence) -> None:
+    section = prevalence_section(evidence)
+    for row, name in zip(section["rows"], BENCHMARKS, strict=True):
+        count = int(found(made)[(made.items["benchmark"] == name).to_numpy()].sum())
+        assert 5 < count < row["items"] == ITEMS // 2
+        for view in ("corpus", "scanned"):
+            assert row[view]["n_mean"] == pytest.approx(count)
+            assert (row[view]["n_low"], row[view]["n_high"]) == (count, count)
+    assert section["shares"].startswith("The whole corpus was scanned")
+    assert section["outcome"] == ""
+
+
+def test_what_is_not_listed_is_told(made: MadeScan) -> None:
+    few = made.matches[made.matches["rank"] <= 5]
+    scan = MadeScan(**{**vars(made), "matches": few})
+    evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, 0.5))
+    rest = int((made.cosines > 0.5).sum()) - int(few.loc[few["cosine"] > 0.5, "copies"].sum())
+    told = prevalence_section(evidence)["rest"]
+    number = float(re.findall(r"scanned part, ([\d,.]+) ", told)[0].replace(",", ""))
+    assert number == pytest.approx(rest, rel=0.02)
+    assert "list more matches of each item" in told
+
+
+def test_kinds_are_told_where_judges_gave_them(made: MadeScan) -> None:
+    best = made.matches[made.matches["rank"] == 1].sort_values("cosine", ascending=False)
+    judged = judge(best.head(20), [1] * 20, PERSON, "exact")
+    curve = make_curve(BENCHMARKS, SOURCES, THRESHOLD, steepness=50.0, judged=judged)
+    section = prevalence_section(gather(made, curve))
+    told = {row["item"]: row["kinds"] for row in section["most"]}
+    known = [told[item] for item in judged["item"] if item in told]
+    assert len(known) > 15
+    assert all(re.match(r"exact (0.99|1.00)", text) for text in known)
+    kinds = [row for row in section["parts"] if row["by"] == "kind"]
+    assert [row["group"] for row in kinds[:2]] == ["exact", "equivalent"]
+
+
+def test_a_sampled_share_is_told() -> None:
+    scan = make_scan()
+    evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, THRESHOLD))
+    section = prevalence_section(evidence)
+    assert "Scanned was 10.0 % of web, 10.0 % of books" in section["shares"]
+    for row in section["rows"]:
+        assert row["corpus"]["n_mean"] >= row["scanned"]["n_mean"]
+        assert row["expected_duplicates"] > row["expected_scanned"]
+
+
+def test_the_most_contaminated_items_are_linked(html: str, page: Parsed, made: MadeScan) -> None:
+    shown = html.split("The most contaminated items")[1].split("</table>")[0]
+    links = re.findall(r'href="#(item-\d+)"', shown)
+    assert len(links) == MOST_ITEMS == FIRST + FURTHER // 2
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert set(links) <= set(ids)
+    certain = {f"item-{i + 1}" for i in np.flatnonzero(found(made))}
+    assert set(links[: len(certain)]) == certain
+    all_links = [str(attrs["href"]) for tag, attrs in page.tags if tag == "a"]
+    assert all(link[0] == "#" and link[1:] in ids for link in all_links)
+
+
+def test_cards_tell_probabilities_and_verdicts(html: str, page: Parsed) -> None:
+    cards = html.split('<article class="card"')[1:]
+    assert len(cards) == ITEMS
+    assert "P(duplicate) &gt; 0.999</b>" in cards[0]
+    assert "P(duplicate) &lt; 0.001</b>" in cards[-1]
+    assert page.text.count("<b>Ada</b>\\u202e: a duplicate") == 30
+    assert "\u202e" not in html
+    assert len([1 for _, attrs in page.tags if attrs.get("class") == "match"]) == BESIDE * ITEMS
+
+
+def test_the_verdict_counts_items(page: Parsed, made: MadeScan) -> None:
+    counts = [found(made)[made.items["benchmark"] == name].sum() for name in BENCHMARKS]
+    said = f"(95 % interval): {counts[0]}  of 30 of 'quiz'; {counts[1]}  of 30 of"
+    assert " ".join(said.split()) in " ".join(page.text.split())
+    assert "nan" not in page.text.lower().split()
+
+
+def test_pictures_of_prevalence(page: Parsed) -> None:
+    alts = [str(attrs["alt"]) for tag, attrs in page.tags if tag == "img"]
+    assert [a for a in alts if a.startswith("Prevalence by elo, 10 groups")]
+    assert [a for a in alts if a.startswith("Prevalence by number of matches")]
+
+
+@pytest.mark.parametrize("column", ["numbers", "words"])
+def test_prevalence_by_a_column(made: MadeScan, evidence: Evidence, column: str) -> None:
+    items = made.items[["benchmark", "item"]].assign(
+        numbers=np.where(found(made), 3, 1), words=np.where(found(made), "<yes>\n", "no $x$")
+    )
+    section = prevalence_section(evidence, items, column)
+    assert section["pictures"][1].alt == f"Prevalence by {column}, 4 groups: 0.00 to 1.00."
+
+
+def test_items_without_the_column_are_refused(made: MadeScan, evidence: Evidence) -> None:
+    items = made.items[["benchmark", "item"]].assign(elo=1.0)
+    with pytest.raises(UsageError, match=r"no column 'ello'.*elo"):
+        prevalence_section(evidence, items, "ello")
+    with pytest.raises(DataError, match="1 items of the scan"):
+        prevalence_section(evidence, items.iloc[1:], "elo")
+
+
+def test_numbers_from_a_prior_are_no_finding(made: MadeScan) -> None:
+    evidence = gather(made, make_curve(BENCHMARKS, SOURCES, THRESHOLD))
+    html = render_scan(made, evidence)
+    assert '<p class="verdict failed" id="verdict">' in html
+    assert "Nothing was judged: these numbers rest on a prior" in html
+
+
+def test_without_a_curve_the_page_says_how_to_get_prevalence(made: MadeScan) -> None:
+    html = render_scan(made)
+    assert "bayescontam report --curve" in html
+    assert "P(duplicate) " not in html
+    assert "bayescontam judge export" in html
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_in_a_browser(browser: Any, html: str, tmp_path: Any, width: int) -> None:
+    path = tmp_path / "scan.html"
+    path.write_text(html, encoding="utf-8")
+    browser.get_log("browser")
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(path.as_uri())
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    over = overflow(browser)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert over <= 0
+    assert browser.get_log("browser") == []
