@@ -117,6 +117,7 @@ def duplicate_curve(
     names = {
         "benchmarks": tuple(map(str, opened.items["benchmark"].unique())),
         "sources": tuple(dict.fromkeys(row["source"] for row in opened.record["strata"])),
+        "embedder": opened.record.get("embedder"),
     }
     stage = Console(stderr=True).status if progress else _silent
     return Curve(fit_curve(judged, names, curve_spec, options, progress, stage).tree)

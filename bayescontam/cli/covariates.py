@@ -27,7 +27,7 @@ bayescontam covariates scan --judgements judgements.csv --out covariates.parquet
 
 bayescontam covariates scan --curve curve.nc --out covariates.csv --floor 0.3
 
-Then: bayescontam fit responses.csv --covariates covariates.parquet --out fit.nc
+Then: bayescontam fit responses.csv --covariates covariates.parquet --model latent_duplicate
 """
 _PARTS = {"corpus": "whole corpus", "scanned": "what was scanned"}
 _COLUMNS = {
@@ -74,12 +74,15 @@ def covariates(
     from bayescontam.cli.curve import exit_if_failed
     from bayescontam.cli.terminal import calm
     from bayescontam.covariates import Covariates
+    from bayescontam.errors import UsageError
     from bayescontam.evidence.covariates import covariates_table
     from bayescontam.scan.results import Scan
     from bayescontam.weighing import weigh_scan
 
     calm()
-    _check(out, save_curve, level)
+    _check(out, save_curve, level, floor, draws)
+    if curve is not None and save_curve is not None:
+        raise UsageError("--save-curve: keeps a curve that is fitted here; --curve is kept already")
     opened = Scan.load(scan)
     fitted = _curve(opened, judgements, curve, {"spec": spec, "seed": seed}, level, quiet)
     if save_curve is not None:
@@ -93,11 +96,14 @@ def covariates(
         exit_if_failed(fitted)
 
 
-def _check(out: Path, save_curve: Path | None, level: float) -> None:
+def _check(out: Path, save_curve: Path | None, level: float, floor: float, draws: int) -> None:
     """Refuse before minutes of work what could not be written or told after them."""
     from bayescontam.errors import UsageError
+    from bayescontam.evidence.weighing import check_options
     from bayescontam.names import visible
     from bayescontam.storage import check_writable
+
+    check_options(floor, draws)
 
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise UsageError(
@@ -136,7 +142,7 @@ def _curve(
         )
     if clash := [*(["judgements"] if judgements else []), *given]:
         words = ", ".join(f"--{name}" for name in clash)
-        raise UsageError(f"--curve: is fitted already, and takes no {words}; leave one away")
+        raise UsageError(f"--curve: is fitted already, and takes no {words}; leave one out")
     return Curve.load(path)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.evidence.verdicts import Floats, first_runs
 from bayescontam.evidence.weighing import Weighed
 from bayescontam.judgements import PAIR
@@ -47,29 +48,34 @@ def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataF
           ``max_ngram_13``.
     """
     p = 1 - weighed.none
-    mean = p.mean(axis=0).clip(0.0, 1.0)
+    mean = _chance(weighed.none)
     table = weighed.items.assign(
         contamination=mean,
         contamination_sd=np.sqrt(mean * (1 - mean)),
         p_duplicate=mean,
         p_duplicate_sd=p.std(axis=0),
-        p_scanned=1 - weighed.none_scanned.mean(axis=0),
+        p_scanned=_chance(weighed.none_scanned),
         expected_duplicates=weighed.expected.mean(axis=0),
         expected_scanned=weighed.expected_scanned.mean(axis=0),
         expected_rest=weighed.expected_rest.mean(axis=0),
     )
     table = table.assign(**_named("source", weighed.sources, weighed.none_by_source, least=2))
     table = table.assign(**_named("kind", weighed.kinds, weighed.none_by_kind, least=1))
-    table = table.join(_matches(scan), on=_KEYS).join(_judged(curve), on=_KEYS)
+    table = table.join(_matches(scan), on=_KEYS).join(_judged(scan, curve), on=_KEYS)
     return table.fillna({"judged": 0, "judged_duplicates": 0}).astype(
         {"judged": "int64", "judged_duplicates": "int64"}
     )
 
 
+def _chance(none: Floats) -> Floats:
+    """Return the probability of any, of draws of that of none; rounding is cut off."""
+    return (1 - none.mean(axis=0)).clip(0.0, 1.0)
+
+
 def _named(prefix: str, names: tuple[str, ...], none: Floats, least: int) -> dict[str, Floats]:
     if len(names) < least:
         return {}
-    return {f"{prefix}_{name}": 1 - none[..., k].mean(axis=0) for k, name in enumerate(names)}
+    return {f"{prefix}_{name}": _chance(none[..., k]) for k, name in enumerate(names)}
 
 
 def _matches(scan: "Scan") -> pd.DataFrame:
@@ -83,9 +89,13 @@ def _lexical(name: str) -> bool:
     return name.startswith("ngram_") or name in ("jaccard", "rouge_l")
 
 
-def _judged(curve: "Curve") -> pd.DataFrame:
-    """Return how many pairs of each item were judged, and called duplicates by most judges."""
+def _judged(scan: "Scan", curve: "Curve") -> pd.DataFrame:
+    """Return how many pairs of each item were judged, and called duplicates by most judges.
+
+    Only pairs that the scan holds: the curve may come from another one.
+    """
     verdicts = first_runs(curve.judged).groupby(list(PAIR), observed=True)["is_duplicate"].mean()
     called = (verdicts > 0.5).rename("judged_duplicates").reset_index()
+    called = called.merge(scan_pairs(scan)[list(PAIR)].drop_duplicates(), on=list(PAIR))
     grouped = called.groupby(_KEYS, observed=True)["judged_duplicates"]
     return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})

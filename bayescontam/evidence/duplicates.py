@@ -238,7 +238,7 @@ class Curve:
 
 def fit_curve(
     judged: pd.DataFrame,
-    names: Mapping[str, tuple[str, ...]],
+    names: Mapping[str, Any],
     spec: CurveSpec,
     options: CurveOptions,
     progress: bool = False,
@@ -254,7 +254,8 @@ def fit_curve(
         the result is the prior.
     names : mapping
         ``benchmarks`` and ``sources`` of the scan: those without judgements get what the
-        others and the prior say.
+        others and the prior say. ``embedder``, if known: its description, which scans that
+        the curve is used for must share.
     spec : CurveSpec
     options : CurveOptions
     progress : bool, default False
@@ -289,7 +290,8 @@ def fit_curve(
     groups["posterior"] = posterior.drop_vars("item_offset", errors="ignore").drop_dims(
         ["item", "pair", "verdict"], errors="ignore"
     )
-    groups["record"] = _record(judged, built, options, checks)
+    record = _record(built, options, checks) | {"embedder": names.get("embedder")}
+    groups["record"] = xr.Dataset({"json": json.dumps(record), "judged": _judged_text(judged)})
     return Curve(xr.DataTree.from_dict(groups))
 
 
@@ -334,11 +336,9 @@ def _bands(draws: CurveDraws, verdicts: Verdicts, level: float) -> xr.Dataset:
     return xr.Dataset(data, {"cosine": GRID, "benchmark": list(verdicts.benchmarks)})
 
 
-def _record(
-    judged: pd.DataFrame, built: BuiltCurve, options: CurveOptions, checks: list[Check]
-) -> xr.Dataset:
+def _record(built: BuiltCurve, options: CurveOptions, checks: list[Check]) -> dict[str, Any]:
     spec, verdicts = built.spec, built.verdicts
-    record = {
+    return {
         "curve_format": FORMAT,
         "spec": {"name": spec.name, "hash": spec.hash, "content": spec.model_dump()},
         "benchmarks": list(verdicts.benchmarks),
@@ -353,9 +353,12 @@ def _record(
         "checks": [check.to_dict() for check in checks],
         "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
     }
+
+
+def _judged_text(judged: pd.DataFrame) -> str:
+    """Return the judgements as JSON, which unlike netCDF holds any name."""
     kept = judged.dropna(subset="is_duplicate").reindex(columns=list(_JUDGED)).fillna({"kind": ""})
-    rows = kept.astype({"is_duplicate": int}).to_dict("list")
-    return xr.Dataset({"json": json.dumps(record), "judged": json.dumps(rows)})
+    return json.dumps(kept.astype({"is_duplicate": int}).to_dict("list"))
 
 
 def _spaced(count: int, most: int) -> np.ndarray:

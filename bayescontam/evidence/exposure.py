@@ -90,8 +90,7 @@ class ItemExposure:
     def expected(self, source: int) -> Floats:
         """Return the expected number of duplicates in a source, copies counted, (draw,)."""
         item = self._item
-        listed = item.source == source
-        count = (self.probability[..., listed] * item.copies[listed]).sum(axis=-1)
+        count = self.probability @ item.copies[:, source].astype(float)
         count = count + self.rest_rate[..., item.rest_source == source].sum(axis=-1)
         return (self.weight * count).sum(axis=1)
 
@@ -110,8 +109,7 @@ class ItemExposure:
         rest = rng.poisson(self.rest_rate[rows, node]) * opened
         true = true & opened
         counts = [
-            (true * item.copies)[:, item.source == s].sum(axis=1)
-            + rest[:, item.rest_source == s].sum(axis=1)
+            true.astype(np.int64) @ item.copies[:, s] + rest[:, item.rest_source == s].sum(axis=1)
             for s in range(n_sources)
         ]
         return np.stack(counts, axis=1)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayescontam.evidence.verdicts import Floats, Integers, first_runs
 from bayescontam.judgements import PAIR
+from bayescontam.scan.kernels import BINS, bins_of
 
 if TYPE_CHECKING:
     from bayescontam.evidence.duplicates import Curve
@@ -32,8 +34,10 @@ class Matched:
     listed : int
         Number of best matches; they come first, best first. Judged matches of the tail
         sample follow.
-    cosine, source, copies : array
+    cosine, source : array
         Of each match told one by one.
+    copies : array
+        Occurrences of its text in each source, dims (match, source).
     best : float
         Cosine of the best match.
     judged : array of bool
@@ -69,7 +73,7 @@ class Matches:
     scan : Scan
     curve : Curve
     floor : float
-        Cosine below which matches are left out.
+        Cosine below which matches are left out that were not judged.
     draws : int
         Draws of the curve; as many of judges' errors are taken.
     """
@@ -78,11 +82,12 @@ class Matches:
         self.benchmarks, self.sources = curve.benchmarks, curve.sources
         self._items = scan.items[_KEYS]
         self._floor = floor
-        self.verdicts = _by_pair(curve, draws)
+        self.verdicts = _by_pair(curve)
         """Judged pairs with ``duplicate`` and ``other`` (position in likelihoods) and kind."""
         matches = self._told(scan)
         self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
         self._matches = matches
+        self._copies = _copies(matches, scan.strata, self.sources)
         self._likelihoods = _likelihoods(curve, self.verdicts, draws)
         self._histogram = self._coarse(scan.histogram)
         self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
@@ -90,12 +95,13 @@ class Matches:
     def _told(self, scan: "Scan") -> pd.DataFrame:
         """Return best matches and judged ones of the tail, with the positions of verdicts."""
         columns = [*_PAIR, "cosine", "copies"]
-        best = scan.matches[scan.matches["cosine"] >= self._floor]
-        best = best.sort_values("rank", kind="stable")[columns].assign(listed=True)
-        tail = scan.tail[scan.tail["cosine"] >= self._floor][columns].assign(listed=False)
-        tail = tail.merge(self.verdicts[_PAIR], on=_PAIR)
+        best = scan.matches.sort_values("rank", kind="stable")[columns].assign(listed=True)
+        tail = scan.tail[columns].assign(listed=False)
         told = pd.concat([best, tail], ignore_index=True).drop_duplicates(_PAIR)
         told = told.merge(self.verdicts, on=_PAIR, how="left", validate="one_to_one")
+        # What was judged counts, whatever its cosine.
+        counted = told["listed"] & (told["cosine"] >= self._floor)
+        told = told[counted | told["verdict"].notna()].reset_index(drop=True)
         told["source"] = pd.Index(self.sources).get_indexer(pd.Index(told["source"]))
         return told.fillna({"verdict": -1, "kind": -1}).astype({"verdict": int, "kind": int})
 
@@ -113,11 +119,12 @@ class Matches:
         codes = {name: position for position, name in enumerate(self.benchmarks)}
         bins = self._histogram.groupby(_KEYS, sort=False, observed=True).indices
         for key in self._items.itertuples(index=False, name=None):
-            rows = self._matches.iloc[self._groups.get(key, [])]
+            at = np.asarray(self._groups.get(key, []), dtype=np.int64)
             counts = self._histogram.iloc[bins.get(key, [])]
-            yield self._item(codes[key[0]], rows, counts)
+            yield self._item(codes[key[0]], at, counts)
 
-    def _item(self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame) -> Matched:
+    def _item(self, benchmark: int, at: Integers, counts: pd.DataFrame) -> Matched:
+        rows, copies = self._matches.iloc[at], self._copies[at]
         judged = rows["verdict"].to_numpy() >= 0
         called = self._likelihoods[:, :, rows["verdict"].to_numpy()[judged]]
         return Matched(
@@ -125,7 +132,7 @@ class Matches:
             int(rows["listed"].sum()),
             rows["cosine"].to_numpy(float),
             rows["source"].to_numpy(np.int64),
-            rows["copies"].to_numpy(np.int64),
+            copies,
             float(rows["cosine"].max()) if len(rows) else 0.0,
             judged,
             called,
@@ -139,21 +146,57 @@ class Matches:
         """Return occurrences that are not told one by one, by bin and source."""
         top = 101
         all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
-        # A hair, because a cosine on an edge is in the upper bin.
-        place = np.floor(rows["cosine"].to_numpy() / _BIN + 1e-6).astype(int).clip(0, top - 1)
+        place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
         told = np.bincount(place, rows["copies"], minlength=top)
         rest = np.maximum(all_ - told, 0.0)[:, None] * self._shares[self.benchmarks[benchmark]]
         at, source = np.nonzero(rest > 0)
         return (at + 0.5) * _BIN, source, rest[at, source]
 
 
-def _by_pair(curve: "Curve", draws: int) -> pd.DataFrame:
-    """Return judged pairs: their keys, ``verdict`` (number) and ``kind`` (position)."""
+def _steps(cosines: NDArray[np.float32]) -> Integers:
+    """Return the steps of 0.001 that cosines are in, as the scan counts them."""
+    return bins_of(cosines).astype(np.int64) - BINS // 2
+
+
+def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...]) -> Integers:
+    """Share the copies of each match over sources, dims (match, source).
+
+    A scan says where a text stands first and how often in all. Further copies are shared as
+    the benchmark's cosines of the same step of 0.001 are: near a cosine of 1 these are
+    hardly any others.
+    """
+    copies = np.zeros((len(matches), len(sources)), dtype=np.int64)
+    own = matches["source"].to_numpy()
+    several = np.flatnonzero((matches["copies"] > 1) & (len(sources) > 1))
+    if len(several):
+        steps = np.round(strata["cosine"].to_numpy() * 1000).astype(int)
+        counts = strata.assign(step=steps).pivot_table(
+            index=["benchmark", "step"], columns="source", values="count", aggfunc="sum"
+        )
+        counts = counts.reindex(columns=list(sources)).fillna(0.0)
+        chosen = matches.iloc[several]
+        steps = _steps(chosen["cosine"].to_numpy(np.float32))
+        keys = pd.MultiIndex.from_arrays([chosen["benchmark"].to_numpy(), steps])
+        weight = counts.reindex(keys).fillna(0.0).to_numpy()
+        total = np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
+        further = chosen["copies"].to_numpy()[:, None] - 1
+        copies[several] = np.floor(further * weight / total + 0.5)
+        copies[several, own[several]] = 0
+    copies[np.arange(len(matches)), own] = np.maximum(matches["copies"] - copies.sum(axis=1), 1)
+    return copies
+
+
+def _by_pair(curve: "Curve") -> pd.DataFrame:
+    """Return judged pairs: their keys, ``verdict`` (number) and ``kind`` (position).
+
+    The kind is -1 where most judges say that the pair is no duplicate, or give none.
+    """
     kept = first_runs(curve.judged)
     positions = {name: position for position, name in enumerate(KINDS)}
-    kind = kept["kind"].where(kept["is_duplicate"] == 1).map(positions)
-    grouped = kept.assign(code=kind).groupby(_PAIR, sort=False, observed=True)["code"]
-    modes = grouped.agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
+    said = kept.assign(code=kept["kind"].where(kept["is_duplicate"] == 1).map(positions))
+    grouped = said.groupby(_PAIR, sort=False, observed=True)
+    modes = grouped["code"].agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
+    modes = modes.where(grouped["is_duplicate"].mean() > 0.5, -1)
     pairs = modes.rename("kind").astype("int64").reset_index()
     return pairs.assign(verdict=np.arange(len(pairs)))
 
@@ -167,7 +210,9 @@ def _likelihoods(curve: "Curve", pairs: pd.DataFrame, draws: int) -> Floats:
     result = np.zeros((2, len(hit), len(pairs)))
     place = kept["verdict"].to_numpy()
     for row, p in zip(result, (hit, 1 - clear), strict=True):
-        np.add.at(row.T, place, np.log(np.where(called, p, 1 - p)).T)
+        # Off 0: judges drawn as infallible may yet contradict each other.
+        likely = np.clip(np.where(called, p, 1 - p), 1e-12, 1.0)
+        np.add.at(row.T, place, np.log(likely).T)
     return result
 
 

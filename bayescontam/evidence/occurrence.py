@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
-from scipy.stats import beta, norm
+from scipy.stats import beta, norm, t
 
 from bayescontam.evidence.verdicts import Floats, Integers
 
 MEAN = (1.5, 1.5)
-"""Prior of the log of the mean number of duplicates of a susceptible item: Normal."""
+"""Prior of the log of the mean number of duplicates of a susceptible item: location and scale
+of a Student's t of 4 degrees of freedom."""
 SHAPE = (0.0, 1.0)
 """Prior of the log of the negative binomial's shape: Normal."""
 OPEN = (2.0, 1.0)
@@ -92,11 +93,13 @@ def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) ->
 
     Notes
     -----
-    On a grid of mean, shape and share of susceptible items, whose priors are log-normal
-    (median 4.5 duplicates, 0.2 to 85 with probability 0.95), log-normal around 1, and
-    Beta(2, 1).
+    On a grid of mean, shape and share of susceptible items, and at random in its cells. The
+    priors are, on the log scale, Student's t (median 4.5 duplicates, 0.07 to 290 with
+    probability 0.95) and Normal around 1, and Beta(2, 1).
     """
-    mean, shape, open_, log_prior = _grid()
+    most = counts.sum(axis=1).max(initial=0) / max(counts.shape[1], 1)
+    grid = _grid(most / share)
+    mean, shape, open_, log_prior = grid.mean, grid.shape, grid.open, grid.log_prior
     values, place = np.unique(_rounded(counts), return_inverse=True)
     log_pmf = _log_pmf(values, share * mean, shape, open_)
     tally = np.zeros((len(counts), len(values)))
@@ -104,7 +107,7 @@ def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) ->
     log_posterior = tally @ log_pmf.T + log_prior
     # Adding Gumbel noise and taking the largest draws from a categorical distribution.
     chosen = (log_posterior + rng.gumbel(size=log_posterior.shape)).argmax(axis=1)
-    return Occurrence(mean[chosen], shape[chosen], open_[chosen], share)
+    return Occurrence(*grid.within(chosen, rng), share)
 
 
 def _rounded(counts: Integers) -> Floats:
@@ -113,16 +116,48 @@ def _rounded(counts: Integers) -> Floats:
     return np.where(counts < 200, counts, np.round(counts / size) * size)
 
 
-def _grid() -> tuple[Floats, Floats, Floats, Floats]:
-    """Return mean, shape and share of susceptible items at grid points, and the log prior."""
-    log_mean = np.linspace(MEAN[0] - 3 * MEAN[1], MEAN[0] + 3 * MEAN[1], 76)
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """Points of mean, shape and share of susceptible items, and the cells around them."""
+
+    mean: Floats
+    shape: Floats
+    open: Floats
+    log_prior: Floats
+    steps: tuple[float, float]
+    edges: Floats
+
+    def within(self, chosen: Integers, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Return random places in the cells of the chosen points.
+
+        Otherwise many items would leave one point, and certainty that nobody has.
+        """
+        u = rng.random((3, len(chosen)))
+        mean, shape = (
+            values[chosen] * np.exp(step * (u[k] - 0.5))
+            for k, (values, step) in enumerate(
+                zip((self.mean, self.shape), self.steps, strict=True)
+            )
+        )
+        cell = np.searchsorted(self.edges, self.open[chosen]) - 1
+        low, high = self.edges[cell], self.edges[cell + 1]
+        return mean, shape, low + u[2] * (high - low)
+
+
+def _grid(largest: float) -> _Grid:
+    """Return the grid; it reaches beyond the `largest` mean that the counts speak for."""
+    low = MEAN[0] - 3 * MEAN[1]
+    high = max(MEAN[0] + 3 * MEAN[1], np.log(max(largest, 1.0)) + 3)
+    log_mean = np.linspace(low, high, int((high - low) / 0.12) + 1)
     log_shape = np.linspace(SHAPE[0] - 2.5 * SHAPE[1], SHAPE[0] + 2.5 * SHAPE[1], 16)
     edges = beta.ppf(np.linspace(0, 1, 21), *OPEN)
-    open_ = (edges[:-1] + edges[1:]) / 2
-    points = np.meshgrid(log_mean, log_shape, open_, indexing="ij")
-    log_mean, log_shape, open_ = (axis.ravel() for axis in points)
-    log_prior = norm.logpdf(log_mean, *MEAN) + norm.logpdf(log_shape, *SHAPE)
-    return np.exp(log_mean), np.exp(log_shape), open_, log_prior - logsumexp(log_prior)
+    points = np.meshgrid(log_mean, log_shape, (edges[:-1] + edges[1:]) / 2, indexing="ij")
+    means, shapes, opens = (axis.ravel() for axis in points)
+    # Tails as of Student's t: corpora with thousands of copies of an item are rare, but are.
+    log_prior = t.logpdf(means, 4, *MEAN) + norm.logpdf(shapes, *SHAPE)
+    steps = float(log_mean[1] - log_mean[0]), float(log_shape[1] - log_shape[0])
+    log_prior = log_prior - logsumexp(log_prior)
+    return _Grid(np.exp(means), np.exp(shapes), opens, log_prior, steps, edges)
 
 
 def _log_pmf(n: Floats, mean: Floats, shape: Floats, open_: Floats) -> Floats:

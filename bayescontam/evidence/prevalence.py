@@ -156,7 +156,10 @@ def _column(weighed: Weighed, items: pd.DataFrame, column: str) -> pd.Series:
     if missing := [name for name in (*keys, column) if name not in items.columns]:
         hint = closest(missing[0], map(str, items.columns))
         raise UsageError(f"items: no column '{missing[0]}' ({hint})")
-    known = items.drop_duplicates(keys).set_index(keys)[column]
+    if column in keys:
+        raise UsageError(f"by: '{column}' names items; give a column that groups them")
+    named = items[keys].astype(str).assign(**{column: items[column]})
+    known = named.drop_duplicates(keys).set_index(keys)[column]
     values = weighed.items.join(known, on=keys)[column]
     if values.isna().any():
         lost = weighed.items[values.isna()]["item"]

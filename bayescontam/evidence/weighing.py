@@ -1,7 +1,7 @@
 """Weighing: a scan and a curve to what the corpus holds for every item, draw by draw."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -118,7 +118,7 @@ def weigh(
     rng = stream(curve.record["seed"], "weighing")
     matches = Matches(scan, curve, floor, draws)
     lines = curve.draws(draws)
-    kinds = _kind_shares(curve, len(lines), rng)
+    kinds = _kind_shares(matches.verdicts, curve.benchmarks, len(lines), rng)
     rows: dict[str, list[np.ndarray]] = {}
     with progress_bar(progress, "weighing", len(matches), "items") as advance:
         for item in matches:
@@ -131,10 +131,13 @@ def weigh(
     items = scan.items[["benchmark", "item"]].reset_index(drop=True)
     scaled = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
     kept = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
+    # The curve may know sources that were not scanned: nothing is told of them.
+    there = np.isfinite(shares)
+    scaled["none_by_source"] = scaled["none_by_source"][..., there]
     return Weighed(
         items=items,
-        sources=curve.sources,
-        shares=shares,
+        sources=tuple(name for name, kept_ in zip(curve.sources, there, strict=True) if kept_),
+        shares=shares[there],
         kinds=KINDS if kinds is not None else (),
         ranks=RANKS,
         expected_scanned=parts["expected_by_source"].sum(axis=-1),
@@ -144,12 +147,18 @@ def weigh(
     )
 
 
-def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
-    """Raise a `UsageError` for what would be weighed in part only."""
+def check_options(floor: float, draws: int) -> None:
+    """Raise a `UsageError` for options that nothing can be weighed with."""
     if not -1 <= floor <= 1:
         raise UsageError(f"floor: got {floor}; allowed is a cosine, -1 to 1")
     if draws < 1:
         raise UsageError(f"draws: got {draws}; at least 1 is needed")
+
+
+def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
+    """Raise a `UsageError` for what would be weighed in part only."""
+    check_options(floor, draws)
+    _refuse_embedder(scan.record.get("embedder"), curve.record.get("embedder"))
     sources = [row["source"] for row in scan.record["strata"]]
     for what, there, known in (
         ("benchmark", scan.items["benchmark"].unique(), curve.benchmarks),
@@ -162,6 +171,19 @@ def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
             )
 
 
+def _refuse_embedder(of_scan: dict[str, Any] | None, of_curve: dict[str, Any] | None) -> None:
+    """Refuse a curve of cosines that another embedder made."""
+    if of_scan is None or of_curve is None:
+        return
+    for name in ("model", "revision", "weights_sha256", "pooling", "dims", "query_prompt",
+                 "passage_prompt"):  # fmt: skip
+        if of_scan.get(name) != of_curve.get(name):
+            raise UsageError(
+                f"curve: is of cosines of another embedder ({name} {of_curve.get(name)!r}, the"
+                f" scan has {of_scan.get(name)!r}); fit one to this scan: bayescontam curve"
+            )
+
+
 def _parts(
     exposure: ItemExposure,
     item: Matched,
@@ -171,7 +193,9 @@ def _parts(
 ) -> dict[str, np.ndarray]:
     """Return what the scanned part holds for one item, each with dims (draw, …)."""
     every = np.ones(len(item.cosine), bool), np.ones(len(item.rest_cosine), bool)
-    by_source = [exposure.none(item.source == s, item.rest_source == s) for s in range(n_sources)]
+    by_source = [
+        exposure.none(item.copies[:, s] > 0, item.rest_source == s) for s in range(n_sources)
+    ]
     by_kind = []
     if kinds is not None:
         for k in range(len(KINDS)):
@@ -193,22 +217,26 @@ def _parts(
 
 def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> Floats:
     """Return the share of each source's documents that was scanned, dims (source,)."""
-    strata = pd.DataFrame(scan.record["strata"]).groupby("source")[["documents", "sampled"]].sum()
-    shares = strata["sampled"] / strata["documents"]
+    columns = ["source", "documents", "sampled"]
+    strata = pd.DataFrame(scan.record["strata"]).reindex(columns=columns)
+    strata = strata.groupby("source")[["documents", "sampled"]].sum()
+    # Sources of vectors are scanned whole and have no documents to count.
+    shares = (strata["sampled"] / strata["documents"]).where(strata["documents"] > 0, 1.0)
     return shares.reindex(list(sources)).to_numpy(float)
 
 
-def _kind_shares(curve: "Curve", draws: int, rng: np.random.Generator) -> Floats | None:
+def _kind_shares(
+    pairs: pd.DataFrame, benchmarks: tuple[str, ...], draws: int, rng: np.random.Generator
+) -> Floats | None:
     """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind).
 
-    Dirichlet: the counts of a benchmark beside five pairs of the kinds of all benchmarks.
+    Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
     """
-    judged = curve.judged
-    judged = judged[(judged["is_duplicate"] == 1) & judged["kind"].isin(KINDS)]
-    if judged.empty:
+    told = pairs[pairs["kind"] >= 0]
+    if told.empty:
         return None
-    counts = pd.crosstab(judged["benchmark"], judged["kind"])
-    table = counts.reindex(index=list(curve.benchmarks), columns=list(KINDS), fill_value=0)
+    counts = pd.crosstab(told["benchmark"], told["kind"])
+    table = counts.reindex(index=list(benchmarks), columns=range(len(KINDS)), fill_value=0)
     pooled = table.sum().to_numpy() + 0.5
     weight = table.to_numpy() + 5 * pooled / pooled.sum()
     gamma = rng.standard_gamma(np.broadcast_to(weight, (draws, *weight.shape)))
@@ -235,7 +263,8 @@ def _to_corpus(
             rest = spread.remainder()[:, None]
             none[:, rows] *= rest
             by_source[:, rows, s] *= rest
-            expected[:, rows, s] = spread.total(counts)
+            # The drawn counts tell what was not scanned; the scanned part is known better.
+            expected[:, rows, s] += spread.total(counts) - counts
             if kinds is not None:
                 by_kind[:, rows] *= _by_kind(spread, kinds[:, b])[:, None]
     return {

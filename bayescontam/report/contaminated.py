@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fitted import Fitted
 from bayescontam.names import visible
 from bayescontam.report.cards import Card, anchors, item_cards
@@ -129,4 +130,6 @@ def _notes(fit: Fitted, evidence: Evidence, table: pd.DataFrame) -> list[str]:
         )
     if not len(evidence.curve.judged):
         notes.append("Nothing was judged: probabilities rest on the prior of the curve alone.")
+    if any(check.outcome is Outcome.FAILED for check in evidence.curve.checks()):
+        notes.append("Do not rely on these probabilities yet: checks of the curve failed.")
     return notes

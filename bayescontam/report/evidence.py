@@ -114,13 +114,16 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
 
 def _match_probabilities(scan: "Scan", curve: "Curve", items: pd.DataFrame) -> pd.DataFrame:
     """Return ``PAIR`` and ``p`` of the matches that count."""
-    counted = scan.matches[scan.matches["cosine"] >= FLOOR]
-    counted = counted.sort_values("rank", kind="stable").drop_duplicates(_PAIR)
+    told = Matches(scan, curve, FLOOR, DRAWS)
+    counted = scan.matches.sort_values("rank", kind="stable").drop_duplicates(_PAIR)
+    judged = counted[_PAIR].merge(told.verdicts[_PAIR], on=_PAIR, how="left", indicator=True)
+    kept = (counted["cosine"] >= FLOOR).to_numpy() | (judged["_merge"] == "both").to_numpy()
+    counted = counted[kept]
     groups = counted.groupby(KEYS, sort=False, observed=True).indices
     wanted = set(items[KEYS].itertuples(index=False, name=None))
     draws, parts = curve.draws(DRAWS), []
     every = scan.items[KEYS].itertuples(index=False, name=None)
-    for key, matched in zip(every, Matches(scan, curve, FLOOR, DRAWS), strict=True):
+    for key, matched in zip(every, told, strict=True):
         if key in wanted and key in groups:
             exposure = ItemExposure(draws, matched)
             each = np.einsum("sh,shm->sm", exposure.weight, exposure.probability).mean(axis=0)

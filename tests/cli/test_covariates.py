@@ -138,7 +138,7 @@ def test_fit_takes_the_table(run: Run, name: str) -> None:
         (("no", "-o", "c.csv"), r"no: holds no finished scan"),
         (("scan", "-o", "c.csv", "--curve", "no.nc"), r"no\.nc: no such file; make a curve"),
         (("scan", "-o", "c.csv", "--curve", "curve.nc", "--judgements", "j.csv"),
-         r"--curve: is fitted already, and takes no --judgements; leave one away"),
+         r"--curve: is fitted already, and takes no --judgements; leave one out"),
         (("scan", "-o", "c.csv", "--curve", "curve.nc", "--seed", "1", "--spec", "monotone"),
          r"takes no --spec, --seed"),
         (("scan", "-o", "c.csv", "--curve", "curve.nc", "--floor", "2"), r"floor: got 2\.0"),

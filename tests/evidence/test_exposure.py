@@ -42,7 +42,7 @@ def item(judged: list[int], *, rest: bool = True) -> Matched:
         listed=4,
         cosine=COSINE,
         source=SOURCE,
-        copies=COPIES,
+        copies=np.eye(2, dtype=np.int64)[SOURCE[: len(COPIES)]] * COPIES[:, None],
         best=0.83,
         judged=mask,
         called=np.repeat(log_called[:, None], 2, axis=1),
@@ -188,8 +188,8 @@ def test_an_item_without_matches_has_no_duplicates() -> None:
     empty = np.zeros(0)
     whole = empty.astype(int)
     of = Matched(
-        0, 0, empty, whole, whole, 0.0, empty.astype(bool), np.zeros((2, 2, 0)), whole,
-        empty, whole, empty,
+        0, 0, empty, whole, np.zeros((0, 2), int), 0.0, empty.astype(bool),
+        np.zeros((2, 2, 0)), whole, empty, whole, empty,
     )  # fmt: skip
     exposure = ItemExposure(draws(0.7), of)
     np.testing.assert_allclose(exposure.none(empty.astype(bool), empty.astype(bool)), 1.0)

@@ -57,7 +57,7 @@ def test_best_matches_come_first(scan: Scan) -> None:
     assert q1.listed == 3
     assert q1.best == pytest.approx(0.9)
     assert q1.source.tolist() == [0, 1, 0]
-    assert q1.copies.tolist() == [1, 3, 1]
+    assert q1.copies.tolist() == [[1, 0], [0, 3], [1, 0]]
     assert not q1.judged.any()
     assert q1.kind.tolist() == [-1, -1, -1]
     assert len(found["q3"].cosine) == 0
@@ -86,7 +86,7 @@ def test_judged_matches_of_the_tail_are_told(scan: Scan) -> None:
     q1 = matches_of(scan, said)["q1"]
     np.testing.assert_allclose(q1.cosine, [0.9, 0.61, 0.352, 0.5], rtol=1e-6)
     assert q1.listed == 3
-    assert q1.copies.tolist() == [1, 3, 1, 2]
+    assert q1.copies.tolist() == [[1, 0], [0, 3], [1, 0], [2, 0]]
     assert q1.judged.tolist() == [True, True, False, True]
     assert (0.505, 0) not in rest(q1)
     hit, clear = JUDGES["Ada"]

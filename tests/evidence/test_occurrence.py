@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
-from scipy.stats import beta
+from scipy.stats import beta, t
 
 from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE, Occurrence, draw_occurrence
 
@@ -71,7 +71,9 @@ def posterior_means(counts: np.ndarray, share: float) -> tuple[float, float, flo
     """Return means of log mean, share of open items and remainder, from random prior draws."""
     rng = np.random.default_rng(5)
     size = 400_000
-    mean, shape = (np.exp(rng.normal(*prior, size)) for prior in (MEAN, SHAPE))
+    log_mean = t(4, *MEAN).rvs(2 * size, random_state=rng)
+    mean = np.exp(log_mean[abs(log_mean - MEAN[0]) < 3 * MEAN[1]][:size])
+    shape = np.exp(rng.normal(*SHAPE, size))
     open_ = rng.beta(*OPEN, size)
     values, tally = np.unique(counts, return_counts=True)
     log_weight = np.zeros(size)
@@ -119,8 +121,27 @@ def test_large_counts_are_told_apart_by_size_only() -> None:
 def test_the_grid_spans_the_priors() -> None:
     """Where no count says anything, draws are as the priors."""
     drawn = draw_occurrence(np.zeros((1000, 0), dtype=int), 0.5, np.random.default_rng(2))
-    for values, prior in ((np.log(drawn.mean), MEAN), (np.log(drawn.shape), SHAPE)):
-        assert values.mean() == pytest.approx(prior[0], abs=0.12 * prior[1])
-        assert values.std() == pytest.approx(prior[1], rel=0.1)
+    tails = t(4).rvs(100_000, random_state=3)
+    spread = tails[abs(tails) < 3].std()  # as far as the grid reaches
+    for values, (center, scale) in (
+        (np.log(drawn.mean), (MEAN[0], MEAN[1] * spread)),
+        (np.log(drawn.shape), SHAPE),
+    ):
+        assert values.mean() == pytest.approx(center, abs=0.12 * scale)
+        assert values.std() == pytest.approx(scale, rel=0.1)
     assert drawn.open.mean() == pytest.approx(beta(*OPEN).mean(), abs=0.05)
     assert drawn.open.std() == pytest.approx(beta(*OPEN).std(), rel=0.08)
+
+
+@pytest.mark.parametrize(("share", "mean"), [(0.001, 3000.0), (0.01, 20_000.0)])
+def test_thousands_of_duplicates_are_within_reach(share: float, mean: float) -> None:
+    """The grid follows the counts; it does not end where the prior is thin."""
+    rng = np.random.default_rng(3)
+    whole = rng.poisson(rng.exponential(mean, 188))
+    sample = rng.binomial(whole, share)
+    drawn = draw_occurrence(np.broadcast_to(sample, (400, 188)), share, rng)
+    total = drawn.total(np.broadcast_to(sample, (400, 188)).astype(float)).sum(axis=1)
+    # What thinning leaves unsure: a few percent of the total.
+    assert total.mean() == pytest.approx(whole.sum(), rel=5 / np.sqrt(sample.sum()))
+    # Of items with none in the sample some may be closed; no more than the zeros allow.
+    assert drawn.none(1.0).mean() < (sample == 0).mean() + 0.02

@@ -137,7 +137,7 @@ def test_columns_that_cannot_be_used_are_refused() -> None:
         prevalence_by(weighed, items, "ello")
     with pytest.raises(DataError, match=r"has no value for items of the scan: 'i1'"):
         prevalence_by(weighed, items, "elo")
-    with pytest.raises(DataError, match=r"has no value for 1 items of the scan: 'i0'"):
+    with pytest.raises(DataError, match=r"has no value for items of the scan: 'i0'"):
         prevalence_by(weighed, items.tail(1).fillna(1.0), "elo")
 
 

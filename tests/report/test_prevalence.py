@@ -147,7 +147,7 @@ def test_items_without_the_column_are_refused(made: MadeScan, evidence: Evidence
     items = made.items[["benchmark", "item"]].assign(elo=1.0)
     with pytest.raises(UsageError, match=r"no column 'ello'.*elo"):
         prevalence_section(evidence, items, "ello")
-    with pytest.raises(DataError, match="1 items of the scan"):
+    with pytest.raises(DataError, match="items of the scan: 'item 0'"):
         prevalence_section(evidence, items.iloc[1:], "elo")
 
 

@@ -1,0 +1,71 @@
+"""The curve on published judgements: pairs of benchmark and corpus texts.
+
+They try out the fit and calibrate nothing: the pairs were not chosen by cosine, 86 of 100
+are duplicates, and many corpus texts of MBPP are no more than a link, so that their cosines
+with another embedder are near zero.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.evidence.curve_checks import marginal
+from bayescontam.evidence.duplicates import Curve, CurveOptions, fit_curve
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.engines import Sampling
+from bayescontam.scan.embed import load_embedder
+from bayescontam.specs.catalogue import load_curve
+from bayescontam.specs.corpus import Embedding
+from tests.data import shared
+
+CHECKS = ("divergences", "R-hat of estimands", "Bulk ESS of estimands", "Judgements by cosine")
+
+
+def published() -> pd.DataFrame:
+    """Return the published pairs as judgements of one language model, without cosines."""
+    pairs = pd.read_json(shared("judged_pairs.jsonl"), lines=True, dtype={"test_id": str})
+    names = {"test_id": "item", "corpus_id": "document", "is_sd": "is_duplicate"}
+    return pairs.rename(columns=names | {"match_type": "kind"}).assign(
+        source="corpus", chunk=0, judge="llm:published"
+    )
+
+
+def fitted(judged: pd.DataFrame) -> Curve:
+    """Fit the default curve; an item's best match is the best of its pairs."""
+    best = judged.groupby(["benchmark", "item"])["cosine"].transform("max")
+    names = {"benchmarks": ("mbpp", "codeforces"), "sources": ("corpus",)}
+    options = CurveOptions(seed=1, sampling=Sampling(draws=500))
+    return fit_curve(judged.assign(best=best), names, load_curve("monotone"), options)
+
+
+def assert_sampled_well(curve: Curve) -> None:
+    outcomes = {check.name: check.outcome for check in curve.checks()}
+    assert {name: outcomes[name] for name in CHECKS} == dict.fromkeys(CHECKS, Outcome.PASSED)
+    assert outcomes["Judges"] is Outcome.CAUTION  # no person has checked the model
+
+
+@pytest.mark.slow
+def test_pairs_with_a_published_cosine_draw_the_threshold_down() -> None:
+    judged = published().rename(columns={"similarity": "cosine"}).dropna(subset="cosine")
+    assert (len(judged), judged["is_duplicate"].sum()) == (18, 18)
+    curve = fitted(judged)
+    assert_sampled_well(curve)
+    for benchmark in (0, 1):
+        told = marginal(curve.draws(), np.array([0.6]), benchmark).mean()
+        # All 18, of cosines about 0.63, are duplicates: a Beta(1/2, 1/2) posterior is at 0.97.
+        # The prior alone gives 0.15.
+        assert told > 0.75
+
+
+@pytest.mark.slow
+def test_all_pairs_with_the_offline_embedder() -> None:
+    judged = published()
+    embedder = load_embedder(Embedding(), "cpu")
+    items = embedder.embed(judged["test_text"].tolist(), "query")
+    chunks = embedder.embed(judged["corpus_text"].tolist(), "passage")
+    judged["cosine"] = (items * chunks).sum(axis=1).astype(float)
+    curve = fitted(judged)
+    assert_sampled_well(curve)
+    for b in range(len(curve.benchmarks)):
+        low, middle, high = marginal(curve.draws(), np.array([0.3, 0.6, 0.9]), b).mean(axis=0)
+        assert low < middle < high

@@ -1,0 +1,45 @@
+"""Whether covariates are as unsure as they say where a small share of a corpus was scanned.
+
+Run by ``make bench``: from simulated corpora over judgements and the curve to covariates.
+"""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.weighing import duplicate_curve, weigh_scan
+from tests.evidence.simulated import Corpus, judge, simulate
+
+CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))
+
+
+def weighed(share: float, seed: int) -> dict[str, float]:
+    """Return stated and actual error of the covariate, and the number of items with duplicates."""
+    rng = np.random.default_rng(seed)
+    truth = simulate(Corpus(share=share), rng)
+    curve = duplicate_curve(truth.scan, judge(truth, rng), seed=seed, draws=400, tune=500)
+    none = weigh_scan(truth.scan, curve).none
+    p, found = 1 - none.mean(axis=0), truth.duplicates > 0
+    low, high = np.quantile((rng.random(none.shape) >= none).sum(axis=1), [0.025, 0.975])
+    return {
+        "share": share,
+        "stated": (p * (1 - p)).mean(),
+        "actual": ((p - found) ** 2).mean(),
+        "items": found.sum(),
+        "low": low,
+        "high": high,
+    }
+
+
+@pytest.mark.timeout(7200)
+def test_covariates_are_as_unsure_as_they_say() -> None:
+    rows = [weighed(share, seed) for share in (0.1, 0.01) for seed in range(CORPORA)]
+    table = pd.DataFrame(rows)
+    print("\n" + table.round(3).to_string())
+    sums = table.groupby("share")[["stated", "actual"]].sum()
+    ratio = np.sqrt(sums["stated"] / sums["actual"])
+    inside = table.eval("low <= items <= high").groupby(table["share"]).mean()
+    print(pd.DataFrame({"stated / actual error": ratio, "intervals that hold": inside}).round(3))
+    assert ratio.between(0.8, 1.25).all()
