@@ -298,17 +298,16 @@ def simulated(seed: int, kind: str, trials: int = 1) -> World:
     [("latent_duplicate", 1), ("noisy_covariate", 1), ("latent_duplicate", 4)],
 )
 def test_known_truth_is_recovered(spec, trials):
-    """At default settings; two data sets hold most of their truths."""
+    """At default settings a data set holds most of its truths; how many in all, the bench tells."""
     held = []
-    for seed in range(2):
-        world = simulated(seed, spec, trials)
-        fit = bayescontam.fit(world.table, spec, seed=seed)
-        assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
-        rows = fit.estimands().set_index(["quantity", "model", "benchmark"])
-        for quantity, truth in world.truth.items():
-            told = rows.loc[quantity].reindex(truth.index)
-            held.append((told["ci_low"] <= truth) & (truth <= told["ci_high"]))
-    shares = np.array(held).reshape(2, 4, -1).mean(axis=(0, 2))
-    # Pairs of one data set share abilities and slopes: two data sets tell no more than that.
+    world = simulated(0, spec, trials)
+    fit = bayescontam.fit(world.table, spec, seed=0)
+    assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
+    rows = fit.estimands().set_index(["quantity", "model", "benchmark"])
+    for quantity, truth in world.truth.items():
+        told = rows.loc[quantity].reindex(truth.index)
+        held.append((told["ci_low"] <= truth) & (truth <= told["ci_high"]))
+    shares = np.array(held).mean(axis=1)
+    # Pairs of one data set share abilities and slopes: it tells no more than that.
     assert shares.min() >= 0.8
     assert shares.mean() >= 0.88
