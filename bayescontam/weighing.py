@@ -110,7 +110,7 @@ def duplicate_curve(
     sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
     seed = fresh_seed() if seed is None else seed
     options = CurveOptions(seed=seed, level=level, sampling=sampling, command=command)
-    opened = scan if isinstance(scan, Scan) else Scan.load(scan)
+    opened = _scan(scan)
     judged = located(_judgements(judgements), opened)
     best = opened.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
     judged = judged.join(best.rename("best"), on=["benchmark", "item"])
@@ -166,8 +166,7 @@ def weigh_scan(
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
-    opened = scan if isinstance(scan, Scan) else Scan.load(scan)
-    fitted = curve if isinstance(curve, FittedCurve) else FittedCurve.load(curve)
+    opened, fitted = _scan(scan), _curve(curve)
     return weigh(opened, fitted, floor=floor, draws=draws, progress=progress)
 
 
@@ -215,11 +214,18 @@ def contamination_covariates(
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
-    opened = scan if isinstance(scan, Scan) else Scan.load(scan)
-    fitted = curve if isinstance(curve, FittedCurve) else FittedCurve.load(curve)
-    weighed = weigh(opened, fitted, floor=floor, draws=draws, progress=progress)
+    opened, fitted = _scan(scan), _curve(curve)
+    weighed = weigh_scan(opened, fitted, floor=floor, draws=draws, progress=progress)
     table = covariates_table(weighed, opened, fitted)
     return Covariates.from_frame(table, source=f"scan {opened.folder.name}")
+
+
+def _scan(given: Scan | Path) -> Scan:
+    return given if isinstance(given, Scan) else Scan.load(given)
+
+
+def _curve(given: FittedCurve | Path) -> FittedCurve:
+    return given if isinstance(given, FittedCurve) else FittedCurve.load(given)
 
 
 def _judgements(given: Judgements | pd.DataFrame | Path | None) -> Judgements:

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import PurePath
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from bayescontam.names import visible
-from bayescontam.specs.base import Block, content_hash, parse_toml, validate
+from bayescontam.specs.base import Block
+from bayescontam.specs.whole import WholeSpec, parse_whole
 
 TextMode = Literal["input", "output", "input_output"]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -247,7 +247,7 @@ class Lexical(Block):
         return self
 
 
-class Manifest(Block):
+class Manifest(WholeSpec):
     """A scan: benchmarks, a corpus, and how the one is looked for in the other.
 
     Read one with `load_manifest`. Every block has defaults.
@@ -279,24 +279,6 @@ class Manifest(Block):
     embedding: Embedding = Embedding()
     search: Search = Search()
     lexical: Lexical = Lexical()
-
-    _name: str = PrivateAttr(default="unnamed")
-    _text: str = PrivateAttr(default="")
-
-    @property
-    def name(self) -> str:
-        """Name of the file without its suffix."""
-        return self._name
-
-    @property
-    def text(self) -> str:
-        """The file as it was read, comments included."""
-        return self._text
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
-        return content_hash(self)
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -336,7 +318,4 @@ def parse_manifest(text: str, name: str) -> Manifest:
     SpecError
         With every fault found.
     """
-    manifest = validate(Manifest, parse_toml(text, name), name)
-    manifest._name = PurePath(name).stem
-    manifest._text = text
-    return manifest
+    return parse_whole(Manifest, text, name)

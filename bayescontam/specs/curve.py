@@ -1,12 +1,12 @@
 """Curve specs: the model of P(duplicate | cosine) that judgements are read with."""
 
-from pathlib import PurePath
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from bayescontam.specs.base import Block, content_hash, parse_toml, validate
+from bayescontam.specs.base import Block
 from bayescontam.specs.priors import Beta, HalfNormal, LogNormal, Normal, PositivePrior, RealPrior
+from bayescontam.specs.whole import WholeSpec, parse_whole
 
 Cosine = Annotated[float, Field(gt=-1, lt=1)]
 
@@ -120,7 +120,7 @@ class Judges(Block):
     )
 
 
-class CurveSpec(Block):
+class CurveSpec(WholeSpec):
     """A model of P(duplicate | cosine).
 
     Attributes
@@ -139,24 +139,6 @@ class CurveSpec(Block):
     priors: CurvePriors = CurvePriors()
     judges: Judges = Judges()
 
-    _name: str = PrivateAttr(default="unnamed")
-    _text: str = PrivateAttr(default="")
-
-    @property
-    def name(self) -> str:
-        """Name of the file without its suffix."""
-        return self._name
-
-    @property
-    def text(self) -> str:
-        """The file as it was read, comments included."""
-        return self._text
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
-        return content_hash(self)
-
 
 def parse_curve(text: str, name: str) -> CurveSpec:
     """Return the curve spec written in `text`.
@@ -173,7 +155,4 @@ def parse_curve(text: str, name: str) -> CurveSpec:
     SpecError
         With every fault found.
     """
-    spec = validate(CurveSpec, parse_toml(text, name), name)
-    spec._name = PurePath(name).stem
-    spec._text = text
-    return spec
+    return parse_whole(CurveSpec, text, name)

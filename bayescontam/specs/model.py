@@ -1,12 +1,11 @@
 """Model specs: what a statistical model is made of, one block for each part."""
 
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from bayescontam.specs.base import Block, content_hash, parse_toml, validate
+from bayescontam.specs.base import Block, validate
 from bayescontam.specs.priors import (
     AnyPrior,
     Exponential,
@@ -16,6 +15,7 @@ from bayescontam.specs.priors import (
     PositivePrior,
     RealPrior,
 )
+from bayescontam.specs.whole import WholeSpec, parse_whole
 
 Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
@@ -147,7 +147,7 @@ class Priors(Block):
     sigma_eps: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
 
 
-class ModelSpec(Block):
+class ModelSpec(WholeSpec):
     """A statistical model of responses, made of blocks that combine freely.
 
     Read one with `load_spec`. Every block has defaults, so that a file holds only
@@ -170,24 +170,6 @@ class ModelSpec(Block):
     difficulty: Difficulty = Difficulty()
     contamination: Contamination = Contamination()
     priors: Priors = Priors()
-
-    _name: str = PrivateAttr(default="unnamed")
-    _text: str = PrivateAttr(default="")
-
-    @property
-    def name(self) -> str:
-        """Name of the file without its suffix."""
-        return self._name
-
-    @property
-    def text(self) -> str:
-        """The file as it was read, comments included."""
-        return self._text
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
-        return content_hash(self)
 
     @model_validator(mode="after")
     def _exposure_fits_rows(self) -> Self:
@@ -245,7 +227,4 @@ def parse_spec(text: str, name: str) -> ModelSpec:
     SpecError
         With every fault found.
     """
-    spec = validate(ModelSpec, parse_toml(text, name), name)
-    spec._name = PurePath(name).stem
-    spec._text = text
-    return spec
+    return parse_whole(ModelSpec, text, name)
