@@ -43,10 +43,10 @@ def _parquet(rows: list[list[str]]) -> bytes:
 WRITERS: dict[str, Callable[[list[list[str]]], bytes]] = {
     "a.csv": _csv,
     "a.tsv": lambda rows: _csv(rows, "\t"),
-    "a.CSV.gz": lambda rows: gzip.compress(_csv(rows)),
+    "a.CSV.gz": lambda rows: gzip.compress(_csv(rows), mtime=0),
     "a.jsonl": _jsonl,
     "a.json": _json_list,
-    "a.ndjson.gz": lambda rows: gzip.compress(_jsonl(rows)),
+    "a.ndjson.gz": lambda rows: gzip.compress(_jsonl(rows), mtime=0),
     "a.parquet": _parquet,
 }
 
@@ -121,9 +121,9 @@ BAD_CONTENT = [
     ("a.csv", b"\x89PNG\r\n\x1a\n", "content is a PNG"),
     ("a.csv", b"PK\x03\x04...", "content is an Excel workbook"),
     ("a.csv", b"\n<!DOCTYPE html><html>", "content is a web page"),
-    ("a.csv", gzip.compress(CSV.encode()), "content is gzip-compressed"),
+    ("a.csv", gzip.compress(CSV.encode(), mtime=0), "content is gzip-compressed"),
     ("a.csv.gz", CSV.encode(), "damaged, or not gzip-compressed"),
-    ("a.csv.gz", gzip.compress(CSV.encode() * 99)[:-20], "damaged"),
+    ("a.csv.gz", gzip.compress(CSV.encode() * 99, mtime=0)[:-20], "damaged"),
     ("a.parquet", CSV.encode(), "no Parquet file: the content is something else"),
     ("a.parquet", b"PAR1" + b"x" * 50, "damaged Parquet file"),
     ("a.jsonl", b'{"a": 1}\n{"a": \n', "row 2: is no JSON: Expecting value"),
