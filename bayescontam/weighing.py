@@ -9,8 +9,8 @@ from rich.console import Console
 
 from bayescontam.covariates import Covariates
 from bayescontam.evidence.covariates import covariates_table
+from bayescontam.evidence.duplicates import TARGET_ACCEPT, CurveOptions, fit_curve
 from bayescontam.evidence.duplicates import Curve as FittedCurve
-from bayescontam.evidence.duplicates import CurveOptions, fit_curve
 from bayescontam.evidence.pairs import located
 from bayescontam.evidence.weighing import DRAWS, FLOOR, Weighed, weigh
 from bayescontam.inference.engines import Engine, Sampling
@@ -58,7 +58,7 @@ def duplicate_curve(
     tune: int = Sampling.tune,
     chains: int = Sampling.chains,
     cores: int | None = None,
-    target_accept: float = Sampling.target_accept,
+    target_accept: float = TARGET_ACCEPT,
     progress: bool = False,
     command: str = "",
 ) -> Curve:
@@ -80,7 +80,7 @@ def duplicate_curve(
         Draws kept of each chain (1,000), draws before those (700), and chains (4).
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
-    target_accept : float, default 0.9
+    target_accept : float, default 0.95
     progress : bool, default False
         Whether to show what goes on.
     command : str, optional

@@ -45,6 +45,7 @@ bayescontam judge agreement judgements.csv
 
 bayescontam judge agreement people.csv model.parquet --json
 """
+_PAIRS = 200
 ScanFolder = Annotated[
     Path, typer.Argument(metavar="SCAN", help="Folder of a finished scan.", show_default=False)
 ]
@@ -63,7 +64,9 @@ def export(
     ],
     pairs: Annotated[
         int | None,
-        typer.Option(help="Pairs, spread over all cosines; default: 200.", show_default=False),
+        typer.Option(
+            help=f"Pairs, spread over all cosines; default: {_PAIRS}.", show_default=False
+        ),
     ] = None,
     per_item: Annotated[
         int | None,
@@ -85,6 +88,8 @@ def export(
     chosen = choose(Scan.load(folder), pairs, per_item, seed, benchmark)
     export_sheet(chosen, out, seed=seed)
     scan, sheet = (shlex.quote(visible(str(path))) for path in (folder, out))
+    if per_item is None and len(chosen) < (pairs or _PAIRS):
+        print("The scan has no more pairs whose texts it holds.")
     print(f"{len(chosen):,} pairs lie in {sheet}. Fill in is_duplicate; then:")
     print(f"bayescontam judge import {scan} {sheet} --judge NAME --out judgements.csv")
 
@@ -101,7 +106,7 @@ def choose(
     from bayescontam.evidence.pairs import choose_pairs, top_pairs
 
     if per_item is None:
-        count = 200 if pairs is None else pairs
+        count = _PAIRS if pairs is None else pairs
         return choose_pairs(scan, count, seed, benchmarks=benchmarks or None)
     if pairs is not None:
         raise UsageError("--pairs and --per-item: give one; a choice is made by one of the two")

@@ -2,33 +2,33 @@
 
 import importlib.metadata
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from bayescontam.errors import FitError, UsageError
+from bayescontam.errors import UsageError
 from bayescontam.evidence import curve_checks
 from bayescontam.evidence.curve import BuiltCurve, CurveDraws, build_curve, take_curve
 from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
 from bayescontam.inference.engines import Sampling, sample_model
+from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL, convergence
-from bayescontam.names import visible
 from bayescontam.seeds import stream
 from bayescontam.specs.curve import CurveSpec
-from bayescontam.storage import atomic_path
 
 FORMAT = 1
 """Version of the layout of a saved curve."""
+TARGET_ACCEPT = 0.95
+"""Spreads over two or three benchmarks have long tails, which need small steps."""
 PRIOR_DRAWS = 4000
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 QUANTITIES = (
@@ -63,7 +63,9 @@ class CurveOptions:
     seed: int
     level: float = LEVEL
     thresholds: Thresholds = field(default_factory=Thresholds)
-    sampling: Sampling = field(default_factory=lambda: Sampling(draws=1000))
+    sampling: Sampling = field(
+        default_factory=lambda: Sampling(draws=1000, target_accept=TARGET_ACCEPT)
+    )
     command: str = ""
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class CurveOptions:
             raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
 
 
-class Curve:
+class Curve(Stored):
     """Posterior of P(duplicate | cosine), with what is needed to judge and reuse it.
 
     Made by `fit_curve`, or read with ``Curve.load(path)``.
@@ -87,19 +89,15 @@ class Curve:
         ``record``.
     """
 
-    def __init__(self, tree: xr.DataTree) -> None:
-        self.tree = tree
+    _VERB = "curve"
+    _IS = "a curve"
+    _AGAIN = "fit the curve again"
+    _LAYOUT = "curve_format", FORMAT
 
     def __repr__(self) -> str:
         failed = sum(check.outcome is Outcome.FAILED for check in self.checks())
         verdict = f"{failed} checks failed" if failed else "no check failed"
         return f"<Curve from {len(self.judged):,} judgements, {verdict}>"
-
-    @cached_property
-    def record(self) -> dict[str, Any]:
-        """What was done: spec, names, seed, sampler, times, notes, command."""
-        record: dict[str, Any] = json.loads(str(self.tree["record"]["json"].item()))
-        return record
 
     @cached_property
     def judged(self) -> pd.DataFrame:
@@ -111,11 +109,6 @@ class Curve:
     def spec(self) -> CurveSpec:
         """The curve spec that was fitted."""
         return CurveSpec.model_validate(self.record["spec"]["content"])
-
-    @property
-    def level(self) -> float:
-        """Probability of the intervals."""
-        return float(self.record["level"])
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
@@ -166,74 +159,6 @@ class Curve:
             probabilities.
         """
         return summarise_curve(self.tree["posterior"].to_dataset(), level or self.level)
-
-    def checks(self) -> tuple[Check, ...]:
-        """Return the checks, as they were made when the curve was fitted."""
-        kept = self.record["checks"]
-        return tuple(
-            Check(**c | {"outcome": Outcome(c["outcome"]),
-                         "value": np.nan if c["value"] is None else c["value"]})
-            for c in kept
-        )  # fmt: skip
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the curve to one netCDF file, whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            Conventionally ending in ``.nc``. Replaced if it exists.
-
-        Raises
-        ------
-        UsageError
-            If the file cannot be written.
-        """
-        # netCDF cuts labels at a NUL character; the record has the real ones.
-        tree = self._labelled(lambda name: name.replace("\0", "\\x00"))
-        with atomic_path(path) as temporary:
-            tree.to_netcdf(temporary, engine="h5netcdf")
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a curve from its file.
-
-        Raises
-        ------
-        FitError
-            If there is no such file, or it is not a curve of this package.
-        """
-        name = visible(str(path))
-        if not os.path.isfile(path):  # noqa: PTH113 (pathlib raises for names that are too long)
-            raise FitError(f"{name}: no such file; make a curve with: bayescontam curve")
-        try:
-            with xr.open_datatree(path, engine="h5netcdf") as tree:
-                curve = cls(tree.load())
-            layout = curve.record["curve_format"]
-            curve.tree = curve._labelled(str)
-        except Exception as error:
-            raise FitError(
-                f"{name}: is not a curve; give a file that 'bayescontam curve' wrote"
-            ) from error
-        if layout != FORMAT:
-            raise FitError(
-                f"{name}: has layout {layout}, this version of bayescontam reads layout {FORMAT};"
-                " fit the curve again"
-            )
-        return curve
-
-    def _labelled(self, label: Callable[[str], str]) -> xr.DataTree:
-        """Return the tree with labels made from the names in the record."""
-        names = {"benchmark": self.benchmarks, "source": self.sources, "judge": self.judges}
-
-        def change(dataset: xr.Dataset) -> xr.Dataset:
-            # Of objects: NumPy's own texts lose a NUL character at their end.
-            return dataset.assign_coords(
-                {dim: (dim, np.array([*map(label, those)], dtype=object))
-                 for dim, those in names.items() if dim in dataset.dims}
-            )  # fmt: skip
-
-        return self.tree.map_over_datasets(change)
 
 
 def fit_curve(
@@ -344,6 +269,9 @@ def _record(built: BuiltCurve, options: CurveOptions, checks: list[Check]) -> di
         "benchmarks": list(verdicts.benchmarks),
         "sources": list(verdicts.sources),
         "judges": list(verdicts.judges),
+        "labels": unsafe_labels(
+            {name: verdicts.coords[name] for name in ("benchmark", "source", "judge")}
+        ),
         "pairs": len(verdicts),
         "seed": options.seed,
         "level": options.level,

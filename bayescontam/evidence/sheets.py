@@ -261,6 +261,8 @@ def _judges(table: pd.DataFrame, judge: str | None, source: str) -> Any:
         many = "both the option --judge and a column 'judge'; leave one out"
         none = "no judge; give --judge NAME, or add a column 'judge'"
         raise UsageError(f"{visible(source)}: {none if judge is None else many}")
+    if judge is not None and not judge.strip():
+        raise UsageError(f"{visible(source)}: the judge's name is blank; give --judge NAME")
     named = table["judge"] if judge is None else pd.Series([judge] * len(table))
     if named.map(str).str.startswith(MODEL).any():
         raise UsageError(f"{visible(source)}: names that start with '{MODEL}' are for models")

@@ -218,7 +218,7 @@ def _by_column(table: pd.DataFrame, column: str, level: float) -> Picture:
         caption = (
             f"Share of items with at least one duplicate in the whole corpus, by {label}, with"
             f" {level_text(level)} intervals."
-            f"{' Groups of equally many items, at their mean.' if numeric else ''}{note}"
+            f"{' Each point is a group of items, at their mean.' if numeric else ''}{note}"
         )
         alt = f"Prevalence by {label}, {len(table)} groups: {numbers(table['mean'])}."
         return finish(figure, "prevalence-by", f"Prevalence by {label}", alt, caption)

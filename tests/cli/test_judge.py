@@ -84,6 +84,12 @@ def test_pairs_are_those_of_the_options(run: Run, scan: Path) -> None:
     assert {row["benchmark"] for row in _rows("b.csv")} == {BENCHMARKS[0]}
     assert len(top_pairs(loaded, 2, benchmarks=[BENCHMARKS[0]])) == ITEMS
     run("judge", "export", scan, "-o", "c.csv", "--pairs", 9, "--seed", 2)
+    done = run("judge", "export", scan, "-o", "d.csv", "--pairs", 10**6)
+    count = len(_rows("d.csv"))
+    assert done.out.splitlines()[:2] == [
+        "The scan has no more pairs whose texts it holds.",
+        f"{count:,} pairs lie in d.csv. Fill in is_duplicate; then:",
+    ]
     texts = {row["chunk_text"] for row in _rows("c.csv")}
     assert texts & set(choose_pairs(loaded, 9, 2)["chunk_text"])
 
@@ -121,6 +127,7 @@ def test_another_verdict_needs_replace(run: Run, scan: Path) -> None:
     assert done.status == 2
     assert done.err.startswith("error: a.csv: row 2: 'Ada' judged item ")
     assert "judgements differ" in done.err
+    assert "'bayescontam judge import --replace' takes the new ones" in done.err
     assert read_judgements("judged.csv").frame["is_duplicate"].tolist() == [1, 0, 1]
     assert run(*words, "--replace").status == 0
     assert read_judgements("judged.csv").frame["is_duplicate"].tolist() == [1, 1, 1]

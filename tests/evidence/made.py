@@ -13,6 +13,7 @@ import xarray as xr
 from bayescontam.evidence.curve import CurveDraws
 from bayescontam.evidence.duplicates import FORMAT, Curve
 from bayescontam.inference.checks import Check
+from bayescontam.inference.stored import unsafe_labels
 from bayescontam.scan.results import Scan
 from bayescontam.specs.curve import CurveSpec, Shape
 
@@ -155,6 +156,8 @@ def make_curve(
         if judges
     }
     variables = {name: (("chain", "draw", dim), x[None]) for name, (dim, x) in data.items()}
+    dims = {"benchmark": benchmarks, "source": sources, "judge": [*(judges or {})]}
+    coords = {dim: (dim, np.array(names, dtype=object)) for dim, names in dims.items() if names}
     variables["sigma_item"] = (("chain", "draw"), draws.sigma_item[None, :, 0])
     blank = {"kind": "", "best": 0.9, "cosine": 0.5}
     rows = pd.DataFrame([blank | dict(row) for row in judged], columns=JUDGED)
@@ -163,10 +166,11 @@ def make_curve(
         "curve_format": FORMAT, "seed": seed, "level": 0.95,
         "checks": [check.to_dict() for check in checks],
         "spec": {"name": "made", "hash": spec.hash, "content": spec.model_dump()},
-        "benchmarks": [*benchmarks], "sources": [*sources], "judges": [*(judges or {})],
+        "benchmarks": [*benchmarks], "sources": [*sources], "judges": dims["judge"],
+        "labels": unsafe_labels(dims),
     }  # fmt: skip
     stored = {"json": json.dumps(record), "judged": json.dumps(rows.to_dict("list"))}
-    groups = {"posterior": xr.Dataset(variables), "record": xr.Dataset(stored)}
+    groups = {"posterior": xr.Dataset(variables, coords), "record": xr.Dataset(stored)}
     return Curve(xr.DataTree.from_dict(groups))
 
 

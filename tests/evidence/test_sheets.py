@@ -314,7 +314,9 @@ def test_nothing_is_overwritten_unless_asked(
     assert import_sheet(scan, sheet(is_duplicate=[0, 0, 0]), "Bo", out).total == 7
     before = out.read_bytes()
     other = sheet(is_duplicate=[1, 1, 0, 1])
-    with pytest.raises(DataError, match=r"2 judgements differ .* replace the old") as caught:
+    with pytest.raises(
+        DataError, match=r"2 judgements differ .* import --replace' takes the new"
+    ) as caught:
         import_sheet(scan, other, "Ada", out)
     assert [fault.row for fault in caught.value.faults] == [2, 3]
     assert out.read_bytes() == before
@@ -334,6 +336,8 @@ def test_one_sheet_of_several_judges(
         import_sheet(scan, path, "Ada", tmp_path / "judged.parquet")
     with pytest.raises(UsageError, match="no judge; give --judge NAME"):
         import_sheet(scan, sheet(is_duplicate=[1]), None, tmp_path / "judged.parquet")
+    with pytest.raises(UsageError, match="the judge's name is blank; give --judge NAME"):
+        import_sheet(scan, sheet(is_duplicate=[1]), " ", tmp_path / "judged.parquet")
     with pytest.raises(UsageError, match="names that start with 'llm:' are for models"):
         import_sheet(scan, sheet(is_duplicate=[1]), "llm:me", tmp_path / "judged.parquet")
 

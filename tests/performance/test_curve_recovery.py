@@ -62,7 +62,7 @@ def recover(data_sets: int, seed: int = 1) -> pd.DataFrame:
         called = prior["prior_predictive"]["called"].to_numpy()[0, k].astype(np.int64)
         tree = nutpie.sample(
             compiled.with_data(verdicts=called), draws=500, tune=500, chains=2, cores=2,
-            seed=seed + k, progress_bar=False, target_accept=0.9,
+            seed=seed + k, progress_bar=False, target_accept=0.95,
         )  # fmt: skip
         divergences = int(tree["sample_stats"]["diverging"].sum())
         for name in KEPT:

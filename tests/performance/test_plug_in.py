@@ -1,7 +1,8 @@
 """What plugging the mean in costs: bias and coverage where contamination is not known.
 
-Run by ``make bench``. Responses are simulated with latent duplicates; the covariates hold
-only their probabilities. Each model spec is compiled once and fitted to all data sets.
+Run by ``make bench``. Responses are simulated from ``latent_duplicate``, its parameters from
+their priors but for the mean slope, which is set; the covariates hold only probabilities.
+Each model spec is compiled once and fitted to all data sets.
 """
 
 import os
@@ -9,10 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-import pymc as pm
 import pytest
 import xarray as xr
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.draws import take_draws
@@ -20,6 +20,7 @@ from bayescontam.inference.estimands import estimands
 from bayescontam.inference.located import located
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
+from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))
 MODELS, ITEMS, SLOPE = 6, 150, 2.5
@@ -35,9 +36,10 @@ def probabilities(shared: bool, rng: np.random.Generator) -> np.ndarray:
 def respond(p: np.ndarray, shared: bool, rng: np.random.Generator) -> tuple[Responses, np.ndarray]:
     """Simulate responses; also return the true overfitting fraction of each model."""
     true = (rng.random(ITEMS) < p[0]) if shared else rng.random(p.shape) < p
-    ability = logit(0.45) + rng.normal(0, 0.6, (MODELS, 1))
-    slope = SLOPE + rng.normal(0, 0.3, (MODELS, 1))
-    clean = ability - rng.normal(0, 0.7, ITEMS)
+    sigma_theta, sigma_bm, sigma_delta = abs(rng.normal(0, [1.0, 0.5, 1.0]))
+    theta = rng.normal(0, 1.5) + rng.normal(0, sigma_theta, (MODELS, 1))
+    slope = SLOPE + rng.normal(0, sigma_bm, (MODELS, 1))
+    clean = theta - slope * p.mean() - rng.normal(0, sigma_delta, ITEMS)
     accuracy = expit(clean + slope * true)
     table = pd.DataFrame(
         {
@@ -52,31 +54,6 @@ def respond(p: np.ndarray, shared: bool, rng: np.random.Generator) -> tuple[Resp
     )
     fraction = 1 - expit(clean).mean(axis=1) / accuracy.mean(axis=1)
     return Responses.from_frame(table), fraction
-
-
-class Compiled:
-    """A model spec compiled once, for responses that are set anew."""
-
-    def __init__(self, built: Built) -> None:
-        import nutpie
-
-        model = built.model
-        with model:
-            data = pm.Data("responses", built.design.n_correct)
-        observed = model["n_correct"]
-        model.values_to_rvs.pop(model.rvs_to_values[observed])
-        model.rvs_to_values[observed], model.values_to_rvs[data] = data, observed
-        self._compiled = nutpie.compile_pymc_model(model)
-
-    def draw(self, built: Built, seed: int) -> xr.Dataset:
-        """Return posterior draws for the responses of `built`."""
-        import nutpie
-
-        tree = nutpie.sample(
-            self._compiled.with_data(responses=built.design.n_correct), draws=500, tune=500,
-            chains=2, cores=2, seed=seed, progress_bar=False, target_accept=0.9,
-        )  # fmt: skip
-        return tree["posterior"].to_dataset()
 
 
 def figures(posterior: xr.Dataset, built: Built, seed: int) -> tuple[np.ndarray, np.ndarray]:

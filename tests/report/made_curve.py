@@ -97,6 +97,7 @@ def _record(
         "benchmarks": list(benchmarks),
         "sources": list(sources),
         "judges": list(judges),
+        "labels": {},
         "pairs": len(judged),
         "seed": 5,
         "level": 0.95,
