@@ -31,6 +31,7 @@ ROWS = {
     "calibration": 3,
     "report": 4,
     "api": 5,
+    "updating": 5,
     "demo": 5,
     "demo_scan": 5,
     "scanning": 5,

@@ -8,12 +8,16 @@ import pymc as pm
 from bayescontam.inference.design import Design, make_design
 from bayescontam.inference.effects import (
     add_abilities,
+    add_confounding,
     add_difficulties,
+    add_discriminations,
+    add_increments,
+    add_scalar,
     add_slopes,
-    linear_predictor,
 )
 from bayescontam.inference.likelihood import add_model_by_item, add_responses
 from bayescontam.inference.mixture import add_mixture
+from bayescontam.inference.predictor import Effects, linear_predictor, response_slopes
 from bayescontam.inference.terms import Terms, plan_terms
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
@@ -27,7 +31,8 @@ class Built:
     ----------
     model : pymc.Model
         Dims ``model``, ``benchmark``, ``concept`` (if abilities are by concept),
-        ``item``, ``response`` and ``repeated`` (responses with several trials).
+        ``item``, ``response``, ``repeated`` (responses with several trials) and
+        ``segment`` (of a monotone dose-response).
     spec : ModelSpec
     design : Design
     terms : Terms
@@ -68,18 +73,29 @@ def build_design(spec: ModelSpec, design: Design) -> Built:
     coords = dict(design.coords)
     if "eps" in terms:
         coords["repeated"] = np.arange(design.n_single, len(design))
+    if "increments" in terms:
+        coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
-        theta = add_abilities(spec, design, terms)
-        beta = add_slopes(spec, design, terms)
-        effects = {
-            "theta": theta.ravel(),
-            "beta": None if beta is None else beta.ravel(),
-            "delta": add_difficulties(spec, design, terms),
-        }
+        effects = _add_effects(spec, design, terms)
         predictor = linear_predictor(effects, design)
         if design.exposure is None:
             eta = add_model_by_item(spec, design, terms, predictor)
             add_responses(spec, design, eta)
         else:
-            add_mixture(spec, design, terms, predictor, beta)
+            add_mixture(spec, design, terms, predictor, response_slopes(effects, design))
     return Built(model, spec, design, terms)
+
+
+def _add_effects(spec: ModelSpec, design: Design, terms: Terms) -> Effects:
+    theta = add_abilities(spec, design, terms)
+    beta = add_slopes(spec, design, terms)
+    return {
+        "theta": theta.ravel(),
+        "beta": None if beta is None else beta.ravel(),
+        "delta": add_difficulties(spec, design, terms),
+        "alpha": add_discriminations(spec, terms),
+        "increments": add_increments(spec, design, terms),
+        "kappa": add_confounding(spec, design, terms),
+        "gamma": add_scalar("gamma", spec, terms),
+        "spillover": add_scalar("spillover", spec, terms),
+    }

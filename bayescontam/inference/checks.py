@@ -12,13 +12,9 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
-from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats
 from bayescontam.inference.summary import convergence
-from bayescontam.names import listed, visible
-
-LEAST_SPREAD = 0.05
-"""Standard deviation of latent events' probabilities below which they are about equal."""
+from bayescontam.names import visible
 
 
 class Outcome(StrEnum):
@@ -166,7 +162,7 @@ def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterat
     worst = figures["r_hat"].max()
     yield Check(
         f"R-hat of {what}",
-        _outcome(not worst >= limits.r_hat),
+        outcome(not worst >= limits.r_hat),
         float(worst),
         f"< {limits.r_hat:g}",
         "Chains agree."
@@ -180,7 +176,7 @@ def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterat
             f"Too few independent draws of {visible(str(figures[column].idxmin()), 60)}. {longer}"
         )  # fmt: skip
         threshold = f"≥ {limits.ess:g}"
-        yield Check(f"{kind} ESS of {what}", _outcome(good), float(least), threshold, text)
+        yield Check(f"{kind} ESS of {what}", outcome(good), float(least), threshold, text)
 
 
 def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
@@ -201,7 +197,7 @@ def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
     calibrated = p_value >= limits.predictive
     yield Check(
         "LOO-PIT",
-        _outcome(calibrated, Outcome.CAUTION),
+        outcome(calibrated, Outcome.CAUTION),
         p_value,
         f"p ≥ {limits.predictive:g}",
         "Left-out responses are as spread as predicted."
@@ -227,7 +223,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
         good = p_value >= limits.predictive
         yield Check(
             f"Predicted {what}",
-            _outcome(good),
+            outcome(good),
             p_value,
             f"p ≥ {limits.predictive:g}",
             "Observed ones lie where replicated data lie."
@@ -240,7 +236,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
     outside = int(((observed < low) | (observed > high)).sum())
     yield Check(
         "Prior predictive accuracy",
-        _outcome(outside == 0, Outcome.CAUTION),
+        outcome(outside == 0, Outcome.CAUTION),
         float(outside),
         "0 outside 99 %",
         "The prior allows for every observed score."
@@ -267,104 +263,16 @@ def _surprise(observed: Floats, replicated: Floats) -> float:
     return float(min(1.0, 2 * stats.norm.sf(z.max()) * kept.sum()))
 
 
-def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
-    """Check what the estimands rest on: the reference, and the items answered."""
-    design = built.design
-    if reference is not None:
-        low, high = design.contamination_range(by_model=True)
-        outside = design.answered & ((reference < low - 1e-12) | (reference > high + 1e-12))
-        names = [design.models[m] for m in np.unique(np.nonzero(outside)[0])]
-        yield Check(
-            "Reference in observed range",
-            _outcome(not names, Outcome.CAUTION),
-            float(outside.sum()),
-            "0 outside",
-            "Genuine ability is told at a contamination that was observed."
-            if not names
-            else "Genuine ability is extrapolated beyond the contamination observed for"
-            f" {listed(names, 5)}: it rests on the form of the dose-response.",
-        )
-    if built.spec.contamination.exposure == "latent":
-        yield _events_check(built)
-    yield _trials_check(built)
-    partial = _partly_answered(built)
-    yield Check(
-        "Items answered",
-        _outcome(not partial, Outcome.CAUTION),
-        float(len(partial)),
-        "0 incomplete",
-        "Every model answered all items of its benchmarks."
-        if not partial
-        else f"Some models answered a part of a benchmark ({listed(partial, 4)}): their estimands"
-        " are averages over the items that they answered.",
-    )
-
-
-def _events_check(built: Built) -> Check:
-    """Check that the covariate says which items are the likelier ones."""
-    design = built.design
-    spread = float(np.sqrt(np.average(design.dose**2, weights=design.weight)))
-    fine = spread >= LEAST_SPREAD
-    return Check(
-        "Probabilities of items",
-        _outcome(fine, Outcome.CAUTION),
-        spread,
-        f"sd ≥ {LEAST_SPREAD:g}",
-        "Items differ in how probably they are contaminated."
-        if fine
-        else "Items hardly differ in how probably they are contaminated, so that the responses"
-        " alone tell which are. A slope and its opposite, with the other items contaminated,"
-        " fit about alike: see whether chains agree, and use a positive slope"
-        " (contamination.sign) if its sign is known.",
-    )
-
-
-def _trials_check(built: Built) -> Check:
-    design = built.design
-    single, repeated = design.n_single, len(design) - design.n_single
-    fine, count = True, 0
-    text = "Every response has one trial." if repeated == 0 else "All have a model-by-item effect."
-    if built.spec.likelihood.trials == "items":
-        text = "The trials of a row are taken for different items, as the model spec says."
-    elif "eps" in built.terms and single:
-        fine, count = False, single
-        text = (
-            f"{single} responses have one trial and {repeated} have several. Only the latter have a"
-            " model-by-item effect, so that abilities and slopes are pooled over log-odds of two"
-            " scales; the accuracies themselves are affected little."
-        )
-    elif "eps" not in built.terms and repeated:
-        fine, count = False, repeated
-        text = (
-            f"The repeated trials of {repeated} responses are taken for independent items. If they"
-            " are answers to one item, intervals are too narrow: use model_by_item = true, with"
-            " several items for each model."
-        )
-    wanted = "no repeats without effect, no mixture"
-    return Check("Trials of responses", _outcome(fine, Outcome.CAUTION), float(count), wanted, text)
-
-
-def _partly_answered(built: Built) -> list[str]:
-    design = built.design
-    items = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
-    answers = np.bincount(design.model_benchmark, minlength=design.answered.size)
-    cells = answers.reshape(design.answered.shape)
-    incomplete = zip(*np.nonzero((cells > 0) & (cells < items)), strict=True)
-    return [
-        f"{design.models[m]}: {cells[m, b]} of {items[b]} of {design.benchmarks[b]}"
-        for m, b in incomplete
-    ]
-
-
-def _outcome(good: bool, otherwise: Outcome = Outcome.FAILED) -> Outcome:
+def outcome(good: bool, otherwise: Outcome = Outcome.FAILED) -> Outcome:
+    """Return ``passed``, or what is said otherwise."""
     return Outcome.PASSED if good else otherwise
 
 
 def _count(name: str, value: int, most: int, good: str, bad: str) -> Check:
     fine = value <= most
-    return Check(name, _outcome(fine), float(value), f"≤ {most}", good if fine else bad)
+    return Check(name, outcome(fine), float(value), f"≤ {most}", good if fine else bad)
 
 
 def _least(name: str, value: float, least: float, good: str, bad: str) -> Check:
     fine = value >= least
-    return Check(name, _outcome(fine), value, f"≥ {least:g}", good if fine else bad)
+    return Check(name, outcome(fine), value, f"≥ {least:g}", good if fine else bad)

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam.errors import DataError, Fault
+from bayescontam.inference.clean import clean_models
 from bayescontam.inference.exposure import Exposure, exposure_columns, make_exposure
 from bayescontam.names import listed
 from bayescontam.responses import Responses
@@ -42,6 +43,10 @@ class Design:
         their number of trials.
     exposure : Exposure or None
         What is known of the true contamination; None where it is `contamination`.
+    knots : tuple of float
+        Where a monotone dose-response may bend; empty where it is a straight line.
+    clean : array of bool, one for each model
+        Whether it is known to be clean, so that its slopes are zero.
     """
 
     models: tuple[str, ...]
@@ -60,6 +65,8 @@ class Design:
     contamination: Floats | None
     weight: Floats
     exposure: Exposure | None
+    knots: tuple[float, ...]
+    clean: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.model)
@@ -95,9 +102,61 @@ class Design:
     def center(self) -> Floats:
         """Mean contamination of each benchmark's responses."""
         assert self.contamination is not None
-        size = len(self.benchmarks)
-        total = np.bincount(self.benchmark, self.weight * self.contamination, minlength=size)
-        return total / np.bincount(self.benchmark, self.weight, minlength=size)
+        return self._means(self.contamination, self.benchmark, len(self.benchmarks))
+
+    def _means(self, values: Floats, cell: Integers, count: int) -> Floats:
+        """Return weighted means of values of responses within cells; of an empty cell 0."""
+        total = np.bincount(cell, self.weight * values, minlength=count)
+        size = np.bincount(cell, self.weight, minlength=count)
+        return total / np.where(size > 0, size, 1.0)
+
+    def reach(self, contamination: Floats) -> Floats:
+        """Return which part of each segment of the dose-response lies below a contamination.
+
+        In [0, 1], dims (…, segment); segments lie between 0, the knots and 1.
+        """
+        edges = np.array([0.0, *self.knots, 1.0])
+        part = (np.asarray(contamination)[..., None] - edges[:-1]) / np.diff(edges)
+        return np.clip(part, 0.0, 1.0)
+
+    @cached_property
+    def reach_dose(self) -> Floats:
+        """Reach of each response's contamination less its benchmark's mean, (response, segment)."""
+        assert self.contamination is not None
+        reach, size = self.reach(self.contamination), len(self.benchmarks)
+        means = [self._means(column, self.benchmark, size) for column in reach.T]
+        return reach - np.stack(means, axis=1)[self.benchmark]
+
+    @cached_property
+    def item_dose(self) -> Floats:
+        """Contamination of each response's item less its benchmark's mean over items.
+
+        That of an item is its mean over the models that are not known to be clean, whose
+        own tells nothing of how often the item is found in corpora.
+        """
+        assert self.contamination is not None
+        told = ~self.clean[self.model]
+        count = np.bincount(self.item[told], minlength=len(self.items))
+        rows = told | (count[self.item] == 0)
+        size = len(self.items)
+        of_item = np.bincount(self.item[rows], self.contamination[rows], minlength=size)
+        of_item = of_item / np.bincount(self.item[rows], minlength=size)
+        total = np.bincount(self.benchmark_of_item, of_item, minlength=len(self.benchmarks))
+        mean = total / np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
+        dose: Floats = (of_item - mean[self.benchmark_of_item])[self.item]
+        return dose
+
+    @cached_property
+    def cell_contamination(self) -> Floats:
+        """Mean contamination of each response's model on its benchmark."""
+        assert self.contamination is not None
+        cells = self._means(self.contamination, self.model_benchmark, self.answered.size)
+        return cells[self.model_benchmark]
+
+    @cached_property
+    def cell_dose(self) -> Floats:
+        """The same less the benchmark's mean over all responses."""
+        return self.cell_contamination - self.center[self.benchmark]
 
     def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
         """Return the smallest and largest contamination, dims ([model,] benchmark).
@@ -163,8 +222,8 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
     ------
     DataError
         If the spec needs contamination or an item column that the table lacks, an item
-        has several values of that column, or a standard deviation of contamination is
-        larger than possible.
+        has several values of that column, a standard deviation of contamination is larger
+        than possible, or no model that is known to be clean is there.
     """
     frame = responses.frame
     frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
@@ -183,6 +242,8 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         model, benchmark, unit, item,
         frame["n_correct"].to_numpy(np.int64), frame["n_trials"].to_numpy(np.int64),
         _contamination(spec, responses, frame), _weight(spec, frame), exposure,
+        spec.contamination.knots if spec.contamination.form == "monotone" else (),
+        clean_models(spec, responses, frame, models),
     )  # fmt: skip
 
 

@@ -1,15 +1,21 @@
 """Draws: posterior or prior draws as flat arrays, and what follows for each response."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.effects import contamination_shift, linear_predictor
 from bayescontam.inference.likelihood import accuracy
+from bayescontam.inference.predictor import (
+    Effects,
+    contamination_shift,
+    linear_predictor,
+    response_slopes,
+)
 
 CHUNK = 4_000_000
 """Numbers held at once while going through draws: 32 MB each array."""
@@ -25,8 +31,14 @@ class Draws:
         Dims (draw, model × unit).
     beta : array or None
         Dims (draw, model × benchmark).
-    delta : array or None
+    delta, alpha : array or None
         Dims (draw, item).
+    increments : array or None
+        Dims (draw, segment).
+    kappa : array or None
+        Dims (draw, benchmark).
+    gamma, spillover : array or None
+        Dims (draw, 1).
     eta : array or None
         Dims (draw, repeated): log-odds of responses with several trials, where they
         have an effect of their own; at their mean contamination once `node` is there.
@@ -44,6 +56,11 @@ class Draws:
     delta: Floats | None
     eta: Floats | None
     sigma_eps: Floats | None
+    alpha: Floats | None = None
+    increments: Floats | None = None
+    kappa: Floats | None = None
+    gamma: Floats | None = None
+    spillover: Floats | None = None
     p_shift: Floats | None = None
     node: NDArray[np.int8] | None = None
 
@@ -53,6 +70,11 @@ class Draws:
     def __getitem__(self, rows: slice | np.ndarray) -> "Draws":
         given = {name: values for name, values in vars(self).items() if values is not None}
         return replace(self, **{name: values[rows] for name, values in given.items()})
+
+    @property
+    def effects(self) -> Effects:
+        """The effects that make up the log-odds, as the predictor takes them."""
+        return vars(self)
 
     def spaced(self, most: int) -> np.ndarray:
         """Return the positions of at most `most` draws, evenly spaced."""
@@ -94,13 +116,16 @@ def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
     sigma_eps = flat("sigma_eps") if "eta" in posterior else None
     if sigma_eps is not None and sigma_eps.shape[1] > 1:
         sigma_eps = sigma_eps[:, design.model_benchmark[design.n_single :]]
-    return Draws(theta, flat("beta"), flat("delta"), flat("eta"), sigma_eps, flat("p_shift"))
+    known = ("theta", "sigma_eps", "node")
+    others: dict[str, Any] = {
+        field.name: flat(field.name) for field in fields(Draws) if field.name not in known
+    }
+    return Draws(theta=theta, sigma_eps=sigma_eps, **others)
 
 
 def predictor(draws: Draws, design: Design) -> Floats:
     """Return the log-odds without model-by-item effects, dims (draw, response)."""
-    effects = {"theta": draws.theta, "beta": draws.beta, "delta": draws.delta}
-    eta: Floats = linear_predictor(effects, design)
+    eta: Floats = linear_predictor(draws.effects, design)
     return eta
 
 
@@ -114,8 +139,8 @@ def log_odds(draws: Draws, design: Design) -> Floats:
 
 def slopes(draws: Draws, design: Design) -> Floats:
     """Return the slope that holds for each response, dims (draw, response)."""
-    assert draws.beta is not None
-    return draws.beta[:, design.model_benchmark]
+    slope: Floats = response_slopes(draws.effects, design)
+    return slope
 
 
 def exposed(draws: Draws, design: Design, eta: Floats) -> Floats:
@@ -138,9 +163,9 @@ def accuracy_at(
         Log-odds at the observed contamination, as `log_odds` gives them: difficulty
         and model-by-item effect stay what they are.
     contamination : array
-        One value in [0, 1] for each response.
+        One value in [0, 1] for each response, the same for all of a benchmark.
     guess : array
         Accuracy of blind guessing for each response.
     """
-    shift = contamination_shift({"beta": draws.beta}, design, contamination)
+    shift = contamination_shift(draws.effects, design, contamination)
     return accuracy(eta + shift, guess)

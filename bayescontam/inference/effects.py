@@ -1,8 +1,5 @@
 """Effects: the parts of the linear predictor, each added to a PyMC model by one function."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -79,13 +76,22 @@ def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
     """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
 
     Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
-    logarithm where slopes are positive.
+    logarithm where slopes are positive. Those of models known to be clean are zero.
     """
     if "beta" not in terms:
         return None
+    if not design.clean.any():
+        return _free_slopes("beta", spec, design, terms)
+    free = _free_slopes("beta_free", spec, design, terms)
+    exposed = 1.0 - design.clean[:, None]
+    return pm.Deterministic("beta", free * exposed, dims=("model", "benchmark"))
+
+
+def _free_slopes(name: str, spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
+    """Add slopes as if no model were known to be clean."""
     dims = ("model", "benchmark")
     if spec.contamination.pooling == "none":
-        return variable("beta", spec.priors.beta_bar, dims=dims)
+        return variable(name, spec.priors.beta_bar, dims=dims)
     positive = spec.contamination.sign == "positive"
     bar = variable("beta_bar", spec.priors.beta_bar)
     rough = rough_slopes(design, "eps" in terms)
@@ -93,12 +99,12 @@ def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
     level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough)
     if "w" in terms:
         scale = spread("sigma_bmb", spec.priors.sigma_bmb)
-        name, transform = "log_beta" if positive else "beta", rough.transform()
-        level = pm.Normal(name, level, scale, dims=dims, default_transform=transform)
+        inner, transform = "log_beta" if positive else name, rough.transform()
+        level = pm.Normal(inner, level, scale, dims=dims, default_transform=transform)
         if not positive:
             return level
     beta = pt.exp(level) if positive else level
-    return pm.Deterministic("beta", beta + pt.zeros(design.answered.shape), dims=dims)
+    return pm.Deterministic(name, beta + pt.zeros(design.answered.shape), dims=dims)
 
 
 def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -> Tensor:
@@ -138,47 +144,35 @@ def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | 
     return pm.Deterministic("delta", pt.zeros(len(shared))[shared].set(part), dims="item")
 
 
-def linear_predictor(effects: Mapping[str, Any], design: Design) -> Any:
-    """Return the log-odds of each response without its model-by-item effect.
+def add_discriminations(spec: ModelSpec, terms: Terms) -> Tensor | None:
+    """Add ``alpha``, dims (item,): how many times as far an item tells models apart.
 
-    Parameters
-    ----------
-    effects : mapping of str to array or tensor
-        ``theta`` (…, model × unit), and where the model has them ``beta``
-        (…, model × benchmark) and ``delta`` (…, item). Leading axes, such as draws,
-        are kept: the same lines serve the PyMC model and NumPy arrays of draws, so
-        that what is reported cannot drift away from what was fitted.
-    design : Design
-
-    Returns
-    -------
-    array or tensor
-        (…, response), at the observed contamination.
+    Its geometric mean is 1 up to chance: the scale of abilities is that of a typical item.
     """
-    eta = effects["theta"][..., design.model_unit]
-    if effects.get("beta") is not None:
-        eta = eta + effects["beta"][..., design.model_benchmark] * design.dose
-    if effects.get("delta") is not None:
-        eta = eta - effects["delta"][..., design.item]
-    return eta
+    if "alpha" not in terms:
+        return None
+    scale = spread("sigma_alpha", spec.priors.sigma_alpha)
+    offset = pm.Normal("alpha_offset", dims="item")
+    return pm.Deterministic("alpha", pt.exp(scale * offset), dims="item")
 
 
-def contamination_shift(effects: Mapping[str, Any], design: Design, contamination: Floats) -> Any:
-    """Return by how much the log-odds change if contamination were `contamination`.
+def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+    """Add ``increments``, dims (segment,): parts of the dose-response's rise, adding up to 1."""
+    if "increments" not in terms:
+        return None
+    alpha = spec.priors.increments.alpha
+    return pm.Dirichlet("increments", np.full(len(design.knots) + 1, alpha), dims="segment")
 
-    Parameters
-    ----------
-    effects : mapping of str to array
-        As in `linear_predictor`.
-    design : Design
-    contamination : array
-        In [0, 1], one for each response.
 
-    Returns
-    -------
-    array
-        (…, response).
-    """
-    assert design.contamination is not None
-    slope = effects["beta"][..., design.model_benchmark]
-    return slope * (contamination - design.contamination)
+def add_confounding(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+    """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones."""
+    if "kappa" not in terms:
+        return None
+    return variable("kappa", spec.priors.kappa, dims="benchmark")
+
+
+def add_scalar(name: str, spec: ModelSpec, terms: Terms) -> Tensor | None:
+    """Add ``gamma`` or ``spillover``, which all models and benchmarks share."""
+    if name not in terms:
+        return None
+    return variable(name, getattr(spec.priors, name))

@@ -11,6 +11,7 @@ from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.likelihood import accuracy, guessing
+from bayescontam.inference.predictor import spillover_shift
 
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
@@ -19,6 +20,7 @@ QUANTITIES = (
     "genuine_ability",
     "overfitting",
     "overfitting_fraction",
+    "spillover",
     "slope",
     "novelty_gap",
     "rank",
@@ -90,7 +92,8 @@ def estimands(
         are told by concept ``"estimands_by_concept"`` with (chain, draw, model,
         concept). NaN where a model answered nothing. On the probability scale, except
         ``slope`` (log-odds per unit of contamination) and ``rank`` (1 = best, by
-        genuine ability, or by accuracy where there is no contamination).
+        genuine ability, or by accuracy where there is no contamination). ``spillover``
+        is the part of overfitting that items at the reference have too.
     """
     design = built.design
     groupings = {"benchmark": (design.model_benchmark, len(design.benchmarks))}
@@ -128,6 +131,11 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
         wanted = {"reference": reference_levels(reference, design), "low": low, "high": high}
         for name, level in wanted.items():
             levels[name] = accuracy_at(draws, design, eta, level[design.benchmark], guess)
+        if draws.spillover is not None:
+            # Items at the reference, in a benchmark whose mean contamination stays what it is.
+            at = wanted["reference"][design.benchmark]
+            aside = spillover_shift(draws.effects, design, at)
+            levels["lifted"] = accuracy_at(draws, design, eta - aside, at, guess)
     return levels
 
 
@@ -142,18 +150,20 @@ def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Flo
     if "reference" not in cells:
         return {"accuracy": observed, "rank": ranks(observed)}
     genuine = cells["reference"]
+    quantities: dict[str, Floats | None]
     with np.errstate(invalid="ignore", divide="ignore"):
         quantities = {
             "accuracy": observed,
             "genuine_ability": genuine,
             "overfitting": observed - genuine,
             "overfitting_fraction": (observed - genuine) / observed,
+            "spillover": cells["lifted"] - genuine if "lifted" in cells else None,
             "novelty_gap": cells["high"] - cells["low"],
             "rank": ranks(genuine),
         }
     if slope is not None:
         quantities["slope"] = slope
-    return {name: quantities[name] for name in QUANTITIES if name in quantities}
+    return {name: found for name in QUANTITIES if (found := quantities.get(name)) is not None}
 
 
 def ranks(ability: Floats) -> Floats:

@@ -20,6 +20,7 @@ from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.design import Design
+from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
@@ -29,6 +30,7 @@ from bayescontam.inference.located import Moments, located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
 from bayescontam.responses import Responses
@@ -123,7 +125,7 @@ def fit_responses(
             ),
             *checking.loo_checks(groups["loo"], options.thresholds),
             *checking.predictive_checks(groups["predictive"], options.thresholds),
-            *checking.design_checks(built, reference),
+            *design_checks(built, reference),
         ]
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
@@ -221,7 +223,9 @@ def _exposure(design: Design, moments: Moments) -> xr.Dataset:
 
 def _text(spec: ModelSpec) -> str:
     """Return the text of the spec's file, or its content where it was changed in Python."""
-    if spec.text and parse_spec(spec.text, spec.name) == spec:
+    # Of a spec that was changed before, and read back from a fit, the text is JSON.
+    written = spec.text and not spec.text.startswith("{")
+    if written and parse_spec(spec.text, spec.name) == spec:
         return spec.text
     return json.dumps(spec.model_dump(), indent=1)
 
@@ -230,11 +234,7 @@ def _record(
     responses: Responses, built: Built, options: Options, seconds: dict[str, float]
 ) -> dict[str, Any]:
     spec, design = built.spec, built.design
-    labels = {
-        name: list(map(str, values))
-        for name, values in design.coords.items()
-        if name != "response" and any("\0" in str(v) for v in values)
-    }
+    coords = {name: values for name, values in design.coords.items() if name != "response"}
     part = unshared(design) if "delta" in built.terms else None
     return {
         "format": FORMAT,
@@ -252,7 +252,8 @@ def _record(
         },
         "left_out": [*built.terms.left_out, *([("delta", part)] if part else [])],
         "entered": sorted(built.terms.entered),
-        "labels": labels,
+        "clean": [m for m, clean in zip(design.models, design.clean, strict=True) if clean],
+        "labels": unsafe_labels(coords),
         "seed": options.seed,
         "reference": options.reference,
         "level": options.level,

@@ -24,6 +24,7 @@ class Identification(StrEnum):
     BORROWED = "borrowed"
     NO_VARIATION = "no variation"
     SIGN_ASSUMED = "sign assumed"
+    CLEAN = "assumed clean"
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ def identify(
     for cell in zip(*np.nonzero(built.design.answered), strict=True):
         numbers = (low, high, contraction, detectable, np.sqrt(prior_variance), sensitive)
         one = _Slope(*(float(values[cell]) for values in numbers))
-        verdict = _verdict(one, bool(built.design.varies[cell]), bool(own[cell]), built)
+        clean = bool(built.design.clean[cell[0]])
+        varies = bool(built.design.varies[cell])
+        verdict = Identification.CLEAN if clean else _verdict(one, varies, bool(own[cell]), built)
         verdicts[cell] = verdict.value
         sentences[cell] = _sentence(verdict, one, level)
         if verdict is Identification.NO_VARIATION and built.design.exposure is not None:
@@ -133,6 +136,8 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
     text = _TEXT[verdict].format(
         detectable=slope.detectable, prior_sd=slope.prior_sd, level=round(100 * level, 6)
     )
+    if verdict is Identification.CLEAN:
+        return text
     carried = f" The data took away {max(slope.contraction, 0):.0%} of the prior's variance."
     if verdict in (Identification.NO_VARIATION, Identification.BORROWED):
         carried = ""
@@ -167,6 +172,9 @@ _TEXT = {
     Identification.NO_VARIATION: (
         "Contamination does not vary among these items: the slope is the prior's,"
         " the data cannot tell of it."
+    ),
+    Identification.CLEAN: (
+        "The model spec says that this model is clean: its slope is zero by assumption."
     ),
     Identification.SIGN_ASSUMED: (
         "The model spec assumes a slope >= 0: its size is estimated, its sign is no finding."

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import xarray as xr
@@ -11,7 +12,7 @@ from scipy.special import logsumexp
 from bayescontam.inference.build import Built
 from bayescontam.inference.density import NODES, Rows, grid_size, log_density
 from bayescontam.inference.design import Floats, Integers
-from bayescontam.inference.draws import CHUNK, Draws, predictor
+from bayescontam.inference.draws import CHUNK, Draws, predictor, slopes
 from bayescontam.inference.exposure import Exposure, draw_nodes
 
 MOST_DRAWS = 6000
@@ -101,10 +102,10 @@ class _Predictive:
         spread = None if draws.eta is None else draws.sigma_eps
         return cls(draws, built, Rows.of(built), predictor(draws, built.design), spread)
 
-    @property
+    @cached_property
     def slope(self) -> Floats:
-        assert self.draws.beta is not None
-        return self.draws.beta
+        """Slope that holds for each response, dims (draw, response)."""
+        return slopes(self.draws, self.built.design)
 
     def density(self, rows: Integers, shift: Floats | float = 0.0) -> Floats:
         """Return log densities at shifted log-odds, dims (draw, rows)."""
@@ -193,7 +194,7 @@ def _mixed(
         Dims (draw,): log density of all responses of the block.
     """
     design, draws = predictive.built.design, predictive.draws
-    slope = predictive.slope[:, design.model_benchmark[block.rows]]
+    slope = predictive.slope[:, block.rows]
     offsets = exposure.offsets[block.groups][block.group]
     each = np.stack(
         [predictive.density(block.rows, slope * offset) for offset in offsets.T], axis=-1

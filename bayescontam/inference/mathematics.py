@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator
 
+from scipy import stats
 from scipy.special import expit
 
 from bayescontam.inference.exposure import NODES
 from bayescontam.inference.priors import distribution
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.priors import Prior
+from bayescontam.specs.priors import Dirichlet, Prior
 
 
 def mathematics(spec: ModelSpec) -> list[str]:
@@ -24,7 +25,7 @@ def mathematics(spec: ModelSpec) -> list[str]:
         m is a model, b a benchmark, i an item, d its contamination; where abilities
         are by concept, c is the unit of ability that the item belongs to.
     """
-    parts = (_likelihood, _predictor, _exposure, _ability, _slope, _rest)
+    parts = (_likelihood, _predictor, _exposure, _ability, _slope, _doses, _rest)
     return [line for part in parts for line in part(spec)]
 
 
@@ -41,12 +42,21 @@ def _likelihood(spec: ModelSpec) -> Iterator[str]:
 
 
 def _predictor(spec: ModelSpec) -> Iterator[str]:
-    parts = [f"theta[m,{_unit(spec)}]"]
-    if spec.contamination.form != "none":
-        expected = "d" if spec.contamination.exposure == "known" else "E d"
-        parts.append(f"+ beta[m,b] * (d[m,i] - mean of {expected} in b)")
+    block, ability = spec.contamination, f"theta[m,{_unit(spec)}]"
     if spec.difficulty.form != "none":
-        parts.append("- delta[i]")
+        ability += " - delta[i]"
+    if spec.difficulty.discrimination != "equal":
+        ability = f"alpha[i] * ({ability})"
+    parts = [ability]
+    if block.form != "none":
+        dose = "M(d[m,i])" if block.form == "monotone" else "d[m,i]"
+        mean = dose.replace("[m,i]", "") if block.exposure == "known" else "E d"
+        slope = "beta[m,b]" if block.interaction == "none" else "(beta[m,b] + gamma * delta[i])"
+        parts.append(f"+ {slope} * ({dose} - mean of {mean} in b)")
+    if block.spillover:
+        parts.append("+ spillover * (D[m,b] - mean of d in b)")
+    if block.confounding != "none":
+        parts.append("- kappa[b] * (d[i] - mean of d[i] in b)")
     if spec.likelihood.has_model_by_item:
         parts.append("+ eps[m,i]")
     yield "eta[m,i] = " + " ".join(parts)
@@ -101,15 +111,43 @@ def _slope(spec: ModelSpec) -> Iterator[str]:
     yield "     ".join(f"{name} ~ {getattr(priors, name).text()}" for name in spreads)
 
 
+def _doses(spec: ModelSpec) -> Iterator[str]:
+    block, priors = spec.contamination, spec.priors
+    if block.form == "monotone":
+        knots = ", ".join(f"{knot:g}" for knot in block.knots)
+        yield f"M(0) = 0, M(1) = 1, straight between 0, {knots} and 1, rising by increments[k]"
+        yield f"increments ~ {priors.increments.text()} over {len(block.knots) + 1} segments"
+    if block.interaction != "none":
+        yield f"gamma ~ {priors.gamma.text()}"
+    if block.spillover:
+        yield f"D[m,b] = mean of d[m,i] over items of b     spillover ~ {priors.spillover.text()}"
+    if block.confounding != "none":
+        yield f"kappa[b] ~ {priors.kappa.text()}     d[i] = mean of d[m,i] over models"
+    if block.confounding == "anchored":
+        who = ", ".join(block.clean) or f"{block.clean_column} = 1"
+        yield f"beta[m,b] = 0 for clean models ({who}), whose d[m,i] do not count in d[i]"
+
+
 def _rest(spec: ModelSpec) -> Iterator[str]:
     if spec.difficulty.form != "none":
         prior = spec.priors.sigma_delta.text()
         yield f"delta[i] ~ Normal(0, sigma_delta[b])     sigma_delta[b] ~ {prior}"
+    if spec.difficulty.discrimination != "equal":
+        prior = spec.priors.sigma_alpha.text()
+        yield f"log(alpha[i]) ~ Normal(0, sigma_alpha)     sigma_alpha ~ {prior}"
     if spec.likelihood.has_model_by_item:
         yield (
             "eps[m,i] ~ Normal(0, sigma_eps), only where n_trials > 1"
             f"     sigma_eps ~ {spec.priors.sigma_eps.text()}"
         )
+
+
+def _meaning_of_parts(prior: Dirichlet, count: int) -> str:
+    part = stats.beta(prior.alpha, prior.alpha * (count - 1))
+    return (
+        f"each of {count} segments has between {part.ppf(0.025):.2f} and {part.ppf(0.975):.2f} of"
+        " the whole rise with probability 0.95"
+    )
 
 
 def prior_meanings(spec: ModelSpec) -> list[tuple[str, str, str]]:
@@ -141,13 +179,30 @@ def _used(spec: ModelSpec) -> Iterator[str]:
         yield "beta_bar"
         if spec.contamination.pooling == "partial":
             yield from ("sigma_bm", "sigma_bb", "sigma_bmb")
+        yield from _used_doses(spec)
     if spec.difficulty.form != "none":
         yield "sigma_delta"
+    if spec.difficulty.discrimination != "equal":
+        yield "sigma_alpha"
     if spec.likelihood.has_model_by_item:
         yield "sigma_eps"
 
 
-def _meaning(name: str, prior: Prior, spec: ModelSpec) -> str:
+def _used_doses(spec: ModelSpec) -> Iterator[str]:
+    block = spec.contamination
+    if block.form == "monotone":
+        yield "increments"
+    if block.interaction != "none":
+        yield "gamma"
+    if block.spillover:
+        yield "spillover"
+    if block.confounding != "none":
+        yield "kappa"
+
+
+def _meaning(name: str, prior: Prior | Dirichlet, spec: ModelSpec) -> str:
+    if isinstance(prior, Dirichlet):
+        return _meaning_of_parts(prior, len(spec.contamination.knots) + 1)
     known = distribution(prior)
     low, median, most, high = (float(known.ppf(q)) for q in (0.025, 0.5, 0.95, 0.975))
     if name in ("mu", "mu_bar", "theta"):
@@ -157,8 +212,22 @@ def _meaning(name: str, prior: Prior, spec: ModelSpec) -> str:
             "an item solved half of the time when clean is solved between"
             f" {expit(low):.2f} and {expit(high):.2f} of the time when contaminated"
         )
+    if name in ("kappa", "spillover", "gamma"):
+        what = {
+            "kappa": "contaminated items are, if clean ones are solved half of the time, solved",
+            "spillover": "where all items of a benchmark are contaminated, a clean one is solved",
+            "gamma": "one log-odds more of difficulty changes the slope so that a half becomes",
+        }[name]
+        sign = -1 if name == "kappa" else 1
+        ends = sorted((expit(sign * low), expit(sign * high)))
+        return f"{what} between {ends[0]:.2f} and {ends[1]:.2f} with probability 0.95"
+    if name == "sigma_alpha":
+        return (
+            f"items one sd more telling stretch differences between models {_factor(median)}"
+            f" times (median), at most {_factor(most)} times with probability 0.95"
+        )
     if name.startswith("sigma_b") and spec.contamination.sign == "positive":
-        factors = f"{math.exp(median):.2f} (median), at most {math.exp(most):.2f}"
+        factors = f"{_factor(median)} (median), at most {_factor(most)}"
         return f"one sd multiplies a slope by {factors} with probability 0.95"
     if name.startswith("sigma_b"):
         return (
@@ -174,3 +243,9 @@ def _meaning(name: str, prior: Prior, spec: ModelSpec) -> str:
         f"{what} one sd above a mean of 0.50 stand at {expit(median):.2f} (median),"
         f" at most {expit(most):.2f} with probability 0.95"
     )
+
+
+def _factor(log: float) -> str:
+    """Return the exponential as text; heavy tails reach beyond what a float holds."""
+    value = math.exp(min(log, 700.0))
+    return f"{value:.2f}" if value < 1e4 else f"{value:.1e}"

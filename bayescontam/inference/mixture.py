@@ -84,7 +84,7 @@ def _log_sum(values: Tensor) -> Tensor:
 
 
 def add_mixture(
-    spec: ModelSpec, design: Design, terms: Terms, predictor: Tensor, beta: Tensor
+    spec: ModelSpec, design: Design, terms: Terms, predictor: Tensor, slope: Tensor
 ) -> None:
     """Add responses that share an unsure contamination, with it summed out.
 
@@ -100,12 +100,11 @@ def add_mixture(
     terms : Terms
     predictor : Tensor
         Log-odds of each response at its mean contamination.
-    beta : Tensor
-        Dims (model, benchmark).
+    slope : Tensor
+        Slope that holds for each response.
     """
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)
-    slope = beta.ravel()[design.model_benchmark]
     share = np.ones(len(design))
     if "eps" in terms:
         repeated = slice(design.n_single, None)

@@ -7,6 +7,7 @@ import xarray as xr
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats
 from bayescontam.inference.priors import distribution
+from bayescontam.specs.priors import Dirichlet, Prior
 
 THRESHOLD = 0.05
 """Sensitivity above which it matters, as Kallioinen et al. (2024) propose."""
@@ -31,15 +32,24 @@ def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
         if variable is None or variable not in posterior:
             continue
         values = posterior[variable].to_numpy().reshape(len(total), -1)
-        total += distribution(getattr(priors, name)).logpdf(values).sum(axis=1)
+        total += _log_density(getattr(priors, name), values)
     return total
+
+
+def _log_density(prior: Prior | Dirichlet, values: Floats) -> Floats:
+    """Return the log density of a parameter's cells together, dims (draw,)."""
+    if isinstance(prior, Dirichlet):
+        # The constant is the same for all draws.
+        density: Floats = (prior.alpha - 1) * np.log(values).sum(axis=1)
+        return density
+    return distribution(prior).logpdf(values).sum(axis=1)
 
 
 def _as_fitted(name: str, built: Built) -> str | None:
     """Return the variable whose prior a key of the spec is, if it is at the top level."""
     spec, terms = built.spec, built.terms
     if name == "beta_bar" and spec.contamination.pooling == "none":
-        return "beta"
+        return "beta_free" if built.design.clean.any() else "beta"
     if name == "theta":
         return "theta" if spec.ability.pooling == "none" else None
     if name == "mu" and "sigma_mu" in terms:

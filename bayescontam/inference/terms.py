@@ -21,7 +21,7 @@ class Terms:
     ----------
     entered : frozenset of str
         Of ``a``, ``sigma_theta``, ``sigma_mu``, ``beta``, ``u``, ``v``, ``w``,
-        ``delta``, ``eps``.
+        ``increments``, ``spillover``, ``kappa``, ``gamma``, ``delta``, ``alpha``, ``eps``.
     left_out : tuple of (str, str)
         Symbol and reason for each effect that the spec has and the data cannot carry.
     """
@@ -65,8 +65,11 @@ def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
         yield "beta", None
         if spec.contamination.pooling == "partial":
             yield from _slopes(design)
+        yield from _doses(spec, design)
     if spec.difficulty.form == "random":
         yield "delta", _no_difficulty(design)
+        if spec.difficulty.discrimination == "random":
+            yield "alpha", _no_discrimination(design)
     if spec.likelihood.has_model_by_item:
         yield "eps", _no_model_by_item(design)
 
@@ -97,6 +100,27 @@ def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
         yield "w", "too few models met several benchmarks to tell it from the spreads above"
     else:
         yield "w", _few(pairs, f"pairs of model and benchmark {what}", "slopes' spread over pairs")
+
+
+def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    block = spec.contamination
+    if block.form == "monotone":
+        yield "increments", None
+    if block.spillover:
+        alike = "every model has the same mean contamination on each benchmark that it answered"
+        yield "spillover", None if np.ptp(design.cell_dose) > 1e-9 else alike
+    if block.confounding != "none":
+        alike = "all items of each benchmark have the same contamination"
+        yield "kappa", None if np.ptp(design.item_dose) > 1e-9 else alike
+    if block.interaction == "difficulty":
+        yield "gamma", _no_difficulty(design)
+
+
+def _no_discrimination(design: Design) -> str | None:
+    answers = np.bincount(design.item, minlength=len(design.items))
+    several = int((answers >= FEWEST).sum())
+    few = f"discrimination needs items that at least 3 models answered (here {several})"
+    return few if several < FEWEST else _no_difficulty(design)
 
 
 def _no_difficulty(design: Design) -> str | None:

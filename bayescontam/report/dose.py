@@ -87,10 +87,16 @@ def _curve(axis: Any, curve: Any, points: pd.DataFrame) -> None:
     axis.plot(x, mean, color=BLUE, ls=(0, (3, 2)), lw=1.1)
     axis.plot(np.where(seen, x, np.nan), mean, color=BLUE, lw=1.8)
     axis.errorbar(
-        points["contamination"], points["score"], 1.96 * points["error"], fmt="o", ms=4,
+        points["contamination"], points["score"], whiskers(points), fmt="o", ms=4,
         color=INK, mfc="white", lw=0.9, mew=1.0,
     )  # fmt: skip
     axis.set_xlabel("contamination")
+
+
+def whiskers(points: pd.DataFrame) -> np.ndarray:
+    """Return by how far the 95 % intervals of observed scores reach down and up, within [0, 1]."""
+    half, score = 1.96 * points["error"], points["score"]
+    return np.stack([np.minimum(half, score), np.minimum(half, 1 - score)])
 
 
 def observed_scores(fit: Fitted) -> pd.DataFrame:

@@ -19,6 +19,7 @@ class Overfitting(StrEnum):
     COULD_NOT_BE_FOUND = "could not be found"
     BORROWED = "borrowed"
     SIGN_ASSUMED = "sign assumed"
+    CLEAN = "assumed clean"
     NONE = "zero by definition"
 
 
@@ -50,6 +51,9 @@ EXPLAINED = {
         "The model spec assumes that contamination does not lower scores: that overfitting is"
         " positive is no finding, its size is."
     ),
+    Overfitting.CLEAN: (
+        "The model spec says that the model is clean: its slope is zero by assumption, no finding."
+    ),
     Overfitting.NONE: (
         "Every item is surely clean (contamination 0), so that no part of the score is overfitting."
     ),
@@ -66,6 +70,7 @@ _COUNTED = {
     Overfitting.SIGN_ASSUMED: "has an assumed sign in {}",
     Overfitting.OPPOSITE: "has the opposite sign in {}",
     Overfitting.UNSETTLED: "is unsettled in {}",
+    Overfitting.CLEAN: "is taken to be none in {} (models known to be clean)",
     Overfitting.NONE: "is zero by definition in {} (only clean items)",
 }
 
@@ -99,6 +104,8 @@ def overfitting_verdict(
     >>> overfitting_verdict("found", 0.01, 0.05).value
     'shown'
     """
+    if slope_verdict == Identification.CLEAN:
+        return Overfitting.CLEAN
     if low == high == 0:
         return Overfitting.NONE if reference == 0 else Overfitting.COULD_NOT_BE_FOUND
     match Identification(slope_verdict):

@@ -1,4 +1,4 @@
-"""Words: numbers and names as a page shows them, and what a fit assumes."""
+"""Words: numbers and names as a page shows them, and where a fit comes from."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,27 +19,15 @@ TERMS = {
     "u": "slopes that differ by model",
     "v": "slopes that differ by benchmark",
     "w": "slopes that differ by pair of model and benchmark",
+    "increments": "the bends of the dose-response",
+    "spillover": "the lift of a whole benchmark by contamination of its items",
+    "kappa": "the difficulty of contaminated items",
+    "gamma": "slopes that depend on difficulty",
     "delta": "item difficulty",
+    "alpha": "items that tell models apart better or worse",
     "eps": "the effect of a model on an item, shared by repeated trials",
 }
 """What the symbols of a fit's terms stand for."""
-
-
-_EXPOSURES = {
-    "known": "The contamination of each item is taken as known.",
-    "noisy": (
-        "The contamination of each item is not known: it is spread around what the covariates"
-        " say as far as their standard deviation says, independently of other items, and the"
-        " responses help to tell it. Accuracy and overfitting are told at the true contamination."
-    ),
-    "latent": (
-        "Whether an item is contaminated is an event that was not seen: it happened with the"
-        " probability that the covariates say (p_duplicate), and the responses help to tell."
-        " Where the covariates say how unsure these probabilities are, all of a benchmark may be"
-        " too high or too low together. Accuracy and overfitting are told at what happened."
-    ),
-}
-"""What is known of contamination, in the model spec's words."""
 
 
 class Names:
@@ -206,60 +194,17 @@ def estimand_texts(fit: Fitted) -> list[tuple[str, str]]:
             f" contamination: {reference_text(fit)}.",
         ),
         ("Overfitting", "Accuracy less genuine ability: what the score owes to contamination."),
+        *_spillover_text(fit),
         ("Overfitting fraction", "Overfitting as a share of accuracy."),
         ("Slope", "Log-odds of a correct answer gained from surely clean to surely contaminated."),
         ("P(best)", "Posterior probability of the highest genuine ability on the benchmark."),
     ]
 
 
-def assumptions(fit: Fitted) -> list[str]:
-    """Return what the fit assumes, one sentence or two each."""
-    spec = fit.spec
-    lines = list(_slope_assumptions(fit)) if "identification" in fit.tree else []
-    if spec.likelihood.has_model_by_item:
-        lines.append(
-            "Repeated trials of a model on an item are not independent evidence: they share an"
-            " effect of their own, if the table has such trials."
-        )
-    else:
-        lines.append("The trials of a row are taken as independent of each other.")
-    if spec.likelihood.guess:
-        lines.append(
-            "Blind guessing succeeds with a probability that the model spec sets, see its text."
-        )
-    if "delta" in fit.record["entered"]:
-        lines.append("Items differ in difficulty, alike for all models up to chance.")
-    if spec.ability.pooling == "partial":
-        lines.append(
-            "Abilities are pooled partially: what is uncertain is drawn towards what the rest of"
-            " the table says, so far as the data support it."
-        )
-    return lines
-
-
-def _slope_assumptions(fit: Fitted) -> Iterator[str]:
-    block = fit.spec.contamination
-    if block.confounding == "none":
-        yield (
-            'What identifies the slope (confounding = "none"): items of different contamination'
-            " are assumed to be equally difficult if they were clean. If easy items are duplicated"
-            " more often, the slope takes their ease for an effect of contamination."
-        )
-    else:
-        yield f'What identifies the slope: confounding = "{visible(block.confounding)}".'
-    if block.sign == "positive":
-        yield "Slopes are assumed not to be negative: their sign is no finding."
-    if block.pooling == "partial":
-        yield (
-            "Slopes of models and benchmarks are pooled partially: where a pair says little, its"
-            " slope is what the others say."
-        )
-    yield _EXPOSURES[block.exposure]
-    yield (
-        "Training on some items may also lift others of the same benchmark; this part is not seen"
-        " and stays in genuine ability."
-    )
-    yield "On the log-odds scale the effect of contamination is a straight line."
+def _spillover_text(fit: Fitted) -> Iterator[tuple[str, str]]:
+    if "spillover" in fit.record["entered"]:
+        meaning = "The part of overfitting that items at the reference have too: the lift of all"
+        yield "Spillover", f"{meaning} items by the mean contamination of the model's."
 
 
 def left_out(fit: Fitted) -> list[tuple[str, str, str]]:

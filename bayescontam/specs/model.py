@@ -1,6 +1,7 @@
 """Model specs: what a statistical model is made of, one block for each part."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -8,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from bayescontam.specs.base import Block, validate
 from bayescontam.specs.priors import (
     AnyPrior,
+    Dirichlet,
     Exponential,
     HalfNormal,
     HalfStudentT,
@@ -18,6 +20,7 @@ from bayescontam.specs.priors import (
 from bayescontam.specs.whole import WholeSpec, parse_whole
 
 Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+Inside = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Likelihood(Block):
@@ -76,9 +79,13 @@ class Difficulty(Block):
     ----------
     form : {"random", "none"}, default "random"
         A random effect for every item that several models answered, or nothing.
+    discrimination : {"equal", "random"}, default "equal"
+        Whether items tell able models from others equally well, or each by a factor of
+        its own on the log-odds.
     """
 
     form: Literal["random", "none"] = "random"
+    discrimination: Literal["equal", "random"] = "equal"
 
 
 class Contamination(Block):
@@ -86,15 +93,31 @@ class Contamination(Block):
 
     Attributes
     ----------
-    form : {"linear", "none"}, default "linear"
-        Dose-response on the log-odds scale; ``"none"`` needs no contamination data.
+    form : {"linear", "monotone", "none"}, default "linear"
+        Dose-response on the log-odds scale: a straight line, or one that bends at the
+        knots and never turns; ``"none"`` needs no contamination data.
+    knots : tuple of float
+        Contaminations between which a monotone dose-response is straight.
     sign : {"any", "positive"}, default "any"
         Whether the slope may be negative.
     pooling : {"partial", "none"}, default "partial"
         Whether slopes share information across models and benchmarks.
-    confounding : {"none"}, default "none"
+    interaction : {"none", "difficulty"}, default "none"
+        Whether the slope depends on how difficult an item is.
+    spillover : bool, default false
+        Whether contamination of a benchmark's items also lifts its other items: an
+        effect of the mean contamination of a model on a benchmark.
+    confounding : {"none", "anchored", "sensitivity"}, default "none"
         What is assumed of items' difficulty and their contamination. ``"none"``:
         they are independent, so that the slope is due to contamination.
+        ``"anchored"``: difficulty has a regression on contamination, told by models that
+        are known to be clean. ``"sensitivity"``: that regression has the stated prior
+        ``kappa``, and nothing but the prior tells it from the slope.
+    clean : tuple of str
+        Models known to be clean, whose slopes are zero.
+    clean_column : str, default ""
+        Instead: a column of the responses, 1 for models known to be clean and 0 for
+        others.
     exposure : {"known", "noisy", "latent"}, default "known"
         What the covariate says of the true contamination. ``"known"``: it is the
         column ``contamination``. ``"noisy"``: it has a Beta distribution of mean
@@ -102,11 +125,41 @@ class Contamination(Block):
         is 1 with probability ``p_duplicate`` and 0 otherwise.
     """
 
-    form: Literal["linear", "none"] = "linear"
+    form: Literal["linear", "monotone", "none"] = "linear"
+    knots: Annotated[tuple[Inside, ...], Field(strict=False, min_length=1)] = (
+        0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
+    )  # fmt: skip
     sign: Literal["any", "positive"] = "any"
     pooling: Literal["partial", "none"] = "partial"
-    confounding: Literal["none"] = "none"
+    interaction: Literal["none", "difficulty"] = "none"
+    spillover: bool = False
+    confounding: Literal["none", "anchored", "sensitivity"] = "none"
+    clean: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    clean_column: str = ""
     exposure: Literal["known", "noisy", "latent"] = "known"
+
+    @model_validator(mode="after")
+    def _knots_rise(self) -> Self:
+        if any(a >= b for a, b in pairwise(self.knots)):
+            raise ValueError("contamination.knots must rise, each larger than the one before")
+        return self
+
+    @model_validator(mode="after")
+    def _clean_is_said_once(self) -> Self:
+        if self.clean and self.clean_column:
+            raise ValueError("contamination.clean and clean_column: give one of the two")
+        said = bool(self.clean or self.clean_column)
+        if self.confounding == "anchored" and not said:
+            raise ValueError(
+                "contamination.confounding = 'anchored' needs models that are known to be clean:"
+                " name them in contamination.clean, or a column in contamination.clean_column"
+            )
+        if self.confounding != "anchored" and said:
+            raise ValueError(
+                "contamination.clean and clean_column are for confounding = 'anchored'; set it, or"
+                " leave them out"
+            )
+        return self
 
 
 class Priors(Block):
@@ -129,8 +182,18 @@ class Priors(Block):
     sigma_bm, sigma_bb, sigma_bmb : prior
         Spread of slopes over models, over benchmarks, and over pairs of both. On
         the log scale where slopes are positive.
+    increments : Dirichlet
+        Parts of a monotone dose-response's rise that its segments have.
+    gamma : prior
+        Change of the slope for one log-odds more of difficulty.
+    kappa : prior
+        Difficulty of surely contaminated items, less that of clean ones.
+    spillover : prior
+        Log-odds by which all items are lifted where all of a benchmark's are contaminated.
     sigma_delta, sigma_eps : prior
         Spread of item difficulty, and of the model-by-item effect.
+    sigma_alpha : prior
+        Spread of items' discrimination, on the log scale.
     """
 
     mu: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
@@ -143,8 +206,13 @@ class Priors(Block):
     sigma_bm: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     sigma_bb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     sigma_bmb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    increments: Dirichlet = Dirichlet(family="dirichlet", alpha=1.0)
+    gamma: RealPrior = Normal(family="normal", mu=0.0, sigma=0.5)
+    kappa: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
+    spillover: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
     sigma_eps: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
 
 
 class ModelSpec(WholeSpec):
@@ -174,7 +242,7 @@ class ModelSpec(WholeSpec):
     @model_validator(mode="after")
     def _exposure_fits_rows(self) -> Self:
         exposure = self.contamination.exposure
-        if exposure != "known" and self.contamination.form == "none":
+        if exposure != "known" and self.contamination.form != "linear":
             raise ValueError(
                 f"contamination.exposure = '{exposure}' needs contamination.form = 'linear'"
             )
@@ -183,6 +251,25 @@ class ModelSpec(WholeSpec):
                 "contamination.exposure = 'latent' is of one item, and with likelihood.trials ="
                 " 'items' a row is several; use exposure = 'noisy', or trials = 'repeats'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _parts_have_what_they_change(self) -> Self:
+        block = self.contamination
+        wanted = {
+            "contamination.spillover": block.spillover,
+            "contamination.interaction": block.interaction != "none",
+            "contamination.confounding": block.confounding != "none",
+        }
+        for key in (key for key, asked in wanted.items() if asked and block.form == "none"):
+            raise ValueError(f"{key} needs contamination.form = 'linear' or 'monotone'")
+        of_items = {
+            "contamination.interaction": block.interaction != "none",
+            "difficulty.discrimination": self.difficulty.discrimination != "equal",
+        }
+        for key in (key for key, asked in of_items.items() if asked):
+            if self.difficulty.form == "none":
+                raise ValueError(f"{key} needs difficulty.form = 'random'")
         return self
 
     @model_validator(mode="after")

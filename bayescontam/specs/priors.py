@@ -89,6 +89,16 @@ class Beta(_Family):
     beta: Positive
 
 
+class Dirichlet(_Family):
+    """Distribution of parts of a whole, all alike, with concentration `alpha` each.
+
+    1 makes all ways to part it equally probable; larger values prefer equal parts.
+    """
+
+    family: Literal["dirichlet"]
+    alpha: Positive
+
+
 Prior = Normal | Logistic | StudentT | HalfNormal | HalfStudentT | Exponential
 AnyPrior = Annotated[Prior, Field(discriminator="family")]
 RealPrior = Annotated[Normal | Logistic | StudentT, Field(discriminator="family")]

@@ -11,11 +11,11 @@ from bayescontam.inference.checks import (
     Outcome,
     Thresholds,
     _surprise,
-    design_checks,
     loo_checks,
     predictive_checks,
     sampling_checks,
 )
+from bayescontam.inference.design_checks import design_checks
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import parse_spec
@@ -175,3 +175,24 @@ def test_partly_answered_benchmarks_are_told():
     partial = design(frame.iloc[:-2], 0.3)["Items answered"]
     assert partial.outcome is Outcome.CAUTION
     assert "model-1: 4 of 6 of bench-0" in partial.sentence
+
+
+@pytest.mark.parametrize(
+    ("models", "exposures", "left"),
+    [
+        # Cells less models and benchmarks, of which one mean is counted twice, less exposure.
+        (2, [[0.5], [0.0]], 0),
+        (2, [[0.5, 0.0], [0.0, 0.0]], 0),
+        (4, [[0.5, 0.0], [0.2, 0.0], [0.0, 0.0], [0.0, 0.0]], 2),
+        # Exposure is the same on both benchmarks: a property of the model, like ability.
+        (4, [[0.5, 0.5], [0.2, 0.2], [0.0, 0.0], [0.1, 0.1]], 0),
+    ],
+)
+def test_spillover_that_ability_could_be_is_told(models, exposures, left):
+    frame = simulate(0, models=models, benchmarks=len(exposures[0]), items=4).responses.copy()
+    of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))
+    frame["contamination"] = np.array(exposures)[of_model, of_benchmark]
+    b = build(load_spec("spillover"), Responses.from_frame(frame))
+    check = {c.name: c for c in design_checks(b, None)}["Spillover apart from ability"]
+    assert check.value == left
+    assert check.outcome is (Outcome.PASSED if left >= 2 else Outcome.CAUTION)

@@ -11,7 +11,7 @@ from scipy.special import expit, logsumexp
 
 import bayescontam
 from bayescontam.inference.build import build
-from bayescontam.inference.checks import design_checks
+from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.logitnormal import logit_normal
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec, parse_spec

@@ -8,6 +8,7 @@ from bayescontam.inference.build import build
 from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.specs.model import parse_spec
 from tests.simulated import simulate
 
 
@@ -15,10 +16,14 @@ from tests.simulated import simulate
 def test_every_parameter_of_the_model_is_explained(name):
     """On data that can carry every term, variables and mathematics have the same symbols."""
     frame = simulate(0, models=3, benchmarks=3, items=12, trials=2).responses
+    models = frame["model"].str[-1].astype(int)
     frame = frame.assign(
+        # Every model has exposures of its own, and one is known to be clean.
+        contamination=frame["contamination"] * (1 + models) / 3,
+        clean=(models == 0).astype(int),
         concept="c" + frame["item"].str[-1],
         contamination_sd=0.01,
-        p_duplicate=frame["contamination"],
+        p_duplicate=frame["contamination"] * (1 + models) / 3,
         p_duplicate_sd=0.01,
     )
     spec = load_spec(name)
@@ -26,7 +31,7 @@ def test_every_parameter_of_the_model_is_explained(name):
     # Variables that stand for a sum of which the mathematics name the last part.
     stands_for = {
         "a_coordinates": "a", "eta": "eps", "beta_model": "u", "beta_benchmark": "v",
-        "log_beta": "w",
+        "log_beta": "w", "beta_free": "beta", "alpha_offset": "alpha",
     }  # fmt: skip
     symbols = {stands_for.get(name, name) for name in variables}
     words = set(re.findall(r"[a-z_]+", " ".join(mathematics(spec))))
@@ -53,3 +58,11 @@ def test_contamination_that_is_not_known_is_told():
     assert "d[i] ~ Beta of mean contamination[i] and sd" in lines["noisy_covariate"]
     assert "d[i] ~ Bernoulli(q[i]), summed out" in lines["latent_duplicate"]
     assert "summed out" not in lines["hierarchical"]
+
+
+def test_heavy_tails_have_a_meaning_too():
+    text = "summary = 'x'\n[contamination]\nsign = 'positive'\n[priors]\n"
+    text += "beta_bar = { family = 'half_normal', sigma = 2.0 }\n"
+    text += "sigma_bm = { family = 'half_student_t', nu = 0.2, sigma = 5.0 }"
+    meanings = {name: told for name, _, told in prior_meanings(parse_spec(text, "mine.toml"))}
+    assert "at most 1.0e+304 with probability 0.95" in meanings["sigma_bm"]

@@ -16,8 +16,8 @@ from bayescontam.specs.model import ModelSpec, parse_spec
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
-    "aggregated", "concepts", "hierarchical", "latent_duplicate", "noisy_covariate", "positive",
-    "single",
+    "aggregated", "anchored", "concepts", "hierarchical", "interaction", "latent_duplicate",
+    "monotone", "noisy_covariate", "positive", "single", "spillover", "two_parameter",
 )  # fmt: skip
 
 
@@ -63,9 +63,11 @@ def test_the_default_file_states_the_defaults_of_the_code() -> None:
     file, code = load_spec("hierarchical"), ModelSpec(summary="x")
     parts = {"likelihood", "ability", "difficulty", "contamination", "priors"}
     assert file.model_dump(include=parts) == code.model_dump(include=parts)
-    # And the file hides none: what it leaves out has to do with concepts only.
+    # And the file hides none: what it leaves out belongs to blocks that it does not use.
     unsaid = set(code.priors.model_dump()) - set(tomllib.loads(file.text)["priors"])
-    assert unsaid == {"mu_bar", "sigma_mu"}
+    of_concepts, of_difficulty = {"mu_bar", "sigma_mu"}, {"sigma_alpha"}
+    of_contamination = {"increments", "gamma", "kappa", "spillover"}
+    assert unsaid == of_concepts | of_difficulty | of_contamination
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -1,0 +1,75 @@
+"""Clean: models that are known not to have met the benchmarks' items in training."""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam.columns import read_numbers
+from bayescontam.errors import DataError, Fault, SpecError
+from bayescontam.names import listed
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec
+
+
+def clean_models(
+    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, models: tuple[str, ...]
+) -> NDArray[np.bool_]:
+    """Return which models a model spec says are known to be clean, dims (model,).
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    responses : Responses
+    frame : pandas.DataFrame
+        Its rows.
+    models : tuple of str
+        Their names, in the order of the design.
+
+    Raises
+    ------
+    SpecError
+        If it names a model that is not there.
+    DataError
+        If its column is missing, holds anything but 0 and 1, differs within a model, or
+        names no model, or all.
+    """
+    block = spec.contamination
+    if block.clean_column:
+        return _by_column(block.clean_column, responses, frame, models)
+    unknown = [name for name in block.clean if name not in models]
+    if unknown:
+        problem = f"no such model: {listed(unknown)}; the responses have {listed(models)}"
+        raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="contamination.clean")])
+    clean = np.isin(np.array(models, dtype=object), block.clean)
+    if block.clean:
+        _refuse_all_or_none(clean, responses.source, "contamination.clean")
+    return clean
+
+
+def _by_column(
+    column: str, responses: Responses, frame: pd.DataFrame, models: tuple[str, ...]
+) -> NDArray[np.bool_]:
+    if column not in frame:
+        problem = f"the model spec needs a column '{column}', which is not there"
+        advice = "Add it (1 = the model is known to be clean, 0 = it is not), or name the models"
+        raise DataError([Fault(responses.source, problem)], f"{advice} in contamination.clean.")
+    values = read_numbers(frame[column], words=True)
+    if not np.isin(values, [0, 1]).all():
+        problem = "allowed is 1 (the model is known to be clean) or 0, in every row"
+        raise DataError([Fault(responses.source, problem, column=column)])
+    told = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
+    mixed = told.index[told["min"] != told["max"]]
+    if len(mixed):
+        problem = f"models with both values: {listed(mixed)}; a model is clean or not"
+        raise DataError([Fault(responses.source, problem, column=column)])
+    clean: NDArray[np.bool_] = told["max"].reindex(list(models)).to_numpy() == 1
+    _refuse_all_or_none(clean, responses.source, column)
+    return clean
+
+
+def _refuse_all_or_none(clean: NDArray[np.bool_], source: str, column: str) -> None:
+    if clean.any() and not clean.all():
+        return
+    problem = "no model is" if not clean.any() else "every model is"
+    advice = "Slopes are told by comparing models that may be contaminated with clean ones."
+    raise DataError([Fault(source, f"{problem} known to be clean", column=column)], advice)

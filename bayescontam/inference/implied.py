@@ -1,0 +1,304 @@
+"""Implied: what a model spec's prior says of accuracies, before any data."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.build import Built, build
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.draws import Draws, exposed, log_odds
+from bayescontam.inference.estimands import Reference, estimands
+from bayescontam.inference.example import Layout, fitting, make_example, size_text
+from bayescontam.inference.likelihood import accuracy, guessing
+from bayescontam.inference.predictive import Cells, prior_draws
+from bayescontam.names import listed, visible
+from bayescontam.responses import Responses
+from bayescontam.seeds import stream
+from bayescontam.specs.model import ModelSpec
+
+QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.975}
+"""Columns of quantiles, and their probabilities."""
+FEWEST_DRAWS, MOST_DRAWS = 100, 100_000
+MOST_LOST = 0.001
+"""Share of values that overflow up to which a quantity is told."""
+SINGLE_ITEMS = 100
+"""Responses of each draw whose own accuracy is looked at."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that a prior says something of.
+
+    Attributes
+    ----------
+    name : str
+    meaning : str
+        What it is, in words.
+    below, above : float
+        Bounds beyond which a value is called extreme.
+    """
+
+    name: str
+    meaning: str
+    below: float
+    above: float
+
+
+QUANTITIES = (
+    Quantity("accuracy", "accuracy of a model on a benchmark", 0.02, 0.98),
+    Quantity("genuine_ability", "its accuracy at the reference contamination", 0.02, 0.98),
+    Quantity("overfitting", "accuracy less genuine ability", -0.5, 0.5),
+    Quantity("overfitting_fraction", "overfitting as a share of accuracy", -1.0, 0.9),
+    Quantity("novelty_gap", "accuracy at the largest contamination less the smallest", -0.8, 0.8),
+    Quantity("slope", "log-odds from surely clean to surely contaminated", -4.0, 4.0),
+    Quantity("model_difference", "accuracies of two models on one benchmark, A − B", -0.8, 0.8),
+    Quantity("model_difference_size", "the same without its sign", 0.01, 0.8),
+    Quantity("benchmark_difference", "one model's accuracies on two benchmarks, A − B", -0.8, 0.8),
+    Quantity("benchmark_difference_size", "the same without its sign", 0.01, 0.8),
+    Quantity("unit_accuracy", "accuracy of a model on one group of items", 0.02, 0.98),
+    Quantity("item_accuracy", "accuracy of a model on one item", 0.02, 0.98),
+    Quantity("item_spread", "sd of accuracies over a benchmark's items", 0.02, 0.4),
+)
+"""All quantities, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Implied:
+    """What a prior implies; made by `implied`.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+    data : str
+        The table of responses that the prior was asked about, in words.
+    draws, seed : int
+    values : mapping of str to array
+        Under each quantity's name its values, all draws, models and benchmarks in one
+        array; without what is not finite.
+    lost : mapping of str to float
+        Share of each quantity's values that are not finite: the prior is so wide that
+        they overflow. Above 0.001 nothing is told of the quantity.
+    left_out : tuple of (str, str)
+        Effects of the spec that this table cannot carry, with the reason. Their priors
+        had no say.
+    clean : tuple of str
+        Models whose slopes are zero, since the spec calls them clean.
+    """
+
+    spec: ModelSpec
+    data: str
+    draws: int
+    seed: int
+    values: Mapping[str, Floats]
+    lost: Mapping[str, float]
+    left_out: tuple[tuple[str, str], ...]
+    clean: tuple[str, ...] = ()
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The quantities that this spec and table have, in order."""
+        return tuple(known for known in QUANTITIES if known.name in self.values)
+
+    def table(self) -> pd.DataFrame:
+        """Return quantiles and probabilities of extremes.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each quantity: ``quantity``, ``q2.5``, ``q25``, ``median``,
+            ``q75``, ``q97.5``, ``below`` and ``above`` (bounds), ``p_below`` and
+            ``p_above`` (probabilities of values beyond them), ``lost``, ``meaning``.
+            NaN in what cannot be told.
+        """
+        return pd.DataFrame([self._row(known) for known in self.quantities])
+
+    def is_told(self, name: str) -> bool:
+        """Return whether nearly all values of a quantity are finite."""
+        return self.lost[name] <= MOST_LOST
+
+    def _row(self, known: Quantity) -> dict[str, Any]:
+        values = self.values[known.name] if self.is_told(known.name) else np.array([np.nan])
+        beyond = np.array([values < known.below, values > known.above]).mean(axis=1)
+        p_below, p_above = np.where(np.isnan(values[0]), np.nan, beyond)
+        return {
+            "quantity": known.name,
+            **dict(zip(QUANTILES, np.quantile(values, list(QUANTILES.values())), strict=True)),
+            "below": known.below,
+            "p_below": p_below,
+            "above": known.above,
+            "p_above": p_above,
+            "lost": self.lost[known.name],
+            "meaning": known.meaning,
+        }
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know beside the table, one sentence or two each."""
+        error = 1.96 * np.sqrt(0.05 * 0.95 / self.draws)
+        lines = [
+            f"Asked about {self.data}. {self.draws:,} draws: a probability of 0.05 is told"
+            f" within {error:.3f} (95 %).",
+            *(f"Left out of it: {symbol}: {reason}." for symbol, reason in self.left_out),
+        ]
+        if self.clean:
+            lines.append(f"Known to be clean, so that their slopes are 0: {listed(self.clean)}.")
+        if hidden := [each.name for each in self.quantities if not self.is_told(each.name)]:
+            lines.append(
+                f"Nothing can be told of {listed(hidden, most=20)}: more than"
+                f" {MOST_LOST:.1%} of the draws are too large for a computer's numbers. Some"
+                " prior is far too wide."
+            )
+        return lines
+
+
+def implied(
+    spec: ModelSpec,
+    *,
+    models: int = 8,
+    benchmarks: int = 2,
+    items: int = 200,
+    trials: int = 1,
+    contamination: tuple[float, float] = (1.0, 1.0),
+    draws: int = 1000,
+    seed: int = 0,
+    reference: Reference = "min_observed",
+    responses: Responses | None = None,
+) -> Implied:
+    """Draw from a model spec's prior what it implies for accuracies.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    models, benchmarks, items, trials, contamination
+        Layout of the made-up table that the prior is asked about; see `Layout`.
+    draws : int, default 1000
+        Draws from the prior, 100 to 100,000.
+    seed : int, default 0
+        Seed of everything random.
+    reference : {"min_observed", "zero"} or float, default "min_observed"
+        Contamination at which genuine ability is told.
+    responses : Responses, optional
+        Ask about this table instead. Its answers have no say, only who answered what
+        and how contaminated it is.
+
+    Returns
+    -------
+    Implied
+
+    Raises
+    ------
+    UsageError
+        If a number is out of range.
+    DataError, SpecError
+        If the spec does not go with the table.
+
+    Notes
+    -----
+    Draws come from the PyMC model that fitting uses, and estimands from the same
+    function as those of a fit. All pairs of model and benchmark count alike; models
+    that are compared are drawn at random.
+    """
+    if not FEWEST_DRAWS <= draws <= MOST_DRAWS:
+        raise UsageError(
+            f"draws: got {draws:,}; allowed is {FEWEST_DRAWS} to {MOST_DRAWS:,}, so that the"
+            " ends of the distributions can be told"
+        )
+    if seed < 0:
+        raise UsageError(f"seed: got {seed}; allowed is 0 or more")
+    if responses is None:
+        layout = fitting(spec, Layout(models, benchmarks, items, trials, contamination))
+        data = layout.text()
+        responses = make_example(spec, layout, stream(seed, "example"))
+    else:
+        data = _described(responses)
+    built = build(spec, responses)
+    # What overflows is counted, and told.
+    with np.errstate(over="ignore", invalid="ignore"):
+        known, _ = prior_draws(built, draws, stream(seed, "prior"))
+        found = dict(_values(known, built, reference, stream(seed, "implied")))
+    finite = {name: values[np.isfinite(values)] for name, values in found.items()}
+    lost = {name: 1 - finite[name].size / values.size for name, values in found.items()}
+    names = zip(built.design.models, built.design.clean, strict=True)
+    clean = tuple(name for name, is_clean in names if is_clean)
+    return Implied(spec, data, draws, seed, finite, lost, built.terms.left_out, clean)
+
+
+def _described(responses: Responses) -> str:
+    size = size_text(len(responses.models), len(responses.benchmarks))
+    return f"the table {visible(responses.source)}: {size}, {len(responses.frame):,} responses"
+
+
+def _values(
+    draws: Draws, built: Built, reference: Reference, rng: np.random.Generator
+) -> Iterator[tuple[str, Floats]]:
+    """Yield the name of every quantity that can be told, and its values."""
+    groups = estimands(draws, built, (1, len(draws)), reference)
+    cells = {name: values.to_numpy()[0] for name, values in groups["estimands"].items()}
+    answered = built.design.answered
+    for name in (known.name for known in QUANTITIES if known.name in cells):
+        yield name, cells[name][:, answered].ravel()
+    score = cells["accuracy"]
+    for name, values, known in (
+        ("model_difference", score, answered),
+        ("benchmark_difference", score.swapaxes(1, 2), answered.T),
+    ):
+        difference = _differences(values, known, rng)
+        if difference.size:
+            yield name, difference
+            yield f"{name}_size", np.abs(difference)
+    if "estimands_by_concept" in groups:
+        by_unit = groups["estimands_by_concept"]["accuracy"].to_numpy()[0]
+        yield "unit_accuracy", by_unit[:, _answered_units(built.design)].ravel()
+    yield from _of_items(draws, built, rng)
+
+
+def _differences(score: Floats, answered: NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+    """Return differences of random pairs along the second axis, each in a random order.
+
+    In each draw the levels stand in a circle in random order, and neighbours are compared.
+    """
+    count = score.shape[1]
+    if count < 2:
+        return np.empty(0)
+    order = rng.permuted(np.tile(np.arange(count), (len(score), 1)), axis=1)
+    shuffled = np.take_along_axis(score, order[..., None], axis=1)
+    present = answered[order]
+    both = present & np.roll(present, 1, axis=1)
+    difference: Floats = (shuffled - np.roll(shuffled, 1, axis=1))[both]
+    return difference
+
+
+def _answered_units(design: Design) -> NDArray[np.bool_]:
+    shape = len(design.models), len(design.units)
+    return np.bincount(design.model_unit, minlength=shape[0] * shape[1]).reshape(shape) > 0
+
+
+def _of_items(draws: Draws, built: Built, rng: np.random.Generator) -> Iterator[tuple[str, Floats]]:
+    """Yield accuracies of single items, and their spread within pairs of two items or more."""
+    design = built.design
+    count = len(design.models) * len(design.benchmarks)
+    cells = Cells(design.model_benchmark, count, design.weight)
+    several = np.bincount(design.model_benchmark, minlength=count) > 1
+    reached = np.cumsum(design.weight)
+    singles, spreads = [], []
+    for part in draws.chunks(design):
+        p = response_accuracies(part, built)
+        wanted = rng.random((len(part), SINGLE_ITEMS)) * reached[-1]
+        chosen = np.searchsorted(reached, wanted, side="right")
+        singles.append(np.take_along_axis(p, chosen, axis=1))
+        centered = p - cells.means(p)[:, design.model_benchmark]
+        spreads.append(np.sqrt(cells.means(centered**2))[:, several])
+    yield "item_accuracy", np.concatenate(singles).ravel()
+    if several.any():
+        yield "item_spread", np.concatenate(spreads).ravel()
+
+
+def response_accuracies(draws: Draws, built: Built) -> Floats:
+    """Return the accuracy of each response at its true contamination, (draw, response)."""
+    design = built.design
+    guess = guessing(built.spec, design)[design.benchmark]
+    return accuracy(exposed(draws, design, log_odds(draws, design)), guess)

@@ -1,0 +1,1 @@
+"""Joining: a model that was not in a fit, judged by what the fit has learnt."""

@@ -1,0 +1,151 @@
+"""Difficulties: what the responses of a fit say of the items that a newcomer answered."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.draws import Draws, predictor
+from bayescontam.inference.joining.marginal import Marginal
+from bayescontam.inference.joining.newcomer import Newcomer
+from bayescontam.inference.joining.nodes import Nodes, log_mean, place_nodes
+from bayescontam.inference.priors import SMALLEST
+from bayescontam.inference.terms import shared_benchmarks
+
+NODES = 7
+"""Nodes of each difficulty where responses are single ones; more trials need more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Items that a newcomer answered.
+
+    Attributes
+    ----------
+    label : array of int
+        Dims (item,): their positions in the joint design.
+    of_own : array of int
+        Dims (own,): which of them each of the newcomer's responses is to.
+    met, of_met : array of int
+        Positions of the fit's responses to them, item by item, and their items.
+    benchmark : array of int
+        Dims (item,).
+    shared : array of bool
+        Dims (item,): whether they have a difficulty.
+    start, width : array
+        Dims (item,): mean and standard deviation of their difficulty in the fit.
+    count : int
+        Nodes for each.
+    """
+
+    label: Integers
+    of_own: Integers
+    met: Integers
+    of_met: Integers
+    benchmark: Integers
+    shared: np.ndarray
+    start: Floats
+    width: Floats
+    count: int
+
+    @classmethod
+    def of(cls, newcomer: Newcomer, draws: Draws) -> "Items | None":
+        """Return the items, with where the fit's draws put them; None without difficulties."""
+        if draws.delta is None:
+            return None
+        design = newcomer.design
+        label, of_own = np.unique(design.item[newcomer.own], return_inverse=True)
+        met = newcomer.met[np.argsort(design.item[newcomer.met], kind="stable")]
+        start, width = np.zeros(len(design.items)), np.full(len(design.items), np.inf)
+        start[newcomer.item_of_host] = draws.delta.mean(axis=0)
+        width[newcomer.item_of_host] = draws.delta.std(axis=0) + SMALLEST
+        benchmark = design.benchmark_of_item[label]
+        trials = design.n_trials[newcomer.own].max()
+        return cls(
+            label, of_own, met, np.searchsorted(label, design.item[met]), benchmark,
+            shared_benchmarks(design)[benchmark], start[label], width[label],
+            NODES if trials == 1 else 2 * NODES + 1,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Difficulties:
+    """Difficulties given draws of everything else in a fit, and its responses.
+
+    Given abilities, slopes and spreads the items of a fit are independent: each has a
+    one-dimensional density, which nodes hold. So a newcomer of many items reweighs only
+    few parameters, and importance sampling does not fail with the number of items.
+
+    Attributes
+    ----------
+    items : Items
+    nodes : Nodes
+        Dims (draw, item, node).
+    """
+
+    items: Items
+    nodes: Nodes
+
+    @classmethod
+    def of(
+        cls, items: Items, draws: Draws, newcomer: Newcomer, marginal: Marginal, spread: Floats
+    ) -> "Difficulties":
+        """Place nodes for some draws.
+
+        Parameters
+        ----------
+        items : Items
+        draws : Draws
+            Of the joint design; the newcomer's own values are not looked at.
+        newcomer : Newcomer
+        marginal : Marginal
+            Of all responses of the joint design, at these draws.
+        spread : array
+            Dims (draw, benchmark): of difficulties.
+        """
+        center = predictor(_easy(draws), newcomer.design.part(items.met))[..., None]
+        met, of_met = marginal[items.met], items.of_met
+        scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
+        starts = np.unique(of_met, return_index=True)[1]
+
+        def log_density(position: Floats) -> Floats:
+            total = -0.5 * (position / scale[..., None]) ** 2
+            if len(of_met):
+                each = met.log_density(center - position[:, of_met])
+                total[:, of_met[starts]] += np.add.reduceat(each, starts, axis=1)
+            return total
+
+        start = np.where(items.shared, items.start, 0.0)
+        return cls(items, place_nodes(log_density, start, items.width, scale, items.count))
+
+    def log_weights(self, eta: Floats, own: Marginal) -> Floats:
+        """Return log joint densities of the newcomer's responses and nodes.
+
+        Parameters
+        ----------
+        eta : array
+            Dims (draw, own): log-odds of an item of average difficulty.
+        own : Marginal
+            The newcomer's responses.
+
+        Returns
+        -------
+        array
+            Dims (draw, own, node).
+        """
+        position = self.nodes.position[:, self.items.of_own]
+        log_weight = self.nodes.log_weight[:, self.items.of_own]
+        total: Floats = log_weight + own.log_density(eta[..., None] - position)
+        return total
+
+
+def log_answers(eta: Floats, own: Marginal, difficulties: Difficulties | None) -> Floats:
+    """Return log densities of a newcomer's responses, difficulty summed out, (draw, own)."""
+    if difficulties is None:
+        return own.log_density(eta)
+    return log_mean(difficulties.log_weights(eta, own))
+
+
+def _easy(draws: Draws) -> Draws:
+    """Return the draws without difficulties."""
+    return Draws(draws.theta, draws.beta, None, None, None)

@@ -1,0 +1,173 @@
+"""Entry: what an update says of one model, by weights or by a joint fit."""
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from bayescontam.errors import FitError
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.fit import Options, Stage, fit_responses
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.joining.newcomer import make_newcomer, refit_reason, strange_parts
+from bayescontam.inference.joining.updated import Updated, update_draws
+from bayescontam.inference.joining.weighted import COLUMNS, summarise_weighted
+from bayescontam.names import visible
+from bayescontam.responses import Responses
+from bayescontam.seeds import stream
+
+HOPELESS = 1.0
+"""Pareto k of weights that more draws would not help."""
+Refit = Literal["auto", "never", "always"]
+"""When old and new responses are fitted together: where weights cannot be trusted, …"""
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What an update says of one model.
+
+    Attributes
+    ----------
+    model : str
+    method : {"update", "refit"}
+        Whether draws of the fit were weighed, or the fit was made again with the model.
+    estimands : pandas.DataFrame
+        See `bayescontam.updating.Update.estimands`.
+    p_better : pandas.DataFrame
+        See `bayescontam.updating.Update.p_better`.
+    pareto_k, ess : float
+        Tail shape of the weights, and how many equal draws they are worth; NaN where none
+        were computed.
+    verdict : str
+        A sentence that says how far to trust this.
+    seconds : float
+        How long it took.
+    fit : Fitted or None
+        The joint fit, where one was made.
+    """
+
+    model: str
+    method: Literal["update", "refit"]
+    estimands: pd.DataFrame
+    p_better: pd.DataFrame
+    pareto_k: float
+    ess: float
+    verdict: str
+    seconds: float
+    fit: Fitted | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Desk:
+    """Where new models are taken in, one by one.
+
+    Attributes
+    ----------
+    fit : Fitted
+    old : Responses
+        Those of the fit.
+    options : Options
+        Of the update, and of a joint fit.
+    draws : int
+        Number of draws to weigh.
+    refit : {"auto", "never", "always"}
+    stage : callable
+        Called with what begins; the context manager it returns is left when that ends.
+    progress : bool
+        Whether the sampler of a joint fit shows its progress.
+    """
+
+    fit: Fitted
+    old: Responses
+    options: Options
+    draws: int
+    refit: Refit
+    stage: Stage
+    progress: bool
+
+    def entry(self, joined: Responses) -> Entry:
+        """Weigh the fit's draws for one model, or fit again where that cannot be trusted.
+
+        Parameters
+        ----------
+        joined : Responses
+            Old responses and those of the model, as `join_responses` returns them.
+
+        Raises
+        ------
+        FitError
+            If a joint fit is needed, and not allowed.
+        """
+        started = time.perf_counter()
+        name, updated = joined.models[-1], None
+        reason = "asked for" if self.refit == "always" else strange_parts(self.fit)
+        if reason is None:
+            with self.stage(f"weighing the fit's draws for {visible(name)}"):
+                reason, updated = self._weighed(joined)
+        if reason is None and updated is not None:
+            return _updated_entry(updated, self.options.level, time.perf_counter() - started)
+        if self.refit == "never":
+            advice = "allow it (--refit auto)"
+            raise FitError(f"{visible(name)}: needs a joint fit: {reason}; {advice}")
+        joint = fit_responses(joined, self.fit.spec, self.options, self.progress, self.stage)
+        return _refitted_entry(joint, name, updated, str(reason), time.perf_counter() - started)
+
+    def _weighed(self, joined: Responses) -> tuple[str | None, Updated | None]:
+        """Return why weights cannot be trusted, if so, and what they say."""
+        who = make_newcomer(self.fit.spec, self.old, joined)
+        if reason := refit_reason(who, self.fit):
+            return reason, None
+        for number in (self.draws, 4 * self.draws):
+            rng = stream(self.options.seed, "update", who.name, number)
+            updated = update_draws(self.fit, who, self.options.reference, rng, number)
+            if updated.doubt is None or updated.pareto_k > HOPELESS:
+                break
+        return updated.doubt, updated
+
+
+def _updated_entry(updated: Updated, level: float, seconds: float) -> Entry:
+    name = updated.newcomer.name
+    groups = {
+        group: summarise_weighted(values.sel(model=name, drop=True), updated.weights, level)
+        for group, values in updated.groups.items()
+    }
+    table = groups["estimands"]
+    if (parts := groups.get("estimands_by_concept")) is not None:
+        design = updated.newcomer.design
+        owner = [design.benchmarks[k] for k in design.benchmark_of_unit]
+        parts.insert(
+            0, "benchmark", parts["concept"].map(dict(zip(design.units, owner, strict=True)))
+        )
+        table.insert(1, "concept", "")
+        table = pd.concat([table, parts], ignore_index=True)
+    table.insert(0, "model", name)
+    better = updated.p_better()
+    better.insert(0, "model", name)
+    verdict = (
+        f"the weights can be trusted: Pareto k {updated.pareto_k:.2f} (at most"
+        f" {updated.most_k:.2f}), worth {updated.weights.ess:.0f} draws"
+    )
+    return Entry(
+        name, "update", table, better, updated.pareto_k, updated.weights.ess, verdict, seconds
+    )
+
+
+def _refitted_entry(
+    joint: Fitted, name: str, updated: Updated | None, reason: str, seconds: float
+) -> Entry:
+    table = joint.estimands()
+    table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
+    keys = [key for key in ("model", "benchmark", "concept", "quantity") if key in table]
+    probability = joint.p_better().sel(model=name, drop=True).rename("probability")
+    better = probability.transpose("benchmark", "other").to_series().dropna().reset_index()
+    better.insert(0, "model", name)
+    failed = [check.name for check in joint.checks() if check.outcome is Outcome.FAILED]
+    verdict = f"fitted together with the old responses: {reason}"
+    if failed:
+        verdict += f"; checks that failed: {', '.join(failed)}"
+    return Entry(
+        name, "refit", table[[*keys, *COLUMNS]].reset_index(drop=True), better,
+        float("nan") if updated is None else updated.pareto_k,
+        float("nan") if updated is None else updated.weights.ess, verdict, seconds, joint,
+    )  # fmt: skip

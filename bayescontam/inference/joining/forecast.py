@@ -1,0 +1,66 @@
+"""Forecast: the log weights of all draws of a fit, from those of a few."""
+
+import numpy as np
+import xarray as xr
+
+from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.priors import SMALLEST
+
+_WIDEST = 200
+"""Parameters of more values than this, such as item difficulties, are left out."""
+
+
+def features(posterior: xr.Dataset) -> Floats:
+    """Return what weights may depend on, dims (draw, feature), standardised.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Dims (chain, draw, …). Spreads enter by their logarithm.
+    """
+    columns = []
+    for name, values in posterior.data_vars.items():
+        flat = values.to_numpy().reshape(values.shape[0] * values.shape[1], -1)
+        if flat.shape[1] <= _WIDEST and "item" not in values.dims:
+            columns.append(np.log(flat + SMALLEST) if str(name).startswith("sigma") else flat)
+    table = np.concatenate(columns, axis=1)
+    spread = table.std(axis=0)
+    kept = spread > 0
+    standard: Floats = (table[:, kept] - table[:, kept].mean(axis=0)) / spread[kept]
+    return standard
+
+
+def forecast(table: Floats, known: Integers, log_weights: Floats) -> Floats:
+    """Return predicted log weights of all draws by ridge regression.
+
+    Parameters
+    ----------
+    table : array
+        Dims (draw, feature).
+    known : array of int
+        Draws of which the log weight is known.
+    log_weights : array
+        These weights.
+
+    Returns
+    -------
+    array
+        Dims (draw,). The ridge is chosen by generalised cross-validation. It can be wrong:
+        it only says which draws to weigh next.
+
+    References
+    ----------
+    Golub, Heath & Wahba (1979), doi:10.1080/00401706.1979.10489751.
+    """
+    middle = log_weights.mean()
+    left, singular, right = np.linalg.svd(table[known], full_matrices=False)
+    along = left.T @ (log_weights - middle)
+    best, chosen = np.inf, np.zeros(len(singular))
+    for ridge in np.geomspace(0.01, 1000, 16) * len(known) / 10:
+        shrunk = singular**2 / (singular**2 + ridge)
+        error = log_weights - middle - left @ (shrunk * along)
+        score = (error**2).sum() / (len(known) - shrunk.sum()) ** 2
+        if score < best:
+            best, chosen = score, singular / (singular**2 + ridge)
+    predicted: Floats = middle + table @ (right.T @ (chosen * along))
+    return predicted

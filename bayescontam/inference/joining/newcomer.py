@@ -1,0 +1,258 @@
+"""Newcomer: a model that was not in a fit, and its responses beside those of the fit."""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Design, Floats, Integers, make_design
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.terms import plan_terms, shared_benchmarks
+from bayescontam.names import listed, visible
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.priors import Normal
+
+_PER_RESPONSE = ("model", "benchmark", "unit", "item", "n_correct", "n_trials", "weight")
+_UNDERSTOOD = {
+    "a", "a_coordinates", "beta", "beta_bar", "beta_benchmark", "beta_model", "delta",
+    "delta_shared", "eta", "log_beta", "mu", "mu_bar", "sigma_a", "sigma_bb", "sigma_bm",
+    "sigma_bmb", "sigma_delta", "sigma_eps", "sigma_mu", "sigma_theta", "theta", "theta_offset",
+}  # fmt: skip
+"""Parameters whose meaning for a newcomer is known here."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JointDesign(Design):
+    """A design with more models than the fit that it belongs to.
+
+    What contamination is measured from stays that of the fit: the mean that slopes are
+    centred at, and the range that reference levels are taken from.
+
+    Attributes
+    ----------
+    host : Design
+        Of the fit.
+    """
+
+    host: Design
+
+    @cached_property
+    def center(self) -> Floats:
+        """Mean contamination of each benchmark's responses in the fit."""
+        return self.host.center
+
+    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
+        """Return the smallest and largest contamination; without `by_model` of the fit."""
+        return (
+            super().contamination_range(by_model) if by_model else self.host.contamination_range()
+        )
+
+    def part(self, rows: Integers) -> "JointDesign":
+        """Return the design of some responses; all labels stay."""
+        chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in _PER_RESPONSE}
+        if self.contamination is not None:
+            chosen["contamination"] = self.contamination[rows]
+        return replace(self, **chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomer:
+    """A model that was not in a fit.
+
+    Attributes
+    ----------
+    name : str
+    spec : ModelSpec
+    host : Design
+        Of the fit.
+    design : JointDesign
+        Of both; the newcomer is the last model.
+    own : array of int
+        Positions of the newcomer's responses in `design`.
+    met : array of int
+        Positions of the fit's responses to items that the newcomer answered.
+    """
+
+    name: str
+    spec: ModelSpec
+    host: Design
+    design: JointDesign
+    own: Integers
+    met: Integers
+
+    @cached_property
+    def built(self) -> Built:
+        """The joint design as estimands take it; its PyMC model is empty, nothing is sampled."""
+        return Built(pm.Model(), self.spec, self.design, plan_terms(self.spec, self.design))
+
+    @cached_property
+    def units(self) -> Integers:
+        """Units that the newcomer answered, positions in the joint design."""
+        return np.unique(self.design.unit[self.own])
+
+    @cached_property
+    def benchmarks(self) -> Integers:
+        """Benchmarks that the newcomer answered."""
+        return np.unique(self.design.benchmark[self.own])
+
+    @cached_property
+    def unit_of_host(self) -> Integers:
+        """Position in the joint design of each unit of the fit."""
+        return self._positions("unit", len(self.host.units))
+
+    @cached_property
+    def item_of_host(self) -> Integers:
+        """Position in the joint design of each item of the fit."""
+        return self._positions("item", len(self.host.items))
+
+    def _positions(self, field: str, count: int) -> Integers:
+        result = np.empty(count, dtype=np.int64)
+        old = self.design.model < len(self.host.models)
+        result[getattr(self.host, field)] = getattr(self.design, field)[old]
+        return result
+
+
+def split_models(responses: Responses) -> list[Responses]:
+    """Return the responses of each model in a table of its own."""
+    parts = responses.frame.groupby("model", sort=False, observed=True)
+    return [
+        Responses(part.reset_index(drop=True), responses.source, responses.notes)
+        for _, part in parts
+    ]
+
+
+def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses:
+    """Put the responses of one new model after those of a fit.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        Of the fit.
+    old : Responses
+        Those of the fit.
+    new : Responses
+        Of one model that is not in the fit.
+
+    Returns
+    -------
+    Responses
+        With the columns that both have.
+
+    Raises
+    ------
+    UsageError
+        If the model is in the fit.
+    DataError
+        If the table names benchmarks that are not in the fit, or lacks a column.
+    """
+    (name,) = new.models
+    if name in old.models:
+        raise UsageError(
+            f"update: {visible(name)} is in the fit already; an update is for new models. To change"
+            " the responses of a model, fit the whole table again"
+        )
+    unknown = [label for label in new.benchmarks if label not in old.benchmarks]
+    if unknown:
+        problem = f"not in the fit: {listed(unknown)}; the fit has {listed(old.benchmarks)}"
+        advice = (
+            "Nothing is known of a benchmark without a fit: leave its rows out (--where), or fit"
+            " the old and new responses together with: bayescontam fit"
+        )
+        raise DataError([Fault(new.source, problem, column="benchmark")], advice)
+    needed = ["contamination"] if spec.contamination.form != "none" else []
+    needed += [spec.ability.by] if spec.ability.by != "benchmark" else []
+    missing = [label for label in needed if label not in new.frame]
+    if missing:
+        problem = f"the fit uses a column that is not there: {listed(missing)}"
+        advice = "Add it; contamination may come from a covariates table (--covariates)."
+        raise DataError([Fault(new.source, problem)], advice)
+    columns = [label for label in old.frame if label in new.frame]
+    joined = pd.concat([old.frame[columns], new.frame[columns]], ignore_index=True)
+    source = f"{old.source} and {new.source}"
+    return Responses(joined, source, (*old.notes, *new.notes))
+
+
+def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcomer:
+    """Return a newcomer from responses joined to those of a fit.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+        Of the fit.
+    old : Responses
+        Those of the fit.
+    joined : Responses
+        As `join_responses` returns them.
+
+    Returns
+    -------
+    Newcomer
+
+    Raises
+    ------
+    DataError
+        If the new responses contradict those of the fit in what they say of an item.
+    """
+    host, design = make_design(spec, old), make_design(spec, joined)
+    given = {field.name: getattr(design, field.name) for field in fields(design)}
+    joint = JointDesign(**given, host=host)
+    own = joint.model == len(host.models)
+    met = ~own & np.isin(joint.item, joint.item[own])
+    return Newcomer(joined.models[-1], spec, host, joint, *map(np.flatnonzero, (own, met)))
+
+
+def strange_parts(fit: Fitted) -> str | None:
+    """Say which part of a fit's model spec an update cannot handle; None if there is none.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    str or None
+    """
+    spec = fit.spec
+    if spec.contamination.exposure != "known":
+        return "its contamination is not known for sure"
+    strange = sorted(set(map(str, fit.tree["posterior"].data_vars)) - _UNDERSTOOD)
+    if strange or spec.contamination.form not in ("none", "linear"):
+        return f"the model spec '{spec.name}' has parts that an update does not know"
+    return None
+
+
+def refit_reason(newcomer: Newcomer, fit: Fitted) -> str | None:
+    """Say why only a joint fit can take this model in; None where an update can.
+
+    Parameters
+    ----------
+    newcomer : Newcomer
+    fit : Fitted
+        Without `strange_parts`.
+
+    Returns
+    -------
+    str or None
+    """
+    spec, design, host = newcomer.spec, newcomer.design, newcomer.host
+    if fresh := [name for name in design.units if name not in host.units]:
+        return f"the fit has no {design.by} {listed(fresh)}"
+    terms = newcomer.built.terms.entered
+    if changed := sorted(terms ^ set(fit.record["entered"])):
+        return f"with one model more the model has other terms: {', '.join(changed)}"
+    if "delta" in terms and (shared_benchmarks(design) != shared_benchmarks(host)).any():
+        return "with one model more other benchmarks have items that several models answered"
+    if spec.ability.pooling == "none" and "eps" in terms:
+        return "its model-by-item effect has a spread of its own, which a fit says nothing of"
+    unpooled = spec.contamination.pooling == "none" and "beta" in terms
+    if unpooled and not isinstance(spec.priors.beta_bar, Normal):
+        return "its slope has a prior of its own that is not Normal"
+    if design.clean.any():
+        return "some models are known to be clean"
+    return None

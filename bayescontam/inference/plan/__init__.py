@@ -1,0 +1,1 @@
+"""Plan: how large a study must be, by fast simulation."""

@@ -1,0 +1,105 @@
+"""Predictor: the log-odds of a correct answer, from effects and the design.
+
+The same lines serve the PyMC model and NumPy arrays of draws, so that what is reported
+cannot drift away from what was fitted.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayescontam.inference.design import Design, Floats
+
+Effects = Mapping[str, Any]
+"""Effects under their names, each (…, one position for each level); None where left out.
+
+``theta`` (model × unit), ``beta`` (model × benchmark), ``delta`` and ``alpha`` (item), ``kappa``
+(benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one). Leading axes, such
+as draws, are kept.
+"""
+
+
+def linear_predictor(effects: Effects, design: Design) -> Any:
+    """Return the log-odds of each response without its model-by-item effect.
+
+    Parameters
+    ----------
+    effects : mapping of str to array or tensor
+        See `Effects`; only ``theta`` must be there.
+    design : Design
+
+    Returns
+    -------
+    array or tensor
+        (…, response), at the observed contamination.
+    """
+    eta = effects["theta"][..., design.model_unit]
+    if _has(effects, "delta"):
+        eta = eta - effects["delta"][..., design.item]
+    if _has(effects, "alpha"):
+        eta = eta * effects["alpha"][..., design.item]
+    if _has(effects, "kappa"):
+        eta = eta - effects["kappa"][..., design.benchmark] * design.item_dose
+    if _has(effects, "spillover"):
+        eta = eta + effects["spillover"] * design.cell_dose
+    if _has(effects, "beta"):
+        eta = eta + response_slopes(effects, design) * _dose(effects, design)
+    return eta
+
+
+def response_slopes(effects: Effects, design: Design) -> Any:
+    """Return the slope that holds for each response, (…, response).
+
+    Log-odds from surely clean to surely contaminated.
+    """
+    slope = effects["beta"][..., design.model_benchmark]
+    if _has(effects, "gamma"):
+        slope = slope + effects["gamma"] * effects["delta"][..., design.item]
+    return slope
+
+
+def contamination_shift(effects: Effects, design: Design, contamination: Floats) -> Any:
+    """Return by how much the log-odds change if all items had another contamination.
+
+    Parameters
+    ----------
+    effects : mapping of str to array
+        As in `linear_predictor`.
+    design : Design
+    contamination : array
+        In [0, 1], one for each response, the same for all of a benchmark: where there is
+        spillover, the mean contamination of the benchmark changes with it.
+
+    Returns
+    -------
+    array
+        (…, response).
+    """
+    assert design.contamination is not None
+    rise = _rise(effects, design, contamination) - _rise(effects, design, design.contamination)
+    shift = response_slopes(effects, design) * rise
+    if _has(effects, "spillover"):
+        shift = shift + spillover_shift(effects, design, contamination)
+    return shift
+
+
+def spillover_shift(effects: Effects, design: Design, contamination: Floats) -> Any:
+    """Return the part of `contamination_shift` that is spillover, (…, response)."""
+    return effects["spillover"] * (contamination - design.cell_contamination)
+
+
+def _has(effects: Effects, name: str) -> bool:
+    return effects.get(name) is not None
+
+
+def _dose(effects: Effects, design: Design) -> Any:
+    """Return how far each response's contamination lies above its benchmark's mean."""
+    if not _has(effects, "increments"):
+        return design.dose
+    return effects["increments"] @ design.reach_dose.T
+
+
+def _rise(effects: Effects, design: Design, contamination: Floats) -> Any:
+    """Return the part of the slope that is reached at a contamination, 0 to 1."""
+    if not _has(effects, "increments"):
+        return contamination
+    return effects["increments"] @ design.reach(contamination).T

@@ -1,0 +1,104 @@
+"""Assumed: what a fit takes for granted, in words."""
+
+from collections.abc import Iterator
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.names import listed
+
+_EXPOSURES = {
+    "known": "The contamination of each item is taken as known.",
+    "noisy": (
+        "The contamination of each item is not known: it is spread around what the covariates"
+        " say as far as their standard deviation says, independently of other items, and the"
+        " responses help to tell it. Accuracy and overfitting are told at the true contamination."
+    ),
+    "latent": (
+        "Whether an item is contaminated is an event that was not seen: it happened with the"
+        " probability that the covariates say (p_duplicate), and the responses help to tell."
+        " Where the covariates say how unsure these probabilities are, all of a benchmark may be"
+        " too high or too low together. Accuracy and overfitting are told at what happened."
+    ),
+}
+"""What is known of contamination, in the model spec's words."""
+
+
+def assumptions(fit: Fitted) -> list[str]:
+    """Return what the fit assumes, one sentence or two each."""
+    spec = fit.spec
+    lines = list(_slope_assumptions(fit)) if "identification" in fit.tree else []
+    if spec.likelihood.has_model_by_item:
+        lines.append(
+            "Repeated trials of a model on an item are not independent evidence: they share an"
+            " effect of their own, if the table has such trials."
+        )
+    else:
+        lines.append("The trials of a row are taken as independent of each other.")
+    if spec.likelihood.guess:
+        lines.append(
+            "Blind guessing succeeds with a probability that the model spec sets, see its text."
+        )
+    if "delta" in fit.record["entered"]:
+        lines.append("Items differ in difficulty, alike for all models up to chance.")
+    if spec.ability.pooling == "partial":
+        lines.append(
+            "Abilities are pooled partially: what is uncertain is drawn towards what the rest of"
+            " the table says, so far as the data support it."
+        )
+    return lines
+
+
+def _slope_assumptions(fit: Fitted) -> Iterator[str]:
+    block = fit.spec.contamination
+    if block.confounding == "none":
+        yield (
+            'What identifies the slope (confounding = "none"): items of different contamination'
+            " are assumed to be equally difficult if they were clean. If easy items are duplicated"
+            " more often, the slope takes their ease for an effect of contamination."
+        )
+    elif block.confounding == "anchored":
+        clean = listed(fit.record["clean"])
+        yield (
+            f'What identifies the slope (confounding = "anchored"): {clean} are taken to be clean.'
+            " Contaminated items may be easier or harder than others; by how much (kappa) the clean"
+            " models tell, and what the others gain beyond that is the slope. If a clean model was"
+            " contaminated after all, slopes are too small."
+        )
+    else:
+        prior = fit.spec.priors.kappa.text()
+        yield (
+            'What identifies the slope (confounding = "sensitivity"): contaminated items may be'
+            f" easier or harder than others by kappa ~ {prior} log-odds. Where all models share one"
+            " contamination of each item, nothing but this prior tells kappa from the slope: the"
+            " intervals hold that doubt."
+        )
+    if block.sign == "positive":
+        yield "Slopes are assumed not to be negative: their sign is no finding."
+    if block.pooling == "partial":
+        yield (
+            "Slopes of models and benchmarks are pooled partially: where a pair says little, its"
+            " slope is what the others say."
+        )
+    yield _EXPOSURES[block.exposure]
+    if "spillover" in fit.record["entered"]:
+        yield (
+            "Training on some items may also lift others of the same benchmark. This part is told"
+            " by comparing models of different mean contamination, which are assumed to differ in"
+            " ability by chance otherwise; genuine ability is without it."
+        )
+    else:
+        yield (
+            "Training on some items may also lift others of the same benchmark; this part is not"
+            " seen and stays in genuine ability."
+        )
+    if block.form == "monotone":
+        yield (
+            "On the log-odds scale the effect of contamination never turns; its shape is the same"
+            " for all models and benchmarks."
+        )
+    else:
+        yield "On the log-odds scale the effect of contamination is a straight line."
+    if block.interaction == "difficulty":
+        yield (
+            "Slopes change with the difficulty of an item; a slope that is told is that of an item"
+            " of mean difficulty."
+        )

@@ -1,0 +1,75 @@
+"""Which models are known to be clean, by name and by column, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.errors import BayescontamError, DataError, SpecError
+from bayescontam.inference.design import make_design
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec, parse_spec
+
+
+def anchored(which: str) -> ModelSpec:
+    text = f"summary = 'x'\n[contamination]\nconfounding = 'anchored'\n{which}"
+    return parse_spec(text, "mine.toml")
+
+
+def table(**columns: object) -> pd.DataFrame:
+    rows = [(m, "b", f"i{i}", i % 2, i / 4) for m in ("base", "new", "old") for i in range(4)]
+    names = ["model", "benchmark", "item", "correct", "contamination"]
+    return pd.DataFrame(rows, columns=names).assign(**columns)
+
+
+BY_ROW = np.repeat([1, 0, 0], 4)
+
+
+@pytest.mark.parametrize(
+    ("which", "frame"),
+    [
+        ("clean = ['base']", table()),
+        ("clean_column = 'clean'", table(clean=BY_ROW)),
+        ("clean_column = 'untouched'", table(untouched=BY_ROW.astype(bool))),
+    ],
+)
+def test_clean_models_are_found(which: str, frame: pd.DataFrame) -> None:
+    design = make_design(anchored(which), Responses.from_frame(frame))
+    assert design.clean.tolist() == [True, False, False]
+
+
+def test_contamination_of_clean_models_does_not_count_for_items() -> None:
+    frame = table()
+    frame.loc[frame["model"] == "base", "contamination"] = 0.0
+    design = make_design(anchored("clean = ['base']"), Responses.from_frame(frame))
+    np.testing.assert_allclose(design.item_dose, np.tile([-0.375, -0.125, 0.125, 0.375], 3))
+
+
+def test_an_item_that_only_clean_models_answered_has_theirs() -> None:
+    frame = table()
+    frame = frame[(frame["item"] != "i3") | (frame["model"] == "base")]
+    design = make_design(anchored("clean = ['base']"), Responses.from_frame(frame))
+    of_item = dict(zip(np.array(design.items)[design.item], design.item_dose, strict=True))
+    assert of_item["i3"] == pytest.approx(0.75 - 0.375)
+
+
+@pytest.mark.parametrize(
+    ("which", "frame", "kind", "problem"),
+    [
+        ("clean = ['bse']", table(), SpecError, "contamination.clean: no such model: 'bse'"),
+        ("clean = ['base', 'new', 'old']", table(), DataError, "every model is known to be clean"),
+        ("clean_column = 'c'", table(), DataError, "needs a column 'c', which is not there"),
+        ("clean_column = 'c'", table(c=2), DataError, "c: allowed is 1 .* or 0, in every row"),
+        ("clean_column = 'c'", table(c=np.nan), DataError, "c: allowed is 1"),
+        ("clean_column = 'c'", table(c=0), DataError, "c: no model is known to be clean"),
+        ("clean_column = 'c'", table(c=1), DataError, "c: every model is known to be clean"),
+        (
+            "clean_column = 'c'", table(c=np.arange(12) % 2), DataError,
+            "models with both values: 'base', 'new'",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_refused(
+    which: str, frame: pd.DataFrame, kind: type[BayescontamError], problem: str
+) -> None:
+    with pytest.raises(kind, match=problem):
+        make_design(anchored(which), Responses.from_frame(frame))

@@ -1,0 +1,50 @@
+"""Model specs that change one thing of the default: known truth, simulated without the package.
+
+More of them, and more data sets, are in ``tests/performance/test_family.py``.
+"""
+
+import numpy as np
+from scipy.special import expit
+
+from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
+
+
+def test_clean_models_tell_ease_from_contamination() -> None:
+    """Easy items are contaminated more often; two of six models are clean."""
+    rng = np.random.default_rng(3)
+    d = rng.beta(0.6, 0.8, ITEMS)
+    delta = rng.normal(0, 0.7, ITEMS) - 1.5 * (d - d.mean())
+    ability = rng.normal(0, 0.5, (MODELS, 1))
+    slope = np.where(np.arange(MODELS) < 2, 0.0, 1.0)[:, None]
+    table = responses(expit(ability - delta + slope * d), d, 3)
+    table["clean"] = table["model"].isin(["m0", "m1"]).astype(int)
+    truth = (expit(ability - delta + slope * d) - expit(ability - delta)).mean(axis=1)
+
+    anchored = fitted(table, "anchored")
+    assert inside(quantity(anchored, "overfitting"), truth) >= MODELS - 1
+    assert (quantity(anchored, "slope").iloc[:2][["mean", "sd"]] == 0).all(axis=None)
+    assert abs(quantity(anchored, "slope")["mean"].iloc[2:].mean() - 1.0) < 0.5
+    kappa = anchored.tree["posterior"]["kappa"]
+    assert float(kappa.quantile(0.025)) < -1.5 < float(kappa.quantile(0.975))
+    verdicts = anchored.tree["identification"]["verdict"].to_numpy()[:, 0]
+    assert verdicts[:2].tolist() == ["assumed clean"] * 2
+    assert "found" in verdicts[2:]
+
+    plain = fitted(table, "hierarchical")
+    bias = quantity(plain, "slope")["mean"] - slope[:, 0]
+    assert bias.min() > 0.8  # all of kappa, up to noise and pooling
+    assert inside(quantity(plain, "overfitting"), truth) <= 1
+
+
+def test_slopes_that_depend_on_difficulty_are_found() -> None:
+    rng = np.random.default_rng(7)
+    d, delta = rng.random(ITEMS), rng.normal(0, 1.0, ITEMS)
+    ability = rng.normal(0, 0.5, (MODELS, 1))
+    eta = ability - delta
+    truth = (expit(eta + (1.5 + 0.8 * delta) * d) - expit(eta)).mean(axis=1)
+    table = responses(expit(eta + (1.5 + 0.8 * delta) * d), d, 7)
+    fit = fitted(table, "interaction")
+    gamma = fit.tree["posterior"]["gamma"]
+    assert float(gamma.quantile(0.025)) < 0.8 < float(gamma.quantile(0.975))
+    assert float(gamma.mean()) > 0.3
+    assert inside(quantity(fit, "overfitting"), truth) >= MODELS - 1

@@ -1,0 +1,219 @@
+"""The linear predictor and its shifts, against the formulas written out in NumPy."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+import xarray as xr
+
+from bayescontam.errors import SpecError
+from bayescontam.inference.build import Built, build
+from bayescontam.inference.draws import Draws, take_draws
+from bayescontam.inference.predictor import (
+    contamination_shift,
+    linear_predictor,
+    response_slopes,
+    spillover_shift,
+)
+from bayescontam.responses import Responses
+from bayescontam.specs.model import parse_spec
+
+EVERYTHING = """
+summary = "all blocks at once"
+[difficulty]
+discrimination = "random"
+[contamination]
+form = "monotone"
+knots = [0.3, 0.6]
+interaction = "difficulty"
+spillover = true
+confounding = "anchored"
+clean = ["m0"]
+"""
+
+
+def table(seed: int = 0) -> pd.DataFrame:
+    """Return 4 models × 2 benchmarks × 6 items, each model with exposures of its own."""
+    rng = np.random.default_rng(seed)
+    rows = [
+        (f"m{m}", f"b{b}", f"i{b}{i}", int(rng.random() < 0.5), rng.integers(250 * (m + 1)) / 1000)
+        for m in range(4) for b in range(2) for i in range(6)
+    ]  # fmt: skip
+    names = ["model", "benchmark", "item", "correct", "contamination"]
+    # In the order in which responses are kept.
+    return Responses.from_frame(pd.DataFrame(rows, columns=names)).frame.drop(columns="n_trials")
+
+
+def built(text: str = EVERYTHING, frame: pd.DataFrame | None = None) -> Built:
+    frame = table() if frame is None else frame
+    return build(parse_spec(text, "mine.toml"), Responses.from_frame(frame.assign(n_trials=1)))
+
+
+def drawn(b: Built, count: int = 3) -> Draws:
+    """Return draws of all effects from the prior."""
+    names = [n for n in ("theta", "beta", "delta", "alpha", "increments", "kappa", "gamma",
+                         "spillover") if n in b.model.named_vars]  # fmt: skip
+    values = pm.draw([b.model[n] for n in names], count, random_seed=3, mode="FAST_COMPILE")
+    data = {
+        n: (("chain", "draw", f"{n}_cell"), np.reshape(v, (1, count, -1)))
+        for n, v in zip(names, values, strict=True)
+    }
+    return take_draws(xr.Dataset(data), b.design)
+
+
+def rise(d: float, parts: np.ndarray) -> float:
+    """Return M(d) of knots 0.3 and 0.6, by interpolation."""
+    heights = [0.0, *np.cumsum(parts)]
+    return float(np.interp(d, [0.0, 0.3, 0.6, 1.0], heights))
+
+
+def by_hand(frame: pd.DataFrame, draws: Draws, b: Built, s: int) -> tuple[Any, Any]:
+    """Return log-odds and slope of each response for one draw, row by row."""
+    design = b.design
+    assert draws.beta is not None
+    assert draws.delta is not None
+    assert draws.alpha is not None
+    assert draws.increments is not None
+    assert draws.kappa is not None
+    assert draws.gamma is not None
+    assert draws.spillover is not None
+    parts = draws.increments[s]
+    heights = frame["contamination"].map(lambda d: rise(d, parts))
+    exposed = frame[frame["model"] != "m0"].groupby(["benchmark", "item"])["contamination"].mean()
+    eta, slopes = [], []
+    for row in frame.itertuples():
+        m, k = design.models.index(row.model), design.benchmarks.index(row.benchmark)
+        i = design.items.index(row.item)
+        of_benchmark = frame["benchmark"] == row.benchmark
+        of_cell = of_benchmark & (frame["model"] == row.model)
+        delta = draws.delta[s, i]
+        slope = draws.beta[s, m * 2 + k] + draws.gamma[s, 0] * delta
+        x = draws.alpha[s, i] * (draws.theta[s, m * 2 + k] - delta)
+        x += slope * (rise(row.contamination, parts) - heights[of_benchmark].mean())
+        mean = frame.loc[of_benchmark, "contamination"].mean()
+        x += draws.spillover[s, 0] * (frame.loc[of_cell, "contamination"].mean() - mean)
+        own = exposed[row.benchmark]
+        x -= draws.kappa[s, k] * (own[row.item] - own.mean())
+        eta.append(x)
+        slopes.append(slope)
+    return np.array(eta), np.array(slopes)
+
+
+def test_all_blocks_together_are_the_formula() -> None:
+    b, frame = built(), table()
+    assert [symbol for symbol, _ in b.terms.left_out] == ["v", "eps"]
+    draws = drawn(b)
+    eta, slopes = (
+        linear_predictor(draws.effects, b.design),
+        response_slopes(draws.effects, b.design),
+    )
+    for s in range(len(draws)):
+        wanted, slope = by_hand(frame, draws, b, s)
+        np.testing.assert_allclose(eta[s], wanted, atol=1e-12)
+        np.testing.assert_allclose(slopes[s], slope, atol=1e-12)
+
+
+def test_the_model_samples_the_formula() -> None:
+    """The PyMC model's own log-odds, for the values of its effects at the same draw."""
+    b = built()
+    names = ["theta", "beta", "delta", "alpha", "increments", "kappa", "gamma", "spillover"]
+    inputs = b.model["n_correct"].owner.inputs
+    log_odds = next(x for x in inputs if x.dtype == "float64" and x.ndim == 1)
+    values = pm.draw(
+        [*(b.model[n] for n in names), log_odds], 1, random_seed=5, mode="FAST_COMPILE"
+    )
+    data = {n: (("chain", "draw", f"{n}_cell"), np.reshape(v, (1, 1, -1)))
+            for n, v in zip(names, values, strict=False)}  # fmt: skip
+    draws = take_draws(xr.Dataset(data), b.design)
+    wanted, _ = by_hand(table(), draws, b, 0)
+    np.testing.assert_allclose(values[-1], wanted, atol=1e-10)
+
+
+def test_slopes_of_clean_models_are_zero() -> None:
+    b = built()
+    beta = pm.draw(b.model["beta"], 20, random_seed=1, mode="FAST_COMPILE")
+    assert (beta[:, 0] == 0).all()
+    assert (beta[:, 1:] != 0).all()
+    assert b.design.clean.tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("level", [0.0, 0.45, 1.0])
+def test_a_shift_is_the_difference_of_two_predictors(level: float) -> None:
+    """All items moved to one contamination: the predictor of a table that has it, uncentred."""
+    b, frame = built(), table()
+    draws = drawn(b)
+    shift = contamination_shift(draws.effects, b.design, np.full(len(frame), level))
+    aside = spillover_shift(draws.effects, b.design, np.full(len(frame), level))
+    assert draws.increments is not None
+    assert draws.spillover is not None
+    cell = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
+    for s in range(len(draws)):
+        parts = draws.increments[s]
+        observed = np.array([rise(d, parts) for d in frame["contamination"]])
+        slope = by_hand(frame, draws, b, s)[1]
+        lift = draws.spillover[s, 0] * (level - cell)
+        np.testing.assert_allclose(shift[s], slope * (rise(level, parts) - observed) + lift)
+        np.testing.assert_allclose(aside[s], lift, atol=1e-12)
+
+
+def test_a_straight_line_is_a_monotone_one_of_equal_segments() -> None:
+    """Increments in proportion to the segments' lengths make M(d) = d."""
+    b = built()
+    draws = drawn(b)
+    straight = {**draws.effects, "increments": np.tile([0.3, 0.3, 0.4], (3, 1))}
+    plain = {**draws.effects, "increments": None}
+    for contamination in (0.0, 0.2, 0.77):
+        level = np.full(len(b.design), contamination)
+        np.testing.assert_allclose(
+            contamination_shift(straight, b.design, level),
+            contamination_shift(plain, b.design, level),
+        )
+    np.testing.assert_allclose(
+        linear_predictor(straight, b.design), linear_predictor(plain, b.design)
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "frame", "left_out"),
+    [
+        ("spillover = true", table().assign(contamination=0.5), "same mean contamination"),
+        ('confounding = "sensitivity"', table().assign(contamination=0.5), "same contamination"),
+        ('interaction = "difficulty"', table().query("model == 'm1'"), "at least 2 models"),
+    ],
+)
+def test_what_a_table_cannot_carry_is_left_out(
+    block: str, frame: pd.DataFrame, left_out: str
+) -> None:
+    b = built(f"summary = 'x'\n[contamination]\n{block}", frame)
+    assert any(left_out in reason for _, reason in b.terms.left_out)
+
+
+def test_discrimination_needs_three_models() -> None:
+    two = table().query("model in ['m0', 'm1']")
+    b = built("summary = 'x'\n[difficulty]\ndiscrimination = 'random'", two)
+    assert "alpha" not in b.terms
+    assert any("at least 3 models" in reason for _, reason in b.terms.left_out)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[contamination]\nknots = [0.5, 0.5]", "knots must rise"),
+        ("[contamination]\nknots = [0.0, 0.5]", "knots"),
+        ("[contamination]\nform = 'monotone'\nexposure = 'latent'", "needs contamination.form"),
+        ("[contamination]\nconfounding = 'anchored'", "needs models that are known to be clean"),
+        ("[contamination]\nclean = ['a']", "are for confounding = 'anchored'"),
+        (
+            "[contamination]\nconfounding = 'anchored'\nclean = ['a']\nclean_column = 'c'",
+            "give one of the two",
+        ),
+        ("[contamination]\nform = 'none'\nspillover = true", "contamination.spillover needs"),
+        ("[difficulty]\nform = 'none'\ndiscrimination = 'random'", "needs difficulty.form"),
+        ("[difficulty]\nform = 'none'\n[contamination]\ninteraction = 'difficulty'", "needs diff"),
+    ],
+)
+def test_blocks_that_contradict_each_other_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        parse_spec(f"summary = 'x'\n{text}", "mine.toml")

@@ -1,0 +1,86 @@
+"""Recovery by the model specs whose fits take longest: bends, discriminations, spillover.
+
+Run by ``make bench``.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from tests.family import ITEMS, MODELS, fitted, inside, responses
+
+SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "linear": lambda d: d,
+    "saturating": lambda d: (1 - np.exp(-6 * d)) / (1 - np.exp(-6)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bent_curves_lie_in_their_bands(shape: str) -> None:
+    rng = np.random.default_rng(5)
+    d, delta = rng.random(ITEMS), rng.normal(0, 0.7, ITEMS)
+    ability, slope = rng.normal(-0.5, 0.5, (MODELS, 1)), rng.normal(2.5, 0.3, (MODELS, 1))
+    rise = SHAPES[shape]
+    fit = fitted(responses(expit(ability - delta + slope * rise(d)), d, 5), "monotone")
+    curves = fit.tree["curves"].to_dataset().isel(benchmark=0)
+    at = curves["contamination"].to_numpy()
+    held = []
+    for m in range(MODELS):
+        curve = curves.sel(model=f"m{m}")
+        eta = ability[m] - delta + slope[m] * rise(at[:, None])
+        truth = expit(eta).mean(axis=1)
+        held.append((curve["low"].to_numpy() <= truth) & (truth <= curve["high"].to_numpy()))
+    assert np.mean(held) >= 0.9
+    reached = fit.tree["posterior"]["increments"].cumsum("segment").isel(segment=slice(9))
+    low, high = reached.quantile([0.025, 0.975], ("chain", "draw")).to_numpy()
+    knots = rise(np.arange(1, 10) / 10)
+    assert ((low <= knots) & (knots <= high)).sum() >= 8
+
+
+def test_discriminations_are_told() -> None:
+    rng = np.random.default_rng(9)
+    items, models = 100, 20
+    alpha, delta = np.exp(rng.normal(0, 0.6, items)), rng.normal(0, 1.0, items)
+    ability, d = rng.normal(0, 1.2, (models, 1)), rng.random(items)
+    p = expit(alpha * (ability - delta) + 1.0 * (d - 0.5))
+    fit = fitted(responses(p, d, 9), "two_parameter")
+    told = fit.tree["posterior"]["alpha"].mean(("chain", "draw")).to_series()
+    told = told.loc[[f"i{k}" for k in range(items)]].to_numpy()
+    assert np.corrcoef(np.log(told), np.log(alpha))[0, 1] > 0.6
+    spread = fit.tree["posterior"]["sigma_alpha"]
+    assert float(spread.quantile(0.005)) < 0.6 < float(spread.quantile(0.995))
+    ranks = fit.estimands().query("quantity == 'accuracy'").set_index("model")["mean"]
+    truth = pd.Series(p.mean(axis=1), [f"m{k}" for k in range(models)])
+    assert ranks.corr(truth.reindex(ranks.index), method="spearman") > 0.97
+
+
+def test_spillover_is_told_from_the_items_own_part() -> None:
+    """Eight models of different exposure on one benchmark, none on another (a control)."""
+    rng = np.random.default_rng(11)
+    share = np.linspace(0, 0.9, MODELS)
+    ability = rng.normal(0, 0.4, (MODELS, 1))
+    parts, truth = [], {}
+    for benchmark, exposed in (("b", 1.0), ("control", 0.0)):
+        d = (rng.random((MODELS, ITEMS)) < exposed * share[:, None]).astype(float)
+        level = ability + rng.normal(0, 0.15, (MODELS, 1)) - rng.normal(0, 0.7, ITEMS)
+        mean = d.mean(axis=1, keepdims=True)
+        p = expit(level + 0.8 * d + 1.5 * mean)
+        parts.append(responses(p, d, 11).assign(benchmark=benchmark))
+        parts[-1]["item"] += benchmark
+        truth[benchmark] = (expit(level + 1.5 * mean) - expit(level)).mean(axis=1)
+        total = (p - expit(level)).mean(axis=1)
+        truth[f"{benchmark} total"] = total
+    fit = fitted(pd.concat(parts), "spillover")
+    table = fit.estimands().query("benchmark == 'b'")
+    for name, true in (("spillover", truth["b"]), ("overfitting", truth["b total"])):
+        rows = table[table["quantity"] == name].set_index("model")
+        assert inside(rows.loc[[f"m{k}" for k in range(MODELS)]], true) >= MODELS - 1
+    lift = fit.tree["posterior"]["spillover"]
+    assert float(lift.quantile(0.025)) < 1.5 < float(lift.quantile(0.975))
+    assert float(lift.quantile(0.05)) > 0
+    assert (
+        fit.estimands().query("benchmark == 'control' and quantity == 'spillover'")["mean"] == 0
+    ).all()
