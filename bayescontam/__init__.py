@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bayescontam.specs.corpus import Manifest
     from bayescontam.specs.curve import CurveSpec
     from bayescontam.specs.model import ModelSpec
+    from bayescontam.updating import Update, update
     from bayescontam.weighing import (
         Curve,
         contamination_covariates,
@@ -71,6 +72,8 @@ _HOMES = {
     "Manifest": "specs.corpus",
     "CurveSpec": "specs.curve",
     "ModelSpec": "specs.model",
+    "Update": "updating",
+    "update": "updating",
     "Curve": "weighing",
     "contamination_covariates": "weighing",
     "duplicate_curve": "weighing",
@@ -96,6 +99,7 @@ __all__ = [
     "SpecError",
     "TaskError",
     "Thresholds",
+    "Update",
     "UsageError",
     "compare",
     "contamination_covariates",
@@ -110,6 +114,7 @@ __all__ = [
     "read_judgements",
     "read_responses",
     "run_scan",
+    "update",
     "weigh_scan",
 ]
 

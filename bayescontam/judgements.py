@@ -326,6 +326,7 @@ def _conflict(old: Judgements, rows: pd.DataFrame, source: str) -> DataError:
     ]
     advice = (
         f"{len(faults):,} judgements differ from those of the same judge on the same pair in "
-        f"{visible(old.source)}; correct one of the two, or replace the old ones on purpose"
+        f"{visible(old.source)}; correct one of the two ('bayescontam judge import --replace' "
+        "takes the new ones)"
     )
     return DataError(faults, advice)

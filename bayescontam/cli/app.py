@@ -11,9 +11,11 @@ from bayescontam.cli import (
     fit,
     judge,
     models,
+    plan,
     report,
     scan,
     summary,
+    update,
 )
 
 app = typer.Typer(
@@ -33,6 +35,8 @@ app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
 app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("update", epilog=update.EXAMPLES)(update.update)
+app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
 app.add_typer(corpora.app, name="corpora", epilog=corpora.EXAMPLES)
 app.command("scan", epilog=scan.EXAMPLES)(scan.scan)

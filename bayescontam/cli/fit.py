@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.options import Out, Quiet
+from bayescontam.cli.options import Out, Quiet, reference_of
 
 if TYPE_CHECKING:
     from bayescontam.api import Fit
@@ -160,7 +160,7 @@ def fit(
         model,
         covariates=covariates,
         missing_contamination=missing_contamination.value,
-        reference=_reference(reference),
+        reference=reference_of(reference),
         level=level,
         seed=seed,
         engine=engine.value,
@@ -177,13 +177,6 @@ def fit(
         show(fitted, out)
     if strict and any(check.outcome is api.Outcome.FAILED for check in fitted.checks()):
         raise typer.Exit(FAILED_CHECK)
-
-
-def _reference(text: str) -> "float | str":
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def show(fitted: "Fit", path: Path) -> None:

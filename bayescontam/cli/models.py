@@ -1,8 +1,16 @@
 """Verb ``models``: the model specs that ship with the package."""
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from bayescontam.cli.options import Format, TableFormat
+
+if TYPE_CHECKING:
+    from bayescontam.inference.implied import Implied
+    from bayescontam.responses import Responses
 
 EXAMPLES = """
 Examples:
@@ -10,6 +18,8 @@ Examples:
 bayescontam models list
 
 bayescontam models show hierarchical
+
+bayescontam models prior hierarchical
 """
 LIST_EXAMPLE = "Example: bayescontam models list"
 SHOW_EXAMPLES = """
@@ -19,6 +29,16 @@ bayescontam models show hierarchical
 
 bayescontam models show hierarchical --toml > mine.toml
 """
+PRIOR_EXAMPLES = """
+Examples:
+
+bayescontam models prior hierarchical
+
+bayescontam models prior mine.toml --models 3 --benchmarks 1 --out prior.png
+
+bayescontam models prior mine.toml --responses responses.csv --format json
+"""
+_LAYOUT, _DATA = "Made-up table", "Your own table"
 app = typer.Typer(
     help="Model specs: what ships with the package, and what one says.", no_args_is_help=True
 )
@@ -65,3 +85,133 @@ def show(
     print("\n# What the priors mean for accuracy\n")
     for parameter, prior, meaning in prior_meanings(spec):
         print(f"    {parameter} ~ {prior}\n        {meaning}")
+
+
+@app.command("prior", epilog=PRIOR_EXAMPLES)
+def prior(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of a model spec, or path of a .toml file.", show_default=False),
+    ],
+    models: Annotated[
+        int | None, typer.Option(help="Models; default: 8.", rich_help_panel=_LAYOUT)
+    ] = None,
+    benchmarks: Annotated[
+        int | None, typer.Option(help="Benchmarks; default: 2.", rich_help_panel=_LAYOUT)
+    ] = None,
+    items: Annotated[
+        int | None,
+        typer.Option(help="Items of each benchmark; default: 200.", rich_help_panel=_LAYOUT),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Trials of each item; default: 1.", rich_help_panel=_LAYOUT)
+    ] = None,
+    responses: Annotated[
+        Path | None,
+        typer.Option(
+            help="Ask about this table of responses; its answers have no say.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    covariates: Annotated[
+        Path | None, typer.Option(help="Its table of covariates.", rich_help_panel=_DATA)
+    ] = None,
+    draws: Annotated[int, typer.Option(help="Draws from the prior.")] = 1000,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed; default: a fresh one.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write too: .png or .svg (picture), .html (page), .csv (table).",
+            show_default=False,
+        ),
+    ] = None,
+    output: Format = TableFormat.TABLE,
+) -> None:
+    """Say what a spec's prior implies for accuracy, overfitting and differences of models."""
+    from bayescontam.report.implied import check_ending, write_prior
+    from bayescontam.storage import check_writable
+
+    if out is not None:
+        check_ending(out)
+        check_writable(out)
+    layout = {"models": models, "benchmarks": benchmarks, "items": items, "trials": trials}
+    given = {option: value for option, value in layout.items() if value is not None}
+    found = _implied(name, given, _table(responses, covariates, given), draws, seed)
+    if out is not None:
+        write_prior(found, out)
+    _print_prior(found, output, out)
+
+
+def _table(
+    responses: Path | None, covariates: Path | None, layout: dict[str, int]
+) -> "Responses | None":
+    """Read the user's own table, if there is one."""
+    from bayescontam.covariates import read_covariates
+    from bayescontam.errors import UsageError
+    from bayescontam.responses import read_responses
+
+    if responses is None:
+        if covariates is not None:
+            raise UsageError("--covariates: belongs to a table of responses; give --responses too")
+        return None
+    if layout:
+        named = ", ".join(f"--{option}" for option in layout)
+        raise UsageError(
+            f"{named}: of the made-up table, which --responses replaces; leave one of them out"
+        )
+    table = read_responses(responses)
+    return table if covariates is None else table.with_contamination(read_covariates(covariates))
+
+
+def _implied(
+    name: str,
+    layout: dict[str, Any],
+    responses: "Responses | None",
+    draws: int,
+    seed: int | None,
+) -> "Implied":
+    from rich.console import Console
+
+    from bayescontam.cli.terminal import calm
+    from bayescontam.inference.implied import implied
+    from bayescontam.seeds import fresh_seed
+    from bayescontam.specs.catalogue import load_spec
+
+    calm()
+    spec = load_spec(name)
+    chosen = fresh_seed() if seed is None else seed
+    with Console(stderr=True).status("drawing from the prior"):
+        return implied(spec, draws=draws, seed=chosen, responses=responses, **layout)
+
+
+def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> None:
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.report.implied import shown
+
+    if output is TableFormat.CSV:
+        print(found.table().to_csv(index=False), end="")
+        print(f"Seed {found.seed}.", file=sys.stderr)
+    elif output is TableFormat.JSON:
+        print(_json(found))
+    else:
+        print_table(shown(found), spare=("q25", "q75", "meaning"))
+        print_lines([*found.notes(), f"Seed {found.seed}."])
+        print_lines([f"Written to {out}"] if out is not None else [])
+
+
+def _json(found: "Implied") -> str:
+    import json
+
+    content = {
+        "model_spec": {"name": found.spec.name, "hash": found.spec.hash},
+        "data": found.data,
+        "draws": found.draws,
+        "seed": found.seed,
+        "left_out": [{"term": term, "reason": reason} for term, reason in found.left_out],
+        "quantities": found.table().to_dict("records"),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False)

@@ -28,3 +28,11 @@ Format = Annotated[
     TableFormat,
     typer.Option("--format", "-f", help="A table to read, or CSV or JSON to go on with."),
 ]
+
+
+def reference_of(text: str) -> float | str:
+    """Return a reference as it was written: a number, or the name of one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -44,6 +44,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     Overfitting.SIGN_ASSUMED: {**_FILLED, "marker": "^"},
     Overfitting.OPPOSITE: {"marker": "<", "color": PINK, "mfc": PINK, "ls": "-"},
     Overfitting.UNSETTLED: {"marker": "o", "color": PINK, "mfc": "white", "ls": "-"},
+    Overfitting.CLEAN: {"marker": "x", "color": GREY, "mfc": GREY, "ls": ":"},
     Overfitting.NONE: {"marker": "x", "color": INK, "mfc": INK, "ls": "-"},
     Identification.FOUND: _FILLED,
     Identification.NO_VARIATION: {"marker": "s", "color": GREY, "mfc": "white", "ls": ":"},

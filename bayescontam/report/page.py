@@ -11,6 +11,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.names import visible
 from bayescontam.report import concepts as concept_figures
 from bayescontam.report import diagnostics, dose, figures, predictions, tables, words
+from bayescontam.report.assumed import assumptions
 from bayescontam.report.contaminated import contaminated_section
 from bayescontam.report.evidence import Evidence
 from bayescontam.report.picture import Picture
@@ -100,7 +101,7 @@ def _identity(fit: Fitted) -> dict[str, Any]:
             words.counted(names[dim], dim) for dim in ("model", "benchmark")
         ) + f", {data.sizes['item']:,} items, {data.sizes['response']:,} responses",
         "meanings": words.estimand_texts(fit),
-        "assumptions": words.assumptions(fit),
+        "assumptions": assumptions(fit),
         "left_out": words.left_out(fit),
         "notes": [visible(note, 10_000) for note in fit.record["data"]["notes"]],
         "provenance": words.provenance(fit),
@@ -129,6 +130,7 @@ def _results(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> di
     }
     return {
         "ability": ability,
+        "spillover": "spillover" in headline,
         "rank": rank,
         "headline": _grouped(ordered, list(dict.fromkeys(headline["benchmark"]))),
         "kinds": [(kind.value, int((kinds == kind).sum()), text) for kind, text in EXPLAINED.items()

@@ -29,7 +29,8 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     -------
     pandas.DataFrame
         ``model, benchmark, raw_accuracy``; ``genuine_ability`` and ``overfitting``
-        (posterior means) with ``_low`` and ``_high`` (equal-tailed interval);
+        (posterior means) with ``_low`` and ``_high`` (equal-tailed interval), with
+        spillover in the model spec also ``spillover``, a part of overfitting;
         ``overfitting_fraction``; ``slope_verdict`` (identification of the slope);
         ``overfitting_verdict`` (what may be said of overfitting); ``rank_raw`` (by raw
         accuracy within the benchmark, ties share the better rank), ``rank_genuine``
@@ -46,7 +47,8 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     ability = "genuine_ability" if contaminated else "accuracy"
     raw = fit.raw_accuracy().to_series().reindex(wide.index)
     table = pd.DataFrame({"raw_accuracy": raw}, index=wide.index)
-    for name in [ability, "overfitting"] if contaminated else [ability]:
+    shown = [ability, "overfitting", "spillover"] if contaminated else [ability]
+    for name in (name for name in shown if (name, "mean") in wide):
         for column, suffix in _INTERVAL.items():
             table[name + suffix] = wide[name, column]
     if contaminated:

@@ -21,6 +21,7 @@ from tests.cli.conftest import Done, command, environment
 Run = Callable[..., Done]
 VERBS = [
     "", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show",
+    "models prior", "plan", "update",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
 ]  # fmt: skip

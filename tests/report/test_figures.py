@@ -95,6 +95,13 @@ def test_observed_scores_are_means_of_the_data(hostile: Fitted) -> None:
     assert len(observed.loc[[(MODELS[2], BENCHMARKS[0])]]) == 1  # contamination is 0 everywhere
 
 
+def test_whiskers_of_scores_stay_within_possible_accuracies() -> None:
+    points = pd.DataFrame({"score": [0.5, 0.1, 0.95, 1.0], "error": [0.1, 0.1, 0.1, np.nan]})
+    down, up = dose.whiskers(points)
+    np.testing.assert_allclose(down, [0.196, 0.1, 0.196, np.nan])
+    np.testing.assert_allclose(up, [0.196, 0.196, 0.05, np.nan])
+
+
 def test_many_models_and_benchmarks_are_cut_and_said_so() -> None:
     rng = np.random.default_rng(1)
     table = pd.DataFrame(

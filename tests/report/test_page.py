@@ -196,7 +196,7 @@ def test_the_page_in_a_browser(opened: Any) -> None:
         if (message := json.loads(entry["message"])["message"])["method"]
         == "Network.requestWillBeSent"
     ]
-    assert {url.split(":")[0] for url in requests} <= {"file", "data", "chrome"}
+    assert {url.split(":")[0] for url in requests} <= {"file", "data", "chrome", "chrome-untrusted"}
     images = opened.find_elements("tag name", "img")
     assert len(images) == 14
     for image in images:

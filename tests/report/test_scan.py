@@ -220,7 +220,7 @@ def test_the_page_in_a_browser(opened: Any) -> None:
         if (message := json.loads(entry["message"])["message"])["method"]
         == "Network.requestWillBeSent"
     ]
-    assert {url.split(":")[0] for url in requests} <= {"file", "data", "chrome"}
+    assert {url.split(":")[0] for url in requests} <= {"file", "data", "chrome", "chrome-untrusted"}
     assert overflow(opened) <= 0
     for image in opened.find_elements("tag name", "img"):
         assert int(image.get_property("naturalWidth")) > 0

@@ -1,0 +1,311 @@
+"""Verb ``plan``: how wide intervals will be, before there are data."""
+
+from enum import StrEnum
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayescontam.cli.options import Format, TableFormat
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayescontam.inference.plan.planning import Wish
+    from bayescontam.inference.plan.truth import Sizes, Truth
+EXAMPLES = """
+Examples:
+
+bayescontam plan --items 200,400,800 --models 4 --contamination 0.3 --width 0.1
+
+bayescontam plan --solve items --models 4 --quantity overfitting --width 0.05
+
+bayescontam plan --items 250 --models 2 --generations 1,5,10 --spread sigma_eps=3
+
+bayescontam plan --covariates scan.parquet --items 500 --slope 0.8
+"""
+_SIZES = ("items", "models", "benchmarks", "generations")
+_DESIGN, _TRUTH, _WISH, _SIMULATION = "Design", "What is supposed", "What is wished", "Simulation"
+
+
+class PlannedQuantity(StrEnum):
+    """Estimands whose intervals can be planned."""
+
+    GENUINE_ABILITY = "genuine_ability"
+    OVERFITTING = "overfitting"
+    SLOPE = "slope"
+    ACCURACY = "accuracy"
+
+
+class Unknown(StrEnum):
+    """Sizes that can be solved for."""
+
+    ITEMS = "items"
+    MODELS = "models"
+    GENERATIONS = "generations"
+
+
+def plan(
+    items: Annotated[
+        str, typer.Option(help="Items of each benchmark.", rich_help_panel=_DESIGN)
+    ] = "200,400,800",
+    models: Annotated[str, typer.Option(help="Models.", rich_help_panel=_DESIGN)] = "1",
+    benchmarks: Annotated[
+        str | None,
+        typer.Option(
+            help="Benchmarks; default: 1, or as many as the table has.",
+            show_default=False,
+            rich_help_panel=_DESIGN,
+        ),
+    ] = None,
+    generations: Annotated[
+        str, typer.Option(help="Trials of each model on each item.", rich_help_panel=_DESIGN)
+    ] = "1",
+    clean: Annotated[
+        int,
+        typer.Option(help="Models among them that are known clean.", rich_help_panel=_DESIGN),
+    ] = 0,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model spec to fit with: a name or a .toml file.",
+            rich_help_panel=_DESIGN,
+        ),
+    ] = "hierarchical",
+    contamination: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of items that are contaminated; default: 0.3.",
+            show_default=False,
+            rich_help_panel=_TRUTH,
+        ),
+    ] = None,
+    responses: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: a table of responses whose contamination is taken.",
+            rich_help_panel=_TRUTH,
+        ),
+    ] = None,
+    covariates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: a table of covariates whose contamination is taken.",
+            rich_help_panel=_TRUTH,
+        ),
+    ] = None,
+    accuracy: Annotated[
+        float,
+        typer.Option(help="Expected accuracy of an average model.", rich_help_panel=_TRUTH),
+    ] = 0.6,
+    slope: Annotated[
+        float,
+        typer.Option(
+            help="Mean slope: log-odds from surely clean to surely contaminated.",
+            rich_help_panel=_TRUTH,
+        ),
+    ] = 1.5,
+    spread: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A spread that is known, such as sigma_eps=3; may be given several times."
+            " Others are drawn from their priors.",
+            rich_help_panel=_TRUTH,
+        ),
+    ] = None,
+    reference: Annotated[
+        str,
+        typer.Option(
+            help="Contamination at which genuine ability is told: min_observed, zero or a number.",
+            rich_help_panel=_TRUTH,
+        ),
+    ] = "min_observed",
+    quantity: Annotated[
+        PlannedQuantity,
+        typer.Option(help="Estimand whose interval is planned.", rich_help_panel=_WISH),
+    ] = PlannedQuantity.GENUINE_ABILITY,
+    width: Annotated[
+        float | None,
+        typer.Option(
+            help="Wanted width of its interval.", show_default=False, rich_help_panel=_WISH
+        ),
+    ] = None,
+    level: Annotated[
+        float, typer.Option(help="Probability of the interval.", rich_help_panel=_WISH)
+    ] = 0.95,
+    solve: Annotated[
+        Unknown | None,
+        typer.Option(
+            help="Find the smallest number that gives the width.",
+            show_default=False,
+            rich_help_panel=_WISH,
+        ),
+    ] = None,
+    assurance: Annotated[
+        float,
+        typer.Option(help="Probability with which it should.", rich_help_panel=_WISH),
+    ] = 0.8,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest number to try; default: 100000 items, 32 models, 100 generations.",
+            show_default=False,
+            rich_help_panel=_WISH,
+        ),
+    ] = None,
+    data_sets: Annotated[
+        int,
+        typer.Option(help="Data sets simulated of each design.", rich_help_panel=_SIMULATION),
+    ] = 100,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed; default: a fresh one, which is printed.",
+            show_default=False,
+            rich_help_panel=_SIMULATION,
+        ),
+    ] = None,
+    output: Format = TableFormat.TABLE,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=_SIMULATION)
+    ] = False,
+) -> None:
+    """Plan a study: how wide intervals will be, and whether overfitting would show."""
+    from bayescontam.errors import UsageError
+    from bayescontam.inference.plan.planning import Wish
+    from bayescontam.inference.plan.planning import plan as plan_designs
+    from bayescontam.inference.plan.solving import solve as solve_design
+    from bayescontam.inference.plan.truth import Truth
+    from bayescontam.seeds import fresh_seed
+    from bayescontam.specs.catalogue import load_spec
+
+    spec = load_spec(model)
+    known = _contamination(contamination, responses, covariates)
+    count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
+    designs = _designs(items, models, count, generations, clean, solve)
+    truth = Truth(accuracy, slope, known, _spreads(spread or []))
+    wish = Wish(quantity.value, width, assurance, level, data_sets)
+    chosen = fresh_seed() if seed is None else seed
+    if chosen < 0:
+        raise UsageError(f"--seed: got {chosen}; allowed is 0 or more")
+    options: dict[str, Any] = {
+        "seed": chosen, "reference": _number(reference), "progress": not quiet,
+    }  # fmt: skip
+    if solve is None:
+        table, lines = plan_designs(designs, truth, spec, wish, **options), []
+    else:
+        found = solve_design(solve.value, designs[0], truth, spec, wish, most=most, **options)
+        table, lines = found.table, [found.sentence]
+    _show(table, lines, truth, wish, chosen, output)
+
+
+def _contamination(share: float | None, responses: Path | None, covariates: Path | None) -> Any:
+    """Return the share of contaminated items, or contaminations from a table."""
+    from bayescontam.covariates import read_covariates
+    from bayescontam.errors import UsageError
+    from bayescontam.inference.plan.observed import observed_contamination
+    from bayescontam.responses import read_responses
+
+    if share is not None and (responses is not None or covariates is not None):
+        raise UsageError("--contamination: leave it out where a table says it, or the table")
+    if responses is not None:
+        table = read_responses(responses)
+        if covariates is not None:
+            table = table.with_contamination(read_covariates(covariates))
+        return observed_contamination(table)
+    if covariates is not None:
+        return observed_contamination(read_covariates(covariates))
+    return 0.3 if share is None else share
+
+
+def _designs(
+    items: str, models: str, benchmarks: str, generations: str, clean: int, solve: Unknown | None
+) -> "list[Sizes]":
+    """Return all combinations of the sizes; the one to solve for has one value."""
+    from bayescontam.errors import UsageError
+    from bayescontam.inference.plan.truth import Sizes
+
+    given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
+    sizes = {name: _numbers(name, text) for name, text in given.items()}
+    if solve is not None:
+        sizes[solve.value] = [max(sizes[solve.value])]
+        several = [name for name, values in sizes.items() if len(values) > 1]
+        if several and not (several == ["items"] and items == "200,400,800"):
+            raise UsageError(f"--{several[0]}: with --solve give one number")
+        if several:
+            raise UsageError(f"--items: with --solve {solve.value} say how many items there are")
+    rows = product(*sizes.values())
+    return [Sizes(**dict(zip(_SIZES, row, strict=True)), clean=clean) for row in rows]
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    from bayescontam.errors import UsageError
+
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(
+            f"--{name}: got {text!r}; allowed are whole numbers, such as 200,400"
+        ) from None
+
+
+def _spreads(given: list[str]) -> dict[str, float]:
+    from bayescontam.errors import UsageError
+
+    spreads = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            spreads[name.strip()] = float(value)
+        except ValueError:
+            raise UsageError(
+                f"--spread: got {text!r}; allowed is a name with a number, such as sigma_eps=3"
+            ) from None
+    return spreads
+
+
+def _number(text: str) -> "float | str":
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _show(
+    table: "pd.DataFrame",
+    lines: list[str],
+    truth: "Truth",
+    wish: "Wish",
+    seed: int,
+    output: TableFormat,
+) -> None:
+    from bayescontam.cli.terminal import print_lines, print_table
+
+    if output is TableFormat.CSV:
+        print(table.to_csv(index=False), end="")
+        return
+    if output is TableFormat.JSON:
+        print(table.to_json(orient="records", indent=1, double_precision=15))
+        return
+    alike = [name for name in _SIZES if table[name].nunique() == 1 and name != "items"]
+    print_table(
+        table.drop(columns=["quantity", *alike]),
+        ("p_width_mcse", "power_mcse", "true_overfitting"),
+    )
+    sizes = ", ".join(f"{name} = {table[name].iloc[0]}" for name in alike)
+    known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())
+    print_lines(
+        [
+            *lines,
+            *([f"Everywhere: {sizes}."] if alike else []),
+            f"width: of the {100 * wish.level:g} % interval of {wish.quantity}; median and central"
+            f" 80 % over {wish.data_sets} simulated data sets, by a fast approximation.",
+            "power: probability that the interval of overfitting excludes zero. Monte Carlo error"
+            f" of probabilities: at most {table.filter(like='_mcse').to_numpy().max():.2g}.",
+            f"Supposed: accuracy {truth.accuracy:g}, mean slope {truth.slope:g}{known};"
+            f" other spreads drawn from their priors. Seed {seed}.",
+        ]
+    )

@@ -1,0 +1,205 @@
+"""Verb ``update``: new models beside the models of a fit."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayescontam.cli.fit import MissingContamination
+from bayescontam.cli.options import FitFile, Format, Quiet, TableFormat, reference_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bayescontam.updating import Update
+
+EXAMPLES = """
+Examples:
+
+bayescontam update fit.nc new_model.csv
+
+bayescontam update fit.nc new_model.csv --covariates scan.parquet --format csv --out new.csv
+
+bayescontam update fit.nc new_model.csv --refit never
+"""
+_DATA, _WEIGHTS = "Data", "Weights"
+
+
+class Refit(StrEnum):
+    """When to fit old and new responses together."""
+
+    AUTO = "auto"
+    NEVER = "never"
+    ALWAYS = "always"
+
+
+def update(
+    path: FitFile,
+    responses: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of responses of new models, to benchmarks of the fit; columns as for"
+            " 'bayescontam fit'.",
+            show_default=False,
+        ),
+    ],
+    output: Format = TableFormat.TABLE,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),
+    ] = None,
+    covariates: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of covariates: benchmark, item, contamination, and model if it differs.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    missing_contamination: Annotated[
+        MissingContamination,
+        typer.Option(
+            help="Responses whose item has no covariates: refuse, drop or impute the mean.",
+            rich_help_panel=_DATA,
+        ),
+    ] = MissingContamination.ERROR,
+    where: Annotated[
+        str | None,
+        typer.Option(help="Rows to keep, as a pandas query.", rich_help_panel=_DATA),
+    ] = None,
+    sum_repeats: Annotated[
+        bool,
+        typer.Option(
+            "--sum-repeats",
+            help="Add up several rows of one model and item.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False,
+    drop_missing: Annotated[
+        bool,
+        typer.Option(
+            "--drop-missing",
+            help="Leave out rows without a score; how many is reported.",
+            rich_help_panel=_DATA,
+        ),
+    ] = False,
+    old: Annotated[
+        Path | None,
+        typer.Option(
+            "--responses",
+            help="What the fit was made of; only asked for where its file does not hold it.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Contamination at which genuine ability is told; default: that of the fit.",
+            show_default=False,
+        ),
+    ] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Probability of the intervals; default: the fit's.", show_default=False),
+    ] = None,
+    draws: Annotated[
+        int, typer.Option(help="Draws of the fit to weigh.", rich_help_panel=_WEIGHTS)
+    ] = 1000,
+    refit: Annotated[
+        Refit,
+        typer.Option(
+            help="Whether to fit old and new responses together: where weights cannot be trusted,"
+            " never (then it is an error), or always.",
+            rich_help_panel=_WEIGHTS,
+        ),
+    ] = Refit.AUTO,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed; default: a fresh one.", show_default=False),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Tell the honest scores of new models, with what a fit has learnt of the items."""
+    from bayescontam.cli.terminal import calm
+    from bayescontam.errors import UsageError
+    from bayescontam.responses import read_responses
+    from bayescontam.storage import check_writable, write_text
+    from bayescontam.updating import update as update_fit
+
+    calm()
+    if out is not None:
+        if output is TableFormat.TABLE:
+            raise UsageError("--out: a table is for the terminal; add --format csv or json")
+        check_writable(out)
+    options = {"sum_repeats": sum_repeats, "drop_missing": drop_missing}
+    updated = update_fit(
+        path,
+        read_responses(responses, where=where, **options),
+        covariates=covariates,
+        missing_contamination=missing_contamination.value,
+        old_responses=old,
+        reference=None if reference is None else reference_of(reference),
+        level=level,
+        seed=seed,
+        draws=draws,
+        refit=refit.value,
+        progress=not quiet,
+    )
+    if output is TableFormat.TABLE:
+        if not quiet:
+            _print(updated)
+        return
+    text = _json(updated) if output is TableFormat.JSON else updated.estimands().to_csv(index=False)
+    if out is None:
+        print(text, end="")  # not typer.echo: it takes escape codes out of names
+    else:
+        write_text(out, text)
+
+
+def _print(updated: "Update") -> None:
+    from bayescontam.cli.terminal import print_headline, print_lines, print_table
+    from bayescontam.names import visible
+
+    table = updated.estimands()
+    whole = table[table["concept"] == ""].drop(columns="concept") if "concept" in table else table
+    print_lines(updated.notes)
+    print_headline(_wide(whole, ["model", "benchmark"]))
+    if "concept" in table:
+        parts = table[table["concept"] != ""]
+        print_table(_wide(parts, ["model", "benchmark", "concept"]))
+    print_lines(f"{visible(entry.model)}: {entry.verdict}" for entry in updated.entries)
+    print_lines([f"Seed {updated.seed}. Ranks are among the models of the fit and the new one."])
+
+
+def _wide(table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
+    """Return one row for each cell, estimands beside each other."""
+    import pandas as pd
+
+    quantities = table["quantity"].unique()
+    rows = table.pivot(index=keys, columns="quantity", values=["mean", "ci_low", "ci_high"])
+    rows = rows.reindex(pd.MultiIndex.from_frame(table[keys].drop_duplicates()))
+    wide = rows.iloc[:, :0].droplevel(0, axis=1)
+    for name in quantities:
+        if name in ("overfitting_fraction", "p_best"):
+            wide[name] = rows["mean", name]
+        elif name not in ("novelty_gap", "accuracy") or "genuine_ability" not in quantities:
+            wide[name] = rows["mean", name]
+            wide[f"{name}_low"], wide[f"{name}_high"] = rows["ci_low", name], rows["ci_high", name]
+    wide.columns.name = None
+    return wide.reset_index()
+
+
+def _json(updated: "Update") -> str:
+    import json
+    import math
+    from typing import Any
+
+    def plain(value: Any) -> Any:
+        """Say null for what is not a number, which JSON does not have."""
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [plain(part) for part in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps(plain(updated.to_dict()), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,240 @@
+"""Updating: models that were not in a fit, judged with what the fit has learnt."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from bayescontam.api import Fit, Path
+from bayescontam.covariates import Covariates, Missing, read_covariates
+from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.engines import Sampling
+from bayescontam.inference.estimands import Reference, reference_level
+from bayescontam.inference.fit import Options
+from bayescontam.inference.joining.entry import Desk, Entry, Refit
+from bayescontam.inference.joining.newcomer import join_responses, split_models
+from bayescontam.inference.joining.remembered import remembered
+from bayescontam.inference.joining.updated import DRAWS, FEWEST
+from bayescontam.names import visible
+from bayescontam.responses import Responses, read_responses
+from bayescontam.seeds import fresh_seed
+
+__all__ = ["Entry", "Update", "update"]
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """New models beside the models of a fit; made by `update`.
+
+    Each is taken in on its own: what one says of items and spreads is not used for another.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+        One for each new model.
+    notes : tuple of str
+        What was left out or filled in the new responses, and what the fit's checks say.
+    seed : int
+    reference : {"min_observed", "zero"} or float
+    level : float
+        Probability of the intervals.
+    """
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...]
+    seed: int
+    reference: Reference
+    level: float
+
+    def estimands(self) -> pd.DataFrame:
+        """Return one row for each estimand of each new model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark``, ``concept`` where abilities are told by concept (empty in
+            the rows for whole benchmarks), ``quantity, mean, sd, ci_low, ci_high, ess,
+            p_positive, mcse_mean, method``. Quantities are those of `Fit.estimands`; ranks
+            are among the fit's models and this one.
+        """
+        parts = [entry.estimands.assign(method=entry.method) for entry in self.entries]
+        return pd.concat(parts, ignore_index=True)
+
+    def p_better(self) -> pd.DataFrame:
+        """Return how probably each new model is better than each model of the fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, other, probability``: that its genuine ability (its accuracy,
+            where there is no contamination) is larger than that of ``other``.
+        """
+        return pd.concat([entry.p_better for entry in self.entries], ignore_index=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        models = [
+            {
+                "model": entry.model,
+                "method": entry.method,
+                "verdict": entry.verdict,
+                "pareto_k": entry.pareto_k,
+                "ess": entry.ess,
+                "seconds": round(entry.seconds, 2),
+                "estimands": entry.estimands.drop(columns="model").to_dict("records"),
+                "p_better": entry.p_better.drop(columns="model").to_dict("records"),
+            }
+            for entry in self.entries
+        ]
+        known = {"seed": self.seed, "reference": self.reference, "level": self.level}
+        return known | {"notes": list(self.notes), "models": models}
+
+
+def update(
+    fit: Fit | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    old_responses: Responses | pd.DataFrame | Path | None = None,
+    reference: Reference | None = None,
+    level: float | None = None,
+    seed: int | None = None,
+    draws: int = DRAWS,
+    refit: Refit = "auto",
+    progress: bool = False,
+) -> Update:
+    """Tell the estimands of models that were not in a fit.
+
+    Item difficulties, spreads and the abilities of other models come from the fit's draws,
+    which are weighed by how well they predict the new responses. That is the posterior of a
+    fit to old and new responses together, without sampling it again.
+
+    Parameters
+    ----------
+    fit : Fit or path-like
+    responses : Responses, pandas.DataFrame or path-like
+        Of new models only, to benchmarks of the fit; items may be new.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, as for `fit`.
+    missing_contamination : {"error", "drop", "impute"}, default "error"
+        See `Responses.with_contamination`.
+    old_responses : Responses, pandas.DataFrame or path-like, optional
+        What the fit was made of, with contamination. Only needed where the fit's file does
+        not hold it: contamination that is noisy or latent.
+    reference : {"min_observed", "zero"} or float, optional
+        Contamination at which genuine ability is told; default: that of the fit, whose
+        smallest observed contamination it is too.
+    level : float, optional
+        Probability of the equal-tailed intervals; default: that of the fit.
+    seed : int, optional
+        Default: a fresh one.
+    draws : int, default 1000
+        Draws of the fit to use. Four times as many are used where these are too few.
+    refit : {"auto", "never", "always"}, default "auto"
+        Whether to fit old and new responses together where weights cannot be trusted:
+        with ``"never"`` that is an error.
+    progress : bool, default False
+        Whether to show what goes on.
+
+    Returns
+    -------
+    Update
+
+    Raises
+    ------
+    DataError, UsageError
+        If the responses cannot be used, such as those of a model in the fit.
+    FitError
+        If a joint fit is needed, and not allowed or not possible.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.updating.update("no-such-file.nc", "new.csv")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
+    """
+    _check_options(refit, level, draws)
+    fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
+    reference = fitted.record["reference"] if reference is None else reference
+    reference_level(reference)
+    new = _table(responses)
+    if covariates is not None:
+        new = new.with_contamination(_covariates(covariates), missing=missing_contamination)
+    old = _old_responses(fitted, old_responses)
+    if covariates is not None and "contamination" not in old.frame:
+        old = old.with_contamination(_covariates(covariates), missing=missing_contamination)
+    level = fitted.level if level is None else level
+    seed = fresh_seed() if seed is None else seed
+    options = Options(seed, reference, level, sampling=Sampling(**fitted.record["sampling"]))
+    tables = [
+        join_responses(fitted.spec, old, part) for part in split_models(new)
+    ]  # refused before long work
+    desk = Desk(fitted, old, options, draws, refit, _stage if progress else _silent, progress)
+    entries = tuple(_public(desk.entry(joined)) for joined in tables)
+    return Update(entries, (*new.notes, *_doubts(fitted)), seed, reference, level)
+
+
+def _check_options(refit: str, level: float | None, draws: int) -> None:
+    if refit not in ("auto", "never", "always"):
+        raise UsageError(f"refit: got {refit!r}; allowed are 'auto', 'never' and 'always'")
+    if level is not None and not 0.5 <= level < 1:
+        raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
+    if draws < FEWEST:
+        raise UsageError(f"draws: got {draws}; allowed is {FEWEST} or more")
+
+
+def _doubts(fit: Fit) -> list[str]:
+    failed = [check.name for check in fit.checks() if check.outcome is Outcome.FAILED]
+    if not failed:
+        return []
+    return [f"the fit has failed checks, which an update inherits: {', '.join(failed)}"]
+
+
+def _public(entry: Entry) -> Entry:
+    return entry if entry.fit is None else replace(entry, fit=Fit(entry.fit.tree))
+
+
+def _stage(text: str) -> AbstractContextManager[Any]:
+    return Console(stderr=True).status(text)
+
+
+def _silent(text: str) -> AbstractContextManager[Any]:
+    return nullcontext()
+
+
+def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:
+    if given is not None:
+        old = _table(given)
+        if old.data_hash != fit.record["data"]["hash"]:
+            raise UsageError(
+                f"{visible(old.source)}: these are not the responses of the fit, which is of"
+                f" {visible(fit.record['data']['source'])}"
+            )
+        return old
+    block = fit.spec.contamination
+    if block.exposure != "known" or block.clean_column:
+        raise FitError(
+            f"the model spec '{fit.spec.name}' needs a joint fit, and columns that the fit does not"
+            " keep: give the old responses with their contamination (old_responses=, --responses)"
+        )
+    return remembered(fit)
+
+
+def _table(given: Responses | pd.DataFrame | Path) -> Responses:
+    if isinstance(given, Responses):
+        return given
+    return Responses.from_frame(given) if isinstance(given, pd.DataFrame) else read_responses(given)
+
+
+def _covariates(given: Covariates | pd.DataFrame | Path) -> Covariates:
+    if isinstance(given, Covariates):
+        return given
+    if isinstance(given, pd.DataFrame):
+        return Covariates.from_frame(given)
+    return read_covariates(given)

@@ -1,0 +1,108 @@
+"""The public update: what it refuses, what it falls back to, and what it says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.api import Fit
+from bayescontam.errors import DataError, FitError, UsageError
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.updating import update
+from tests.given import changed, counts_spec, counts_table, given_fit, rough_fit
+
+NEW = counts_table([(33, 40)], "N")
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return rough_fit()
+
+
+def test_each_new_model_is_taken_in_alone(fit):
+    two = update(fit, counts_table([(33, 40), (2, 40)], "NM"), seed=5)
+    one = update(fit, NEW, seed=5)
+    table = two.estimands().set_index(["model", "quantity"])["mean"]
+    assert [entry.method for entry in two.entries] == ["update", "update"]
+    alone = one.estimands().set_index(["model", "quantity"])["mean"]
+    pd.testing.assert_series_equal(table["N"], alone["N"])
+    assert table["N", "accuracy"] > 0.7 > 0.2 > table["M", "accuracy"]
+    assert table["M", "rank"] > 5
+    assert set(two.p_better()["other"]) == set("ABCDE")
+
+
+def test_a_model_in_the_fit_is_refused(fit):
+    with pytest.raises(UsageError, match="B is in the fit already"):
+        update(fit, counts_table([(33, 40)], "B"))
+
+
+def test_a_new_benchmark_is_refused(fit):
+    with pytest.raises(DataError, match="not in the fit: 'other'; the fit has 'b'"):
+        update(fit, NEW.assign(benchmark="other"))
+
+
+def test_a_missing_column_is_told():
+    table = counts_table([(12, 40), (20, 40), (30, 40)], "ABC").assign(contamination=[0, 0.5, 1])
+    old = given_fit(load_spec("aggregated"), Responses.from_frame(table), theta=np.zeros((1, 3, 1)))
+    with pytest.raises(DataError, match="uses a column that is not there: 'contamination'"):
+        update(old, NEW)
+
+
+def test_options_are_checked(fit):
+    with pytest.raises(UsageError, match="draws: got 10; allowed is 100 or more"):
+        update(fit, NEW, draws=10)
+    with pytest.raises(UsageError, match="refit: got 'maybe'"):
+        update(fit, NEW, refit="maybe")
+    with pytest.raises(UsageError, match=r"level: got 1\.5"):
+        update(fit, NEW, level=1.5)
+    with pytest.raises(UsageError, match="these are not the responses of the fit"):
+        update(fit, NEW, old_responses=NEW)
+
+
+def test_unsure_contamination_asks_for_the_old_responses():
+    table = counts_table([(12, 40), (20, 40), (30, 40)], "ABC")
+    table = table.assign(contamination=0.4, contamination_sd=0.1)
+    spec = changed(load_spec("noisy_covariate"), likelihood={"trials": "items"})
+    old = given_fit(spec, Responses.from_frame(table), theta=np.zeros((1, 3, 1)))
+    with pytest.raises(FitError, match="give the old responses with their contamination"):
+        update(old, NEW.assign(contamination=0.4, contamination_sd=0.1))
+
+
+def test_parts_that_are_not_known_need_a_refit(fit):
+    strange = Fit(fit.tree.copy())
+    strange.tree["posterior"] = strange.tree["posterior"].assign(
+        alpha=fit.tree["posterior"]["sigma_theta"]
+    )
+    with pytest.raises(FitError, match="parts that an update does not know"):
+        update(strange, NEW, refit="never")
+
+
+def test_a_newcomer_far_from_all_draws_is_not_weighed():
+    """Draws of a spread that is far too small cannot be mended by weights."""
+    counts = [(20, 40)] * 4
+    rng = np.random.default_rng(2)
+    fit = given_fit(
+        counts_spec(),
+        Responses.from_frame(counts_table(counts, "ABCD")),
+        mu=rng.normal(0, 0.1, (2000, 1)),
+        sigma_theta=np.abs(rng.normal(0, 0.15, 2000)),
+        theta=rng.normal(0, 0.1, (2000, 4, 1)),
+    )
+    with pytest.raises(FitError, match=r"needs a joint fit: the .* draws"):
+        update(fit, counts_table([(395, 400)], "N"), seed=1, refit="never")
+
+
+def test_a_refit_answers_in_the_same_form(fit):
+    weighed = update(fit, NEW, seed=5)
+    again = update(fit, NEW, seed=5, refit="always")
+    (entry,) = again.entries
+    assert entry.method == "refit"
+    assert entry.fit is not None
+    assert set(entry.fit.tree["estimands"]["model"].values) == set("ABCDEN")
+    tables = [each.estimands() for each in (weighed, again)]
+    assert list(tables[0]) == list(tables[1])
+    assert sorted(tables[0]["quantity"]) == sorted(tables[1]["quantity"])
+    accuracy = [t.set_index("quantity").loc["accuracy", "mean"] for t in tables]
+    assert accuracy[0] == pytest.approx(accuracy[1], abs=0.03)
+    assert list(again.p_better()) == list(weighed.p_better())
+    assert "asked for" in entry.verdict
