@@ -242,7 +242,7 @@ def test_a_field_that_no_row_has_is_told_once(file: Any, ending: str) -> None:
         ("quiz.csv", b"id,input\n", "holds no item"),
         ("quiz.parquet", parquet(RECORDS[:1])[:0], "cannot be read (Parquet file size is 0 bytes)"),
         ("quiz.parquet", b"id,input\n", "cannot be read (Parquet magic bytes not found"),
-        ("quiz.jsonl", gzip.compress(b"{}", mtime=0), "cannot be read (the content is gzip-compressed"),
+        ("quiz.jsonl", gzip.compress(b"{}", mtime=0), "cannot be read (the content is gzip"),
         ("quiz.jsonl", "{}".encode("utf-16"), "cannot be read (the content is UTF-16: save it"),
         ("quiz.csv", "id,input\n".encode("utf-16"), "cannot be read (it holds NUL bytes: it is"),
         ("quiz.csv", b'id,input\na,"b', "cannot be read (broken quotes in line 2: unexpected end"),
