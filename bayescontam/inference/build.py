@@ -1,6 +1,8 @@
 """Build: a model spec and tables to a PyMC model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -15,6 +17,7 @@ from bayescontam.inference.effects import (
     add_scalar,
     add_slopes,
 )
+from bayescontam.inference.guess import add_guess
 from bayescontam.inference.likelihood import add_model_by_item, add_responses
 from bayescontam.inference.mixture import add_mixture
 from bayescontam.inference.predictor import Effects, linear_predictor, response_slopes
@@ -67,8 +70,19 @@ def build(spec: ModelSpec, responses: Responses) -> Built:
     return build_design(spec, design)
 
 
-def build_design(spec: ModelSpec, design: Design) -> Built:
-    """Build the PyMC model of a model spec for a design; see `build`."""
+def build_design(
+    spec: ModelSpec, design: Design, seen: Callable[[Design], Any] = lambda design: design
+) -> Built:
+    """Build the PyMC model of a model spec for a design; see `build`.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    design : Design
+    seen : callable, optional
+        Called inside the model with the design; returns what the linear predictor sees in
+        its place. Contaminations that are data of the model can be set anew later.
+    """
     terms = plan_terms(spec, design)
     coords = dict(design.coords)
     if "eps" in terms:
@@ -77,12 +91,14 @@ def build_design(spec: ModelSpec, design: Design) -> Built:
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
         effects = _add_effects(spec, design, terms)
-        predictor = linear_predictor(effects, design)
+        predictor = linear_predictor(effects, seen(design))
+        guess = add_guess(spec, design)[design.benchmark]
         if design.exposure is None:
             eta = add_model_by_item(spec, design, terms, predictor)
-            add_responses(spec, design, eta)
+            add_responses(design, eta, guess)
         else:
-            add_mixture(spec, design, terms, predictor, response_slopes(effects, design))
+            slope = response_slopes(effects, design)
+            add_mixture(spec, design, terms, predictor, slope, guess)
     return Built(model, spec, design, terms)
 
 

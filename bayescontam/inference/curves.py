@@ -5,7 +5,7 @@ import xarray as xr
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.draws import Draws, accuracy_at, log_odds
-from bayescontam.inference.likelihood import guessing
+from bayescontam.inference.guess import response_guess
 from bayescontam.inference.predictive import Cells
 
 MOST_DRAWS = 400
@@ -31,7 +31,6 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
     """
     design = built.design
     cells = Cells(design.model_benchmark, design.answered.size, design.weight)
-    guess = guessing(built.spec, design)[design.benchmark]
     low, high = design.contamination_range()
     grid = np.linspace(low, high, POINTS, axis=1)
     draws = draws.thinned(MOST_DRAWS)
@@ -39,7 +38,7 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
     for k in range(POINTS):
         parts = []
         for part in draws.chunks(design):
-            eta = log_odds(part, design)
+            eta, guess = log_odds(part, design), response_guess(part, built.spec, design)
             parts.append(
                 cells.means(accuracy_at(part, design, eta, grid[design.benchmark, k], guess))
             )

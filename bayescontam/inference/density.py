@@ -7,7 +7,9 @@ from scipy.special import logsumexp
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats, Integers
-from bayescontam.inference.likelihood import accuracy, guessing, log_choose, log_likelihood
+from bayescontam.inference.draws import Draws
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.likelihood import accuracy, log_choose, log_likelihood
 
 NODES = 31
 """Quadrature nodes for the model-by-item effect."""
@@ -15,17 +17,25 @@ NODES = 31
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some responses: the arrays that their likelihood needs, dims (response,)."""
+    """Some responses: the arrays that their likelihood needs.
+
+    Attributes
+    ----------
+    k, n : array
+        Correct answers and trials, dims (response,).
+    guess : array
+        Accuracy of blind guessing, dims (response,), or (draw, response).
+    """
 
     k: Floats
     n: Floats
     guess: Floats
 
     @classmethod
-    def of(cls, built: Built) -> "Rows":
-        """Return all responses that a model was built for."""
+    def of(cls, built: Built, draws: Draws) -> "Rows":
+        """Return all responses that a model was built for, for some draws of it."""
         design = built.design
-        guess = guessing(built.spec, design)[design.benchmark]
+        guess = response_guess(draws, built.spec, design)
         return cls(design.n_correct * 1.0, design.n_trials * 1.0, guess)
 
     def log_likelihood(self, eta: Floats) -> Floats:
@@ -33,7 +43,11 @@ class Rows:
         return log_likelihood(eta, self.k, self.n, self.guess) + log_choose(self.n, self.k)
 
     def __getitem__(self, part: slice | Integers) -> "Rows":
-        return Rows(self.k[part], self.n[part], self.guess[part])
+        return Rows(self.k[part], self.n[part], self.guess[..., part])
+
+    def by_node(self) -> "Rows":
+        """Return the same with an axis more at the end, for nodes of quadrature."""
+        return Rows(self.k[:, None], self.n[:, None], self.guess[..., None])
 
     def replicated(self, eta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return whether replicated counts are below, and at, the observed ones."""
@@ -50,8 +64,7 @@ def log_density(rows: Rows, center: Floats, scale: Floats | None) -> Floats:
     if scale is None:
         return rows.log_likelihood(center)
     eta, log_weights = (_grid if rows.guess.any() else _hermite)(rows, center, scale)
-    wide = Rows(rows.k[:, None], rows.n[:, None], rows.guess[:, None])
-    density: Floats = logsumexp(wide.log_likelihood(eta) + log_weights, axis=-1)
+    density: Floats = logsumexp(rows.by_node().log_likelihood(eta) + log_weights, axis=-1)
     return density
 
 

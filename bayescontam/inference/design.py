@@ -47,6 +47,8 @@ class Design:
         Where a monotone dose-response may bend; empty where it is a straight line.
     clean : array of bool, one for each model
         Whether it is known to be clean, so that its slopes are zero.
+    additive : bool
+        Whether accuracy, not its log-odds, is a straight line in what contamination reaches.
     """
 
     models: tuple[str, ...]
@@ -67,6 +69,7 @@ class Design:
     exposure: Exposure | None
     knots: tuple[float, ...]
     clean: NDArray[np.bool_]
+    additive: bool
 
     def __len__(self) -> int:
         return len(self.model)
@@ -243,7 +246,7 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         frame["n_correct"].to_numpy(np.int64), frame["n_trials"].to_numpy(np.int64),
         _contamination(spec, responses, frame), _weight(spec, frame), exposure,
         spec.contamination.knots if spec.contamination.form == "monotone" else (),
-        clean_models(spec, responses, frame, models),
+        clean_models(spec, responses, frame, models), spec.contamination.scale == "accuracy",
     )  # fmt: skip
 
 

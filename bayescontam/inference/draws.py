@@ -39,6 +39,8 @@ class Draws:
         Dims (draw, benchmark).
     gamma, spillover : array or None
         Dims (draw, 1).
+    guess : array or None
+        Dims (draw, benchmark): accuracy of blind guessing, where it is estimated.
     eta : array or None
         Dims (draw, repeated): log-odds of responses with several trials, where they
         have an effect of their own; at their mean contamination once `node` is there.
@@ -61,6 +63,7 @@ class Draws:
     kappa: Floats | None = None
     gamma: Floats | None = None
     spillover: Floats | None = None
+    guess: Floats | None = None
     p_shift: Floats | None = None
     node: NDArray[np.int8] | None = None
 
@@ -151,7 +154,12 @@ def exposed(draws: Draws, design: Design, eta: Floats) -> Floats:
 
 
 def accuracy_at(
-    draws: Draws, design: Design, eta: Floats, contamination: Floats, guess: Floats
+    draws: Draws,
+    design: Design,
+    eta: Floats,
+    contamination: Floats,
+    guess: Floats,
+    spilled: bool = True,
 ) -> Floats:
     """Return each response's accuracy if contamination were changed, (draw, response).
 
@@ -165,7 +173,9 @@ def accuracy_at(
     contamination : array
         One value in [0, 1] for each response, the same for all of a benchmark.
     guess : array
-        Accuracy of blind guessing for each response.
+        Accuracy of blind guessing for each response, ([draw,] response).
+    spilled : bool, default True
+        Whether spillover changes too, as if all of the benchmark had this contamination.
     """
-    shift = contamination_shift(draws.effects, design, contamination)
+    shift = contamination_shift(draws.effects, design, contamination, spilled)
     return accuracy(eta + shift, guess)

@@ -10,8 +10,8 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
-from bayescontam.inference.likelihood import accuracy, guessing
-from bayescontam.inference.predictor import spillover_shift
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.likelihood import accuracy
 
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
@@ -123,7 +123,7 @@ def estimands(
 def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, Floats]:
     """Return the accuracy of each response at the levels that estimands compare."""
     design = built.design
-    guess = guessing(built.spec, design)[design.benchmark]
+    guess = response_guess(draws, built.spec, design)
     eta = log_odds(draws, design)
     levels = {"observed": accuracy(exposed(draws, design, eta), guess)}
     if draws.beta is not None:
@@ -134,8 +134,7 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
         if draws.spillover is not None:
             # Items at the reference, in a benchmark whose mean contamination stays what it is.
             at = wanted["reference"][design.benchmark]
-            aside = spillover_shift(draws.effects, design, at)
-            levels["lifted"] = accuracy_at(draws, design, eta - aside, at, guess)
+            levels["lifted"] = accuracy_at(draws, design, eta, at, guess, spilled=False)
     return levels
 
 

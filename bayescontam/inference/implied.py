@@ -14,8 +14,10 @@ from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.draws import Draws, exposed, log_odds
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.example import Layout, fitting, make_example, size_text
-from bayescontam.inference.likelihood import accuracy, guessing
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.predictive import Cells, prior_draws
+from bayescontam.inference.quantities import QUANTITIES, Quantity
 from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
@@ -28,43 +30,6 @@ MOST_LOST = 0.001
 """Share of values that overflow up to which a quantity is told."""
 SINGLE_ITEMS = 100
 """Responses of each draw whose own accuracy is looked at."""
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """Something that a prior says something of.
-
-    Attributes
-    ----------
-    name : str
-    meaning : str
-        What it is, in words.
-    below, above : float
-        Bounds beyond which a value is called extreme.
-    """
-
-    name: str
-    meaning: str
-    below: float
-    above: float
-
-
-QUANTITIES = (
-    Quantity("accuracy", "accuracy of a model on a benchmark", 0.02, 0.98),
-    Quantity("genuine_ability", "its accuracy at the reference contamination", 0.02, 0.98),
-    Quantity("overfitting", "accuracy less genuine ability", -0.5, 0.5),
-    Quantity("overfitting_fraction", "overfitting as a share of accuracy", -1.0, 0.9),
-    Quantity("novelty_gap", "accuracy at the largest contamination less the smallest", -0.8, 0.8),
-    Quantity("slope", "log-odds from surely clean to surely contaminated", -4.0, 4.0),
-    Quantity("model_difference", "accuracies of two models on one benchmark, A − B", -0.8, 0.8),
-    Quantity("model_difference_size", "the same without its sign", 0.01, 0.8),
-    Quantity("benchmark_difference", "one model's accuracies on two benchmarks, A − B", -0.8, 0.8),
-    Quantity("benchmark_difference_size", "the same without its sign", 0.01, 0.8),
-    Quantity("unit_accuracy", "accuracy of a model on one group of items", 0.02, 0.98),
-    Quantity("item_accuracy", "accuracy of a model on one item", 0.02, 0.98),
-    Quantity("item_spread", "sd of accuracies over a benchmark's items", 0.02, 0.4),
-)
-"""All quantities, in the order in which they are shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,5 +265,5 @@ def _of_items(draws: Draws, built: Built, rng: np.random.Generator) -> Iterator[
 def response_accuracies(draws: Draws, built: Built) -> Floats:
     """Return the accuracy of each response at its true contamination, (draw, response)."""
     design = built.design
-    guess = guessing(built.spec, design)[design.benchmark]
+    guess = response_guess(draws, built.spec, design)
     return accuracy(exposed(draws, design, log_odds(draws, design)), guess)

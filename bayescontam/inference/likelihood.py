@@ -8,36 +8,14 @@ import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import expit, gammaln
 
-from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.priors import Tensor, spread
 from bayescontam.inference.terms import Terms
-from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec
 
 Kernel = Callable[[Any, Any, Any, Any], Any]
 """Log density of (counts, log-odds, trials, guessing)."""
-
-
-def guessing(spec: ModelSpec, design: Design) -> Floats:
-    """Return each benchmark's accuracy of blind guessing, dims (benchmark,).
-
-    Raises
-    ------
-    SpecError
-        If the model spec names a benchmark that the responses do not have.
-    """
-    guess = spec.likelihood.guess
-    if isinstance(guess, float | int):
-        return np.full(len(design.benchmarks), float(guess))
-    unknown = [name for name in guess if name not in design.benchmarks]
-    if unknown:
-        problem = (
-            f"no such benchmark: {listed(unknown)}; the responses have {listed(design.benchmarks)}"
-        )
-        raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="likelihood.guess")])
-    return np.array([guess.get(name, 0.0) for name in design.benchmarks])
 
 
 def add_model_by_item(spec: ModelSpec, design: Design, terms: Terms, predictor: Tensor) -> Tensor:
@@ -63,13 +41,20 @@ def scale_of_repeats(spec: ModelSpec, design: Design) -> Tensor:
     return scale.ravel()[design.model_benchmark[design.n_single :]]
 
 
-def add_responses(spec: ModelSpec, design: Design, eta: Tensor) -> Tensor:
+def add_responses(design: Design, eta: Tensor, guess: Floats | Tensor) -> Tensor:
     """Add ``n_correct``, dims (response,), observed.
 
     On the logit scale, which is several times faster than a Binomial of a probability,
     and as a distribution with a random method, so that predictive draws work.
+
+    Parameters
+    ----------
+    design : Design
+    eta : Tensor
+        Log-odds of each response.
+    guess : array or Tensor
+        Accuracy of blind guessing for each response.
     """
-    guess = guessing(spec, design)[design.benchmark]
     options: dict[str, Any] = {
         "observed": design.n_correct, "dims": "response", "dist": _binomial,
     }  # fmt: skip
@@ -84,13 +69,13 @@ def add_responses(spec: ModelSpec, design: Design, eta: Tensor) -> Tensor:
     return pm.CustomDist("n_correct", eta, design.n_trials, guess, logp=logp, **options)
 
 
-def log_kernel(design: Design, guess: Floats) -> Kernel:
+def log_kernel(design: Design, guess: Floats | Tensor) -> Kernel:
     """Return the log density of counts without the binomial coefficient, at its cheapest.
 
     Its arguments are the counts, the log-odds, the numbers of trials and the accuracies
     of blind guessing: tensors or arrays that broadcast.
     """
-    if guess.any():
+    if not isinstance(guess, np.ndarray) or guess.any():
         return _guessed
     return _bernoulli if (design.n_trials == 1).all() else _logit
 

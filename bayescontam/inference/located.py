@@ -10,7 +10,8 @@ from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws, predictor, slopes
 from bayescontam.inference.exposure import Exposure, draw_nodes
-from bayescontam.inference.likelihood import guessing, log_likelihood
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.likelihood import log_likelihood
 from bayescontam.inference.mixture import in_trials
 from bayescontam.inference.priors import SMALLEST
 
@@ -97,7 +98,7 @@ def _log_density(draws: Draws, built: Built, eta: Floats, shift: Floats, respons
         total[:, repeated] = draws.eta + part * shift[:, repeated]
     if not responses:
         return effect
-    guess = guessing(built.spec, design)[design.benchmark]
+    guess = response_guess(draws, built.spec, design)
     return effect + log_likelihood(total, design.n_correct * 1.0, design.n_trials * 1.0, guess)
 
 

@@ -9,7 +9,7 @@ from scipy.special import expit
 from bayescontam.inference.exposure import NODES
 from bayescontam.inference.priors import distribution
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.priors import Dirichlet, Prior
+from bayescontam.specs.priors import Beta, Dirichlet, Prior
 
 
 def mathematics(spec: ModelSpec) -> list[str]:
@@ -34,11 +34,22 @@ def _unit(spec: ModelSpec) -> str:
 
 
 def _likelihood(spec: ModelSpec) -> Iterator[str]:
+    guess = spec.likelihood.guess
     yield "n_correct[m,i] ~ Binomial(n_trials[m,i], p[m,i])"
-    if spec.likelihood.guess:
-        yield f"p = guess[b] + (1 - guess[b]) * logistic(eta)      guess = {spec.likelihood.guess}"
-    else:
+    if not guess:
         yield "p = logistic(eta)"
+        return
+    yield "p = guess[b] + (1 - guess[b]) * logistic(eta)"
+    if isinstance(guess, dict):
+        for name, said in guess.items():
+            yield f"    guess of {name!r}" + _said_guess(said)
+        yield "    guess of others = 0"
+    else:
+        yield "    guess[b]" + _said_guess(guess)
+
+
+def _said_guess(said: float | Beta) -> str:
+    return f" ~ {said.text()}" if isinstance(said, Beta) else f" = {said:g}"
 
 
 def _predictor(spec: ModelSpec) -> Iterator[str]:
@@ -47,19 +58,23 @@ def _predictor(spec: ModelSpec) -> Iterator[str]:
         ability += " - delta[i]"
     if spec.difficulty.discrimination != "equal":
         ability = f"alpha[i] * ({ability})"
-    parts = [ability]
-    if block.form != "none":
-        dose = "M(d[m,i])" if block.form == "monotone" else "d[m,i]"
-        mean = dose.replace("[m,i]", "") if block.exposure == "known" else "E d"
-        slope = "beta[m,b]" if block.interaction == "none" else "(beta[m,b] + gamma * delta[i])"
-        parts.append(f"+ {slope} * ({dose} - mean of {mean} in b)")
+    parts, others = [ability], []
     if block.spillover:
-        parts.append("+ spillover * (D[m,b] - mean of d in b)")
+        others.append("+ spillover * (D[m,b] - mean of d in b)")
     if block.confounding != "none":
-        parts.append("- kappa[b] * (d[i] - mean of d[i] in b)")
-    if spec.likelihood.has_model_by_item:
-        parts.append("+ eps[m,i]")
-    yield "eta[m,i] = " + " ".join(parts)
+        others.append("- kappa[b] * (d[i] - mean of d[i] in b)")
+    effect = ["+ eps[m,i]"] if spec.likelihood.has_model_by_item else []
+    dose = "M(d[m,i])" if block.form == "monotone" else "d[m,i]"
+    mean = dose.replace("[m,i]", "") if block.exposure == "known" else "E d"
+    slope = "beta[m,b]" if block.interaction == "none" else "(beta[m,b] + gamma * delta[i])"
+    if block.form != "none" and block.scale == "accuracy":
+        clean = [f"- {slope} * (mean of {mean} in b)"]
+        yield "clean[m,i] = " + " ".join(parts + clean + others)
+        ends = f"(1 - {dose}) * logistic(clean[m,i]) + {dose} * logistic(clean[m,i] + {slope})"
+        parts, others = [f"logit({ends})"], []
+    elif block.form != "none":
+        parts.append(f"+ {slope} * ({dose} - mean of {mean} in b)")
+    yield "eta[m,i] = " + " ".join(parts + others + effect)
 
 
 def _exposure(spec: ModelSpec) -> Iterator[str]:
@@ -162,10 +177,17 @@ def prior_meanings(spec: ModelSpec) -> list[tuple[str, str, str]]:
     list of (str, str, str)
         Parameter, its prior, and a sentence. Only parameters that the spec uses.
     """
-    return [
-        (name, getattr(spec.priors, name).text(), _meaning(name, getattr(spec.priors, name), spec))
-        for name in _used(spec)
-    ]
+    used = [(name, getattr(spec.priors, name)) for name in _used(spec)] + [*_guesses(spec)]
+    return [(name, prior.text(), _meaning(name, prior, spec)) for name, prior in used]
+
+
+def _guesses(spec: ModelSpec) -> Iterator[tuple[str, Beta]]:
+    """Yield the priors of guessing, each under a name that tells its benchmark."""
+    guess = spec.likelihood.guess
+    said = guess.items() if isinstance(guess, dict) else [("", guess)]
+    for name, prior in said:
+        if isinstance(prior, Beta):
+            yield f"guess of {name!r}" if name else "guess", prior
 
 
 def _used(spec: ModelSpec) -> Iterator[str]:
@@ -200,11 +222,13 @@ def _used_doses(spec: ModelSpec) -> Iterator[str]:
         yield "kappa"
 
 
-def _meaning(name: str, prior: Prior | Dirichlet, spec: ModelSpec) -> str:
+def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str:
     if isinstance(prior, Dirichlet):
         return _meaning_of_parts(prior, len(spec.contamination.knots) + 1)
     known = distribution(prior)
     low, median, most, high = (float(known.ppf(q)) for q in (0.025, 0.5, 0.95, 0.975))
+    if isinstance(prior, Beta):
+        return f"blind guessing succeeds {low:.2f} to {high:.2f} of the time with probability 0.95"
     if name in ("mu", "mu_bar", "theta"):
         return f"accuracy between {expit(low):.2f} and {expit(high):.2f} with probability 0.95"
     if name == "beta_bar":

@@ -11,7 +11,7 @@ from pytensor.gradient import disconnected_grad
 from bayescontam.inference.coordinates import Informed, rough_logits
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.exposure import Exposure
-from bayescontam.inference.likelihood import guessing, log_choose, log_kernel, scale_of_repeats
+from bayescontam.inference.likelihood import log_choose, log_kernel, scale_of_repeats
 from bayescontam.inference.priors import Tensor
 from bayescontam.inference.terms import Terms
 from bayescontam.specs.model import ModelSpec
@@ -84,7 +84,12 @@ def _log_sum(values: Tensor) -> Tensor:
 
 
 def add_mixture(
-    spec: ModelSpec, design: Design, terms: Terms, predictor: Tensor, slope: Tensor
+    spec: ModelSpec,
+    design: Design,
+    terms: Terms,
+    predictor: Tensor,
+    slope: Tensor,
+    guess: Floats | Tensor,
 ) -> None:
     """Add responses that share an unsure contamination, with it summed out.
 
@@ -102,6 +107,8 @@ def add_mixture(
         Log-odds of each response at its mean contamination.
     slope : Tensor
         Slope that holds for each response.
+    guess : array or Tensor
+        Accuracy of blind guessing for each response.
     """
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)
@@ -113,7 +120,7 @@ def add_mixture(
         )
         predictor = pt.concatenate([predictor[: design.n_single], eta])
         share = pt.concatenate([share[: design.n_single], part])
-    _add_trials(spec, design, predictor, slope * share, log_weights)
+    _add_trials(design, predictor, slope * share, log_weights, guess)
 
 
 def _log_weights(design: Design, exposure: Exposure) -> Tensor:
@@ -191,26 +198,26 @@ def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:
 
 
 def _add_trials(
-    spec: ModelSpec, design: Design, eta: Tensor, slope: Tensor, log_weights: Tensor
+    design: Design, eta: Tensor, slope: Tensor, log_weights: Tensor, guess: Floats | Tensor
 ) -> None:
     """Add ``n_correct``, given log-odds at the mean and what a shift moves them by."""
     assert design.exposure is not None
     rows = _Rows.of(design.exposure, slice(None))
-    n, guess = design.n_trials, guessing(spec, design)[design.benchmark]
-    kernel, constant = log_kernel(design, guess), log_choose(n, design.n_correct).sum()
+    n, kernel = design.n_trials, log_kernel(design, guess)
+    constant = log_choose(n, design.n_correct).sum()
 
     def term(offset: Any, value: Any, eta: Any, slope: Any, n: Any, guess: Any) -> Any:
         return kernel(value, eta + slope * offset, n, guess)
 
-    def logp(value: Any, eta: Any, slope: Any, log_weights: Any) -> Any:
+    def logp(value: Any, eta: Any, slope: Any, log_weights: Any, guess: Any) -> Any:
         return rows.log_density(term, log_weights, value, eta, slope, n, guess) + constant
 
-    def draw(eta: Any, slope: Any, log_weights: Any, size: Any) -> Any:
+    def draw(eta: Any, slope: Any, log_weights: Any, guess: Any, size: Any) -> Any:
         node = pm.Categorical.dist(logit_p=log_weights)
         p = guess + (1 - guess) * pt.sigmoid(eta + slope * rows.chosen(node))
         return pm.Binomial.dist(n=n, p=p)
 
     pm.CustomDist(
-        "n_correct", eta, slope, log_weights, logp=logp, dist=draw, dims="response",
-        signature="(r),(r),(g,k)->(r)", observed=design.n_correct,
+        "n_correct", eta, slope, log_weights, pt.as_tensor(guess), logp=logp, dist=draw,
+        signature="(r),(r),(g,k),(r)->(r)", observed=design.n_correct, dims="response",
     )  # fmt: skip

@@ -10,7 +10,8 @@ from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.draws import Draws, exposed, predictor, take_draws
 from bayescontam.inference.exposure import draw_nodes
-from bayescontam.inference.likelihood import accuracy, guessing
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.located import located
 
 REPLICATES = 500
@@ -106,7 +107,7 @@ def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     to the very responses that they are checked against, no check could fail.
     """
     design = built.design
-    guess = guessing(built.spec, design)[design.benchmark]
+    guess = response_guess(draws, built.spec, design)
     eta = predictor(draws, design)
     if draws.eta is not None and draws.sigma_eps is not None:
         effect = rng.standard_normal(draws.eta.shape) * draws.sigma_eps

@@ -7,6 +7,10 @@ cannot drift away from what was fitted.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pytensor.tensor as pt
+from scipy.special import expit
+
 from bayescontam.inference.design import Design, Floats
 
 Effects = Mapping[str, Any]
@@ -32,6 +36,19 @@ def linear_predictor(effects: Effects, design: Design) -> Any:
     array or tensor
         (…, response), at the observed contamination.
     """
+    eta = _without_slope(effects, design)
+    if not _has(effects, "beta"):
+        return eta
+    slope, dose = response_slopes(effects, design), _dose(effects, design)
+    if not design.additive:
+        return eta + slope * dose
+    assert design.contamination is not None
+    reached = _rise(effects, design, design.contamination)
+    return _between(eta + slope * (dose - reached), slope, reached)
+
+
+def _without_slope(effects: Effects, design: Design) -> Any:
+    """Return the log-odds without the part that the slope has in them."""
     eta = effects["theta"][..., design.model_unit]
     if _has(effects, "delta"):
         eta = eta - effects["delta"][..., design.item]
@@ -41,8 +58,6 @@ def linear_predictor(effects: Effects, design: Design) -> Any:
         eta = eta - effects["kappa"][..., design.benchmark] * design.item_dose
     if _has(effects, "spillover"):
         eta = eta + effects["spillover"] * design.cell_dose
-    if _has(effects, "beta"):
-        eta = eta + response_slopes(effects, design) * _dose(effects, design)
     return eta
 
 
@@ -57,7 +72,9 @@ def response_slopes(effects: Effects, design: Design) -> Any:
     return slope
 
 
-def contamination_shift(effects: Effects, design: Design, contamination: Floats) -> Any:
+def contamination_shift(
+    effects: Effects, design: Design, contamination: Floats, spilled: bool = True
+) -> Any:
     """Return by how much the log-odds change if all items had another contamination.
 
     Parameters
@@ -66,8 +83,10 @@ def contamination_shift(effects: Effects, design: Design, contamination: Floats)
         As in `linear_predictor`.
     design : Design
     contamination : array
-        In [0, 1], one for each response, the same for all of a benchmark: where there is
-        spillover, the mean contamination of the benchmark changes with it.
+        In [0, 1], one for each response, the same for all of a benchmark.
+    spilled : bool, default True
+        Whether the mean contamination of the benchmark, and so the spillover, changes
+        with it.
 
     Returns
     -------
@@ -75,16 +94,34 @@ def contamination_shift(effects: Effects, design: Design, contamination: Floats)
         (…, response).
     """
     assert design.contamination is not None
-    rise = _rise(effects, design, contamination) - _rise(effects, design, design.contamination)
-    shift = response_slopes(effects, design) * rise
-    if _has(effects, "spillover"):
-        shift = shift + spillover_shift(effects, design, contamination)
-    return shift
+    aside: Any = 0.0
+    if spilled and _has(effects, "spillover"):
+        aside = effects["spillover"] * (contamination - design.cell_contamination)
+    slope = response_slopes(effects, design)
+    reached, observed = (_rise(effects, design, d) for d in (contamination, design.contamination))
+    if not design.additive:
+        return slope * (reached - observed) + aside
+    clean = _without_slope(effects, design) + slope * (_dose(effects, design) - observed)
+    return _between(clean + aside, slope, reached) - _between(clean, slope, observed)
 
 
-def spillover_shift(effects: Effects, design: Design, contamination: Floats) -> Any:
-    """Return the part of `contamination_shift` that is spillover, (…, response)."""
-    return effects["spillover"] * (contamination - design.cell_contamination)
+def _between(clean: Any, slope: Any, reached: Any) -> Any:
+    """Return the log-odds of an accuracy part of the way from clean to surely contaminated.
+
+    Parameters
+    ----------
+    clean : array or tensor
+        Log-odds of a clean item.
+    slope : array or tensor
+        Log-odds from there to a surely contaminated one.
+    reached : array or tensor
+        Part of the way, 0 to 1, on the accuracy scale.
+    """
+    log, logistic = (np.log, expit) if isinstance(clean, np.ndarray) else (pt.log, pt.sigmoid)
+    ends = (1 - reached, clean), (reached, clean + slope)
+    right = sum(part * logistic(eta) for part, eta in ends)
+    wrong = sum(part * logistic(-eta) for part, eta in ends)
+    return log(right) - log(wrong)
 
 
 def _has(effects: Effects, name: str) -> bool:

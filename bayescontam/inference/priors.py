@@ -54,7 +54,7 @@ def spread(name: str, prior: Prior, **options: Any) -> Tensor:
     return variable(name, prior, **options) + SMALLEST
 
 
-def distribution(prior: Prior) -> Any:
+def distribution(prior: Prior | Beta) -> Any:
     """Return the same distribution as a frozen SciPy one.
 
     Parameters
@@ -78,6 +78,8 @@ def distribution(prior: Prior) -> Any:
             return _HalfT(nu, sigma)
         case Exponential(scale=scale):
             return stats.expon(0, scale)
+        case Beta(alpha=alpha, beta=beta):
+            return stats.beta(alpha, beta)
     raise TypeError(f"no distribution for {prior!r}")
 
 

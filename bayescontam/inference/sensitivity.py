@@ -6,8 +6,9 @@ import xarray as xr
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats
+from bayescontam.inference.guess import guess_priors
 from bayescontam.inference.priors import distribution
-from bayescontam.specs.priors import Dirichlet, Prior
+from bayescontam.specs.priors import Beta, Dirichlet, Prior
 
 THRESHOLD = 0.05
 """Sensitivity above which it matters, as Kallioinen et al. (2024) propose."""
@@ -33,10 +34,15 @@ def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
             continue
         values = posterior[variable].to_numpy().reshape(len(total), -1)
         total += _log_density(getattr(priors, name), values)
+    if "guess" in posterior:
+        guess = posterior["guess"].to_numpy().reshape(len(total), -1)
+        for b, prior in enumerate(guess_priors(built.spec, built.design)):
+            if isinstance(prior, Beta):
+                total += _log_density(prior, guess[:, [b]])
     return total
 
 
-def _log_density(prior: Prior | Dirichlet, values: Floats) -> Floats:
+def _log_density(prior: Prior | Beta | Dirichlet, values: Floats) -> Floats:
     """Return the log density of a parameter's cells together, dims (draw,)."""
     if isinstance(prior, Dirichlet):
         # The constant is the same for all draws.

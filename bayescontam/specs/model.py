@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from bayescontam.specs.base import Block, validate
 from bayescontam.specs.priors import (
     AnyPrior,
+    Beta,
     Dirichlet,
     Exponential,
     HalfNormal,
@@ -32,8 +33,9 @@ class Likelihood(Block):
         Distribution of ``n_correct`` out of ``n_trials``.
     link : {"logit"}
         Scale on which effects add up.
-    guess : float or table of benchmark to float, default 0
-        Accuracy of blind guessing, in [0, 1).
+    guess : float or Beta, or table of benchmark to float or Beta, default 0
+        Accuracy of blind guessing, in [0, 1): a number, or a prior where it is to be
+        estimated, of each benchmark its own. Benchmarks that a table leaves out have 0.
     trials : {"repeats", "items"}, default "repeats"
         What the trials of one row are: repeated answers to one item, or answers to
         different items that were counted together, as in printed tables. Rows of items
@@ -46,7 +48,7 @@ class Likelihood(Block):
 
     family: Literal["binomial"] = "binomial"
     link: Literal["logit"] = "logit"
-    guess: Probability | dict[str, Probability] = 0.0
+    guess: Probability | Beta | dict[str, Probability | Beta] = 0.0
     trials: Literal["repeats", "items"] = "repeats"
     model_by_item: bool = True
 
@@ -98,6 +100,10 @@ class Contamination(Block):
         knots and never turns; ``"none"`` needs no contamination data.
     knots : tuple of float
         Contaminations between which a monotone dose-response is straight.
+    scale : {"log_odds", "accuracy"}, default "log_odds"
+        What is a straight line in contamination (or bends where `form` says so): the
+        log-odds, or an item's accuracy itself, between that of a clean and that of a surely
+        contaminated item. The slope is the difference of their log-odds with both.
     sign : {"any", "positive"}, default "any"
         Whether the slope may be negative.
     pooling : {"partial", "none"}, default "partial"
@@ -129,6 +135,7 @@ class Contamination(Block):
     knots: Annotated[tuple[Inside, ...], Field(strict=False, min_length=1)] = (
         0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
     )  # fmt: skip
+    scale: Literal["log_odds", "accuracy"] = "log_odds"
     sign: Literal["any", "positive"] = "any"
     pooling: Literal["partial", "none"] = "partial"
     interaction: Literal["none", "difficulty"] = "none"
@@ -245,6 +252,10 @@ class ModelSpec(WholeSpec):
         if exposure != "known" and self.contamination.form != "linear":
             raise ValueError(
                 f"contamination.exposure = '{exposure}' needs contamination.form = 'linear'"
+            )
+        if exposure != "known" and self.contamination.scale != "log_odds":
+            raise ValueError(
+                f"contamination.exposure = '{exposure}' needs contamination.scale = 'log_odds'"
             )
         if exposure == "latent" and self.likelihood.trials == "items":
             raise ValueError(

@@ -7,6 +7,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy.special import expit, logit
 
 from bayescontam.errors import SpecError
 from bayescontam.inference.build import Built, build
@@ -15,7 +16,6 @@ from bayescontam.inference.predictor import (
     contamination_shift,
     linear_predictor,
     response_slopes,
-    spillover_shift,
 )
 from bayescontam.responses import Responses
 from bayescontam.specs.model import parse_spec
@@ -32,6 +32,7 @@ spillover = true
 confounding = "anchored"
 clean = ["m0"]
 """
+ON_ACCURACY = EVERYTHING.replace("[contamination]", '[contamination]\nscale = "accuracy"')
 
 
 def table(seed: int = 0) -> pd.DataFrame:
@@ -115,9 +116,10 @@ def test_all_blocks_together_are_the_formula() -> None:
         np.testing.assert_allclose(slopes[s], slope, atol=1e-12)
 
 
-def test_the_model_samples_the_formula() -> None:
+@pytest.mark.parametrize("text", [EVERYTHING, ON_ACCURACY], ids=["log-odds", "accuracy"])
+def test_the_model_samples_the_formula(text: str) -> None:
     """The PyMC model's own log-odds, for the values of its effects at the same draw."""
-    b = built()
+    b = built(text)
     names = ["theta", "beta", "delta", "alpha", "increments", "kappa", "gamma", "spillover"]
     inputs = b.model["n_correct"].owner.inputs
     log_odds = next(x for x in inputs if x.dtype == "float64" and x.ndim == 1)
@@ -128,6 +130,8 @@ def test_the_model_samples_the_formula() -> None:
             for n, v in zip(names, values, strict=False)}  # fmt: skip
     draws = take_draws(xr.Dataset(data), b.design)
     wanted, _ = by_hand(table(), draws, b, 0)
+    if text is ON_ACCURACY:
+        wanted = logit(on_accuracy(table(), draws, b, 0, table()["contamination"], 0.0))
     np.testing.assert_allclose(values[-1], wanted, atol=1e-10)
 
 
@@ -145,7 +149,7 @@ def test_a_shift_is_the_difference_of_two_predictors(level: float) -> None:
     b, frame = built(), table()
     draws = drawn(b)
     shift = contamination_shift(draws.effects, b.design, np.full(len(frame), level))
-    aside = spillover_shift(draws.effects, b.design, np.full(len(frame), level))
+    kept = contamination_shift(draws.effects, b.design, np.full(len(frame), level), spilled=False)
     assert draws.increments is not None
     assert draws.spillover is not None
     cell = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
@@ -155,7 +159,57 @@ def test_a_shift_is_the_difference_of_two_predictors(level: float) -> None:
         slope = by_hand(frame, draws, b, s)[1]
         lift = draws.spillover[s, 0] * (level - cell)
         np.testing.assert_allclose(shift[s], slope * (rise(level, parts) - observed) + lift)
-        np.testing.assert_allclose(aside[s], lift, atol=1e-12)
+        np.testing.assert_allclose(shift[s] - kept[s], lift, atol=1e-12)
+
+
+def on_accuracy(
+    frame: pd.DataFrame, draws: Draws, b: Built, s: int, d: pd.Series, lift: Any
+) -> Any:
+    """Return accuracies of responses at a contamination, a weighted mean of their two ends."""
+    eta, slope = by_hand(frame, draws, b, s)
+    assert draws.increments is not None
+    heights = frame["contamination"].map(lambda d: rise(d, draws.increments[s]))
+    clean = eta - slope * heights + lift
+    reached = d.map(lambda d: rise(d, draws.increments[s])).to_numpy()
+    return (1 - reached) * expit(clean) + reached * expit(clean + slope)
+
+
+def test_accuracy_itself_can_be_the_straight_line() -> None:
+    b, frame = built(ON_ACCURACY), table()
+    draws = drawn(b)
+    eta = linear_predictor(draws.effects, b.design)
+    level = frame["contamination"] * 0 + 0.45
+    at = level.to_numpy()
+    cell = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
+    moved = eta + contamination_shift(draws.effects, b.design, at)
+    kept = eta + contamination_shift(draws.effects, b.design, at, spilled=False)
+    for s in range(len(draws)):
+        wanted = on_accuracy(frame, draws, b, s, frame["contamination"], 0.0)
+        np.testing.assert_allclose(expit(eta[s]), wanted, atol=1e-12)
+        lift = draws.spillover[s, 0] * (at - cell)
+        np.testing.assert_allclose(
+            expit(moved[s]), on_accuracy(frame, draws, b, s, level, lift), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            expit(kept[s]), on_accuracy(frame, draws, b, s, level, 0.0), atol=1e-12
+        )
+
+
+def test_the_ends_of_the_line_are_those_of_the_log_odds() -> None:
+    """At 0 and 1 both scales say the same; between them accuracy has no bend."""
+    straight = "summary = 'x'\n[contamination]\nscale = '{}'"
+    frame = table().assign(contamination=[0.0, 1.0] * 24)
+    draws = drawn(both := built(straight.format("accuracy"), frame))
+    plain = built(straight.format("log_odds"), frame)
+    eta = linear_predictor(draws.effects, both.design)
+    np.testing.assert_allclose(eta, linear_predictor(draws.effects, plain.design), atol=1e-12)
+    levels = [
+        expit(eta + contamination_shift(draws.effects, both.design, np.full(len(frame), d)))
+        for d in (0.0, 0.25, 0.5, 1.0)
+    ]
+    np.testing.assert_allclose(levels[1], 0.75 * levels[0] + 0.25 * levels[3], atol=1e-12)
+    np.testing.assert_allclose(levels[2], 0.5 * levels[0] + 0.5 * levels[3], atol=1e-12)
+    assert np.abs(logit(levels[2]) - (logit(levels[0]) + logit(levels[3])) / 2).max() > 0.05
 
 
 def test_a_straight_line_is_a_monotone_one_of_equal_segments() -> None:
@@ -203,6 +257,7 @@ def test_discrimination_needs_three_models() -> None:
         ("[contamination]\nknots = [0.5, 0.5]", "knots must rise"),
         ("[contamination]\nknots = [0.0, 0.5]", "knots"),
         ("[contamination]\nform = 'monotone'\nexposure = 'latent'", "needs contamination.form"),
+        ("[contamination]\nscale = 'accuracy'\nexposure = 'noisy'", "needs contamination.scale"),
         ("[contamination]\nconfounding = 'anchored'", "needs models that are known to be clean"),
         ("[contamination]\nclean = ['a']", "are for confounding = 'anchored'"),
         (

@@ -16,7 +16,8 @@ from bayescontam.specs.model import ModelSpec, parse_spec
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
-    "aggregated", "anchored", "concepts", "hierarchical", "interaction", "latent_duplicate",
+    "additive", "aggregated", "anchored", "concepts", "hierarchical", "interaction",
+    "latent_duplicate",
     "monotone", "noisy_covariate", "positive", "single", "spillover", "two_parameter",
 )  # fmt: skip
 

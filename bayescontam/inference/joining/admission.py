@@ -122,7 +122,7 @@ class _Admission:
         cls, posterior: xr.Dataset, newcomer: Newcomer, rng: np.random.Generator
     ) -> "_Admission":
         draws = take_draws(posterior, newcomer.host)
-        rows = Rows.of(newcomer.built)
+        rows = Rows.of(newcomer.built, draws)
         spread = None
         if draws.delta is not None:
             spread = posterior["sigma_delta"].to_numpy().reshape(len(draws), -1) + SMALLEST

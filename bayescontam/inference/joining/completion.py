@@ -116,7 +116,7 @@ class Completion:
     def _effects(self, rows: Integers, center: Floats, scale: Floats) -> Floats:
         """Draw log-odds of responses given their linear predictor, (draw, rows)."""
         part = self.rows[rows]
-        wide = Rows(part.k[:, None], part.n[:, None], part.guess[:, None])
+        wide = part.by_node()
         width = np.broadcast_to(scale, center.shape)
         share = (part.k + 0.5) / (part.n + 1)
         known = part.n * share * (1 - share)

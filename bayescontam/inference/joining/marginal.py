@@ -91,7 +91,7 @@ class Marginal:
     def _bare(self, part: slice | Integers, eta: Floats) -> Floats:
         rows = self.rows[part]
         if eta.ndim > 2:
-            rows = Rows(rows.k[:, None], rows.n[:, None], rows.guess[:, None])
+            rows = rows.by_node()
         return rows.log_likelihood(eta)
 
     def _interpolated(self, pair: Integers, eta: Floats) -> Floats:

@@ -222,7 +222,8 @@ def strange_parts(fit: Fitted) -> str | None:
     if spec.contamination.exposure != "known":
         return "its contamination is not known for sure"
     strange = sorted(set(map(str, fit.tree["posterior"].data_vars)) - _UNDERSTOOD)
-    if strange or spec.contamination.form not in ("none", "linear"):
+    straight = spec.contamination.form in ("none", "linear")
+    if strange or not straight or spec.contamination.scale != "log_odds":
         return f"the model spec '{spec.name}' has parts that an update does not know"
     return None
 

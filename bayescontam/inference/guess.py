@@ -1,0 +1,72 @@
+"""Guess: the accuracy of blind guessing, set or estimated, of benchmarks and of responses."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+
+from bayescontam.errors import Fault, SpecError
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.draws import Draws
+from bayescontam.inference.priors import Tensor
+from bayescontam.names import listed
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.priors import Beta
+
+
+def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
+    """Return what the spec says of each benchmark's guessing: a number, or a prior.
+
+    Raises
+    ------
+    SpecError
+        If the model spec names a benchmark that the responses do not have.
+    """
+    guess = spec.likelihood.guess
+    if not isinstance(guess, dict):
+        return [guess] * len(design.benchmarks)
+    unknown = [name for name in guess if name not in design.benchmarks]
+    if unknown:
+        problem = (
+            f"no such benchmark: {listed(unknown)}; the responses have {listed(design.benchmarks)}"
+        )
+        raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="likelihood.guess")])
+    return [guess.get(name, 0.0) for name in design.benchmarks]
+
+
+def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
+    """Return each benchmark's accuracy of blind guessing, dims (benchmark,).
+
+    Where any has a prior, adds ``guess``, dims (benchmark,), to the current PyMC model.
+
+    Raises
+    ------
+    SpecError
+        As `guess_priors`.
+    """
+    said = guess_priors(spec, design)
+    priors = {b: prior for b, prior in enumerate(said) if isinstance(prior, Beta)}
+    if not priors:
+        return np.array(said, dtype=float)
+    alpha, beta = (np.array([getattr(p, k) for p in priors.values()]) for k in ("alpha", "beta"))
+    if len(priors) == len(said):
+        return pm.Beta("guess", alpha, beta, dims="benchmark")
+    free = pm.Beta("guess_free", alpha, beta, shape=len(priors))
+    fixed = np.array([0.0 if isinstance(prior, Beta) else prior for prior in said])
+    whole = pt.as_tensor(fixed)[np.array([*priors])].set(free)
+    return pm.Deterministic("guess", whole, dims="benchmark")
+
+
+def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
+    """Return the accuracy of blind guessing for each response.
+
+    Returns
+    -------
+    array
+        Dims (response,) where it is set, (draw, response) where it is estimated.
+    """
+    if draws.guess is not None:
+        return draws.guess[:, design.benchmark]
+    said: Any = guess_priors(spec, design)
+    return np.array(said, dtype=float)[design.benchmark]

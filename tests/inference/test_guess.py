@@ -1,0 +1,126 @@
+"""Blind guessing that is estimated: its prior, its posterior, and what rests on it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy.integrate import trapezoid
+from scipy.special import expit
+from scipy.stats import beta, binom, norm
+
+import bayescontam
+from bayescontam.errors import SpecError
+from bayescontam.inference.build import build
+from bayescontam.inference.density import Rows, log_density
+from bayescontam.inference.draws import Draws, take_draws
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.mathematics import mathematics, prior_meanings
+from bayescontam.inference.sensitivity import log_prior
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec, parse_spec
+
+PRIOR = '{ family = "beta", alpha = 5, beta = 15 }'
+ALONE = f"""
+summary = "one accuracy"
+[likelihood]
+guess = {PRIOR}
+trials = "items"
+[ability]
+pooling = "none"
+[difficulty]
+form = "none"
+[contamination]
+form = "none"
+"""
+
+
+def counts(*rows: tuple[str, str, int, int]) -> Responses:
+    frame = pd.DataFrame(rows, columns=["model", "benchmark", "n_correct", "n_trials"])
+    return Responses.from_frame(frame.assign(item="all"))
+
+
+def spec_of(guess: str) -> ModelSpec:
+    return parse_spec(ALONE.replace(f"guess = {PRIOR}", f"guess = {guess}"), "mine.toml")
+
+
+def test_the_posterior_is_that_of_a_grid() -> None:
+    """One count, two unknowns: guessing and ability, against the sum over a fine grid."""
+    fit = bayescontam.fit(counts(("m", "b", 31, 60)).frame, spec_of(PRIOR), seed=1, chains=2)
+    assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+    g, theta = np.linspace(0, 1, 802)[1:-1, None], np.linspace(-6, 6, 901)
+    p = g + (1 - g) * expit(theta)
+    weight = beta.pdf(g, 5, 15) * norm.pdf(theta) * binom.pmf(31, 60, p)
+    weight /= weight.sum()
+    posterior = fit.tree["posterior"]
+    for name, value in (("guess", g), ("theta", theta)):
+        mean = float((weight * value).sum())
+        sd = float(np.sqrt((weight * (value - mean) ** 2).sum()))
+        assert float(posterior[name].mean()) == pytest.approx(mean, abs=0.1 * sd)
+        assert float(posterior[name].std()) == pytest.approx(sd, rel=0.1)
+    told = fit.estimands().set_index("quantity").loc["accuracy"]
+    mean = float((weight * p).sum())
+    assert told["mean"] == pytest.approx(mean, abs=0.1 * told["sd"])
+
+
+def test_each_benchmark_has_what_the_table_says() -> None:
+    responses = counts(("m", "a", 3, 9), ("m", "b", 5, 9), ("m", "c", 4, 9))
+    spec = spec_of(f"{{ b = 0.2, c = {PRIOR} }}")
+    b = build(spec, responses)
+    with b.model:
+        values = np.array([b.model["guess"].eval() for _ in range(3)])
+    assert (values[:, 0] == 0).all()
+    assert (values[:, 1] == 0.2).all()
+    assert ((values[:, 2] > 0) & (values[:, 2] < 1)).all()
+    assert "    guess of 'c' ~ Beta(5, 15)" in mathematics(spec)
+    (told,) = [row for row in prior_meanings(spec) if row[0].startswith("guess")]
+    low, high = beta(5, 15).ppf([0.025, 0.975])
+    assert told[2].startswith(f"blind guessing succeeds {low:.2f} to {high:.2f} of the time")
+    with pytest.raises(SpecError, match=r"no such benchmark: 'd'"):
+        build(spec_of(f"{{ d = {PRIOR} }}"), responses)
+
+
+def draws_of(guess: np.ndarray, responses: Responses) -> tuple[Draws, object]:
+    b = build(spec_of(PRIOR), responses)
+    data = {
+        "theta": (("chain", "draw", "cell"), np.array([[[0.3], [-0.2]]])),
+        "guess": (("chain", "draw", "benchmark"), guess[None]),
+    }
+    return take_draws(xr.Dataset(data), b.design), b
+
+
+def test_every_draw_has_its_own_guessing() -> None:
+    responses = counts(("m", "b", 31, 60))
+    draws, b = draws_of(np.array([[0.1], [0.4]]), responses)
+    np.testing.assert_array_equal(response_guess(draws, b.spec, b.design), [[0.1], [0.4]])
+    rows, center = Rows.of(b, draws), np.array([[0.3], [-0.2]])
+    p = np.array([[0.1], [0.4]]) + np.array([[0.9], [0.6]]) * expit(center)
+    np.testing.assert_allclose(log_density(rows, center, None), binom.logpmf(31, 60, p))
+    z = np.linspace(-8, 8, 4001)
+    inner = np.array([[0.1], [0.4]]) + np.array([[0.9], [0.6]]) * expit(center + 1.5 * z)
+    integrated = trapezoid(binom.pmf(31, 60, inner) * norm.pdf(z), z, axis=1)
+    scale = np.full((2, 1), 1.5)
+    np.testing.assert_allclose(
+        log_density(rows, center, scale)[:, 0], np.log(integrated), atol=0.01
+    )
+
+
+def test_the_prior_of_guessing_counts_in_power_scaling() -> None:
+    responses = counts(("m", "b", 31, 60))
+    guess = np.array([[0.1], [0.4]])
+    _, b = draws_of(guess, responses)
+    posterior = xr.Dataset(
+        {
+            "theta": (("chain", "draw", "model", "benchmark"), np.zeros((1, 2, 1, 1))),
+            "guess": (("chain", "draw", "benchmark"), guess[None]),
+        }
+    )
+    told = log_prior(posterior, b)
+    assert told[1] - told[0] == pytest.approx(float(np.diff(beta.logpdf([0.1, 0.4], 5, 15))[0]))
+
+
+@pytest.mark.parametrize(
+    "guess", ['{ family = "normal", sigma = 1 }', '{ family = "beta", alpha = 1 }', "1.0", "-0.1"]
+)
+def test_what_is_no_guessing_is_refused(guess: str) -> None:
+    with pytest.raises(SpecError, match=r"likelihood\.guess"):
+        spec_of(guess)
