@@ -1,6 +1,8 @@
 """Verb ``compare``: fits of the same responses."""
 
+import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,23 +17,98 @@ Examples:
 
 bayescontam compare hierarchical.nc positive.nc single.nc
 
-bayescontam compare hierarchical.nc positive.nc --format csv
+bayescontam compare hierarchical.nc positive.nc --refit
+
+bayescontam compare hierarchical.nc positive.nc --leave-out item --cache folds
+
+bayescontam compare hierarchical.nc --leave-out model --format csv
 """
+_AGAIN = "Fits made again"
+
+
+class Part(StrEnum):
+    """What is left out together."""
+
+    RESPONSE = "response"
+    ITEM = "item"
+    MODEL = "model"
 
 
 def compare(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Two or more fits of the same responses.", show_default=False),
+        typer.Argument(
+            help="Two or more fits of the same responses; one is enough with folds.",
+            show_default=False,
+        ),
     ],
+    leave_out: Annotated[
+        Part,
+        typer.Option(
+            help="What is left out and predicted: single responses, all responses to an item, or"
+            " all of a model."
+        ),
+    ] = Part.RESPONSE,
     output: Format = TableFormat.TABLE,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Parts to leave out in turn, each by a fit without it; default: 10 for items and"
+            " models, and none for responses (PSIS-LOO, nothing is fitted again).",
+            show_default=False,
+            rich_help_panel=_AGAIN,
+        ),
+    ] = None,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit",
+            help="Fit again without each response whose Pareto k is above 0.7 (at most 20).",
+            rich_help_panel=_AGAIN,
+        ),
+    ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that keeps finished fits' figures, so that the same command goes on.",
+            show_default=False,
+            rich_help_panel=_AGAIN,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            help="Fits made at the same time; default: one for each core.",
+            show_default=False,
+            rich_help_panel=_AGAIN,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the folds.", rich_help_panel=_AGAIN)] = 0,
 ) -> None:
-    """Compare fits of the same responses: leave-one-out and stacking weights."""
+    """Compare fits of the same responses: cross-validation and stacking weights."""
     from bayescontam.api import compare as compare_fits
-    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.cli.terminal import calm, print_lines, print_table
     from bayescontam.names import visible
 
-    table = compare_fits(load_all(paths))
+    calm()
+    fits = load_all(paths)
+    try:
+        table = compare_fits(
+            fits,
+            leave_out=leave_out.value,
+            folds=folds,
+            refit=refit,
+            seed=seed,
+            jobs=jobs,
+            cache=cache,
+            progress=True,
+        )
+    except KeyboardInterrupt:
+        if cache is not None:
+            print("finished fits are kept: run the same command again to go on", file=sys.stderr)
+        raise
     if output is TableFormat.TABLE:
         print_table(table.drop(columns="verdict"))
         names = zip(table["fit"], table["verdict"], strict=True)

@@ -1,6 +1,7 @@
 """Compare: fits of the same data by how well they predict responses left out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import arviz as az
 import numpy as np
@@ -9,90 +10,193 @@ import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
 
 from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.crossvalidation import FEWEST_DRAWS, Work, by_folds, one_by_one
 from bayescontam.inference.design import Floats
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.folds import By
+from bayescontam.inference.pointwise import GOOD_K, Pointwise, from_loo, stored_loo
 from bayescontam.names import listed, visible
 
-GOOD_K = 0.7
+FOLDS = 10
+"""Folds where items or models are left out, and no number is given."""
+FEW_RESPONSES, FEW_GROUPS = 100, 10
+"""Numbers of responses, and of items or models, below which standard errors say little."""
 
 
-def compare_fits(fits: Mapping[str, Fitted]) -> pd.DataFrame:
-    """Compare fits by PSIS-LOO, with stacking weights.
+@dataclass(frozen=True)
+class LeaveOut:
+    """What is left out to compare fits, and how.
+
+    Attributes
+    ----------
+    by : {"response", "item", "model"}, default "response"
+        What leaves together.
+    folds : int, optional
+        Fits made again, each without a part. Default: 10 for items and models (or as many
+        as there are), and none for responses, which PSIS-LOO leaves out by weights.
+    refit : bool, default False
+        Whether responses for which PSIS-LOO fails are left out by fits without them.
+    work : Work
+        How fits are made again.
+    """
+
+    by: By = "response"
+    folds: int | None = None
+    refit: bool = False
+    work: Work = field(default_factory=Work)
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        if self.refit and (self.by != "response" or self.folds is not None):
+            raise UsageError(
+                "compare: refit is for single responses without folds, where PSIS-LOO fails; leave"
+                " it out"
+            )
+
+    @property
+    def fold_count(self) -> int | None:
+        """How many folds are asked for; None for PSIS-LOO."""
+        return FOLDS if self.folds is None and self.by != "response" else self.folds
+
+    def pointwise(self, fits: Mapping[str, Fitted]) -> dict[str, Pointwise]:
+        """Return how well each fit predicts what is left out."""
+        if self.fold_count is not None:
+            return by_folds(fits, self.by, self.fold_count, self.work)
+        if self.refit:
+            return one_by_one(fits, self.work)
+        return {name: from_loo(stored_loo(fit)) for name, fit in fits.items()}
+
+
+def compare_fits(fits: Mapping[str, Fitted], how: LeaveOut | None = None) -> pd.DataFrame:
+    """Compare fits by how well they predict what is left out, with stacking weights.
 
     Parameters
     ----------
     fits : mapping of str to Fitted
-        At least two, under the names to show. All must be of the same responses.
+        At least two, under the names to show; one is enough where folds are left out. All
+        must be of the same responses.
+    how : LeaveOut, optional
+        Default: single responses by PSIS-LOO.
 
     Returns
     -------
     pandas.DataFrame
         One row for each fit, best first: ``fit``, ``elpd`` (sum of log predictive
-        densities of left-out responses), ``se``, ``p_loo`` (effective number of
-        parameters), ``elpd_diff`` and ``diff_se`` (behind the best), ``weight``
-        (stacking), ``bad_k`` (responses whose Pareto k exceeds 0.7) and ``verdict``.
+        densities of what was left out), ``se``, ``p_loo`` (effective number of
+        parameters; NaN where more than a response was left out), ``elpd_diff`` and
+        ``diff_se`` (behind the best), ``weight`` (stacking), ``bad_k`` (how many figures
+        cannot be trusted: Pareto k above 0.7 or, of a fit that was made again, a mean over
+        fewer than 100 equal draws), ``left_out`` (response, item or model); where fits
+        were made again ``refits`` (how many), ``r_hat`` (largest) and ``divergences``
+        (in all); and ``verdict``.
 
     Raises
     ------
     UsageError
-        If there are fewer than two fits.
+        If there are too few fits, or nothing to leave out.
     FitError
-        If they are not of the same responses.
+        If they are not of the same responses, or cannot be made again.
+
+    Notes
+    -----
+    Responses to a left-out item are predicted together: its log predictive density is
+    that of all of them. Responses of a left-out model are predicted one by one.
+    Those of one model or item are not independent, so that standard errors are those of a
+    sum over left-out models or items, not over responses.
 
     References
     ----------
     Yao, Vehtari, Simpson & Gelman (2018), doi:10.1214/17-BA1091, on stacking; Sivula,
     Magnusson, Matamoros & Vehtari (2025), doi:10.1214/25-BA1569, on when differences
-    are too small to tell.
+    are too small to tell; Merkle, Furr & Rabe-Hesketh (2019),
+    doi:10.1007/s11336-019-09679-0, on leaving out what shares an effect.
     """
-    if len(fits) < 2:
+    how = how or LeaveOut()
+    if len(fits) < (1 if how.fold_count is not None else 2):
         raise UsageError("compare: give at least two fits")
     _refuse_different_data(fits)
-    pointwise = {name: _in_one_order(fit) for name, fit in fits.items()}
-    compared = az.compare({name: _elpd(loo) for name, loo in pointwise.items()}, round_to="none")
-    best = str(compared.index[0])
-    rows = [
-        _row(name, pointwise, best, float(compared.loc[name, "weight"])) for name in compared.index
-    ]
-    return pd.DataFrame(rows)
+    pointwise = how.pointwise(fits)
+    weights = _stacking(pointwise)
+    best = str(weights.index[0])
+    return pd.DataFrame(
+        [_row(str(name), pointwise, best, weight, how) for name, weight in weights.items()]
+    )
+
+
+def _stacking(pointwise: Mapping[str, Pointwise]) -> "pd.Series[float]":
+    """Return stacking weights under the names of fits, best fit first."""
+    if len(pointwise) == 1:
+        return pd.Series(1.0, index=list(pointwise))
+    # Weights do not change with the unit of the densities; those of many responses to an
+    # item together could not be held by floating-point numbers.
+    highest: Floats = np.stack([one.elpd for one in pointwise.values()]).max(axis=0)
+    elpd = {name: _elpd(one, highest) for name, one in pointwise.items()}
+    return az.compare(elpd, round_to="none")["weight"]
 
 
 def _row(
-    name: str, pointwise: dict[str, xr.Dataset], best: str, weight: float
+    name: str, pointwise: Mapping[str, Pointwise], best: str, weight: float, how: LeaveOut
 ) -> dict[str, object]:
-    loo = pointwise[name]
-    elpd = loo["elpd"].to_numpy()
-    behind = pointwise[best]["elpd"].to_numpy() - elpd
-    bad = int((loo["pareto_k"] > GOOD_K).sum())
-    difference, error = float(behind.sum()), _sum_se(behind)
-    return {
+    own = pointwise[name]
+    behind = pointwise[best].elpd - own.elpd
+    row: dict[str, object] = {
         "fit": name,
-        "elpd": float(elpd.sum()),
-        "se": _sum_se(elpd),
-        "p_loo": float((loo["log_density"] - loo["elpd"]).sum()),
-        "elpd_diff": difference,
-        "diff_se": error,
+        "elpd": float(own.elpd.sum()),
+        "se": own.sum_se(own.elpd),
+        "p_loo": own.parameters,
+        "elpd_diff": float(behind.sum()),
+        "diff_se": own.sum_se(behind),
         "weight": weight,
-        "bad_k": bad,
-        "verdict": _verdict(name == best, difference, error, bad),
+        "bad_k": own.bad,
+        "left_out": how.by,
     }
+    if own.sampled is not None:
+        row |= {
+            "refits": own.sampled.fits,
+            "r_hat": own.sampled.r_hat,
+            "divergences": own.sampled.divergences,
+        }
+    first = "best" if name == best else _first(float(behind.sum()), own.sum_se(behind))
+    if len(pointwise) == 1:
+        return row | {"verdict": _verdict(own, how.by, "nothing to compare it with.", best=False)}
+    return row | {"verdict": _verdict(own, how.by, first, name == best)}
 
 
-def _verdict(best: bool, difference: float, error: float, bad: int) -> str:
-    unreliable = f" {bad} responses have Pareto k > {GOOD_K:g}: unreliable there." if bad else ""
-    if best:
-        return "best" + (";" + unreliable if bad else "")
+def _verdict(own: Pointwise, by: By, first: str, best: bool) -> str:
+    """Return what may be said of a fit, and what makes its figures doubtful."""
+    doubts = [*_doubts(own, by), *([] if best else _few(own, by))]
+    if best and doubts:
+        first += ";"
+    return " ".join([first, *doubts])
+
+
+def _first(difference: float, error: float) -> str:
+    """Say whether a fit is told apart from the best."""
     if difference < 4:
-        text = "as good as the best: a difference below 4 is too small to tell."
-    elif difference < 2 * error:
-        text = "not told apart from the best: the difference is below 2 standard errors."
-    else:
-        text = "predicts worse than the best."
-    return text + unreliable
+        return "as good as the best: a difference below 4 is too small to tell."
+    if difference < 2 * error:
+        return "not told apart from the best: the difference is below 2 standard errors."
+    return "predicts worse than the best."
 
 
-def _sum_se(values: Floats) -> float:
-    return float(np.sqrt(len(values) * np.var(values, ddof=1)))
+def _doubts(own: Pointwise, by: By) -> Iterator[str]:
+    made, what = own.sampled, "items" if by == "item" else "responses"
+    if own.bad:
+        few = f"were predicted by fewer than {FEWEST_DRAWS} draws"
+        why = f"have Pareto k > {GOOD_K:g}" if made is None else few
+        yield f"{own.bad} {what} {why}: unreliable there."
+    if made is not None and made.failed:
+        yield (
+            f"{made.failed} of {made.fits} fits that were made again failed their checks (R-hat up"
+            f" to {made.r_hat:.3f}, {made.divergences} divergences): unreliable."
+        )
+
+
+def _few(own: Pointwise, by: By) -> Iterator[str]:
+    if own.groups < FEW_GROUPS:
+        yield f"Only {own.groups} {by}s were left out: standard errors say little."
+    elif own.groups < FEW_RESPONSES and by != "model":
+        yield f"Fewer than {FEW_RESPONSES} {by}s: standard errors are unreliable."
 
 
 def _refuse_different_data(fits: Mapping[str, Fitted]) -> None:
@@ -107,26 +211,16 @@ def _refuse_different_data(fits: Mapping[str, Fitted]) -> None:
         )
 
 
-def _in_one_order(fit: Fitted) -> xr.Dataset:
-    """Return the pointwise figures ordered by (model, benchmark, item), not by file."""
-    data = fit.tree["constant_data"].to_dataset()
-    names = (("model", "model"), ("benchmark", "benchmark"), ("item", "item"))
-    keys = [data[dim].to_numpy()[data[f"{of}_of_response"].to_numpy()] for dim, of in names]
-    order = pd.MultiIndex.from_arrays(keys).argsort()
-    return fit.tree["loo"].to_dataset().isel(response=order)
-
-
-def _elpd(loo: xr.Dataset) -> ELPDDataLOO:
-    elpd = loo["elpd"].to_numpy()
+def _elpd(own: Pointwise, highest: Floats) -> ELPDDataLOO:
+    """Return the figures as ArviZ takes them, their densities in units of the highest."""
     return ELPDDataLOO(
-        elpd=float(elpd.sum()),
-        se=_sum_se(elpd),
-        p=float((loo["log_density"] - loo["elpd"]).sum()),
-        n_samples=loo.sizes["kept_draw"],
-        n_data_points=len(elpd),
+        elpd=float(own.elpd.sum()),
+        se=own.sum_se(own.elpd),
+        p=own.parameters,
+        n_samples=0,
+        n_data_points=len(own.elpd),
         scale="log",
         warning=False,
         good_k=GOOD_K,
-        elpd_i=xr.DataArray(elpd, dims="response"),
-        pareto_k=xr.DataArray(loo["pareto_k"].to_numpy(), dims="response"),
+        elpd_i=xr.DataArray(own.elpd - highest, dims="unit"),
     )

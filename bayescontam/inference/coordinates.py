@@ -62,6 +62,8 @@ class Informed(Transform):
         return pt.log(sd) + pt.zeros_like(value)
 
 
+_LEAST = 1e-6
+"""Least information of a repeated response; of one that is held out: standard error 1,000."""
 _DIFFER = 0.3
 """Spread of abilities and of slopes around their means, to the nearest guess."""
 
@@ -131,10 +133,10 @@ def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
 
 
 def rough_logits(design: Design) -> Rough:
-    """Estimate each repeated response's log-odds from its own trials."""
+    """Estimate each repeated response's log-odds from its own trials, if it has any."""
     k, n = design.n_correct[design.n_single :], design.n_trials[design.n_single :]
     p = (k + 0.5) / (n + 1.0)
-    return Rough(np.log(p / (1 - p)), 1 / np.sqrt(n * p * (1 - p)))
+    return Rough(np.log(p / (1 - p)), 1 / np.sqrt(np.maximum(n * p * (1 - p), _LEAST)))
 
 
 def _accuracy(design: Design) -> Floats:
@@ -147,7 +149,8 @@ def _accuracy(design: Design) -> Floats:
 def _residuals(design: Design) -> Floats:
     """Return how far each response's log-odds seem to be from its cell's."""
     p = _accuracy(design)[design.model_unit]
-    return (design.n_correct / design.n_trials - p) / (p * (1 - p))
+    score = np.where(design.n_trials > 0, design.n_correct / np.maximum(design.n_trials, 1), p)
+    return (score - p) / (p * (1 - p))
 
 
 def _information(design: Design, overdispersed: bool) -> Floats:
@@ -157,17 +160,20 @@ def _information(design: Design, overdispersed: bool) -> Floats:
     if not overdispersed:
         return information
     repeated = design.n_trials > 1
-    return np.where(repeated, 1 / (1 / information + _spread(design) ** 2), information)
+    return np.where(repeated, information / (1 + information * _spread(design) ** 2), information)
 
 
 def _spread(design: Design) -> float:
     """Guess the spread of repeated responses' log-odds around their cell's.
 
     It is the spread at which a logistic-Normal of the mean accuracy is as variable, on
-    the accuracy scale, as the responses are beyond binomial noise.
+    the accuracy scale, as the responses are beyond binomial noise; 1 if none is repeated.
     """
-    k, n = design.n_correct[design.n_single :], design.n_trials[design.n_single :]
-    p = _accuracy(design)[design.model_unit[design.n_single :]]
+    repeated = design.n_trials > 1
+    if not repeated.any():
+        return 1.0
+    k, n = design.n_correct[repeated], design.n_trials[repeated]
+    p = _accuracy(design)[design.model_unit[repeated]]
     excess = ((k / n - p) ** 2 - p * (1 - p) / n) / (p * (1 - p) * (1 - 1 / n))
     nodes, weights = np.polynomial.hermite_e.hermegauss(31)
     level = np.log(p.mean() / (1 - p.mean()))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import xarray as xr
@@ -10,15 +9,10 @@ from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
 from bayescontam.inference.build import Built
-from bayescontam.inference.density import NODES, Rows, grid_size, log_density
 from bayescontam.inference.design import Floats, Integers
-from bayescontam.inference.draws import CHUNK, Draws, predictor, slopes
+from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.exposure import Exposure, draw_nodes
-
-MOST_DRAWS = 6000
-"""Draws used for importance sampling: Pareto k of fewer is noisy."""
-MOST_NUMBERS = 50_000_000
-"""Draws times responses; on larger tables fewer draws are used, at least 500."""
+from bayescontam.inference.prediction import Prediction, kept_draws
 
 
 def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
@@ -51,8 +45,8 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     """
     design, exposure = built.design, built.design.exposure
     numbers = len(design) * (1 if exposure is None else exposure.nodes.shape[1])
-    kept = draws.spaced(max(500, min(MOST_DRAWS, MOST_NUMBERS // numbers)))
-    predictive = _Predictive.of(draws[kept], built)
+    kept = kept_draws(draws, numbers)
+    predictive = Prediction.of(draws[kept], built)
     parts, order, joint = [], [], np.zeros(len(kept))
     if exposure is None:
         step = max(1, CHUNK // len(kept))
@@ -73,71 +67,6 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     columns = {name: np.concatenate([p[name] for p in parts])[back] for name in parts[0]}
     data = {name: ("response", values) for name, values in columns.items()}
     return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, {"kept_draw": kept})
-
-
-@dataclass(frozen=True, eq=False)
-class _Predictive:
-    """Predictions of responses from draws, their own effects not looked at.
-
-    Attributes
-    ----------
-    draws : Draws
-    built : Built
-    rows : Rows
-        All responses.
-    center : array
-        Dims (draw, response): log-odds without model-by-item effects.
-    spread : array or None
-        Dims (draw, repeated or 1): of these effects.
-    """
-
-    draws: Draws
-    built: Built
-    rows: Rows
-    center: Floats
-    spread: Floats | None
-
-    @classmethod
-    def of(cls, draws: Draws, built: Built) -> "_Predictive":
-        spread = None if draws.eta is None else draws.sigma_eps
-        return cls(draws, built, Rows.of(built), predictor(draws, built.design), spread)
-
-    @cached_property
-    def slope(self) -> Floats:
-        """Slope that holds for each response, dims (draw, response)."""
-        return slopes(self.draws, self.built.design)
-
-    def density(self, rows: Integers, shift: Floats | float = 0.0) -> Floats:
-        """Return log densities at shifted log-odds, dims (draw, rows)."""
-        center = self.center[:, rows] + shift
-        if self.spread is None:
-            return log_density(self.rows[rows], center, None)
-        single = rows < self.built.design.n_single
-        result = np.empty(center.shape)
-        result[:, single] = log_density(self.rows[rows[single]], center[:, single], None)
-        guess = self.rows.guess.any()
-        width = grid_size(self.spread, self.rows.n) if guess else NODES
-        repeated, step = np.flatnonzero(~single), max(1, CHUNK // (len(center) * width))
-        for part in np.split(repeated, range(step, len(repeated), step)):
-            scale = self._scale(rows[part])
-            result[:, part] = log_density(self.rows[rows[part]], center[:, part], scale)
-        return result
-
-    def _scale(self, rows: Integers) -> Floats:
-        assert self.spread is not None
-        wide = self.spread.shape[1] > 1
-        return self.spread[:, rows - self.built.design.n_single] if wide else self.spread
-
-    def replicated(
-        self, rows: Integers, shift: Floats | float, rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
-        """Replicate counts; return whether they are below, and at, the observed ones."""
-        eta = self.center[:, rows] + shift
-        repeated = rows >= self.built.design.n_single
-        if self.spread is not None and repeated.any():
-            noise = rng.standard_normal((len(eta), int(repeated.sum())))
-            eta[:, repeated] += noise * self._scale(rows[repeated])
-        return self.rows[rows].replicated(eta, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +109,7 @@ def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
 
 
 def _mixed(
-    predictive: _Predictive, exposure: Exposure, block: _Block, rng: np.random.Generator
+    predictive: Prediction, exposure: Exposure, block: _Block, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
     """Sum the contamination of groups out of their responses' densities.
 

@@ -6,7 +6,10 @@ import pytest
 
 import bayescontam
 from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.compare import LeaveOut, compare_fits
+from bayescontam.inference.pointwise import Pointwise, Sampled
 from bayescontam.responses import Responses
+from tests.crossvalidated import plain_fit, table
 
 FEW = {"draws": 300, "tune": 300, "chains": 2}
 
@@ -77,3 +80,83 @@ def test_fits_of_different_responses_are_refused(fits):
 def test_one_fit_is_refused(fits):
     with pytest.raises(UsageError, match="at least two"):
         bayescontam.compare({"slope": fits["slope"]})
+
+
+def verdicts(behind: np.ndarray, pareto_k: float = 0.0) -> list[str]:
+    """Return the verdicts on two fits, the second of which is behind by so much."""
+    frame = table(models=2, items=len(behind) // 2)
+    worse = plain_fit(frame, pareto_k, elpd=-5.0 - behind)
+    return bayescontam.compare({"a": plain_fit(frame), "b": worse})["verdict"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("behind", "verdict"),
+    [
+        (np.linspace(0.01, 0.02, 200), "as good as the best: a difference below 4"),
+        (np.r_[np.full(199, 0.0), 5.0], "not told apart from the best: the difference is below 2"),
+        (np.linspace(0.1, 0.2, 200), "predicts worse than the best."),
+        (
+            np.linspace(0.1, 0.2, 98),
+            "predicts worse than the best. Fewer than 100 responses: stand",
+        ),
+    ],
+)
+def test_where_a_difference_does_not_tell_the_verdict_says_so(
+    behind: np.ndarray, verdict: str
+) -> None:
+    best, other = verdicts(behind)
+    assert best == "best"
+    assert other.startswith(verdict)
+    assert ("Fewer than 100" in other) is (len(behind) < 100)
+
+
+def test_bad_pareto_k_is_told() -> None:
+    assert "200 responses have Pareto k > 0.7: unreliable there." in verdicts(np.ones(200), 0.8)[1]
+    frame = table(models=2, items=100)
+    best = bayescontam.compare({"a": plain_fit(frame, 0.9), "b": plain_fit(frame, elpd=-9.0)})
+    assert best["verdict"][0] == "best; 200 responses have Pareto k > 0.7: unreliable there."
+    assert best["bad_k"].tolist() == [200, 0]
+
+
+def test_standard_errors_are_those_of_sums_over_what_is_left_out_together(monkeypatch) -> None:
+    """Responses of a model that all err the same way count once."""
+    rng = np.random.default_rng(1)
+    group = np.repeat(np.arange(4), 50)
+    elpd = {"a": rng.normal(-0.6, 0.1, 200), "b": rng.normal(-0.6, 0.1, 200) - (group == 2) * 0.5}
+    sampled = Sampled(4, 0, 1.0, 0)
+    made = {name: Pointwise(one, group, np.nan, 0, sampled) for name, one in elpd.items()}
+    monkeypatch.setattr(LeaveOut, "pointwise", lambda self, fits: made)
+    frame = table(models=2, items=100)
+    fits = {name: plain_fit(frame) for name in elpd}
+    compared = compare_fits(fits, LeaveOut(by="model")).set_index("fit")
+    behind = elpd["a"] - elpd["b"]
+    sums = np.array([behind[group == g].sum() for g in range(4)])
+    assert compared["elpd_diff"]["b"] == pytest.approx(sums.sum())
+    assert compared["diff_se"]["b"] == pytest.approx(np.sqrt(4 * sums.var(ddof=1)))
+    # As if responses were independent it would be told apart.
+    assert compared["elpd_diff"]["b"] > 2 * np.sqrt(200 * behind.var(ddof=1))
+    assert "not told apart" in compared["verdict"]["b"]
+    assert "Only 4 models were left out: standard errors say little." in compared["verdict"]["b"]
+    assert compared["left_out"].tolist() == ["model", "model"]
+
+
+def test_stacking_weights_survive_densities_of_very_many_responses_together(monkeypatch) -> None:
+    """The density of a thousand responses to an item is below the smallest number there is."""
+    rng = np.random.default_rng(1)
+    small = {name: rng.normal(-1, 0.3, 150) - off for name, off in (("a", 0.0), ("b", 0.2))}
+    fits = {name: plain_fit(table(models=2, items=100)) for name in small}
+    weights = []
+    for shift in (0.0, 2000.0):
+        made = {n: Pointwise(one - shift, np.arange(150), np.nan, 0) for n, one in small.items()}
+        monkeypatch.setattr(LeaveOut, "pointwise", lambda self, fits, made=made: made)
+        weights.append(compare_fits(fits, LeaveOut(by="item"))["weight"].tolist())
+    assert weights[0] == pytest.approx(weights[1], abs=1e-6)
+    assert 0.1 < weights[0][0] < 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"leave_out": "item", "refit": True}, {"folds": 3, "refit": True}]
+)
+def test_refits_are_for_single_responses(options) -> None:
+    with pytest.raises(UsageError, match="refit is for single responses without folds"):
+        bayescontam.compare({"a": plain_fit(table())}, **options)

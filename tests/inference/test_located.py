@@ -14,8 +14,9 @@ from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.draws import Draws, exposed, log_odds, take_draws
 from bayescontam.inference.located import located
 from bayescontam.inference.logitnormal import logit_normal
-from bayescontam.inference.loo import _Block, _blocks, _mixed, _Predictive
+from bayescontam.inference.loo import _Block, _blocks, _mixed
 from bayescontam.inference.mixture import in_trials
+from bayescontam.inference.prediction import Prediction
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.responses import Responses
 from bayescontam.specs.model import parse_spec
@@ -151,7 +152,7 @@ def test_a_response_is_predicted_from_the_others_of_its_item(trials):
     exact = [
         joint - logsumexp(log_w + np.delete(told, r, axis=1).sum(axis=1)) for r in range(len(d))
     ]
-    predictive = _Predictive.of(draws, b)
+    predictive = Prediction.of(draws, b)
     # Blocks that hold one group and several.
     for most in (1, 5, 100):
         density, total = np.empty(len(d)), 0.0

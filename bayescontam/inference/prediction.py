@@ -1,0 +1,97 @@
+"""Prediction: how probable responses are given draws, their own effects not looked at."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.density import NODES, Rows, grid_size, log_density
+from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.draws import CHUNK, Draws, predictor, slopes
+
+MOST_DRAWS = 6000
+"""Draws that predictive densities are averaged over: Pareto k of fewer is noisy."""
+MOST_NUMBERS = 50_000_000
+"""Draws times responses; on larger tables fewer draws are used, at least 500."""
+
+
+def kept_draws(draws: Draws, numbers: int) -> Integers:
+    """Return the positions of the draws that predict, evenly spaced.
+
+    Parameters
+    ----------
+    draws : Draws
+    numbers : int
+        Numbers that each draw expands to.
+    """
+    return draws.spaced(max(500, min(MOST_DRAWS, MOST_NUMBERS // numbers)))
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Predictions of responses from draws, their own effects not looked at.
+
+    Attributes
+    ----------
+    draws : Draws
+    built : Built
+    rows : Rows
+        All responses.
+    center : array
+        Dims (draw, response): log-odds without model-by-item effects.
+    spread : array or None
+        Dims (draw, repeated or 1): of these effects.
+    """
+
+    draws: Draws
+    built: Built
+    rows: Rows
+    center: Floats
+    spread: Floats | None
+
+    @classmethod
+    def of(cls, draws: Draws, built: Built) -> "Prediction":
+        """Return the predictions of all responses that a model was built for."""
+        spread = None if draws.eta is None else draws.sigma_eps
+        return cls(draws, built, Rows.of(built, draws), predictor(draws, built.design), spread)
+
+    @cached_property
+    def slope(self) -> Floats:
+        """Slope that holds for each response, dims (draw, response)."""
+        return slopes(self.draws, self.built.design)
+
+    def density(self, rows: Integers, shift: Floats | float = 0.0) -> Floats:
+        """Return log densities at shifted log-odds, dims (draw, rows).
+
+        Effects of single responses are integrated out by quadrature.
+        """
+        center = self.center[:, rows] + shift
+        if self.spread is None:
+            return log_density(self.rows[rows], center, None)
+        single = rows < self.built.design.n_single
+        result = np.empty(center.shape)
+        result[:, single] = log_density(self.rows[rows[single]], center[:, single], None)
+        guess = self.rows.guess.any()
+        width = grid_size(self.spread, self.rows.n) if guess else NODES
+        repeated, step = np.flatnonzero(~single), max(1, CHUNK // (len(center) * width))
+        for part in np.split(repeated, range(step, len(repeated), step)):
+            scale = self._scale(rows[part])
+            result[:, part] = log_density(self.rows[rows[part]], center[:, part], scale)
+        return result
+
+    def _scale(self, rows: Integers) -> Floats:
+        assert self.spread is not None
+        wide = self.spread.shape[1] > 1
+        return self.spread[:, rows - self.built.design.n_single] if wide else self.spread
+
+    def replicated(
+        self, rows: Integers, shift: Floats | float, rng: np.random.Generator
+    ) -> tuple[Floats, Floats]:
+        """Replicate counts; return whether they are below, and at, the observed ones."""
+        eta = self.center[:, rows] + shift
+        repeated = rows >= self.built.design.n_single
+        if self.spread is not None and repeated.any():
+            noise = rng.standard_normal((len(eta), int(repeated.sum())))
+            eta[:, repeated] += noise * self._scale(rows[repeated])
+        return self.rows[rows].replicated(eta, rng)

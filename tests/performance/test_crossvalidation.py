@@ -1,0 +1,105 @@
+"""Cross-validation by fits made again. Run by ``make bench``."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayescontam
+from bayescontam.inference.build import build, build_design
+from bayescontam.inference.crossvalidation import Work, by_folds
+from bayescontam.inference.engines import Sampling, sample
+from bayescontam.inference.heldout import hold_out
+from bayescontam.inference.summary import convergence
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import ModelSpec
+from tests.given import changed
+from tests.simulated import logistic
+
+FEW = {"draws": 400, "tune": 400, "chains": 2}
+
+
+def table(sigma_delta: float, models: int = 8, items: int = 60, seed: int = 1) -> pd.DataFrame:
+    """Draw answers of models to items of some difficulty on two benchmarks."""
+    rng = np.random.default_rng(seed)
+    theta = rng.normal(0.3, 0.8, (models, 1)) + rng.normal(0, 0.3, (models, 2))
+    delta = rng.normal(0, sigma_delta, items)
+    benchmark = np.arange(items) % 2
+    correct = rng.random((models, items)) < logistic(theta[:, benchmark] - delta)
+    m, i = np.indices(correct.shape).reshape(2, -1)
+    return pd.DataFrame(
+        {
+            "model": [f"m{k}" for k in m],
+            "benchmark": [f"b{k % 2}" for k in i],
+            "item": [f"i{k}" for k in i],
+            "correct": correct.ravel().astype(int),
+        }
+    )
+
+
+def spec(difficulty: str) -> ModelSpec:
+    name = load_spec("hierarchical")
+    return changed(name, contamination={"form": "none"}, difficulty={"form": difficulty})
+
+
+@pytest.fixture(scope="module")
+def fits() -> dict[str, bayescontam.Fit]:
+    frame = table(sigma_delta=1.5)
+    return {form: bayescontam.fit(frame, spec(form), seed=1, **FEW) for form in ("random", "none")}
+
+
+@pytest.mark.parametrize("by", ["item", "model"])
+def test_difficulty_helps_to_predict_new_items_and_new_models(
+    fits: dict[str, bayescontam.Fit], by: str
+) -> None:
+    compared = bayescontam.compare(fits, leave_out=by, folds=4).set_index("fit")
+    print(compared.drop(columns="verdict").round(3).to_string())
+    assert compared.index[0] == "random"
+    assert compared["elpd_diff"]["none"] > 3 * compared["diff_se"]["none"]
+    assert compared["divergences"].sum() <= 2
+
+
+def test_folds_of_responses_agree_with_psis_loo(fits: dict[str, bayescontam.Fit]) -> None:
+    fit = {"random": fits["random"]}
+    found = by_folds(fit, "response", 10, Work())["random"]
+    loo = fits["random"].tree["loo"]
+    print(float(loo["elpd"].sum()), found.elpd.sum(), found.sampled)
+    # Each of ten folds lacks a tenth of the responses: a little is lost, nothing is won.
+    assert -8 < found.elpd.sum() - float(loo["elpd"].sum()) < 2
+    assert found.parameters > 0
+
+
+def test_several_jobs_give_the_same_figures(fits: dict[str, bayescontam.Fit]) -> None:
+    fit = {"none": fits["none"]}
+    one, two = (by_folds(fit, "model", 2, Work(jobs=jobs))["none"].elpd for jobs in (1, 2))
+    np.testing.assert_allclose(one, two, rtol=1e-9)
+
+
+def test_holding_out_is_the_same_as_a_table_without_the_rows() -> None:
+    frame = Responses.from_frame(table(sigma_delta=1.0, models=5, items=60)).frame
+    rng = np.random.default_rng(4)
+    # Every model and item keeps some responses.
+    rows = np.sort(rng.permutation(len(frame))[:50])
+    rest = frame.drop(index=rows)
+    assert rest["item"].nunique() == 60
+    wanted, sampling = spec("random"), Sampling(draws=2000, tune=700, chains=4)
+    whole = build(wanted, Responses.from_frame(frame))
+    masked = build_design(wanted, hold_out(whole.design, rows))
+    without = build(wanted, Responses.from_frame(rest))
+    assert without.design.items == whole.design.items
+    assert without.terms == whole.terms
+    first, second = (sample(built, sampling, 3, progress=False)[0] for built in (masked, without))
+    for name in ("theta", "mu", "sigma_delta", "sigma_theta", "sigma_a", "delta"):
+        z, ratio = differences(first[name], second[name])
+        print(name, np.abs(z).max(), ratio.min(), ratio.max())
+        assert np.abs(z).max() < 4.5
+        assert np.all((ratio > 0.85) & (ratio < 1.18))
+
+
+def differences(first: xr.DataArray, second: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+    """Return differences of means in Monte Carlo errors, and ratios of deviations."""
+    cells = [v.to_numpy().reshape(*v.shape[:2], -1) for v in (first, second)]
+    error = np.hypot(*(convergence(c)["mcse_mean"] for c in cells))
+    means, deviations = ([f(c, axis=(0, 1)) for c in cells] for f in (np.mean, np.std))
+    return (means[0] - means[1]) / error, deviations[0] / deviations[1]
