@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.console import Console
 
-from bayescontam.covariates import Covariates, Missing, read_covariates
+from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import UsageError
+from bayescontam.given import Path, given_responses
 from bayescontam.inference.checks import Check, Outcome, Thresholds
-from bayescontam.inference.compare import compare_fits
+from bayescontam.inference.compare import LeaveOut, compare_fits
+from bayescontam.inference.confounding import confounding_table
+from bayescontam.inference.crossvalidation import Work
 from bayescontam.inference.engines import Engine, Sampling
 from bayescontam.inference.estimands import Reference
 from bayescontam.inference.fit import Options, fit_responses
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.folds import By
 from bayescontam.inference.summary import LEVEL
-from bayescontam.responses import Responses, read_responses
+from bayescontam.responses import Responses
 from bayescontam.seeds import fresh_seed
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
@@ -27,8 +31,6 @@ if TYPE_CHECKING:
     from bayescontam.scan.results import Scan
 
 __all__ = ["Check", "Fit", "Outcome", "Thresholds", "compare", "fit"]
-
-Path = str | os.PathLike[str]
 
 
 class Fit(Fitted):
@@ -42,7 +44,8 @@ class Fit(Fitted):
         Groups ``posterior``, ``sample_stats``, ``estimands``, ``prior``,
         ``prior_estimands``, ``predictive``, ``loo``, ``constant_data``,
         ``observed_data``, ``record``; with contamination also ``sensitivity``,
-        ``identification`` and ``curves``. Draws have dims (chain, draw, …) and the
+        ``identification`` and ``curves``, and with ``confounding = "sensitivity"`` in the
+        model spec ``confounding``. Draws have dims (chain, draw, …) and the
         coordinates ``model``, ``benchmark``, ``item``, so that ArviZ works on it.
 
     Examples
@@ -53,6 +56,35 @@ class Fit(Fitted):
         ...
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
+
+    def confounding(self) -> pd.DataFrame:
+        """Return what the fit would say if contaminated items were assumed harder or easier.
+
+        Draws are weighed as if the prior of ``kappa`` had other locations; nothing is
+        sampled again.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each ``changed`` (``"all"``: the priors of all benchmarks have the
+            location, as a model spec would say it; ``"own"``: only that of the row's, told
+            where there are several), ``model``, ``benchmark`` and ``location`` (log-odds by
+            which surely contaminated items are harder than clean ones; negative: easier).
+            ``genuine_ability, overfitting, slope`` with ``_low`` and ``_high`` (equal-tailed
+            interval at the level of the fit) and ``p_positive`` (of overfitting); NaN outside
+            ``reach_low`` to ``reach_high``, where weights cannot be trusted: ``pareto_k`` is
+            above 0.7, or ``ess`` (independent draws that the less certain end of
+            overfitting's interval is worth) below 200. ``sign_at`` is the nearest location at
+            which the sign of overfitting becomes certain or uncertain (NaN: none within
+            reach), ``sign`` says all of them in words. Empty unless the model spec has
+            ``confounding = "sensitivity"`` and items differ in contamination.
+
+        References
+        ----------
+        Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
+        """
+        known = "confounding" in self.tree
+        return confounding_table(self.tree["confounding"].to_dataset() if known else None)
 
     def report(
         self, path: Path, *, scan: "Scan | None" = None, curve: "Curve | None" = None
@@ -171,33 +203,65 @@ def fit(
         sampling=sampling,
         command=command,
     )
-    table = _responses(responses)
-    if covariates is not None:
-        table = table.with_contamination(_covariates(covariates), missing=missing_contamination)
+    table = given_responses(responses, covariates, missing_contamination)
     stage = Console(stderr=True).status if progress else _silent
     return Fit(fit_responses(table, spec, options, progress, stage).tree)
 
 
-def compare(fits: Mapping[str, Fitted]) -> pd.DataFrame:
-    """Compare fits of the same responses by PSIS-LOO, with stacking weights.
+def compare(
+    fits: Mapping[str, Fitted],
+    *,
+    leave_out: By = "response",
+    folds: int | None = None,
+    refit: bool = False,
+    seed: int = 0,
+    jobs: int | None = 1,
+    cache: Path | None = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Compare fits of the same responses by cross-validation, with stacking weights.
 
     Parameters
     ----------
     fits : mapping of str to Fit
-        At least two, under the names to show.
+        At least two, under the names to show; one is enough where folds are left out.
+    leave_out : {"response", "item", "model"}, default "response"
+        What is left out together and then predicted: whether a fit predicts another
+        answer of the same models to the same items, a new item, or a new model.
+    folds : int, optional
+        Parts that are left out in turn, each by a fit without it. Default: for items and
+        models 10, or as many as there are; for responses none: they are left out by
+        weights (PSIS-LOO), and nothing is fitted again.
+    refit : bool, default False
+        Fit again without each response whose Pareto k is above 0.7, instead of trusting
+        its weights; at most 20 of a fit.
+    seed : int, default 0
+        Seed of the folds. Fits of the same responses have the same folds.
+    jobs : int or None, default 1
+        Fits made at the same time; None: one for each core. With several, the program
+        that calls this must be guarded by ``if __name__ == "__main__":``.
+    cache : path-like, optional
+        Folder that keeps what was finished, so that a second run goes on from there.
+    progress : bool, default False
+        Whether to show what goes on.
 
     Returns
     -------
     pandas.DataFrame
         One row for each fit, best first: ``fit, elpd, se, p_loo, elpd_diff, diff_se,
-        weight, bad_k, verdict``.
+        weight, bad_k, left_out, verdict``, and where fits were made again before the
+        verdict ``refits, r_hat, divergences``. Standard errors are those of a sum over
+        what is left out together: responses to one item, or of one model, are not
+        independent.
 
     Raises
     ------
     UsageError
-        If there are fewer than two fits.
+        If there are too few fits, options do not go together, there is nothing to leave
+        out, or more than 20 responses would have to be refitted.
     FitError
-        If they are fits of different responses.
+        If they are fits of different responses, or cannot be made again from their files:
+        those of uncertain contamination cannot.
 
     Examples
     --------
@@ -206,25 +270,12 @@ def compare(fits: Mapping[str, Fitted]) -> pd.DataFrame:
         ...
     bayescontam.errors.UsageError: compare: give at least two fits
     """
-    return compare_fits(fits)
+    work = Work(seed=seed, jobs=jobs, cache=cache, progress=progress)
+    return compare_fits(fits, LeaveOut(by=leave_out, folds=folds, refit=refit, work=work))
 
 
 def _cores(cores: int | None, chains: int) -> int:
     return min(chains, os.cpu_count() or 1) if cores is None else cores
-
-
-def _responses(given: Responses | pd.DataFrame | Path) -> Responses:
-    if isinstance(given, Responses):
-        return given
-    return Responses.from_frame(given) if isinstance(given, pd.DataFrame) else read_responses(given)
-
-
-def _covariates(given: Covariates | pd.DataFrame | Path) -> Covariates:
-    if isinstance(given, Covariates):
-        return given
-    if isinstance(given, pd.DataFrame):
-        return Covariates.from_frame(given)
-    return read_covariates(given)
 
 
 def _silent(text: str) -> AbstractContextManager[Any]:

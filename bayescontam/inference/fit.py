@@ -18,6 +18,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Thresholds
+from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.design import Design
 from bayescontam.inference.design_checks import design_checks
@@ -157,8 +158,13 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
         density = log_prior(posterior, built)[kept], groups["loo"]["log_likelihood"].to_numpy()
         groups["sensitivity"] = power_scaling(_kept(groups["estimands"], kept), *density)
         slopes = groups["estimands"]["slope"], prior_estimands["slope"]
-        groups["identification"] = identify(*slopes, groups["sensitivity"], built, options.level)
+        groups["identification"] = identify(
+            *slopes, groups["sensitivity"], built, options.level, options.reference
+        )
         groups["curves"] = dose_response(draws, built, options.level)
+    if built.spec.contamination.confounding == "sensitivity":
+        told = posterior, groups["estimands"], built, options.level
+        groups["confounding"] = confounding_curves(*told)
     if moments is not None:
         groups["exposure"] = _exposure(built.design, moments)
     return groups | _data(built)

@@ -21,7 +21,8 @@ class Fitted(Stored):
         With the groups that `fit` makes: ``posterior``, ``sample_stats``,
         ``estimands``, ``prior``, ``predictive``, ``loo``, ``constant_data``,
         ``observed_data``, ``record``, with contamination ``sensitivity``,
-        ``identification`` and ``curves``, and where that is not known ``exposure``.
+        ``identification`` and ``curves``, where that is not known ``exposure``, and where
+        the prior of ``kappa`` says what is assumed of items ``confounding``.
     """
 
     _VERB = "fit"

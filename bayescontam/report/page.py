@@ -12,6 +12,7 @@ from bayescontam.names import visible
 from bayescontam.report import concepts as concept_figures
 from bayescontam.report import diagnostics, dose, figures, predictions, tables, words
 from bayescontam.report.assumed import assumptions
+from bayescontam.report.confounding import confounding_section
 from bayescontam.report.contaminated import contaminated_section
 from bayescontam.report.evidence import Evidence
 from bayescontam.report.picture import Picture
@@ -77,6 +78,7 @@ def render(
         **identity,
         **_results(fit, estimands, headline),
         **_judgement(fit, headline),
+        "confounding": confounding_section(fit),
         "sensitivity": tables.sensitivity(fit).to_dict("records"),
         "comparison": _comparison(comparison),
         "evidence": most,

@@ -1,0 +1,247 @@
+"""Confounding: what a fit says if contaminated items are assumed to be easier or harder."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Floats
+from bayescontam.inference.joining.weighted import Weights
+from bayescontam.inference.shifted import (
+    Located,
+    ShiftedWeights,
+    locations_around,
+    log_ratios,
+    within_reach,
+)
+from bayescontam.inference.signs import sign_along
+from bayescontam.inference.summary import convergence
+from bayescontam.specs.priors import Prior
+
+FEWEST = 200
+"""Independent draws that both ends of an interval must be worth. An end is then known to about a
+fifth of the posterior standard deviation."""
+QUANTITIES = ("genuine_ability", "overfitting", "slope")
+"""Estimands that are told along the locations."""
+_ENDS = ("", "_low", "_high")
+_KEYS = ("changed", "model", "benchmark")
+
+
+def confounding_curves(
+    posterior: xr.Dataset, estimands: xr.Dataset, built: Built, level: float
+) -> xr.Dataset:
+    """Tell estimands as functions of the location of the prior of ``kappa``.
+
+    ``kappa`` is the log-odds by which surely contaminated items of a benchmark are harder
+    than clean ones. Where all models share one contamination of each item, nothing but
+    its prior tells it from the slope.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        With ``kappa``, dims (chain, draw, benchmark), unless it was left out.
+    estimands : xarray.Dataset
+        Dims (chain, draw, model, benchmark).
+    built : Built
+    level : float
+        Probability of the equal-tailed intervals, and of a sign that is called certain.
+
+    Returns
+    -------
+    xarray.Dataset
+        As `shifted_curves` returns it, or only ``reason``: why there are no curves.
+    """
+    if "kappa" not in posterior:
+        return _no_curves("All items of each benchmark have the same contamination.")
+    design = built.design
+    dose = pd.Series(design.item_dose).groupby(design.benchmark)
+    # Elsewhere kappa multiplies zero: it is noise that touches no estimand.
+    concerned = (dose.max() - dose.min() > 1e-9).to_numpy()
+    prior = built.spec.priors.kappa
+    curves = shifted_curves(posterior["kappa"], estimands, prior, level, concerned)
+    if built.spec.contamination.sign == "positive" and "sign" in curves:
+        curves["sign"] = curves["sign"].where(curves["sign"] == "", "assumed by the model spec")
+    return curves
+
+
+def shifted_curves(
+    kappa: xr.DataArray,
+    estimands: xr.Dataset,
+    prior: Prior,
+    level: float,
+    concerned: NDArray[np.bool_],
+    locations: Floats | None = None,
+) -> xr.Dataset:
+    """Weigh draws as if the prior of ``kappa`` had other locations.
+
+    Parameters
+    ----------
+    kappa : xarray.DataArray
+        Draws, dims (chain, draw, benchmark), log-odds.
+    estimands : xarray.Dataset
+        Of the same draws, dims (chain, draw, model, benchmark).
+    prior : Prior
+        Of each benchmark's ``kappa``, as it was in the fit.
+    level : float
+        Probability of the equal-tailed intervals, and of a sign that is called certain.
+    concerned : array of bool
+        Dims (benchmark,): whether items differ in contamination.
+    locations : array, optional
+        Ascending, with the prior's own. Default: 25 within 3 of its scales (those of a
+        Normal: standard deviations), densest around it, and 0.
+
+    Returns
+    -------
+    xarray.Dataset
+        Dims (changed, location, model, benchmark). ``changed`` is ``"all"``, if the priors
+        of all benchmarks have that location, as a model spec would say it, and where
+        several are concerned also ``"own"``, if only that of the benchmark at hand has it.
+
+        Posterior means of ``genuine_ability, overfitting, slope`` with ``_low`` and
+        ``_high`` (equal-tailed interval), and ``p_positive`` of overfitting. ``ess``: how
+        many independent draws the less certain end of overfitting's interval is worth.
+        ``pareto_k`` as in `ShiftedWeights`, the same for all models.
+        Figures are NaN outside ``reach_low`` to ``reach_high``, dims (changed, model,
+        benchmark), between which k is at most min(0.7, 1 - 1 / log10(draws)) and ``ess``
+        at least 200. ``sign_at`` and ``sign``, of the same dims: where within reach the
+        sign of overfitting becomes certain or uncertain, as in `sign_along`.
+        ``own_location`` and ``level`` are scalars. ``reason`` is empty; a prior without a
+        location gives nothing else.
+
+    Notes
+    -----
+    A draw's weight is p(kappa | location) / p(kappa | own location), with ``"all"`` the
+    product over benchmarks, for which the reach is shorter. Good weights of means are not
+    yet good enough for intervals: the tail that they move into holds few draws.
+    """
+    if not isinstance(prior, Located):
+        return _no_curves(f"The prior of kappa, {prior.text()}, has no location to move.")
+    locations = locations_around(prior) if locations is None else locations
+    own = int(np.abs(locations - prior.mu).argmin())
+    draws = kappa.to_numpy().reshape(-1, kappa.sizes["benchmark"])
+    ratios = log_ratios(draws, prior, locations) * concerned[:, None]
+    changed = {"all": ShiftedWeights.of(ratios.sum(axis=1, keepdims=True))}
+    changed["all"] = changed["all"].repeated(len(concerned))
+    if concerned.sum() > 1:
+        changed["own"] = ShiftedWeights.of(ratios)
+    told = [_told(weights, estimands, locations, own, level) for weights in changed.values()]
+    result = _side_by_side(told, "changed", list(changed)).assign_coords(location=locations)
+    result = result.transpose("changed", "location", "model", "benchmark")
+    return result.assign(own_location=prior.mu, level=level, reason="")
+
+
+def confounding_table(curves: xr.Dataset | None) -> pd.DataFrame:
+    """Return curves as a table.
+
+    Parameters
+    ----------
+    curves : xarray.Dataset or None
+        From `confounding_curves`; None where there are none.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each change, model, benchmark that the model answered, and location;
+        columns as `shifted_curves` names them. Empty if there are no curves.
+    """
+    figures = [f"{name}{end}" for name in QUANTITIES for end in _ENDS]
+    spans = ["p_positive", "pareto_k", "ess", "reach_low", "reach_high", "sign_at", "sign"]
+    columns = [*_KEYS, "location", *figures, *spans]
+    if curves is None or curves["reason"].item():
+        return pd.DataFrame(columns=columns)
+    each = curves.drop_vars(["own_location", "level", "reason"])
+    table = each.to_dataframe([*_KEYS, "location"]).reset_index()
+    return table.loc[table["sign"] != "", columns].reset_index(drop=True)
+
+
+def _no_curves(reason: str) -> xr.Dataset:
+    return xr.Dataset({"reason": reason})
+
+
+def _told(
+    weights: ShiftedWeights, estimands: xr.Dataset, locations: Floats, own: int, level: float
+) -> xr.Dataset:
+    """Return the figures of every cell along the locations."""
+    draws = {name: estimands[name].to_numpy() for name in QUANTITIES}
+    efficiency = _efficiency(draws["overfitting"])
+    columns = []
+    for b in range(estimands.sizes["benchmark"]):
+        of_benchmark = weights.share[:, b], weights.pareto_k[:, b], weights.trusted[:, b]
+        line = _Line(locations, own, *of_benchmark, level)
+        cells = [
+            line.told({name: values[:, :, m, b] for name, values in draws.items()}, share)
+            for m, share in enumerate(efficiency[:, b])
+        ]
+        columns.append(_side_by_side(cells, "model", estimands["model"].to_numpy()))
+    return _side_by_side(columns, "benchmark", estimands["benchmark"].to_numpy())
+
+
+def _side_by_side(parts: list[xr.Dataset], dim: str, labels: Any) -> xr.Dataset:
+    return xr.concat(parts, xr.IndexVariable(dim, np.asarray(labels)), join="exact")
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """The locations, and the weights of draws that hold for one benchmark at each."""
+
+    locations: Floats
+    own: int
+    share: Floats
+    pareto_k: Floats
+    trusted: NDArray[np.bool_]
+    level: float
+
+    def told(self, draws: dict[str, Floats], efficiency: float) -> xr.Dataset:
+        """Return the figures of one model, dims (location,), from draws (chain, draw)."""
+        along = {name: self._along(values) for name, values in draws.items()}
+        ess = along["overfitting"][:, 4] * efficiency
+        answered = not np.isnan(draws["overfitting"]).any()
+        told = within_reach(self.trusted & (ess >= FEWEST), self.own) & answered
+        data: dict[str, Any] = {
+            f"{name}{end}": along[name][:, i] for name in QUANTITIES for i, end in enumerate(_ENDS)
+        }
+        data["p_positive"] = along["overfitting"][:, 3]
+        data = {name: ("location", np.where(told, values, np.nan)) for name, values in data.items()}
+        reached = self.locations[told] if answered else np.array([np.nan])
+        at, sign = np.nan, ""
+        if answered and not draws["overfitting"].any():
+            sign = "zero by definition"
+        elif answered:
+            chance = data["p_positive"][1][told]
+            at, sign = sign_along(reached, chance, self.locations[self.own], self.level)
+        data |= {"pareto_k": ("location", self.pareto_k), "ess": ("location", ess)}
+        ends = {"reach_low": reached[0], "reach_high": reached[-1]}
+        return xr.Dataset(data | ends | {"sign_at": at, "sign": sign})
+
+    def _along(self, values: Floats) -> Floats:
+        """Return mean, ends of the interval, P(> 0) and what the ends are worth, by location.
+
+        An end is worth as many equal draws as would tell the weight beyond it as well.
+        """
+        # Sorted once: intervals sort again, which then costs next to nothing.
+        order = np.argsort(values.ravel(), kind="stable")
+        ordered, rows = values.ravel()[order], []
+        tails = np.array([(1 - self.level) / 2, (1 + self.level) / 2])
+        for share in self.share[:, order]:
+            weights = Weights(share, order, (values.shape[0], values.shape[1]))
+            ends = weights.interval(ordered, self.level)
+            beyond = ordered <= np.array(ends)[:, None]
+            error = (share**2 * (beyond - tails[:, None]) ** 2).sum(axis=1)
+            worth = (tails * (1 - tails) / error).min() if np.ptp(values) > 0 else weights.ess
+            positive = min(1.0, float(share[ordered > 0].sum()))
+            rows.append((share @ ordered, *ends, positive, worth))
+        return np.array(rows)
+
+
+def _efficiency(draws: Floats) -> Floats:
+    """Return how many independent draws one of the chains' is worth, dims (model, benchmark).
+
+    In the tails, at most 1, and 1 for a constant.
+    """
+    cells = draws.reshape(*draws.shape[:2], -1)
+    ess = convergence(cells)["ess_tail"] / (cells.shape[0] * cells.shape[1])
+    return np.minimum(np.where(np.isnan(ess), 1.0, ess), 1.0).reshape(draws.shape[2:])
