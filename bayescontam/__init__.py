@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayescontam.api import Check, Fit, Outcome, Thresholds, compare, fit
+    from bayescontam.calibration.run import StudyRun, run_study
     from bayescontam.covariates import Covariates, read_covariates
     from bayescontam.errors import (
         BayescontamError,
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from bayescontam.judgements import Judgements, read_judgements
     from bayescontam.responses import Responses, read_responses
     from bayescontam.scanning import Scan, run_scan
-    from bayescontam.specs.catalogue import load_curve, load_manifest, load_spec
+    from bayescontam.specs.catalogue import load_curve, load_manifest, load_spec, load_study
     from bayescontam.specs.corpus import Manifest
     from bayescontam.specs.curve import CurveSpec
     from bayescontam.specs.model import ModelSpec
+    from bayescontam.specs.study import StudySpec
     from bayescontam.updating import Update, update
     from bayescontam.weighing import (
         Curve,
@@ -49,6 +51,8 @@ _HOMES = {
     "Thresholds": "api",
     "compare": "api",
     "fit": "api",
+    "StudyRun": "calibration.run",
+    "run_study": "calibration.run",
     "Covariates": "covariates",
     "read_covariates": "covariates",
     "BayescontamError": "errors",
@@ -69,9 +73,11 @@ _HOMES = {
     "load_curve": "specs.catalogue",
     "load_manifest": "specs.catalogue",
     "load_spec": "specs.catalogue",
+    "load_study": "specs.catalogue",
     "Manifest": "specs.corpus",
     "CurveSpec": "specs.curve",
     "ModelSpec": "specs.model",
+    "StudySpec": "specs.study",
     "Update": "updating",
     "update": "updating",
     "Curve": "weighing",
@@ -97,6 +103,8 @@ __all__ = [
     "Responses",
     "Scan",
     "SpecError",
+    "StudyRun",
+    "StudySpec",
     "TaskError",
     "Thresholds",
     "Update",
@@ -108,12 +116,14 @@ __all__ = [
     "load_curve",
     "load_manifest",
     "load_spec",
+    "load_study",
     "prevalence",
     "prevalence_by",
     "read_covariates",
     "read_judgements",
     "read_responses",
     "run_scan",
+    "run_study",
     "update",
     "weigh_scan",
 ]

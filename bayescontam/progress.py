@@ -8,7 +8,9 @@ Advance = Callable[[float], None]
 
 
 @contextmanager
-def progress_bar(shown: bool, title: str, total: float, unit: str) -> Iterator[Advance]:
+def progress_bar(
+    shown: bool, title: str, total: float, unit: str, note: Callable[[], str] | None = None
+) -> Iterator[Advance]:
     """Show a bar while the block runs; where there is no terminal, one line at its end.
 
     Parameters
@@ -21,6 +23,8 @@ def progress_bar(shown: bool, title: str, total: float, unit: str) -> Iterator[A
         Work to do.
     unit : str
         What the work is counted in, such as ``"chunks"``.
+    note : callable, optional
+        Returns what else to say, asked for whenever work was done.
 
     Yields
     ------
@@ -46,7 +50,8 @@ def progress_bar(shown: bool, title: str, total: float, unit: str) -> Iterator[A
         def advance(done: float) -> None:
             bar.advance(task, done)
             known = bar.tasks[0]
-            bar.update(task, state=_state(known.completed, total, known.elapsed or 0, unit))
+            state = _state(known.completed, total, known.elapsed or 0, unit)
+            bar.update(task, state=f"{state}, {note()}" if note is not None else state)
 
         yield advance
 

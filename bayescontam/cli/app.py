@@ -14,6 +14,7 @@ from bayescontam.cli import (
     plan,
     report,
     scan,
+    study,
     summary,
     update,
 )
@@ -43,6 +44,7 @@ app.command("scan", epilog=scan.EXAMPLES)(scan.scan)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
 app.command("covariates", epilog=covariates.EXAMPLES)(covariates.covariates)
+app.add_typer(study.app, name="study", epilog=study.EXAMPLES)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 
 

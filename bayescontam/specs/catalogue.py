@@ -11,6 +11,7 @@ from bayescontam.specs.base import Block, closest, read_text
 from bayescontam.specs.corpus import Manifest, parse_manifest
 from bayescontam.specs.curve import CurveSpec, parse_curve
 from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.study import StudySpec, parse_study
 
 
 def shipped_folder(kind: str) -> Path:
@@ -43,6 +44,17 @@ def shipped_manifests() -> tuple[str, ...]:
     ('offline-demo', 'olmo3')
     """
     return _MANIFESTS.names()
+
+
+def shipped_studies() -> tuple[str, ...]:
+    """Return the names of the shipped studies, sorted.
+
+    Examples
+    --------
+    >>> "recovery" in shipped_studies()
+    True
+    """
+    return _STUDIES.names()
 
 
 def load_spec(spec: str | os.PathLike[str]) -> ModelSpec:
@@ -130,6 +142,34 @@ def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
     return _CURVES.load(os.fspath(curve))
 
 
+def load_study(study: str | os.PathLike[str]) -> StudySpec:
+    """Read a study by name or by path.
+
+    Parameters
+    ----------
+    study : str or path-like
+        Name of a shipped study, such as ``"recovery"``, or the path of a TOML file. What
+        ends in ``.toml`` or holds a path separator is a path.
+
+    Returns
+    -------
+    StudySpec
+        Frozen; its ``hash`` depends on its meaning, not on its layout or its replicates.
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid study; then every
+        fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> load_study("recovery").simulator.kind
+    'published'
+    """
+    return _STUDIES.load(os.fspath(study))
+
+
 @dataclass(frozen=True)
 class _Shelf[SpecT: Block]:
     """The shipped specs of one kind."""
@@ -158,3 +198,4 @@ class _Shelf[SpecT: Block]:
 _MODELS = _Shelf("models", "model spec", "models", parse_spec)
 _MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", parse_manifest)
 _CURVES = _Shelf("curves", "curve spec", "", parse_curve)
+_STUDIES = _Shelf("studies", "study", "study", parse_study)

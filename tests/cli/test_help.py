@@ -24,6 +24,7 @@ VERBS = [
     "models prior", "plan", "update",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
+    "study", "study list", "study run", "study report",
 ]  # fmt: skip
 
 

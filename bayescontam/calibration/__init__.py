@@ -1,0 +1,1 @@
+"""Calibration: many simulated fits, and what they say of the intervals."""

@@ -1,0 +1,52 @@
+"""Audit: what a second engine says of the same tables."""
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.calibration.rows import KEYS
+
+FAR = 4.0
+"""Difference of two means, in Monte Carlo errors, that chance hardly ever reaches."""
+
+
+def audits(rows: pd.DataFrame) -> pd.DataFrame:
+    """Compare the means of audited fits with those of the first engine.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Of a run, audits among them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each estimator that was audited: ``estimator``, ``engines``, ``fits``,
+        ``quantities`` (pairs of means), ``far`` (share of them that differ by more than 4
+        Monte Carlo errors), ``largest`` (difference, in Monte Carlo errors), ``of`` (whose),
+        ``rms`` (root mean square of all of them: about 1 if only chance is at work).
+    """
+    # A truth that is taken in another way is held against the same estimate.
+    plain = rows[~rows["quantity"].str.endswith("_nominal")]
+    first, second = plain[~plain["audit"]], plain[plain["audit"]]
+    pairs = second.merge(first, on=list(KEYS), suffixes=("_second", "_first"))
+    pairs = pairs[(pairs["sd_first"] > 0) & (pairs["sd_second"] > 0)]
+    error = np.hypot(*(pairs[f"sd_{n}"] / np.sqrt(pairs[f"ess_{n}"]) for n in ("first", "second")))
+    pairs = pairs.assign(z=(pairs["mean_second"] - pairs["mean_first"]) / error)
+    return pd.DataFrame(
+        [_row(str(name), part) for name, part in pairs.groupby("estimator", sort=True)],
+        columns=["estimator", "engines", "fits", "quantities", "far", "largest", "of", "rms"],
+    )
+
+
+def _row(estimator: str, pairs: pd.DataFrame) -> dict[str, object]:
+    worst = pairs.iloc[int(pairs["z"].abs().to_numpy().argmax())]
+    return {
+        "estimator": estimator,
+        "engines": f"{worst['engine_first']}, {worst['engine_second']}",
+        "fits": len(pairs.drop_duplicates(["cell", "replicate"])),
+        "quantities": len(pairs),
+        "far": float((pairs["z"].abs() > FAR).mean()),
+        "largest": float(worst["z"]),
+        "of": f"{worst['quantity']} {worst['where']}".strip(),
+        "rms": float(np.sqrt((pairs["z"] ** 2).mean())),
+    }

@@ -1,0 +1,269 @@
+"""Bootstrap: the percentile intervals around a penalised logistic regression, as published."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import expit, logit
+
+from bayescontam.calibration.rows import COLUMNS, intervals
+from bayescontam.errors import DataError, Fault, FitError, UsageError
+
+Floats = npt.NDArray[np.float64]
+
+QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
+"""What the bootstrap tells of each model and benchmark."""
+RESAMPLES = 1000
+PENALTY = 1.0
+_BLOCK = 4_000_000
+"""Most weights (resamples × items) that are held at once."""
+_STEPS, _HALVINGS, _TOLERANCE = 60, 30, 1e-10
+
+
+def bootstrap_rows(
+    frame: pd.DataFrame,
+    rng: np.random.Generator,
+    *,
+    resamples: int = RESAMPLES,
+    penalty: float = PENALTY,
+) -> pd.DataFrame:
+    """Return percentile intervals of the published baseline for every model and benchmark.
+
+    Items of a benchmark are drawn with replacement, all trials of an item together. To each
+    resample a logistic regression of correct answers on contamination is fitted, with the
+    penalty ``penalty / 2 * slope**2`` and none on the intercept (scikit-learn:
+    ``C = 1 / penalty``). Then
+
+    - ``accuracy`` is the share of correct trials in the resample;
+    - ``genuine_ability`` is the mean over the resample's items of the predicted accuracy
+      with every item's contamination set to the smallest in the resample. Contamination
+      being the only predictor, that is one number: ``expit(intercept + slope * smallest)``;
+    - ``overfitting`` is accuracy − genuine ability, and 0 where that is negative;
+    - ``overfitting_fraction`` is overfitting / accuracy, and 0 where nothing was correct;
+    - ``slope`` is in log-odds from contamination 0 to 1.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns ``model, benchmark, item, n_correct, n_trials, contamination``, as in
+        ``Responses.frame``.
+    rng : numpy.random.Generator
+        Decides the resamples and nothing else.
+    resamples : int, default 1000
+    penalty : float, default 1
+        λ of the slope. 1 is the posterior mode under slope ~ Normal(0, 1).
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns of `bayescontam.calibration.rows.COLUMNS`, one row for each pair of
+        model and benchmark (``where = "model | benchmark"``) and quantity. ``mean`` and
+        ``sd`` are those of the resamples. ``rank`` is −1 and ``ranks`` 0: there are no
+        draws. ``cell``, ``replicate``, ``estimator``, ``truth`` and ``seconds`` are the
+        caller's to fill (empty, −1, NaN).
+
+    Raises
+    ------
+    DataError
+        If the responses have no contamination.
+    UsageError
+        If there are fewer than two resamples, or the penalty is not above 0.
+    FitError
+        If a regression does not converge.
+    """
+    if resamples < 2 or not 0 < penalty < np.inf:
+        raise UsageError(
+            f"bootstrap: got {resamples} resamples and a penalty of {penalty:g}; it needs two"
+            " resamples or more and a finite penalty above 0: without one, some slopes are infinite"
+        )
+    if "contamination" not in frame:
+        problem = "no column 'contamination': the bootstrap regresses on it; give one"
+        raise DataError([Fault("responses", problem)])
+    rows = []
+    for (model, benchmark), own in frame.groupby(["model", "benchmark"], sort=False, observed=True):
+        found = _resampled(_Answers.of(own), rng, resamples, penalty)
+        for name in QUANTITIES:
+            rows.append(_row(name, f"{model} | {benchmark}", found[name]))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Answers of one model to one benchmark, dims (item,)."""
+
+    correct: Floats
+    trials: Floats
+    contamination: Floats
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> "_Answers":
+        names = ("n_correct", "n_trials", "contamination")
+        return cls(*(frame[name].to_numpy(dtype=float) for name in names))
+
+
+def _row(quantity: str, where: str, values: Floats) -> dict[str, Any]:
+    return {
+        "cell": "",
+        "replicate": -1,
+        "estimator": "",
+        "quantity": quantity,
+        "where": where,
+        "truth": np.nan,
+        "mean": float(values.mean()),
+        "sd": float(values.std(ddof=1)),
+        "ess": np.nan,
+        "rhat": np.nan,
+        "rank": -1,
+        "ranks": 0,
+        **intervals(values),
+        "status": "passed",
+        "reason": "",
+        "engine": "bootstrap",
+        "seconds": np.nan,
+        "audit": False,
+    }
+
+
+def _resampled(
+    answers: _Answers, rng: np.random.Generator, resamples: int, penalty: float
+) -> dict[str, Floats]:
+    """Return each quantity of each resample, dims (resample,)."""
+    parts = [_quantities(answers, w, penalty) for w in _weights(answers, rng, resamples)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in QUANTITIES}
+
+
+def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Iterator[Floats]:
+    """Yield how often each item is in each resample, dims (resample, item), in blocks."""
+    items = len(answers.correct)
+    block = max(_BLOCK // items, 1)
+    for first in range(0, resamples, block):
+        size = min(block, resamples - first)
+        yield rng.multinomial(items, np.full(items, 1 / items), size=size).astype(float)
+
+
+def _quantities(answers: _Answers, weights: Floats, penalty: float) -> dict[str, Floats]:
+    accuracy = (weights @ answers.correct) / (weights @ answers.trials)
+    smallest = np.where(weights > 0, answers.contamination, np.inf).min(axis=1)
+    intercept, slope = regressions(
+        answers.correct, answers.trials, answers.contamination, weights, penalty
+    )
+    genuine = expit(intercept + slope * smallest)
+    overfitting = np.maximum(accuracy - genuine, 0.0)
+    fraction = np.divide(overfitting, accuracy, out=np.zeros_like(accuracy), where=accuracy > 0)
+    return {
+        "accuracy": accuracy,
+        "genuine_ability": genuine,
+        "overfitting": overfitting,
+        "overfitting_fraction": fraction,
+        "slope": slope,
+    }
+
+
+def regressions(
+    correct: Floats, trials: Floats, contamination: Floats, weights: Floats, penalty: float
+) -> tuple[Floats, Floats]:
+    """Fit a logistic regression with a penalised slope to every resample at once.
+
+    Parameters
+    ----------
+    correct, trials, contamination : array, dims (item,)
+    weights : array, dims (resample, item)
+        How often each item counts.
+    penalty : float
+        λ in ``penalty / 2 * slope**2``; above 0.
+
+    Returns
+    -------
+    intercept, slope : array, dims (resample,)
+        Where every trial of a resample is right (or wrong) the intercept is infinite, and
+        the slope its limit, 0.
+
+    Raises
+    ------
+    FitError
+        If Newton's method does not converge.
+    """
+    n = weights * trials
+    share = (weights @ correct) / n.sum(axis=1)
+    inside = (share > 0) & (share < 1)
+    middle = contamination.mean()
+    x = contamination - middle
+    right = (weights @ np.stack([correct, correct * x], axis=1))[inside]
+    problem = _Problem(right, n[inside], x, penalty)
+    found = problem.solve(np.stack([logit(share[inside]), np.zeros(inside.sum())], axis=1))
+    slope = np.zeros(len(share))
+    slope[inside] = found[:, 1]
+    intercept = np.where(share > 0, np.inf, -np.inf)
+    intercept[inside] = found[:, 0] - found[:, 1] * middle
+    return intercept, slope
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Many logistic regressions on one predictor, to be minimised together.
+
+    Attributes
+    ----------
+    right : array, dims (resample, 2)
+        Weighted sums of correct trials, and of these times the predictor.
+    trials : array, dims (resample, item)
+        Weighted trials.
+    x : array, dims (item,)
+        Predictor, near its mean, so that intercept and slope hardly depend on each other.
+    penalty : float
+    """
+
+    right: Floats
+    trials: Floats
+    x: Floats
+    penalty: float
+
+    def loss(self, at: Floats) -> Floats:
+        """Return the penalised negative log-likelihood of each, dims (resample,)."""
+        either = (self.trials * np.logaddexp(0.0, self._log_odds(at))).sum(axis=1)
+        return either - (self.right * at).sum(axis=1) + self.penalty / 2 * at[:, 1] ** 2
+
+    def step(self, at: Floats) -> tuple[Floats, Floats]:
+        """Return Newton's step and half the fall in loss that it promises."""
+        p = expit(self._log_odds(at))
+        expected = self.trials * p
+        spread = expected * (1 - p)
+        g0 = self.right[:, 0] - expected.sum(axis=1)
+        g1 = self.right[:, 1] - expected @ self.x - self.penalty * at[:, 1]
+        h00, h01 = spread.sum(axis=1), spread @ self.x
+        h11 = spread @ self.x**2 + self.penalty
+        step = np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0], axis=1)
+        step /= (h00 * h11 - h01**2)[:, None]
+        return step, (step[:, 0] * g0 + step[:, 1] * g1) / 2
+
+    def _log_odds(self, at: Floats) -> Floats:
+        return at[:, :1] + at[:, 1:] * self.x
+
+    def solve(self, at: Floats) -> Floats:
+        """Return intercept and slope of each, dims (resample, 2)."""
+        loss = self.loss(at)
+        for _ in range(_STEPS):
+            step, fall = self.step(at)
+            if (fall <= _TOLERANCE).all():
+                return at + step
+            at, loss = self._fallen(at, loss, step)
+        raise FitError(
+            f"bootstrap: {int((fall > _TOLERANCE).sum())} of {len(at)} regressions did not"
+            f" converge in {_STEPS} Newton steps; a larger penalty makes them easier"
+        )
+
+    def _fallen(self, at: Floats, loss: Floats, step: Floats) -> tuple[Floats, Floats]:
+        """Take the step, halved as often as it raises the loss."""
+        length = np.ones(len(at))
+        slack = _TOLERANCE * (1 + np.abs(loss))
+        for _ in range(_HALVINGS):
+            there = at + length[:, None] * step
+            new = self.loss(there)
+            worse = new > loss + slack
+            if not worse.any():
+                break
+            length[worse] /= 2
+        return there, new

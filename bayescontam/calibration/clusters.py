@@ -1,0 +1,68 @@
+"""Clusters: means over rows, with errors that know which rows belong together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Means:
+    """Mean of each group, dims (group,).
+
+    Attributes
+    ----------
+    mean : array of float
+        NaN where a group has no value.
+    error : array of float
+        Monte Carlo standard error. Values of one cluster may depend on each other in any
+        way, clusters are independent. NaN where a group has fewer than two clusters.
+    count, clusters : array of int
+        Values, and clusters that have any.
+    """
+
+    mean: Floats
+    error: Floats
+    count: Integers
+    clusters: Integers
+
+
+def clustered_means(values: Floats, group: Integers, cluster: Integers, groups: int) -> Means:
+    """Return the mean of each group with its cluster-robust standard error.
+
+    The mean is a ratio of two sums over clusters, and its error that of such a ratio
+    (Cochran 1977, Sampling Techniques, section 6.4), because clusters may differ in size.
+    With one value in each cluster it is the usual standard error of a mean.
+
+    Parameters
+    ----------
+    values : array of float, dims (row,)
+        NaN values do not count.
+    group : array of int, dims (row,)
+        Number of the group, from 0.
+    cluster : array of int, dims (row,)
+        Number of the cluster, from 0; no cluster lies in two groups.
+    groups : int
+        How many groups there are.
+
+    Returns
+    -------
+    Means
+    """
+    known = np.isfinite(values)
+    values, group, cluster = values[known], group[known], cluster[known]
+    found, first, which = np.unique(cluster, return_index=True, return_inverse=True)
+    owner = group[first]
+    sums = np.bincount(which, values, minlength=len(found))
+    sizes = np.bincount(which, minlength=len(found)).astype(float)
+    count = np.bincount(group, minlength=groups)
+    clusters = np.bincount(owner, minlength=groups)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(group, values, minlength=groups) / count
+        squares = np.bincount(owner, (sums - mean[owner] * sizes) ** 2, minlength=groups)
+        error = np.sqrt(squares * clusters / (clusters - 1)) / count
+    return Means(mean, np.where(clusters > 1, error, np.nan), count, clusters)

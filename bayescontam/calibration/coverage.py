@@ -1,0 +1,258 @@
+"""Coverage: how often intervals hold the truth, their width, and how far estimates are off."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from bayescontam.calibration.clusters import Floats, Integers, Means, clustered_means
+from bayescontam.calibration.rows import LEVELS, interval_columns
+
+GROUP = ["cell", "estimator", "quantity"]
+ALL, PASSED, MISSED = "all fits", "without failures", "failures as misses"
+COUNTED = (ALL, PASSED, MISSED)
+"""The three ways in which failed fits are counted."""
+COLUMNS = (
+    *GROUP, "counted", "level", "coverage", "mc_se", "width", "interval_score", "bias", "rmse",
+    "n", "n_failed", "replicates", "n_constant", "width_se", "interval_score_se", "bias_se",
+    "rmse_se", "score_rank", "score_behind", "score_behind_se",
+)  # fmt: skip
+"""Columns of the table, in order."""
+_CONSTANT = 1e-12
+
+
+def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how often the intervals of a study hold the truth.
+
+    Rows of the same cell, estimator and quantity are taken together, whatever their
+    ``where``. Their errors are those of means over replicates: intervals of one replicate
+    come from the same data, and are not taken to be independent. Second fits of audits do
+    not count, nor do quantities that are constant by definition (sd 0 at the truth, such as
+    overfitting where every item is clean).
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        From `bayescontam.calibration.rows.read_rows`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each ``cell``, ``estimator``, ``quantity``, way of counting and level:
+
+        - ``counted``: ``"all fits"``; ``"without failures"``; ``"failures as misses"``, where
+          the intervals of failed fits count as if they had missed the truth, and the other
+          figures are those of all fits;
+        - ``level``: 0.5, 0.8, 0.9 or 0.95;
+        - ``coverage``, ``mc_se``: share of intervals that hold the truth, and its Monte Carlo
+          standard error. A fit without an interval has not held the truth. Where all
+          replicates agree, the error is that of one more that may not (the standard deviation
+          of a Beta(m + 1, 1), m replicates);
+        - ``width``, ``interval_score``: mean width, and mean Winkler score, which is the width
+          and, for a truth outside, 2 / (1 − level) times the distance to it [1]_. Smaller is
+          better;
+        - ``bias``, ``rmse``: of the posterior mean, alike for all levels;
+        - ``n``, ``n_failed``, ``replicates``, ``n_constant``: intervals counted, how many of
+          them are from failed fits, data sets they come from, and constants left out;
+        - ``…_se``: Monte Carlo standard errors;
+        - ``score_rank``: place of the estimator by mean interval score (1 = best) over the data
+          sets that all estimators have; ``score_behind`` and ``score_behind_se``: by how
+          much its score is above that of the best, paired by data set. NaN where there is
+          nothing to compare.
+
+    References
+    ----------
+    .. [1] Gneiting & Raftery (2007). Strictly proper scoring rules, prediction, and
+       estimation. doi:10.1198/016214506000001437
+    """
+    used = rows[~rows["audit"] & rows["truth"].notna()]
+    flat = constant(used)
+    table = used[~flat]
+    if table.empty:
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
+    keys = table.groupby(GROUP, sort=True, observed=True)
+    group = keys.ngroup().to_numpy()
+    named = keys.size().index.to_frame(index=False)
+    constants = used[flat].groupby(GROUP, observed=True).size()
+    index = pd.MultiIndex.from_frame(named)
+    named["n_constant"] = constants.reindex(index, fill_value=0).to_numpy()
+    cluster = table.groupby([*GROUP, "replicate"], sort=False, observed=True).ngroup().to_numpy()
+    parts = []
+    for counted in COUNTED:
+        kept = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
+        own = _Rows(table[kept], group[kept], cluster[kept], len(named))
+        common = own.errors()
+        for level in LEVELS:
+            figures = {**common, **own.intervals(level, counted == MISSED)}
+            parts.append(named.assign(counted=counted, level=level / 100, **figures))
+    result = pd.concat(parts, ignore_index=True)
+    order = result.sort_values([*GROUP, "counted", "level"], key=_in_order, kind="stable")
+    return order[order["n"] > 0][list(COLUMNS)].reset_index(drop=True)
+
+
+def constant(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows tell a quantity that is constant by definition, dims (row,).
+
+    The bootstrap's overfitting is not: it is clipped at zero, and may be so in all resamples.
+    """
+    still = (rows["sd"].abs() < _CONSTANT) & ((rows["mean"] - rows["truth"]).abs() < _CONSTANT)
+    return (still & (rows["engine"] != "bootstrap")).to_numpy()
+
+
+def _in_order(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    return column.map(COUNTED.index) if column.name == "counted" else column
+
+
+class _Rows:
+    """Rows of a study with the numbers of their groups and replicates."""
+
+    def __init__(
+        self, table: pd.DataFrame, group: Integers, cluster: Integers, groups: int
+    ) -> None:
+        self.table, self.group, self.cluster, self.groups = table, group, cluster, groups
+        self.truth = table["truth"].to_numpy(dtype=float)
+        self.failed = (table["status"] == "failed").to_numpy()
+
+    def errors(self) -> dict[str, Any]:
+        """Return bias and RMSE of the means, and what was counted, dims (group,)."""
+        off = self.table["mean"].to_numpy(dtype=float) - self.truth
+        bias, square = self._means(off), self._means(off**2)
+        rmse = np.sqrt(square.mean)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rmse_se = np.where(rmse > 0, square.error / (2 * rmse), square.error)
+        everything = self._means(np.ones(len(off)))
+        return {
+            "bias": bias.mean,
+            "bias_se": bias.error,
+            "rmse": rmse,
+            "rmse_se": rmse_se,
+            "n": everything.count,
+            "n_failed": np.bincount(self.group, self.failed, minlength=self.groups).astype(int),
+            "replicates": everything.clusters,
+        }
+
+    def intervals(self, level: int, failures_miss: bool) -> dict[str, Any]:
+        """Return what is to be said of the intervals of one level, dims (group,)."""
+        low, high = (self.table[name].to_numpy(dtype=float) for name in interval_columns(level))
+        held = (low <= self.truth) & (self.truth <= high)
+        if failures_miss:
+            held &= ~self.failed
+        coverage = self._means(held.astype(float))
+        width, score = high - low, interval_score(low, high, self.truth, level)
+        widths, scores = self._means(width), self._means(score)
+        return {
+            "coverage": coverage.mean,
+            "mc_se": _coverage_error(coverage),
+            "width": widths.mean,
+            "width_se": widths.error,
+            "interval_score": scores.mean,
+            "interval_score_se": scores.error,
+            **self._ranking(score),
+        }
+
+    def _means(self, values: Floats) -> Means:
+        return clustered_means(values, self.group, self.cluster, self.groups)
+
+    def _ranking(self, score: Floats) -> dict[str, Floats]:
+        """Return places of the estimators by score, and how far they are behind the best.
+
+        Only tables count that all estimators of a cell and quantity have a score of.
+        """
+        pairs = self._pairs
+        scores = np.full(pairs.shape, np.nan)
+        scores[pairs.unit, pairs.estimator] = score
+        whole = (np.isfinite(scores) | ~pairs.present[pairs.block]).all(axis=1)
+        owner = np.where(pairs.present, pairs.group, -1)[pairs.block]
+        counted = whole[:, None] & (owner >= 0)
+        means = np.full(self.groups, np.nan)
+        sums = np.bincount(owner[counted], scores[counted], minlength=self.groups)
+        sizes = np.bincount(owner[counted], minlength=self.groups)
+        np.divide(sums, sizes, out=means, where=sizes > 0)
+        table = np.where(pairs.present, means[pairs.group], np.nan)
+        compared = np.isfinite(table).sum(axis=1) > 1
+        table[~compared] = np.nan
+        best = np.where(np.isfinite(table), table, np.inf).argmin(axis=1)
+        behind = scores - scores[np.arange(len(scores)), best[pairs.block]][:, None]
+        kept = counted & compared[pairs.block][:, None]
+        cluster = np.broadcast_to(pairs.replicate[:, None], kept.shape)[kept]
+        # A replicate is a cluster of its own in each group.
+        cluster = cluster * self.groups + owner[kept]
+        told = clustered_means(behind[kept], owner[kept], cluster, self.groups)
+        rank = np.full(self.groups, np.nan)
+        ranked = pd.DataFrame(table).rank(axis=1, method="min").to_numpy()
+        rank[pairs.group[pairs.present]] = ranked[pairs.present]
+        return {"score_rank": rank, "score_behind": told.mean, "score_behind_se": told.error}
+
+    @cached_property
+    def _pairs(self) -> "_Pairs":
+        table = self.table
+        block = table.groupby(["cell", "quantity"], sort=False, observed=True).ngroup().to_numpy()
+        keys = ["cell", "quantity", "replicate", "where"]
+        unit = table.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
+        estimator = pd.factorize(table["estimator"])[0]
+        shape = int(unit.max(initial=-1)) + 1, int(estimator.max(initial=-1)) + 1
+        _, first = np.unique(unit, return_index=True)
+        group = np.zeros((block.max(initial=-1) + 1, shape[1]), dtype=np.int64)
+        present = np.zeros(group.shape, dtype=bool)
+        group[block, estimator], present[block, estimator] = self.group, True
+        replicate = table["replicate"].to_numpy(dtype=np.int64)
+        return _Pairs(unit, estimator, shape, block[first], replicate[first], group, present)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Which rows of several estimators are of the same table and quantity.
+
+    Attributes
+    ----------
+    unit, estimator : array of int, dims (row,)
+        Number of the interval that all estimators tell, and of the estimator.
+    shape : tuple of int
+        How many there are of both.
+    block, replicate : array of int, dims (unit,)
+        Number of its cell and quantity, and its replicate.
+    group, present : array, dims (block, estimator)
+        Number of the group, and whether there is one.
+    """
+
+    unit: Integers
+    estimator: Integers
+    shape: tuple[int, int]
+    block: Integers
+    replicate: Integers
+    group: Integers
+    present: npt.NDArray[np.bool_]
+
+
+def interval_score(low: Floats, high: Floats, truth: Floats, level: int) -> Floats:
+    """Return Winkler's score of intervals: width, and a penalty for a truth outside.
+
+    Parameters
+    ----------
+    low, high, truth : array of float
+    level : int
+        Probability of the intervals, in percent.
+
+    Returns
+    -------
+    array of float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> interval_score(np.zeros(2), np.ones(2), np.array([0.5, 1.5]), 90).tolist()
+    [1.0, 11.0]
+    """
+    outside = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
+    return high - low + 200 / (100 - level) * outside
+
+
+def _coverage_error(coverage: Means) -> Floats:
+    """Return the error of shares, which is not zero where all replicates agree."""
+    m = coverage.clusters.astype(float)
+    agreed = np.sqrt((m + 1) / (m + 3)) / (m + 2)
+    none = (coverage.error == 0) & ((coverage.mean == 0) | (coverage.mean == 1))
+    return np.where(none, agreed, coverage.error)

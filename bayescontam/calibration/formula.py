@@ -1,0 +1,101 @@
+"""Formula: the value of an expression, draw by draw."""
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from bayescontam.specs.expression import Expression, position
+
+Floats = NDArray[np.floating[Any]]
+
+
+def _over_cells(function: Callable[..., Any]) -> Callable[[Floats], Floats]:
+    def applied(values: Floats) -> Floats:
+        result: Floats = function(values.reshape(len(values), -1), axis=1)
+        return result
+
+    return applied
+
+
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "abs": np.abs,
+    "logistic": expit,
+    "logit": logit,
+    "mean": _over_cells(np.mean),
+    "sum": _over_cells(np.sum),
+    "min": _over_cells(np.min),
+    "max": _over_cells(np.max),
+    "sd": _over_cells(np.std),
+}
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.Pow: np.power,
+    ast.USub: np.negative,
+    ast.UAdd: np.positive,
+}
+
+
+def evaluated(expression: Expression, values: Mapping[str, Floats]) -> Floats:
+    """Return the value of an expression for every draw.
+
+    Parameters
+    ----------
+    expression : Expression
+    values : mapping of str to array
+        Dims (draw, …) under each of its names.
+
+    Returns
+    -------
+    array
+        Dims (draw,).
+
+    Raises
+    ------
+    ValueError
+        If a position does not exist, or there are several values for each draw.
+
+    Examples
+    --------
+    >>> evaluated(Expression("mean(beta) - beta[0]"), {"beta": np.array([[1.0, 3.0], [2.0, 2.0]])})
+    array([1., 0.])
+    """
+    draws = len(values[min(expression.names)])
+    try:
+        with np.errstate(all="ignore"):
+            result = np.asarray(_value(expression.body, values), dtype=float)
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"{expression.text!r}: {error}") from error
+    if result.size != draws:
+        raise ValueError(
+            f"{expression.text!r} has several values for each draw; choose one by its position,"
+            " or take their mean"
+        )
+    return result.reshape(draws)
+
+
+def _value(node: ast.AST, values: Mapping[str, Floats]) -> Any:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](_value(left, values), _value(right, values))
+        case ast.UnaryOp(op=op, operand=operand):
+            return _OPERATORS[type(op)](_value(operand, values))
+        case ast.Call(func=ast.Name(id=name), args=[only]):
+            return _FUNCTIONS[name](_value(only, values))
+        case ast.Subscript(value=ast.Name(id=name), slice=place):
+            cell: Any = (slice(None), *position(place))
+            return values[name][cell]
+        case ast.Name(id=name):
+            return values[name]
+        case ast.Constant(value=int() | float() as value):
+            return float(value)
+    raise TypeError(f"no value of {node!r}")

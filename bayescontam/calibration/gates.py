@@ -1,0 +1,51 @@
+"""Gates: whether a fit of a study may count as one."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescontam.calibration.measure import Key
+from bayescontam.specs.study import Gates
+
+Floats = NDArray[np.floating[Any]]
+
+PASSED, RERUN, FAILED = "passed", "rerun", "failed"
+"""What becomes of a fit: good at the first try, at the second and longer one, or neither."""
+
+
+def faults_of(
+    keys: list[Key], ess: Floats, rhat: Floats, diverged: float, gates: Gates
+) -> list[str]:
+    """Return what is wrong with a fit; nothing if it passes.
+
+    Parameters
+    ----------
+    keys : list of (str, str)
+    ess, rhat : array
+        Dims (key,). NaN for a constant, which is no fault: it has nothing to converge.
+    diverged : float
+        Share of draws that diverged.
+    gates : Gates
+
+    Returns
+    -------
+    list of str
+        A short text for each gate that is not passed, with the worst quantity.
+    """
+    faults = []
+    known = ~np.isnan(rhat)
+    if known.any():
+        worst = int(np.argmax(np.where(known, rhat, -np.inf)))
+        if rhat[worst] > gates.rhat:
+            faults.append(f"R-hat {rhat[worst]:.3f} of {_text(keys[worst])}")
+        least = int(np.argmin(np.where(known, ess, np.inf)))
+        if ess[least] < gates.ess:
+            faults.append(f"ESS {ess[least]:.0f} of {_text(keys[least])}")
+    if diverged > gates.divergences:
+        faults.append(f"{diverged:.1%} of draws diverged")
+    return faults
+
+
+def _text(key: Key) -> str:
+    return f"{key[0]} ({key[1]})" if key[1] else key[0]

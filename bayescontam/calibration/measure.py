@@ -1,0 +1,191 @@
+"""Measure: the quantities of a study, from draws of a model's parameters."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import xlog1py, xlogy
+
+from bayescontam.calibration.formula import evaluated
+from bayescontam.calibration.plan import Plan, refuse_unknown
+from bayescontam.errors import Fault, SpecError
+from bayescontam.inference.build import Built
+from bayescontam.inference.draws import Draws
+from bayescontam.inference.estimands import estimands
+from bayescontam.inference.implied import response_accuracies
+from bayescontam.specs.expression import Expression
+from bayescontam.specs.study import GROUPS, StudySpec
+
+Floats = NDArray[np.floating[Any]]
+Key = tuple[str, str]
+"""Quantity, and where: the labels of its cell, or nothing."""
+
+_OF_ITEMS = {"item", "repeated", "response"}
+"""Dims of parameters that are as many as the data, and not told."""
+_CLOSEST = 1e-15
+"""Distance of an accuracy from 0 and 1 below which its logarithm is lost in rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Values of quantities.
+
+    Attributes
+    ----------
+    keys : tuple of (str, str)
+    values : array
+        Dims (chain, draw, key).
+    """
+
+    keys: tuple[Key, ...]
+    values: Floats
+
+    def part(self, keys: list[Key]) -> Floats:
+        """Return the values of some keys, dims (chain, draw, key)."""
+        position = {key: i for i, key in enumerate(self.keys)}
+        return self.values[..., [position[key] for key in keys]]
+
+
+def measure(
+    parameters: xr.Dataset, draws: Draws, built: Built, plan: Plan, strict: bool = False
+) -> Measured:
+    """Compute the quantities of a study from draws, of the posterior or the truth itself.
+
+    Parameters
+    ----------
+    parameters : xarray.Dataset
+        Dims (chain, draw, …).
+    draws : Draws
+        The same as flat arrays, contamination located.
+    built : Built
+        With the data that the draws go with.
+    plan : Plan
+    strict : bool, default False
+        Whether everything that the study names must be there, as it must in the truth.
+
+    Returns
+    -------
+    Measured
+        Parameters of single items, and estimands of what nobody answered, are left out.
+        ``log_likelihood`` is the log probability of all counts, given all effects and
+        contaminations.
+
+    Raises
+    ------
+    SpecError
+        If a quantity must be there and is not, or a formula cannot be computed.
+    """
+    found = {
+        "parameters": dict(_parameters(parameters, built)),
+        "estimands": dict(_estimands(draws, built, plan.study, parameters)),
+        "log_likelihood": {"log_likelihood": _scalar(_log_likelihood(draws, built), parameters)},
+    }
+    every = {name: cells for group in found.values() for name, cells in group.items()}
+    wanted = set(plan.study.quantities)
+    if strict:
+        refuse_unknown(wanted, {*every, *GROUPS}, plan.source, "quantities")
+    told = {
+        name: cells
+        for group, names in found.items()
+        for name, cells in names.items()
+        if {group, name} & wanted
+    }
+    told |= _expressions(plan, every, parameters, strict)
+    keys = tuple((name, where) for name, cells in told.items() for where in cells.labels)
+    none = np.empty((parameters.sizes["chain"], parameters.sizes["draw"], 0))
+    return Measured(keys, np.concatenate([none, *(cells.flat for cells in told.values())], axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Draws of one quantity, with a label for each cell that it has.
+
+    Attributes
+    ----------
+    values : array
+        Dims (chain, draw, …).
+    labels : list of str
+        Of the cells that are told, flattened.
+    kept : array of bool
+        Which cells these are, dims (cell,).
+    """
+
+    values: Floats
+    labels: list[str]
+    kept: NDArray[np.bool_]
+
+    @property
+    def flat(self) -> Floats:
+        return self.values.reshape(*self.values.shape[:2], -1)[..., self.kept]
+
+
+def _cells(values: Floats, names: list[list[Any]], kept: Any = None) -> _Cells:
+    labels = [" | ".join(map(str, each)) for each in product(*names)]
+    told = np.ones(len(labels), dtype=bool) if kept is None else np.asarray(kept)
+    return _Cells(values, [label for label, keep in zip(labels, told, strict=True) if keep], told)
+
+
+def _scalar(values: Floats, parameters: xr.Dataset) -> _Cells:
+    shape = parameters.sizes["chain"], parameters.sizes["draw"]
+    return _cells(values.reshape(shape), [])
+
+
+def _parameters(parameters: xr.Dataset, built: Built) -> Iterator[tuple[str, _Cells]]:
+    """Yield parameters that have a meaning of their own: scalars, and those with named dims."""
+    known = built.model.named_vars_to_dims
+    for name in map(str, parameters.data_vars):
+        values = parameters[name].to_numpy()
+        dims = [str(dim) for dim in known.get(name, ())]
+        if values.ndim == len(dims) + 2 and not _OF_ITEMS & set(dims):
+            yield name, _cells(values, [list(built.model.coords[dim]) for dim in dims])
+
+
+def _estimands(
+    draws: Draws, built: Built, study: StudySpec, parameters: xr.Dataset
+) -> Iterator[tuple[str, _Cells]]:
+    shape = parameters.sizes["chain"], parameters.sizes["draw"]
+    groups = estimands(draws, built, shape, study.reference)
+    for group, dataset in groups.items():
+        for name in map(str, dataset.data_vars):
+            if name == "rank":  # a rank is whole, and its interval says little
+                continue
+            array = dataset[name]
+            values = array.to_numpy()
+            kept = ~np.isnan(values.reshape(-1, *values.shape[2:])).all(axis=0).ravel()
+            labels = [list(array[dim].values) for dim in array.dims[2:]]
+            told = name if group == "estimands" else f"{name}_by_{built.design.unit_dim}"
+            yield told, _cells(values, labels, kept)
+
+
+def _log_likelihood(draws: Draws, built: Built) -> Floats:
+    """Return the log probability of the counts without the coefficient, dims (draw,)."""
+    k, n = built.design.n_correct, built.design.n_trials
+    parts = []
+    for part in draws.chunks(built.design):
+        p = np.clip(response_accuracies(part, built), _CLOSEST, 1 - _CLOSEST)
+        parts.append((xlogy(k, p) + xlog1py(n - k, -p)).sum(axis=1))
+    return np.concatenate(parts)
+
+
+def _expressions(
+    plan: Plan, every: dict[str, _Cells], parameters: xr.Dataset, strict: bool
+) -> dict[str, _Cells]:
+    values = {
+        name: cells.values.reshape(-1, *cells.values.shape[2:]) for name, cells in every.items()
+    }
+    told = {}
+    for name, text in plan.study.expressions.items():
+        formula, column = Expression(text), f"expressions.{name}"
+        if strict:
+            refuse_unknown(set(formula.names), set(values), plan.source, column)
+        elif formula.names - set(values):
+            continue
+        try:
+            told[name] = _scalar(evaluated(formula, values), parameters)
+        except ValueError as error:
+            raise SpecError([Fault(plan.source, str(error), column=column)]) from error
+    return told

@@ -1,0 +1,171 @@
+"""Plan: a study with the model specs that it names, its cells, and its random streams."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayescontam.errors import Fault, SpecError
+from bayescontam.inference.estimands import QUANTITIES
+from bayescontam.seeds import stream
+from bayescontam.specs.base import closest, validate
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.simulator import Layout, Simulator
+from bayescontam.specs.study import GROUPS, StudySpec
+from bayescontam.storage import sha256
+
+TOLD = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
+"""Estimands whose truth the published generator knows."""
+HASH_LENGTH = 12
+"""Digits of a cell's hash in the names of its shards."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a study's grid.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"slope=1, contamination_sd=0.2"``; empty where there is no grid.
+    simulator : Simulator
+    layout : Layout
+    """
+
+    name: str
+    simulator: Simulator
+    layout: Layout
+
+    @property
+    def hash(self) -> str:
+        """Short SHA-256 of the name, for the names of files."""
+        return sha256(self.name.encode())[:HASH_LENGTH]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study with the model specs that it names; make one with `plan_of`.
+
+    Attributes
+    ----------
+    study : StudySpec
+    specs : mapping of str to ModelSpec
+        Of each estimator that has one, by the estimator's name.
+    truth : ModelSpec or None
+        Of the simulator, if it has one.
+    """
+
+    study: StudySpec
+    specs: Mapping[str, ModelSpec]
+    truth: ModelSpec | None
+
+    @property
+    def source(self) -> str:
+        """What messages call the study."""
+        return f"study '{self.study.name}'"
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the study's meaning and of the model specs that it names."""
+        parts = [self.study.hash, *(self.specs[name].hash for name in sorted(self.specs))]
+        return sha256("\n".join([*parts, self.truth.hash if self.truth else ""]).encode())
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, in the order of the grid."""
+        return tuple(Cell(name, *blocks) for name, blocks in self.study.cells().items())
+
+    def stream(self, *names: str | int) -> np.random.Generator:
+        """Return the random stream of these names; it depends on the plan's hash too.
+
+        Everything of a replicate comes from ``stream(cell, replicate, purpose, …)``, so
+        that it is the same whatever else is run, where, and in which order.
+        """
+        return stream(int(self.hash[:15], 16), *names)
+
+
+def plan_of(study: StudySpec, base: Path) -> Plan:
+    """Find the model specs that a study names.
+
+    Parameters
+    ----------
+    study : StudySpec
+    base : pathlib.Path
+        Folder that paths of model specs start from.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    SpecError
+        If a model spec does not exist or cannot be used, or a name stands for two things.
+    """
+    specs = {}
+    for estimator in study.estimators:
+        if estimator.kind == "model":
+            spec = _load(estimator.model, base)
+            source = f"study '{study.name}': estimator '{estimator.name}'"
+            specs[estimator.name] = changed_spec(spec, estimator.changes, source)
+    if taken := sorted(set(study.expressions) & {*QUANTITIES, "log_likelihood"}):
+        problem = f"'{taken[0]}' is the name of an estimand; give the formula another"
+        raise SpecError([Fault(f"study '{study.name}'", problem, column="expressions")])
+    truth = _load(study.simulator.model, base) if study.simulator.model else None
+    if truth is None:
+        _refuse_formulas(study)
+    return Plan(study, specs, truth)
+
+
+def _refuse_formulas(study: StudySpec) -> None:
+    """Refuse what the published generator, which has no parameters of ours, cannot tell."""
+    source = f"study '{study.name}'"
+    if study.expressions:
+        problem = "needs a simulator with a model spec; 'published' has no parameters of ours"
+        raise SpecError([Fault(source, problem, column="expressions")])
+    refuse_unknown(set(study.quantities), {*GROUPS, *TOLD}, source, "quantities")
+
+
+def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> ModelSpec:
+    """Return a model spec with some of its keys changed.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    changes : mapping
+        Tables of keys, as in the spec's file. A prior is replaced as a whole.
+    source : str
+        Where the changes stand, for messages.
+
+    Raises
+    ------
+    SpecError
+        If the result is no model spec.
+    """
+    if not changes:
+        return spec
+    content = spec.model_dump(exclude_unset=True)
+    for block, keys in changes.items():
+        if isinstance(keys, Mapping) and isinstance(content.get(block, {}), Mapping):
+            content[block] = {**content.get(block, {}), **keys}
+        else:
+            content[block] = keys
+    changed = validate(ModelSpec, content, source)
+    changed._name = spec.name
+    return changed
+
+
+def _load(model: str, base: Path) -> ModelSpec:
+    """Read a model spec by name, or by a path that starts from `base`."""
+    return load_spec(base / model if model.endswith(".toml") or "/" in model else model)
+
+
+def refuse_unknown(wanted: set[str], known: set[str], source: str, column: str) -> None:
+    """Raise a SpecError if a name that a study wants is not known."""
+    if unknown := sorted(wanted - known):
+        problem = f"nothing is called '{unknown[0]}' here ({closest(unknown[0], sorted(known))})"
+        raise SpecError([Fault(source, problem, column=column)])

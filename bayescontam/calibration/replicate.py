@@ -1,0 +1,264 @@
+"""Replicate: one simulated table, fitted by every estimator, as rows."""
+
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam.calibration.bootstrap import bootstrap_rows
+from bayescontam.calibration.convergence import bulk_convergence
+from bayescontam.calibration.engines import Anew, Drawn, Engine, engine_of, longer
+from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
+from bayescontam.calibration.measure import Key, measure
+from bayescontam.calibration.plan import Cell, Plan
+from bayescontam.calibration.published import NOMINAL
+from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
+from bayescontam.calibration.simulate import Simulate, Simulated, simulator_of
+from bayescontam.errors import BayescontamError, Fault, SpecError
+from bayescontam.inference.draws import take_draws
+from bayescontam.inference.located import located
+from bayescontam.responses import Responses
+from bayescontam.specs.study import Estimator, Sampling
+
+Floats = NDArray[np.floating[Any]]
+
+SECOND = {"nutpie": "pymc", "pymc": "nutpie"}
+"""Engine that audits another."""
+_TIE = 1e-12
+"""Distance, beside their size, at which a draw and the truth are the same but for rounding."""
+_TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
+
+
+class Replicates:
+    """Makes the rows of a cell's replicates.
+
+    What is compiled for a cell is kept, and depends on the cell alone.
+
+    Parameters
+    ----------
+    plan : Plan
+    cell : Cell
+    """
+
+    def __init__(self, plan: Plan, cell: Cell) -> None:
+        self.plan, self.cell = plan, cell
+        self._engines: dict[str, Engine] = {}
+
+    @cached_property
+    def _simulate(self) -> Simulate:
+        return simulator_of(self.plan, self.cell)
+
+    def rows(self, replicate: int) -> pd.DataFrame:
+        """Return the rows of a replicate.
+
+        Parameters
+        ----------
+        replicate : int
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `bayescontam.calibration.rows.COLUMNS`: one row for each
+            estimator, quantity and cell of it; a fit that could not be made has rows too.
+        """
+        made = self._simulate(replicate)
+        audited = self._stream(replicate, "audit").random() < self.plan.study.audit
+        parts = []
+        for estimator in self.plan.study.estimators:
+            if estimator.kind == "bootstrap":
+                parts.append(self._bootstrap(made, replicate, estimator))
+                continue
+            parts.append(self._fit(made, replicate, estimator, self._engine(estimator.name)))
+            if audited:
+                spec, name = self.plan.specs[estimator.name], self.plan.study.sampling.engine
+                audit = self._fit(made, replicate, estimator, Anew(spec, SECOND[name]))
+                parts.append(audit.assign(audit=True))
+        return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
+
+    def _stream(self, replicate: int, *purpose: str) -> np.random.Generator:
+        return self.plan.stream(self.cell.name, replicate, *purpose)
+
+    def _engine(self, name: str) -> Engine:
+        """Return an estimator's engine, compiled with a table of the cell's own."""
+        if name not in self._engines:
+            simulator, sampling = self.cell.simulator, self.plan.study.sampling
+            moving = simulator.kind == "published" and simulator.fresh
+            estimator = next(each for each in self.plan.study.estimators if each.name == name)
+            first = _told(estimator, self._simulate("first").responses)
+            self._engines[name] = engine_of(self.plan.specs[name], sampling.engine, first, moving)
+        return self._engines[name]
+
+    def _fit(
+        self, made: Simulated, replicate: int, estimator: Estimator, engine: Engine
+    ) -> pd.DataFrame:
+        """Fit once and, if that does not pass the gates, once more and for longer."""
+        started, sampling = time.perf_counter(), self.plan.study.sampling
+        rng = self._stream(replicate, "ties", estimator.name)
+        first = self._try(made, replicate, estimator, engine, sampling)
+        last, status = first, PASSED
+        if first.faults:
+            last = self._try(made, replicate, estimator, engine, longer(sampling))
+            status = FAILED if last.faults else RERUN
+        table = last.table(made.truth, rng)
+        reason = "; ".join(first.faults)
+        if status == FAILED:
+            reason = f"{reason}; then, for longer: {'; '.join(last.faults)}"
+        return table.assign(
+            cell=self.cell.name,
+            replicate=replicate,
+            estimator=estimator.name,
+            status=status,
+            reason=reason,
+            engine=engine.name,
+            seconds=time.perf_counter() - started,
+            audit=False,
+        )
+
+    def _try(
+        self,
+        made: Simulated,
+        replicate: int,
+        estimator: Estimator,
+        engine: Engine,
+        sampling: Sampling,
+    ) -> "_Fit":
+        stream = self._stream(replicate, "fit", estimator.name, f"{sampling.draws}")
+        seed = int(stream.integers(2**31))
+        try:
+            drawn = engine.draw(_told(estimator, made.responses), seed, sampling)
+        except BayescontamError:
+            raise
+        except (RuntimeError, ArithmeticError, np.linalg.LinAlgError) as error:
+            # What a sampler cannot do with one table is a result of the study.
+            text = " ".join(str(error).split())[:200]
+            return _Fit([], np.empty((1, 0, 0)), *(np.empty(0),) * 2, [f"no draws: {text}"])
+        return self._judged(drawn, made, estimator.name, stream)
+
+    def _judged(self, drawn: Drawn, made: Simulated, name: str, rng: np.random.Generator) -> "_Fit":
+        draws, _ = located(take_draws(drawn.posterior, drawn.built.design), drawn.built, rng)
+        found = measure(drawn.posterior, draws, drawn.built, self.plan)
+        keys = sorted({_estimate(key) for key in made.truth} & set(found.keys))
+        if not keys:
+            problem = f"the estimator '{name}' has none of the quantities asked for"
+            raise SpecError([Fault(self.plan.source, problem, column="quantities")])
+        values = found.part(keys)
+        ess, rhat = bulk_convergence(values)
+        faults = faults_of(keys, ess, rhat, drawn.diverged, self.plan.study.gates)
+        return _Fit(keys, values, ess, rhat, faults)
+
+    def _bootstrap(self, made: Simulated, replicate: int, estimator: Estimator) -> pd.DataFrame:
+        started = time.perf_counter()
+        rng = self._stream(replicate, "fit", estimator.name)
+        found = bootstrap_rows(made.responses.frame, rng, resamples=estimator.resamples)
+        estimate = found.set_index(["quantity", "where"]).drop(columns="truth")
+        keys = [key for key in made.truth if _estimate(key) in estimate.index]
+        table = estimate.loc[[_estimate(key) for key in keys]].reset_index(drop=True)
+        return _named(table, keys, made.truth).assign(
+            cell=self.cell.name,
+            replicate=replicate,
+            estimator=estimator.name,
+            seconds=time.perf_counter() - started,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """One try: draws of the quantities that have a truth, and what is wrong with them.
+
+    Attributes
+    ----------
+    keys : list of (str, str)
+    values : array
+        Dims (chain, draw, key).
+    ess, rhat : array
+        Dims (key,).
+    faults : list of str
+    """
+
+    keys: list[Key]
+    values: Floats
+    ess: Floats
+    rhat: Floats
+    faults: list[str]
+
+    def table(self, truth: Any, rng: np.random.Generator) -> pd.DataFrame:
+        """Return a row for every quantity that has a truth, in a fixed order."""
+        position = {key: i for i, key in enumerate(self.keys)}
+        # Without draws, every quantity is one that could not be told.
+        keys = [key for key in sorted(truth) if not self.keys or _estimate(key) in position]
+        rows = [self._row(position.get(_estimate(key)), truth[key], rng) for key in keys]
+        return _named(pd.DataFrame(rows), keys, truth)
+
+    def _row(self, at: int | None, truth: float, rng: np.random.Generator) -> dict[str, Any]:
+        if at is None:
+            missing = dict.fromkeys(("mean", "sd", "ess", "rhat", *BOUNDS), np.nan)
+            return {**missing, "rank": -1, "ranks": 0}
+        flat = self.values[..., at].ravel()
+        with np.errstate(invalid="ignore"):
+            figures = {"mean": flat.mean(), "sd": flat.std(ddof=1)}
+            bounds = dict(zip(BOUNDS, np.quantile(flat, _TAILS), strict=True))
+        rank, ranks = rank_of(truth, flat, self.ess[at], rng)
+        convergence = {"ess": self.ess[at], "rhat": self.rhat[at]}
+        return {**figures, **convergence, "rank": rank, "ranks": ranks, **bounds}
+
+
+def rank_of(truth: float, draws: Floats, ess: float, rng: np.random.Generator) -> tuple[int, int]:
+    """Return the rank of the truth among nearly independent draws, and their number.
+
+    Parameters
+    ----------
+    truth : float
+    draws : array
+        Dims (draw,), chains one after the other.
+    ess : float
+        Their effective size: of every ``len(draws) / ess`` draws one is kept, rounded up.
+        NaN (a constant) keeps all.
+    rng : numpy.random.Generator
+        Breaks ties: the rank is any of those that the truth could have, with equal
+        probability.
+
+    Returns
+    -------
+    rank, ranks : int
+        0 to `ranks`; −1 and 0 if the draws or the truth are not finite.
+
+    Examples
+    --------
+    >>> rank_of(0.5, np.arange(-2.0, 4.0), 6, np.random.default_rng(1))
+    (3, 6)
+    """
+    # The same numbers are drawn whatever the draws are.
+    lot = rng.random()
+    if not np.isfinite(draws).all() or not np.isfinite(truth):
+        return -1, 0
+    step = 1 if np.isnan(ess) else int(np.ceil(len(draws) / max(ess, 1.0)))
+    kept = draws[::step]
+    close = np.abs(kept - truth) <= _TIE * max(1.0, abs(truth))
+    below = int(((kept < truth) & ~close).sum())
+    return below + int(lot * (close.sum() + 1)), len(kept)
+
+
+def _told(estimator: Estimator, responses: Responses) -> Responses:
+    """Return what an estimator is told of a table."""
+    if not estimator.reversed:
+        return responses
+    frame = responses.frame
+    return replace(responses, frame=frame.assign(contamination=1 - frame["contamination"]))
+
+
+def _estimate(key: Key) -> Key:
+    """Return the key of the estimate that is held against a truth."""
+    return key[0].removesuffix(NOMINAL), key[1]
+
+
+def _named(table: pd.DataFrame, keys: list[Key], truth: Any) -> pd.DataFrame:
+    named = {
+        "quantity": [quantity for quantity, _ in keys],
+        "where": [where for _, where in keys],
+        "truth": [truth[key] for key in keys],
+    }
+    return table.assign(**{name: pd.Series(values) for name, values in named.items()})

@@ -1,0 +1,166 @@
+"""SBC: whether the truth's rank among draws is uniform, for every quantity of a study."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.calibration.coverage import constant
+from bayescontam.calibration.uniformity import Floats, Uniformity, uniformity
+from bayescontam.inference.checks import Outcome
+from bayescontam.seeds import stream
+
+UNIT = ["cell", "estimator", "quantity", "where"]
+FAMILY = ["estimator"]
+COLUMNS = (
+    *UNIT, "p_value", "p_adjusted", "n", "n_failed", "p_without_failures", "statistic", "p_ecdf",
+    "shift", "p_shift", "spread", "p_spread", "outcome", "sentence",
+)  # fmt: skip
+"""Columns of the table, in order."""
+FAILED_BELOW, CAUTION_BELOW = 0.01, 0.05
+"""Adjusted p-values below which a quantity fails, or is to be watched."""
+LEAST = 10
+"""Fewest ranks that are tested: fewer can show nothing but the grossest faults."""
+
+
+def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return which quantities of a study have ranks that are not uniform.
+
+    If truths are drawn from the prior and data from the model, the truth's rank among
+    independent posterior draws is uniform for every quantity [1]_. All fits count, failed
+    ones too: to leave them out is to choose data sets. Second fits of audits do not count, nor
+    constants, nor estimators without draws.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        From `bayescontam.calibration.rows.read_rows`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each ``cell, estimator, quantity, where``, the worst first:
+
+        - ``p_value``: from `bayescontam.calibration.uniformity.uniformity`; NaN with fewer than
+          10 ranks;
+        - ``p_adjusted``: by Holm's method over all rows of an estimator, so that a
+          right one has an adjusted p-value below 0.05 anywhere in at most 5 % of studies;
+        - ``n``, ``n_failed``: ranks, and how many are from failed fits;
+          ``p_without_failures``: the p-value without these;
+        - ``statistic``, ``p_ecdf``: of the envelope of the empirical distribution function;
+        - ``shift``, ``p_shift``: by how many posterior standard deviations the truth lies above
+          the estimate on average (0 if right), and the p-value of that alone;
+        - ``spread``, ``p_spread``: by what factor intervals are too narrow (1 if right, below 1
+          if too wide), and the p-value of that alone;
+        - ``outcome``: ``"failed"`` (adjusted p-value below 0.01), ``"caution"`` (below
+          0.05) or ``"passed"``; ``sentence``: what was found.
+
+    References
+    ----------
+    .. [1] Talts, Betancourt, Simpson, Vehtari & Gelman (2018). Validating Bayesian inference
+       algorithms with simulation-based calibration. arXiv:1804.06788
+    """
+    used = ranked(rows)
+    groups = used.groupby(UNIT, sort=False, observed=True)
+    found = [_row(dict(zip(UNIT, key, strict=True)), part) for key, part in groups]
+    if not found:
+        return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
+    table = pd.DataFrame(found)
+    table["p_adjusted"] = table.groupby(FAMILY)["p_value"].transform(holm)
+    table["outcome"] = [_outcome(p).value for p in table["p_adjusted"]]
+    table["sentence"] = [_sentence(row) for row in table.to_dict("records")]
+    order = table.sort_values(["p_adjusted", "p_value", *UNIT], kind="stable")
+    return order[list(COLUMNS)].reset_index(drop=True)
+
+
+def ranked(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that count, with the column ``u``: ranks spread over (0, 1).
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``u`` is (rank + v) / (ranks + 1) with v uniform. It is uniform however many draws a
+        rank is among, and the same for the same rows.
+    """
+    counts = ~rows["audit"] & (rows["ranks"] > 0) & (rows["rank"] >= 0)
+    used = rows[counts.to_numpy() & ~constant(rows)].sort_values([*UNIT, "replicate"])
+    v = np.empty(len(used))
+    groups: dict[Any, Any] = used.groupby(UNIT, sort=False, observed=True).indices
+    for key, index in groups.items():
+        v[index] = stream(0, "sbc", *map(str, key)).random(len(index))
+    return used.assign(u=(used["rank"] + v) / (used["ranks"] + 1))
+
+
+def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":
+    """Return p-values adjusted by Holm's method; NaN stays and does not count.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> holm(pd.Series([0.01, 0.04, 0.03, float("nan")])).tolist()
+    [0.03, 0.06, 0.06, nan]
+    """
+    ordered = p_values.dropna().sort_values()
+    steps = ordered * np.arange(len(ordered), 0, -1)
+    return steps.cummax().clip(upper=1.0).reindex(p_values.index)
+
+
+def _row(key: dict[str, Any], part: pd.DataFrame) -> dict[str, Any]:
+    failed = (part["status"] == "failed").to_numpy()
+    u = part["u"].to_numpy()
+    told = _told(u)
+    without = _told(u[~failed]) if failed.any() else told
+    return {
+        **key,
+        "p_value": told.p_value,
+        "n": len(u),
+        "n_failed": int(failed.sum()),
+        "p_without_failures": without.p_value,
+        "statistic": told.gamma,
+        "p_ecdf": told.p_ecdf,
+        "shift": told.shift,
+        "p_shift": told.p_shift,
+        "spread": told.spread,
+        "p_spread": told.p_spread,
+    }
+
+
+def _told(u: Floats) -> Uniformity:
+    return uniformity(u) if len(u) >= LEAST else Uniformity(*[float("nan")] * 7)
+
+
+def _outcome(p_adjusted: float) -> Outcome:
+    if p_adjusted < FAILED_BELOW:
+        return Outcome.FAILED
+    # A quantity that was not tested has not passed.
+    return Outcome.PASSED if p_adjusted >= CAUTION_BELOW else Outcome.CAUTION
+
+
+def _sentence(row: dict[Any, Any]) -> str:
+    """Return what is wrong with a quantity, and by how much."""
+    if row["n"] < LEAST:
+        return f"Too few ranks to be tested: {row['n']}; it needs {LEAST}."
+    if row["outcome"] == Outcome.PASSED.value:
+        return "Ranks are uniform."
+    parts = []
+    if row["p_spread"] < CAUTION_BELOW:
+        narrow = row["spread"] > 1
+        factor = row["spread"] if narrow else 1 / row["spread"]
+        parts.append(
+            f"intervals too {'narrow' if narrow else 'wide'}, by a factor of about {factor:.2g}"
+        )
+    if row["p_shift"] < CAUTION_BELOW:
+        side = "low" if row["shift"] > 0 else "high"
+        parts.append(f"estimates too {side}, by about {abs(row['shift']):.2g} posterior sd")
+    if not parts:
+        parts = ["ranks are not uniform in some other way: see the picture"]
+    text = "; ".join(parts)
+    doubt = " Perhaps by chance." if row["outcome"] == Outcome.CAUTION.value else ""
+    failures = ""
+    if row["n_failed"] and row["p_without_failures"] > CAUTION_BELOW:
+        failures = f" Not so without the {row['n_failed']} failed fits."
+    return f"{text[0].upper()}{text[1:]}.{doubt}{failures}"

@@ -1,0 +1,218 @@
+"""Simulate: tables of responses with their true values, one for each replicate of a cell."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import NDArray
+from pymc.pytensorf import reseed_rngs
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.variable import RandomGeneratorSharedVariable
+
+from bayescontam.calibration.measure import Key, measure
+from bayescontam.calibration.plan import Cell, Plan
+from bayescontam.calibration.published import NOMINAL, Tasks, exposures, table_of
+from bayescontam.errors import Fault, SpecError
+from bayescontam.inference.build import Built, build
+from bayescontam.inference.draws import Draws, take_draws
+from bayescontam.inference.example import Layout as ExampleLayout
+from bayescontam.inference.example import fitting, make_example
+from bayescontam.inference.implied import response_accuracies
+from bayescontam.inference.located import located
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.simulator import Layout, Simulator
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """A table of responses, and the true value of every quantity."""
+
+    responses: Responses
+    truth: Mapping[Key, float]
+
+
+class Simulate(Protocol):
+    """Makes the tables of a cell."""
+
+    def __call__(self, replicate: int | str) -> Simulated:
+        """Return the table of a replicate, the same whenever it is asked for."""
+
+
+def simulator_of(plan: Plan, cell: Cell) -> Simulate:
+    """Return what makes the tables of a cell.
+
+    Raises
+    ------
+    SpecError
+        If the study fixes a parameter that its model spec does not have in this design.
+    """
+    if plan.truth is None:
+        return FromExposures(plan, cell)
+    return FromModel(plan, cell, plan.truth)
+
+
+class FromExposures:
+    """Tables of the published generator."""
+
+    def __init__(self, plan: Plan, cell: Cell) -> None:
+        self._plan, self._cell = plan, cell
+        self._table = table_of(cell.layout)
+
+    def __call__(self, replicate: int | str) -> Simulated:
+        """Return the table of a replicate."""
+        plan, cell = self._plan, self._cell
+        of = (replicate,) if cell.simulator.fresh else ()
+        rng = plan.stream(cell.name, *of, "exposures")
+        tasks = Tasks.of(exposures(cell.layout, rng), cell.simulator)
+        rng = plan.stream(cell.name, replicate, "counts")
+        frame = tasks.answered(self._table.frame, cell.layout.trials, rng)
+        wanted, truth = (
+            set(plan.study.quantities),
+            tasks.truth(cell.simulator, plan.study.reference),
+        )
+        truth = {
+            key: value
+            for key, value in truth.items()
+            if {"estimands", key[0].removesuffix(NOMINAL)} & wanted
+        }
+        return Simulated(replace(self._table, frame=frame), truth)
+
+
+class FromModel:
+    """Tables of a model spec: everything from its prior, but for what the study fixes.
+
+    Drawn from the PyMC model that fitting uses. Contaminations, and whatever else the
+    model does not explain, are drawn once for the cell.
+    """
+
+    def __init__(self, plan: Plan, cell: Cell, spec: ModelSpec) -> None:
+        self._plan, self._cell = plan, cell
+        layout = fitting(spec, _example_layout(cell.layout))
+        self._table = make_example(spec, layout, plan.stream(cell.name, "design"))
+        self._built = build(spec, self._table)
+        fixed = _fixed(self._built, plan, cell)
+        model = pm.do(self._built.model, fixed) if fixed else self._built.model
+        self._draw = _Forward(model)
+
+    def __call__(self, replicate: int | str) -> Simulated:
+        """Return the table of a replicate."""
+        plan, name = self._plan, self._cell.name
+        drawn = self._draw(plan.stream(name, replicate, "parameters"))
+        counts = drawn.pop("n_correct")
+        parameters = _dataset(drawn, self._built)
+        draws = take_draws(parameters, self._built.design)
+        rng = plan.stream(name, replicate, "counts")
+        draws, counts = _with_exposure(draws, counts, self._built, rng)
+        design = replace(self._built.design, n_correct=counts.astype(np.int64))
+        built = replace(self._built, design=design)
+        found = measure(parameters, draws, built, plan, strict=True)
+        frame = self._table.frame.assign(n_correct=design.n_correct)
+        responses = Responses(frame, "simulated")
+        return Simulated(responses, dict(zip(found.keys, found.values[0, 0].tolist(), strict=True)))
+
+
+class _Forward:
+    """Draws of all variables that counts depend on, and of the counts."""
+
+    def __init__(self, model: pm.Model) -> None:
+        counts = model["n_correct"]
+        above = set(ancestors([counts]))
+        named = {name: var for name, var in model.named_vars.items() if var in above}
+        self._names = list(named)
+        outputs = list(named.values())
+        # Compiling for speed takes ten seconds, and saves some milliseconds a replicate.
+        self._function = pm.compile([], outputs, mode="FAST_COMPILE", random_seed=0)
+        shared = self._function.get_shared()
+        self._rngs = [var for var in shared if isinstance(var, RandomGeneratorSharedVariable)]
+
+    def __call__(self, rng: np.random.Generator) -> dict[str, Floats]:
+        reseed_rngs(self._rngs, int(rng.integers(2**63)))
+        return dict(zip(self._names, self._function(), strict=True))
+
+
+def _dataset(drawn: dict[str, Floats], built: Built) -> xr.Dataset:
+    """Return one draw of each variable as draws of a posterior are."""
+    data = {}
+    for name, values in drawn.items():
+        dims = built.model.named_vars_to_dims.get(name) or [
+            f"{name}_dim_{axis}" for axis in range(np.ndim(values))
+        ]
+        data[name] = (("chain", "draw", *dims), np.asarray(values)[None, None])
+    return xr.Dataset(data)
+
+
+def _with_exposure(
+    draws: Draws, counts: Floats, built: Built, rng: np.random.Generator
+) -> tuple[Draws, Floats]:
+    """Draw true contaminations where they are not known, and counts that go with them.
+
+    The model has contaminations summed out, so that nobody knows which of them its counts
+    were drawn with.
+    """
+    if built.design.exposure is None:
+        return draws, counts
+    draws, _ = located(draws, built, rng, responses=False)
+    p = response_accuracies(draws, built)[0]
+    return draws, rng.binomial(built.design.n_trials, p).astype(float)
+
+
+def _example_layout(layout: Layout) -> ExampleLayout:
+    mean, sd = layout.contamination_mean, layout.contamination_sd
+    size = mean * (1 - mean) / sd**2 - 1
+    shape = mean * size, (1 - mean) * size
+    return ExampleLayout(layout.models, layout.benchmarks, layout.items, layout.trials, shape)
+
+
+def _fixed(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
+    """Return the values at which parameters are held, under their names."""
+    simulator, source = cell.simulator, plan.source
+    model = built.model
+    values = {key: (key, np.asarray(v)) for key, v in simulator.parameters.items()}
+    values |= {name: (key, value) for name, key, value in _held(simulator, built, plan, source)}
+    result = {}
+    for name, (key, value) in values.items():
+        if name not in model.named_vars or name == "n_correct":
+            left = "; ".join(f"{symbol}: {reason}" for symbol, reason in built.terms.left_out)
+            problem = f"the model spec has no '{name}' in this design ({left or 'see its file'})"
+            raise SpecError([Fault(source, problem, column=f"simulator.{key}")])
+        shape = model[name].shape.eval()
+        result[name] = np.broadcast_to(value, shape).astype(float)
+    return result
+
+
+def _held(
+    simulator: Simulator, built: Built, plan: Plan, source: str
+) -> list[tuple[str, str, Floats]]:
+    """Return name, key and value of what is fixed under a word of its own."""
+    held: list[tuple[str, str, Floats]] = []
+    models = len(built.design.models)
+    if simulator.ability is not None:
+        ability = np.atleast_1d(np.asarray(simulator.ability, dtype=float))
+        if len(ability) not in (1, models):
+            problem = f"got {len(ability)} abilities for {models} models; give one for each, or one"
+            raise SpecError([Fault(source, problem, column="simulator.ability")])
+        scores = _scores((models, len(built.design.units)), plan, "abilities")
+        held.append(("theta", "ability", ability[:, None] + simulator.ability_sd * scores))
+    if simulator.slope is not None:
+        # Slopes of models that are known to be clean stay 0.
+        name = "beta_free" if built.design.clean.any() else "beta"
+        scores = _scores((models, len(built.design.benchmarks)), plan, "slopes")
+        held.append((name, "slope", simulator.slope + simulator.slope_sd * scores))
+    for name, key in (("sigma_delta", "difficulty_sd"), ("sigma_eps", "eps_sd")):
+        value = getattr(simulator, key)
+        if value is not None:
+            held.append((name, key, np.asarray(value)))
+    return held
+
+
+def _scores(shape: tuple[int, int], plan: Plan, purpose: str) -> Floats:
+    """Return numbers of mean 0 and standard deviation 1, the same in all cells of a study."""
+    scores = plan.stream(purpose).standard_normal(shape)
+    spread = scores.std()
+    return (scores - scores.mean()) / spread if spread > 0 else np.zeros(shape)

@@ -1,0 +1,60 @@
+"""Trace: what nutpie leaves behind, as arrays."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xarray as xr
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+
+def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
+    """Return the draws of a raw trace, and the share of them that diverged.
+
+    As what `nutpie.sample` returns otherwise, whose many labels take as long to make as a
+    short chain.
+
+    Parameters
+    ----------
+    trace : nutpie's trace
+        Of ``nutpie.sample(…, return_raw_trace=True)``.
+    draws : int
+        Kept of each chain.
+
+    Returns
+    -------
+    posterior : xarray.Dataset
+        Dims (chain, draw, …), the last without coordinates.
+    diverged : float
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If a chain is short: on Ctrl-C nutpie returns what it has.
+    """
+    chains, statistics = trace.get_arrow_trace()
+    for chain in statistics:
+        if chain.num_rows - int(_column(chain, "tuning").sum()) < draws:
+            raise KeyboardInterrupt
+    # What only the sampler needed has a name that ends in two underscores.
+    names = [name for name in chains[0].column_names if not name.endswith("__")]
+    data = {}
+    for name in names:
+        values = np.stack([_column(chain, name)[-draws:] for chain in chains])
+        dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 2)]
+        data[name] = (("chain", "draw", *dims), values)
+    diverged = [_column(chain, "diverging")[-draws:].mean() for chain in statistics]
+    return xr.Dataset(data), float(np.mean(diverged))
+
+
+def _column(batch: Any, name: str) -> Floats:
+    """Return a column of a record batch, dims (draw, …)."""
+    column = batch.column(name)
+    shape = column.field.metadata.get(b"shape", b"").decode()
+    values = pa.array(column)
+    if hasattr(values, "flatten"):
+        values = values.flatten()
+    numbers: Floats = values.to_numpy(zero_copy_only=False)
+    return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))

@@ -1,0 +1,149 @@
+"""Uniformity: whether numbers are draws from Uniform(0, 1), and how they are not."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr, chdtr, chdtrc, ndtr, ndtri
+
+from bayescontam.seeds import stream
+
+Floats = npt.NDArray[np.float64]
+
+_POINTS = 100
+"""Most points at which distribution functions are compared."""
+_SIMULATED = 10_000
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """What three tests say of numbers that should be uniform.
+
+    Attributes
+    ----------
+    p_value : float
+        Smallest of the three p-values, times three.
+    gamma : float
+        Smallest two-sided binomial tail probability of the empirical distribution function at
+        any point: how far it leaves the diagonal.
+    p_ecdf : float
+        P-value of `gamma`: against departures of any kind.
+    shift, p_shift : float
+        Mean of the normal quantiles of the numbers, 0 if uniform, and its two-sided p-value:
+        against numbers that are too high or too low.
+    spread, p_spread : float
+        Standard deviation of the same, 1 if uniform, and its two-sided p-value: against too
+        many numbers at both ends, or in the middle.
+    """
+
+    p_value: float
+    gamma: float
+    p_ecdf: float
+    shift: float
+    p_shift: float
+    spread: float
+    p_spread: float
+
+
+def uniformity(values: Floats) -> Uniformity:
+    """Test whether numbers are independent draws from Uniform(0, 1).
+
+    Three tests, corrected by Bonferroni: the simultaneous envelope of the empirical
+    distribution function [1]_, which has power against anything and is what the pictures
+    show; and the tests of mean and variance of normal quantiles, which are exact, and stronger
+    against the two ways in which intervals are commonly wrong: off to one side, and too narrow
+    or too wide.
+
+    Parameters
+    ----------
+    values : array of float, dims (draw,)
+        In [0, 1], two or more.
+
+    Returns
+    -------
+    Uniformity
+
+    References
+    ----------
+    .. [1] Säilynoja, Bürkner & Vehtari (2022). Graphical test for discrete uniformity and its
+       applications in goodness-of-fit evaluation and multiple sample comparison.
+       doi:10.1007/s11222-022-10090-6
+    """
+    n = len(values)
+    gamma = _gamma(values)
+    p_ecdf = _p_gamma(gamma, n)
+    scores = ndtri(np.clip(values, 1e-12, 1 - 1e-12))
+    shift, variance = float(scores.mean()), float(scores.var(ddof=1))
+    p_shift = 2 * float(ndtr(-abs(shift) * np.sqrt(n)))
+    squares = (n - 1) * variance  # chi-square with n - 1 degrees of freedom
+    p_spread = 2 * float(min(chdtr(n - 1, squares), chdtrc(n - 1, squares)))
+    return Uniformity(
+        p_value=min(1.0, 3 * min(p_ecdf, p_shift, p_spread)),
+        gamma=gamma,
+        p_ecdf=p_ecdf,
+        shift=shift,
+        p_shift=p_shift,
+        spread=float(np.sqrt(variance)),
+        p_spread=p_spread,
+    )
+
+
+def points(n: int) -> Floats:
+    """Return where the distribution function of `n` numbers is compared, inside (0, 1)."""
+    count = max(min(n, _POINTS), 2)
+    return np.arange(1, count) / count
+
+
+def envelope_probability(n: int, level: float) -> float:
+    """Return the pointwise probability of bands that hold a uniform ECDF everywhere.
+
+    Parameters
+    ----------
+    n : int
+        Numbers.
+    level : float
+        Probability that the ECDF of uniform numbers stays within the bands at all `points`.
+
+    Returns
+    -------
+    float
+        To be given to ``arviz_stats.ecdf_utils.get_pointwise_confidence_band``.
+    """
+    return 1 - float(np.quantile(_null(n), 1 - level))
+
+
+def _gamma(values: Floats) -> float:
+    z = points(len(values))
+    counts = np.searchsorted(np.sort(values), z, side="right")
+    return float(_tails(len(values))[counts, np.arange(len(z))].min())
+
+
+def _p_gamma(gamma: float, n: int) -> float:
+    """Return how often uniform numbers leave the diagonal as far, by simulation.
+
+    Beyond what was simulated, the sum of the probabilities at single points is a bound.
+    """
+    null = _null(n)
+    simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
+    return float(min(simulated, gamma * len(points(n)), 1.0))
+
+
+@lru_cache(maxsize=64)
+def _tails(n: int) -> Floats:
+    """Return two-sided tail probabilities of each count at each point, dims (count, point)."""
+    z = points(n)
+    below = bdtr(np.arange(n + 1)[:, None], n, z)
+    above = 1 - np.vstack([np.zeros(len(z)), below[:-1]])
+    tails: Floats = np.minimum(2 * np.minimum(below, above), 1.0)
+    return tails
+
+
+@lru_cache(maxsize=64)
+def _null(n: int) -> Floats:
+    """Return sorted values of gamma of `n` uniform numbers."""
+    z, tails = points(n), _tails(n)
+    rng = stream(0, "uniformity", n)
+    cells = rng.multinomial(n, np.full(len(z) + 1, 1 / (len(z) + 1)), size=_SIMULATED)
+    counts = cells.cumsum(axis=1)[:, :-1]
+    return np.sort(tails[counts, np.arange(len(z))].min(axis=1))

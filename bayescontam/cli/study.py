@@ -1,0 +1,153 @@
+"""Verb ``study``: many simulated fits, and what they say of the intervals."""
+
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayescontam.cli import study_report
+from bayescontam.cli.options import Quiet
+
+if TYPE_CHECKING:
+    from bayescontam.calibration.run import StudyRun
+
+EXAMPLES = """
+Examples:
+
+bayescontam study list
+
+bayescontam study run recovery --out recovery
+
+bayescontam study report recovery
+"""
+LIST_EXAMPLE = "Example: bayescontam study list"
+RUN_EXAMPLES = """
+Examples:
+
+bayescontam study run recovery --out recovery --replicates 100
+
+bayescontam study run mine.toml --out mine --jobs 8
+
+bayescontam study run coverage --out coverage --engine ray --address auto
+
+Interrupted? Run the same command again. Then: bayescontam study report recovery
+"""
+_WHERE = "Execution"
+app = typer.Typer(
+    help="Studies: many simulated fits, which show whether intervals cover.", no_args_is_help=True
+)
+app.command("report", epilog=study_report.EXAMPLES)(study_report.report)
+
+
+class Engine(StrEnum):
+    """Where fits run."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+@app.command("list", epilog=LIST_EXAMPLE)
+def list_studies() -> None:
+    """List the studies that ship with the package."""
+    from bayescontam.specs.catalogue import load_study, shipped_studies
+
+    names = shipped_studies()
+    width = max(map(len, names))
+    for name in names:
+        print(f"{name:<{width}}  {load_study(name).summary}")
+    print("\nRun one with: bayescontam study run NAME --out DIR")
+
+
+@app.command("run", epilog=RUN_EXAMPLES)
+def run(
+    study: Annotated[
+        str,
+        typer.Argument(
+            help="Study: a name (see 'study list') or a .toml file.", show_default=False
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Folder of the run; made if need be.", show_default=False),
+    ],
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            "--replicates",
+            "-n",
+            help="Simulated tables of each cell; default: what the study says.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(help="Worker processes here, or a Ray cluster.", rich_help_panel=_WHERE),
+    ] = Engine.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            help="Ray cluster to use; default: one is started here.",
+            show_default=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            help="Workers; default: one for each core.",
+            show_default=False,
+            rich_help_panel=_WHERE,
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Simulate tables and fit them; an interrupted run is taken up, a finished one added to."""
+    from bayescontam.calibration.run import run_study
+    from bayescontam.cli.terminal import calm
+
+    calm()
+    try:
+        done = run_study(
+            study,
+            out,
+            replicates=replicates,
+            engine=engine.value,
+            jobs=jobs,
+            address=address,
+            progress=not quiet,
+            command=shlex.join(["bayescontam", *sys.argv[1:]]),
+        )
+    except KeyboardInterrupt:
+        print("finished fits are kept: run the same command again to go on", file=sys.stderr)
+        raise
+    if not quiet:
+        _show(done)
+
+
+def _show(done: "StudyRun") -> None:
+    """Print how many fits there are, and what to do next."""
+    from bayescontam.cli.terminal import print_lines
+    from bayescontam.names import visible
+
+    fits = done.record["fits"]
+    total, failed, longer = (
+        sum(fits.values()), fits.get("failed", 0), fits.get("rerun", 0),
+    )  # fmt: skip
+    folder = shlex.quote(visible(str(done.folder)))
+    print_lines(
+        [
+            f"{total:,} fits: {longer:,} were run longer to pass their gates, {failed:,} failed.",
+            *(
+                f"Audit of {each['estimator']} ({each['engines']}): {each['fits']:,} fits,"
+                f" {each['quantities']:,} means differ by {each['rms']:.2f} Monte Carlo errors"
+                f" (root mean square; chance alone: 1), at most {abs(each['largest']):.1f}."
+                for each in done.record["audits"]
+            ),
+            f"The rows lie in {folder}. Next: bayescontam study report {folder}",
+        ]
+    )

@@ -1,0 +1,198 @@
+"""Tables of a study: coverage side by side, failures by reason, and times."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.calibration.coverage import ALL, COUNTED
+from bayescontam.calibration.results import Results
+from bayescontam.inference.estimands import QUANTITIES
+from bayescontam.names import visible
+
+MOST_ROWS, MOST_RANKED, MOST_REASONS = 150, 30, 12
+"""Rows of coverage, of ranks, and of reasons that the page lists; the CSV files have all."""
+OFF = 3.0
+"""Monte Carlo errors by which coverage must be off to be marked."""
+HEAD = 0.95
+"""Level of the intervals whose figures are shown."""
+_NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
+
+
+def ordered_quantities(table: pd.DataFrame) -> list[str]:
+    """Return the quantities of a table: estimands first, as users read them.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        With a column ``quantity``.
+    """
+    known = list(dict.fromkeys(map(str, table["quantity"])))
+    return sorted(known, key=lambda name: (_place(name), name))
+
+
+def _place(quantity: str) -> int:
+    """Return the place of the estimand that a quantity is a kind of; others come last."""
+    kin = [n for n in QUANTITIES if quantity == n or quantity.startswith(f"{n}_")]
+    return QUANTITIES.index(max(kin, key=len)) if kin else len(QUANTITIES)
+
+
+def coverage_rows(results: Results) -> list[dict[Any, Any]]:
+    """Return one row for each cell, quantity and estimator, all fits counted.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    list of dict
+        Figures at 95 % as in ``coverage.csv``; ``levels``: for each level its coverage,
+        Monte Carlo error, and whether it is ``"low"``, ``"high"`` or nothing of both by
+        more than three errors; ``order``: place of the quantity; ``new_cell``: whether the
+        row above is of another cell.
+    """
+    table = results.coverage[results.coverage["counted"] == ALL]
+    if table.empty:
+        return []
+    places = {name: number for number, name in enumerate(ordered_quantities(table))}
+    cells = {name: number for number, name in enumerate(results.record["cells"])}
+    estimators = {each.name: number for number, each in enumerate(results.spec.estimators)}
+    rows: list[dict[Any, Any]] = []
+    for (cell, estimator, quantity), part in table.groupby(
+        ["cell", "estimator", "quantity"], sort=False, observed=True
+    ):
+        head = part[part["level"] == HEAD].iloc[0].to_dict()
+        levels = [
+            {"coverage": row["coverage"], "mc_se": row["mc_se"], "off": off(row)}
+            for row in part.sort_values("level").to_dict("records")
+        ]
+        order = places[str(quantity)]
+        key = order, cells.get(str(cell), 0), estimators.get(str(estimator), 0)
+        rows.append({**head, "levels": levels, "order": order, "key": key})
+    rows.sort(key=lambda row: row["key"])
+    for before, row in zip([None, *rows], rows, strict=False):
+        row["new_cell"] = before is None or before["key"][:2] != row["key"][:2]
+    return rows
+
+
+def off(row: Any, errors: float = OFF) -> str:
+    """Return whether coverage is off by more than chance: ``"low"``, ``"high"`` or ``""``.
+
+    Parameters
+    ----------
+    row : mapping
+        Of the table of coverage.
+    errors : float, default 3
+        Monte Carlo errors that are still called chance. Few replicates that agree would have
+        too small an error: it is at least that of a coverage that is what it should be.
+    """
+    share, level, replicates = row["coverage"], row["level"], row["replicates"]
+    known = 0 < share < 1 and row["mc_se"] > 0
+    size = max(share * (1 - share) / row["mc_se"] ** 2, replicates) if known else replicates
+    right = np.sqrt(level * (1 - level) / max(size, 1))
+    by = share - level
+    if not abs(by) > errors * np.fmax(row["mc_se"], right):
+        return ""
+    return "low" if by < 0 else "high"
+
+
+def failure_rows(results: Results) -> list[dict[str, Any]]:
+    """Return coverage counted in three ways, of whatever has failed fits.
+
+    Parameters
+    ----------
+    results : Results
+    """
+    table = results.coverage[results.coverage["level"] == HEAD]
+    wide = table.pivot(
+        index=["cell", "quantity", "estimator"], columns="counted", values="coverage"
+    )
+    counts = table[table["counted"] == ALL].set_index(["cell", "quantity", "estimator"])
+    failed = counts.index[counts["n_failed"] > 0]
+    return [
+        {
+            **dict(zip(("cell", "quantity", "estimator"), key, strict=True)),
+            "n": int(counts.loc[key, "n"]),
+            "n_failed": int(counts.loc[key, "n_failed"]),
+            "coverages": [float(wide.loc[key].get(name, np.nan)) for name in COUNTED],
+        }
+        for key in failed
+    ]
+
+
+def fit_rows(results: Results) -> list[dict[str, Any]]:
+    """Return for each estimator and engine how many fits there are, and how long they took.
+
+    Parameters
+    ----------
+    results : Results
+    """
+    rows = []
+    keys = ["estimator", "engine", "audit"]
+    for (estimator, engine, audit), part in results.fits.groupby(keys, sort=False, observed=True):
+        counts = part["status"].value_counts()
+        rows.append(
+            {
+                "estimator": estimator,
+                "engine": f"{engine} (audit)" if audit else engine,
+                "fits": len(part),
+                **{name: int(counts.get(name, 0)) for name in ("passed", "rerun", "failed")},
+                "median": float(part["seconds"].median()),
+                "longest": float(part["seconds"].max()),
+                "total": float(part["seconds"].sum()),
+            }
+        )
+    return rows
+
+
+def reason_rows(results: Results) -> list[dict[str, Any]]:
+    """Return what gates were not passed, the most frequent first.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    list of dict
+        ``estimator, status, kind, fits, example``: a fit has one row for each kind of
+        reason, of its last try if that failed too. Numbers and cells are taken out of
+        reasons to make kinds.
+    """
+    fits = results.fits
+    bad = fits[(fits["status"] != "passed") & ~fits["audit"]]
+    told = [
+        {"estimator": row.estimator, "status": row.status, "kind": kind, "example": example}
+        for row in bad.itertuples()
+        for kind, example in _kinds(str(row.reason)).items()
+    ]
+    if not told:
+        return []
+    groups = pd.DataFrame(told).groupby(["estimator", "status", "kind"], sort=False)
+    table = groups["example"].agg(["size", "first"]).reset_index()
+    table = table.sort_values(["size", "estimator", "kind"], ascending=[False, True, True])
+    return [
+        {
+            "estimator": row["estimator"],
+            "status": row["status"],
+            "kind": visible(str(row["kind"]), 80),
+            "fits": int(row["size"]),
+            "example": visible(str(row["first"]), 200),
+        }
+        for row in table.to_dict("records")
+    ]
+
+
+def _kinds(reason: str) -> dict[str, str]:
+    """Return the kinds of faults in a reason, each with its text.
+
+    Examples
+    --------
+    >>> _kinds("R-hat 1.05 of mu (1); then, for longer: ESS 7 of mu (2); 3.0% of draws diverged")
+    {'ESS of mu': 'ESS 7 of mu (2)', 'of draws diverged': '3.0% of draws diverged'}
+    """
+    last = reason.rpartition("then, for longer: ")[2]
+    parts = [part for part in last.split("; ") if part] or ["no reason was given"]
+    return {" ".join(_NUMBERS.sub(" ", part).split()): part for part in parts}

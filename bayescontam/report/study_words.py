@@ -1,0 +1,218 @@
+"""Words of a study: what it simulates and fits, and what is found, in sentences."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from scipy.special import ndtri
+
+from bayescontam.calibration.coverage import ALL
+from bayescontam.calibration.published import NOMINAL
+from bayescontam.calibration.results import Results
+from bayescontam.inference.checks import Outcome
+from bayescontam.names import listed, visible
+from bayescontam.report.study_tables import HEAD, OFF, off
+from bayescontam.report.words import number, percent
+from bayescontam.specs.simulator import Layout, Simulator
+from bayescontam.specs.study import StudySpec
+
+_MOST_NAMED = 3
+MOST_FAILED = 0.05
+"""Share of failed fits above which a study says little of the others."""
+HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
+"""Estimands that the verdict tells the coverage of, the first three that are there."""
+
+
+def verdict(results: Results) -> tuple[Outcome, str]:
+    """Return what was found in one paragraph, and how bad it is.
+
+    Parameters
+    ----------
+    results : Results
+
+    Returns
+    -------
+    outcome : Outcome
+        Failed: ranks are not uniform, or many fits failed. Caution: coverage is below its
+        level by more than chance explains, ranks are doubtful, or the run is not finished.
+        The bootstrap is there for comparison: it changes no outcome.
+    sentence : str
+    """
+    told = [_progress(results)]
+    if results.done:
+        told += [_failures(results), _ranks(results), *_coverages(results)]
+    worst = max((outcome for outcome, _ in told), key=list(Outcome).index)
+    return worst, " ".join(text for _, text in told if text)
+
+
+def _progress(results: Results) -> tuple[Outcome, str]:
+    planned, done = results.planned, results.done
+    if done < planned:
+        share = percent(done / planned)
+        text = f"Not finished: {done:,} of {planned:,} simulated tables are fitted ({share})."
+        return Outcome.CAUTION, text
+    return Outcome.PASSED, f"All {planned:,} simulated tables are fitted."
+
+
+def _failures(results: Results) -> tuple[Outcome, str]:
+    fits = results.fits[~results.fits["audit"]]
+    failed = int((fits["status"] == "failed").sum())
+    if not failed:
+        return Outcome.PASSED, ""
+    many = failed > MOST_FAILED * len(fits)
+    text = f"{failed:,} of {len(fits):,} fits failed their gates, and count."
+    return (Outcome.FAILED if many else Outcome.PASSED), text
+
+
+def _ranks(results: Results) -> tuple[Outcome, str]:
+    table = results.sbc
+    if table.empty:
+        return Outcome.PASSED, ""
+    bad = table[table["outcome"] == Outcome.FAILED.value]
+    if len(bad):
+        named = "; ".join(_named(row) for row in bad.head(_MOST_NAMED).to_dict("records"))
+        more = f"; {len(bad) - _MOST_NAMED:,} more" if len(bad) > _MOST_NAMED else ""
+        text = (
+            f"Ranks are not uniform for {len(bad):,} of {len(table):,} quantities: {named}{more}."
+        )
+        return Outcome.FAILED, text
+    tested = table["p_adjusted"].dropna()
+    if tested.empty:
+        return Outcome.CAUTION, "Too few ranks to be tested."
+    least = number(tested.min())
+    if tested.min() < 0.05:
+        text = f"Ranks of {len(table):,} quantities: one may not be uniform (p {least}, adjusted)."
+        return Outcome.CAUTION, text
+    text = f"Ranks of all {len(table):,} quantities are uniform (least adjusted p {least})."
+    return Outcome.PASSED, text
+
+
+def _named(row: dict[Any, Any]) -> str:
+    where = f" {row['where']}" if row["where"] else ""
+    sentence = str(row["sentence"]).rstrip(".")
+    cell = f", {row['cell']}" if row["cell"] else ""
+    quantity = str(row["quantity"]).replace("_", " ")
+    name = visible(f"{quantity}{where} of '{row['estimator']}'{cell}", 120)
+    return f"{name}: {sentence[:1].lower()}{sentence[1:]}"
+
+
+def _coverages(results: Results) -> Iterator[tuple[Outcome, str]]:
+    table = results.coverage
+    table = table[(table["counted"] == ALL) & (table["level"] == HEAD)]
+    present = set(table["quantity"])
+    wanted = [name for name in HELD if name in present][:_MOST_NAMED]
+    for estimator in results.spec.estimators:
+        own = table[table["estimator"] == estimator.name]
+        # Rows that hold estimates against another truth than they are of are no test of them.
+        own = own[~own["quantity"].str.endswith(NOMINAL)]
+        if own.empty:
+            continue
+        # As many errors as chance exceeds once in a hundred studies.
+        errors = max(OFF, float(ndtri(1 - 0.01 / max(len(own), 1))))
+        low = own[[off(row, errors) == "low" for row in own.to_dict("records")]]
+        baseline = estimator.kind == "bootstrap"
+        outcome = Outcome.CAUTION if len(low) and not baseline else Outcome.PASSED
+        parts = [
+            f"{name.replace('_', ' ')} {_range(own[own['quantity'] == name])}"
+            for name in wanted
+            if (own["quantity"] == name).any()
+        ]
+        if not parts:
+            parts = [f"all quantities {_range(own)}"]
+        text = f"'{estimator.name}': its 95 % intervals hold the truth in: {', '.join(parts)}"
+        if len(low):
+            text += f"; {len(low)} of {len(own)} coverages are too low by more than chance"
+        yield outcome, f"{text}."
+
+
+def _range(rows: pd.DataFrame) -> str:
+    low, high = (percent(end) for end in (rows["coverage"].min(), rows["coverage"].max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def design(spec: StudySpec) -> Iterator[str]:
+    """Yield how data are simulated and fitted, one sentence or two each.
+
+    Parameters
+    ----------
+    spec : StudySpec
+    """
+    yield _simulator(spec.simulator)
+    yield _layout(spec.design, spec.simulator)
+    for key, values in spec.grid.items():
+        shown = ", ".join(f"{value:g}" for value in values)
+        yield f"{key.replace('_', ' ')} varies from cell to cell: {shown}."
+    for each in spec.estimators:
+        if each.kind == "bootstrap":
+            yield (
+                f"'{each.name}': {each.resamples:,} resamples of items around a logistic"
+                " regression on contamination with an L2 penalty (λ = 1 on the slope); genuine"
+                " ability at the resample's smallest contamination, overfitting clipped at zero;"
+                " percentile intervals."
+            )
+        else:
+            changed = f", with changes to {listed(each.changes)}" if each.changes else ""
+            yield f"'{each.name}': the model spec '{visible(each.model, 80)}'{changed}."
+    if any(each.kind == "model" for each in spec.estimators):
+        yield from _sampling(spec)
+    level = "0" if spec.reference == "zero" else str(spec.reference)
+    if spec.reference == "min_observed":
+        level = "of the cleanest item of each benchmark"
+    yield f"Genuine ability is told at the contamination {level}."
+
+
+def _simulator(simulator: Simulator) -> str:
+    model = f"'{visible(simulator.model, 80)}'"
+    if simulator.kind == "prior":
+        return f"True parameters and counts are drawn from the prior of the model spec {model}."
+    if simulator.kind == "published":
+        fresh = "anew for each table" if simulator.fresh else "once for each cell"
+        return (
+            "Published generator: 50 concepts with exposures 0.2 + 0.7 Beta(3, 2), tasks of 3 to 8"
+            " concepts, contamination = logistic(logit 0.3 + 5 (mean exposure − 0.5)), accuracy ="
+            f" {simulator.genuine:g} + {simulator.boost:g} × contamination; all drawn {fresh}."
+            " Quantities that end in 'nominal' hold the same estimates against the accuracy at"
+            " contamination 0, which they are not of."
+        )
+    fixed = {
+        "ability": simulator.ability, "ability sd": simulator.ability_sd or None,
+        "slope": simulator.slope, "slope sd": simulator.slope_sd or None,
+        "difficulty sd": simulator.difficulty_sd, "eps sd": simulator.eps_sd,
+        **simulator.parameters,
+    }  # fmt: skip
+    given = ", ".join(f"{visible(k, 40)} {v}" for k, v in fixed.items() if v is not None)
+    held = f"; held at fixed values: {given}" if given else ""
+    return f"Counts are drawn from the model spec {model}{held}. The rest comes from its prior."
+
+
+def _layout(layout: Layout, simulator: Simulator) -> str:
+    parts = [
+        f"{count:,} {name}{'' if count == 1 else 's'}"
+        for count, name in (
+            (layout.models, "model"),
+            (layout.benchmarks, "benchmark"),
+            (layout.items, "item"),
+            (layout.trials, "trial"),
+        )
+    ]
+    text = f"A table has {parts[0]}, {parts[1]} of {parts[2]}, and {parts[3]} of each response."
+    if simulator.kind == "published":
+        return text
+    return (
+        f"{text} Contaminations of items come from a Beta distribution of mean"
+        f" {layout.contamination_mean:g} and sd {layout.contamination_sd:g}."
+    )
+
+
+def _sampling(spec: StudySpec) -> Iterator[str]:
+    sampling, gates = spec.sampling, spec.gates
+    yield (
+        f"Sampler: {sampling.engine}, {sampling.chains} chains of {sampling.tune:,} +"
+        f" {sampling.draws:,} draws. A fit must have R-hat up to {gates.rhat:g}, a bulk ESS of at"
+        f" least {gates.ess:g}, and at most {percent(gates.divergences)} of draws that diverged;"
+        " one that has not is sampled again, for longer, and then counts as failed. No data set"
+        " is ever replaced."
+    )
+    if spec.audit:
+        share = percent(spec.audit)
+        yield f"{share} of tables, drawn at random, are fitted by a second engine too."

@@ -1,0 +1,113 @@
+"""Simulator: where simulated tables of responses come from, and how large they are."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bayescontam.specs.base import Block
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Inside = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Numbers = Annotated[tuple[Finite, ...], Field(strict=False, min_length=1)]
+
+_FIXED = (
+    "ability", "ability_sd", "slope", "slope_sd", "difficulty_sd", "eps_sd", "parameters",
+)  # fmt: skip
+_PUBLISHED = ("genuine", "boost", "fresh")
+
+
+class Simulator(Block):
+    """Where true values and counts come from.
+
+    Attributes
+    ----------
+    kind : {"prior", "fixed", "published"}
+        ``"prior"``: everything is drawn from a model spec, as its prior says.
+        ``"fixed"``: the same, with the parameters below held at what is given.
+        ``"published"``: exposures of concepts, which no model spec of ours describes.
+    model : str
+        Model spec, by name or by path from the study's folder; of ``"published"`` none.
+    ability : float or list
+        Log-odds of a model's accuracy at the mean contamination (``theta``): one for all
+        models, or one for each.
+    ability_sd : float, default 0
+        Spread of abilities around that, over pairs of model and benchmark.
+    slope : float
+        Log-odds from surely clean to surely contaminated (``beta``), mean over pairs.
+    slope_sd : float, default 0
+        Spread of slopes around that.
+    difficulty_sd, eps_sd : float
+        ``sigma_delta`` and ``sigma_eps``. Difficulties themselves are drawn anew.
+    parameters : table of str to float
+        Other parameters of the model spec, each the same in all of its cells.
+    genuine : float, default 0.35
+        Accuracy on a clean item, of ``"published"``.
+    boost : float, default 0.3
+        What accuracy rises by from clean to surely contaminated, of ``"published"``.
+    fresh : bool, default true
+        Whether exposures, tasks and contaminations are drawn anew in each replicate, of
+        ``"published"``; otherwise once for a cell.
+    """
+
+    kind: Literal["prior", "fixed", "published"]
+    model: str = ""
+    ability: Finite | Numbers | None = None
+    ability_sd: NotNegative = 0.0
+    slope: Finite | None = None
+    slope_sd: NotNegative = 0.0
+    difficulty_sd: NotNegative | None = None
+    eps_sd: NotNegative | None = None
+    parameters: dict[str, Finite] = Field(default_factory=dict)
+    genuine: Share = 0.35
+    boost: Annotated[float, Field(ge=-1, le=1)] = 0.3
+    fresh: bool = True
+
+    @model_validator(mode="after")
+    def _keys_go_with_kind(self) -> Self:
+        allowed = {"prior": (), "fixed": _FIXED, "published": _PUBLISHED}[self.kind]
+        others = {*_FIXED, *_PUBLISHED} - set(allowed)
+        for key in sorted(self.model_fields_set & others):
+            kind = "published" if key in _PUBLISHED else "fixed"
+            raise ValueError(f"simulator.{key} is for simulator.kind = '{kind}'; leave it out")
+        if bool(self.model) == (self.kind == "published"):
+            needs = "needs no model" if self.model else "needs a model spec: simulator.model"
+            raise ValueError(f"simulator.kind = '{self.kind}' {needs}")
+        if not 0 <= self.genuine + self.boost <= 1:
+            raise ValueError("simulator.genuine + simulator.boost must be an accuracy, in [0, 1]")
+        return self
+
+
+class Layout(Block):
+    """Size and contaminations of a simulated table.
+
+    Attributes
+    ----------
+    models, benchmarks : int, default 1
+    items : int, default 200
+        Items of each benchmark; every model answers all.
+    trials : int, default 1
+        Trials of each response.
+    contamination_mean, contamination_sd : float, default 0.4 and 0.2
+        Of the Beta distribution that items' contaminations are drawn from, once for a
+        cell. Where ``simulator.kind`` is ``"published"`` they come from the exposures.
+    """
+
+    models: Count = 1
+    benchmarks: Count = 1
+    items: Annotated[int, Field(ge=2, le=1_000_000)] = 200
+    trials: Count = 1
+    contamination_mean: Inside = 0.4
+    contamination_sd: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
+
+    @model_validator(mode="after")
+    def _spread_is_possible(self) -> Self:
+        mean, sd = self.contamination_mean, self.contamination_sd
+        if sd**2 >= mean * (1 - mean):
+            raise ValueError(
+                f"design.contamination_sd: got {sd:g}; with a mean of {mean:g} it must be less than"
+                f" {(mean * (1 - mean)) ** 0.5:.3g}"
+            )
+        return self

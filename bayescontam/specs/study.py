@@ -1,0 +1,248 @@
+"""Study specs: what is simulated, how it is fitted, and what is asked of the fits."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from bayescontam.names import visible
+from bayescontam.specs.base import Block, closest
+from bayescontam.specs.expression import Expression
+from bayescontam.specs.simulator import Count, Inside, Layout, Numbers, Share, Simulator
+from bayescontam.specs.whole import WholeSpec, parse_whole
+from bayescontam.storage import sha256
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=60, pattern=r"^[^\s/\\|,=]+$")]
+
+GROUPS = ("parameters", "estimands", "log_likelihood")
+"""Groups of quantities; any other name is that of one parameter or estimand."""
+
+
+class Sampling(Block):
+    """How posteriors are sampled, at the first try.
+
+    Attributes
+    ----------
+    engine : {"nutpie", "pymc"}, default "nutpie"
+        ``"nutpie"`` is compiled once in each worker for a cell and an estimator;
+        ``"pymc"`` is built anew for each data set, and some ten times slower.
+    draws, tune : int, default 1000 and 500
+        Draws kept of each chain, and draws before those.
+    chains : int, default 2
+    target_accept : float, default 0.9
+    """
+
+    engine: Literal["nutpie", "pymc"] = "nutpie"
+    draws: Annotated[int, Field(ge=50, le=100_000)] = 1000
+    tune: Annotated[int, Field(ge=50, le=100_000)] = 500
+    chains: Annotated[int, Field(ge=2, le=16)] = 2
+    target_accept: Inside = 0.9
+
+
+class Gates(Block):
+    """What a fit must pass; one that does not is sampled again for longer, once.
+
+    Looser than what `bayescontam.fit` asks for, since fits are short and many: with two
+    chains and some hundred effective draws the largest R-hat of eighty quantities is above
+    1.02 in one sound fit of ten, and above 1.03 in hardly any.
+
+    Attributes
+    ----------
+    rhat : float, default 1.03
+        Largest R-hat of any quantity.
+    ess : float, default 100
+        Smallest bulk ESS of any quantity. Ranks are right whatever it is, only coarser;
+        an interval from n independent draws covers about 2 / n too little, so that
+        coverage asks for more, 400 or so.
+    divergences : float, default 0.01
+        Largest share of draws that diverged.
+    """
+
+    rhat: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 1.03
+    ess: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 100.0
+    divergences: Share = 0.01
+
+
+class Estimator(Block):
+    """What is fitted to each simulated table.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the results: no spaces, and none of ``/ \\ | , =``.
+    kind : {"model", "bootstrap"}, default "model"
+        A model spec, or the bootstrap around a penalised logistic regression.
+    model : str
+        Model spec, by name or by path from the study's folder.
+    changes : table
+        What is changed in it, written as in its file: ``changes.priors.beta_bar = …``.
+    reversed : bool, default false
+        Whether it is told 1 − contamination: a fit that is wrong on purpose, to see that
+        it is caught.
+    resamples : int, default 1000
+        Of the bootstrap.
+    """
+
+    name: Name
+    kind: Literal["model", "bootstrap"] = "model"
+    model: str = ""
+    changes: dict[str, Any] = Field(default_factory=dict)
+    reversed: bool = False
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
+
+    @model_validator(mode="after")
+    def _keys_go_with_kind(self) -> Self:
+        if bool(self.model) != (self.kind == "model"):
+            needs = "has no model spec" if self.model else "needs a model spec: model = …"
+            raise ValueError(f"the estimator '{self.name}' of kind '{self.kind}' {needs}")
+        wrong = "changes" if self.kind == "bootstrap" else "resamples"
+        if wrong in self.model_fields_set:
+            raise ValueError(f"the estimator '{self.name}' of kind '{self.kind}' has no {wrong}")
+        return self
+
+
+GRID = {
+    **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
+    **dict.fromkeys(("ability", "genuine", "boost"), "simulator"),
+    **dict.fromkeys(Layout.model_fields, "design"),
+}
+"""Keys that a grid may vary, and the block in which each stands."""
+
+
+class StudySpec(WholeSpec):
+    """A study: many simulated tables, each fitted by every estimator.
+
+    Attributes
+    ----------
+    summary : str
+        One line that says what the study is for.
+    description : str
+        What it asks and how to read the answer.
+    replicates : int
+        Simulated tables of each cell. More of them leave those that are done as they are.
+    simulator, design, sampling, gates : Block
+    estimators : list of Estimator
+    quantities : list of str
+        Any of ``"parameters"``, ``"estimands"`` and ``"log_likelihood"``, or names of single
+        ones. Default: all three; of estimators that have no parameters in common with the
+        simulator, what they have.
+    expressions : table of str to str
+        Further quantities: formulas of parameters and estimands, such as
+        ``"theta[0, 0] - theta[1, 0]"``. See `bayescontam.specs.expression`.
+    grid : table of str to list
+        Keys of simulator or design that vary, with their values. Each combination is a cell.
+    reference : {"min_observed", "zero"} or float, default "min_observed"
+        Contamination at which genuine ability is told.
+    audit : float, default 0.02
+        Share of replicates, drawn at random, that are fitted by a second engine too.
+    """
+
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    description: str = ""
+    replicates: Count
+    simulator: Simulator
+    design: Layout = Layout()
+    estimators: Annotated[tuple[Estimator, ...], Field(strict=False, min_length=1)]
+    quantities: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] = GROUPS
+    expressions: dict[Name, str] = Field(default_factory=dict)
+    grid: dict[str, Numbers] = Field(default_factory=dict)
+    reference: Literal["min_observed", "zero"] | Share = "min_observed"
+    sampling: Sampling = Sampling()
+    gates: Gates = Gates()
+    audit: Share = 0.02
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the meaning: neither words nor the number of replicates count."""
+        words = {"summary": "-", "description": "", "replicates": 1}
+        return sha256(self.model_copy(update=words).model_dump_json().encode())
+
+    def cells(self) -> dict[str, tuple[Simulator, Layout]]:
+        """Return the simulator and design of every cell, under the cell's name.
+
+        Examples
+        --------
+        >>> one = {"name": "a", "model": "single"}
+        >>> study = StudySpec(summary="s", replicates=1, estimators=[one], grid={"slope": [0, 2]},
+        ...                   simulator={"kind": "fixed", "model": "single"})
+        >>> list(study.cells())
+        ['slope=0', 'slope=2']
+        """
+        points = [dict(zip(self.grid, at, strict=True)) for at in product(*self.grid.values())]
+        return {_label(point): self._at(point) for point in points}
+
+    def _at(self, point: Mapping[str, float]) -> tuple[Simulator, Layout]:
+        blocks: dict[str, Any] = {
+            name: getattr(self, name).model_dump(exclude_unset=True)
+            for name in ("simulator", "design")
+        }
+        for key, value in point.items():
+            whole = key in Layout.model_fields and Layout.model_fields[key].annotation is int
+            blocks[GRID[key]][key] = int(value) if whole and value == int(value) else value
+        return Simulator(**blocks["simulator"]), Layout(**blocks["design"])
+
+    @field_validator("expressions")
+    @classmethod
+    def _expressions_are_formulas(cls, given: dict[str, str]) -> dict[str, str]:
+        for text in given.values():
+            Expression(text)
+        return given
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [estimator.name for estimator in self.estimators]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"estimators: two have the name '{min(twice)}'; give each its own")
+        return self
+
+    @model_validator(mode="after")
+    def _grid_is_possible(self) -> Self:
+        for key, values in self.grid.items():
+            if key not in GRID:
+                raise ValueError(f"grid.{visible(key, 60)}: unknown key ({closest(key, GRID)})")
+            if len(set(values)) < len(values):
+                raise ValueError(f"grid.{key}: a value stands there twice")
+        self.cells()
+        return self
+
+    @model_validator(mode="after")
+    def _spreads_have_a_middle(self) -> Self:
+        given = {*self.simulator.model_fields_set, *self.grid}
+        for mean in ("ability", "slope"):
+            if f"{mean}_sd" in given and mean not in given:
+                raise ValueError(f"simulator.{mean}_sd is around simulator.{mean}; give both")
+        return self
+
+    @model_validator(mode="after")
+    def _contamination_has_one_source(self) -> Self:
+        keys = {"contamination_mean", "contamination_sd"}
+        given = keys & {*self.design.model_fields_set, *self.grid}
+        if self.simulator.kind == "published" and given:
+            raise ValueError(
+                f"design.{min(given)}: contaminations of simulator.kind = 'published' come from"
+                " exposures; leave it out"
+            )
+        return self
+
+
+def _label(point: Mapping[str, float]) -> str:
+    return ", ".join(f"{key}={value:g}" for key, value in point.items())
+
+
+def parse_study(text: str, name: str) -> StudySpec:
+    """Return the study written in `text`.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    name : str
+        Its name; also stands in error messages.
+
+    Raises
+    ------
+    SpecError
+        With every fault found.
+    """
+    return parse_whole(StudySpec, text, name)

@@ -1,0 +1,143 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from bayescontam.calibration import bootstrap
+from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows, regressions
+from bayescontam.calibration.rows import BOUNDS, COLUMNS
+from bayescontam.errors import DataError, FitError, UsageError
+
+
+def answers(items: int, seed: int, trials: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    contamination = rng.uniform(0.1, 0.7, items)
+    return pd.DataFrame(
+        {
+            "model": "A", "benchmark": "quiz", "item": [f"i{n}" for n in range(items)],
+            "n_correct": rng.binomial(trials, 0.35 + 0.3 * contamination), "n_trials": trials,
+            "contamination": contamination,
+        }
+    )  # fmt: skip
+
+
+def arrays(frame: pd.DataFrame) -> list[np.ndarray]:
+    return [frame[name].to_numpy(float) for name in ("n_correct", "n_trials", "contamination")]
+
+
+def alone(frame: pd.DataFrame, penalty: float) -> tuple[float, float]:
+    """Fit one regression by a general optimiser, to items that are written out."""
+    k, n, d = arrays(frame)
+
+    def loss(at: np.ndarray) -> float:
+        eta = at[0] + at[1] * d
+        return float((n * np.logaddexp(0, eta) - k * eta).sum() + penalty * at[1] ** 2 / 2)
+
+    found = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12,
+                                                                      "maxiter": 5000})  # fmt: skip
+    return float(found.x[0]), float(found.x[1])
+
+
+@pytest.mark.parametrize(("trials", "penalty"), [(1, 1.0), (4, 1.0), (1, 20.0)])
+def test_every_regression_is_that_of_a_general_optimiser(trials: int, penalty: float) -> None:
+    frame = answers(60, 1, trials)
+    weights = np.random.default_rng(2).multinomial(60, np.full(60, 1 / 60), size=8).astype(float)
+    intercept, slope = regressions(*arrays(frame), weights, penalty)
+    for row in range(8):
+        written_out = frame.loc[np.repeat(np.arange(60), weights[row].astype(int))]
+        expected = alone(written_out, penalty)
+        assert (intercept[row], slope[row]) == pytest.approx(expected, abs=2e-5)
+
+
+def test_every_regression_is_that_of_scikit_learn() -> None:
+    linear = pytest.importorskip("sklearn.linear_model")
+    frame = answers(200, 3)
+    k, n, d = arrays(frame)
+    weights = (
+        np.random.default_rng(4).multinomial(200, np.full(200, 1 / 200), size=30).astype(float)
+    )
+    intercept, slope = regressions(k, n, d, weights, 1.0)
+    for row in range(30):
+        one = linear.LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000)
+        one.fit(d[:, None], k, sample_weight=weights[row])
+        expected = one.intercept_[0], one.coef_[0, 0]
+        assert (intercept[row], slope[row]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_are_what_resamples_say_one_by_one() -> None:
+    frame = answers(40, 5)
+    rows = bootstrap_rows(frame, np.random.default_rng(6), resamples=30).set_index("quantity")
+    weights = np.random.default_rng(6).multinomial(40, np.full(40, 1 / 40), size=30)
+    told = []
+    for w in weights:
+        drawn = frame.loc[np.repeat(np.arange(40), w)]
+        a, b = alone(drawn, 1.0)
+        at_smallest = drawn.assign(contamination=drawn["contamination"].min())
+        genuine = expit(a + b * at_smallest["contamination"]).mean()
+        accuracy = drawn["n_correct"].mean()
+        over = max(accuracy - genuine, 0.0)
+        told.append((accuracy, genuine, over, over / accuracy, b))
+    expected = pd.DataFrame(told, columns=list(QUANTITIES))
+    assert (expected["overfitting"] == 0).any()  # the clipping is met
+    for name in QUANTITIES:
+        assert rows.loc[name, "mean"] == pytest.approx(expected[name].mean(), abs=1e-5)
+        assert rows.loc[name, "sd"] == pytest.approx(expected[name].std(), abs=1e-5)
+        for level in (50, 80, 90, 95):
+            ends = np.percentile(expected[name], [50 - level / 2, 50 + level / 2])
+            found = rows.loc[name, [f"low_{level}", f"high_{level}"]].tolist()
+            assert found == pytest.approx(ends.tolist(), abs=1e-5)
+
+
+def test_every_pair_of_model_and_benchmark_has_its_rows() -> None:
+    second = answers(30, 8).assign(model="B", benchmark="exam")
+    frame = pd.concat([answers(30, 7), second], ignore_index=True)
+    rows = bootstrap_rows(frame, np.random.default_rng(1), resamples=20)
+    assert rows["where"].tolist() == ["A | quiz"] * 5 + ["B | exam"] * 5
+    assert rows["quantity"].tolist() == list(QUANTITIES) * 2
+    assert tuple(rows.columns) == COLUMNS
+    assert (rows["rank"] == -1).all()
+    assert (rows["ranks"] == 0).all()
+    assert rows.set_index(["where", "quantity"]).loc[("B | exam", "accuracy"), "mean"] == (
+        pytest.approx(second["n_correct"].mean(), abs=0.1)
+    )
+
+
+def test_blocks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = answers(30, 9)
+    whole = bootstrap_rows(frame, np.random.default_rng(1), resamples=50)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 30 * 7)
+    parts = bootstrap_rows(frame, np.random.default_rng(1), resamples=50)
+    pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
+
+
+@pytest.mark.parametrize("score", [0, 1])
+def test_a_score_without_errors_or_successes_has_no_overfitting(score: int) -> None:
+    rows = bootstrap_rows(answers(20, 10).assign(n_correct=score), np.random.default_rng(1))
+    told = rows.set_index("quantity")
+    for name, value in zip(QUANTITIES, (score, score, 0, 0, 0), strict=True):
+        assert told.loc[name, ["mean", *BOUNDS]].tolist() == [value] * 9
+
+
+def test_a_slope_without_contamination_is_zero() -> None:
+    frame = answers(50, 11).assign(contamination=0.3)
+    told = bootstrap_rows(frame, np.random.default_rng(1)).set_index("quantity")
+    assert told.loc["slope", ["low_95", "high_95"]].tolist() == pytest.approx([0, 0], abs=1e-9)
+    assert told.loc["genuine_ability", "mean"] == pytest.approx(told.loc["accuracy", "mean"])
+
+
+def test_a_regression_that_does_not_converge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "_STEPS", 1)
+    with pytest.raises(FitError, match="20 of 20 regressions did not converge in 1 Newton steps"):
+        bootstrap_rows(answers(30, 12), np.random.default_rng(1), resamples=20)
+
+
+@pytest.mark.parametrize("option", [{"resamples": 1}, {"penalty": 0.0}, {"penalty": np.inf}])
+def test_options_without_a_meaning_are_refused(option: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match="two resamples or more and a finite penalty above 0"):
+        bootstrap_rows(answers(5, 1), np.random.default_rng(1), **option)
+
+
+def test_responses_without_contamination_are_refused() -> None:
+    with pytest.raises(DataError, match="no column 'contamination'"):
+        bootstrap_rows(answers(5, 1).drop(columns="contamination"), np.random.default_rng(1))

@@ -1,0 +1,108 @@
+"""Engines draw from the right posterior, whatever table they were compiled with."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from bayescontam.calibration.convergence import bulk_convergence
+from bayescontam.calibration.engines import Anew, Compiled, Drawn, engine_of, longer
+from bayescontam.calibration.simulate import simulator_of
+from bayescontam.inference.design import make_design
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.study import Sampling
+from tests.calibration.studies import planned
+
+SINGLE = load_spec("single")
+SAMPLING = Sampling(draws=1500, tune=400)
+
+
+def exact(responses: Responses) -> dict[str, tuple[float, float]]:
+    """Return posterior means and deviations of `single` by summing over a fine grid.
+
+    theta ~ Logistic(0, 1), beta ~ Normal(0, 2), log-odds theta + beta (d - mean d).
+    """
+    frame = responses.frame
+    d, k = frame["contamination"].to_numpy(), frame["n_correct"].to_numpy()
+    theta, beta = np.meshgrid(np.linspace(-8, 8, 401), np.linspace(-14, 14, 401), indexing="ij")
+    log_density = np.log(expit(theta) * expit(-theta)) - beta**2 / 8
+    for x, right in zip(d - d.mean(), k, strict=True):
+        eta = theta + beta * x
+        log_density += np.log(expit(eta if right else -eta))
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    result = {}
+    for name, values in (("theta", theta), ("beta", beta)):
+        mean = (weight * values).sum()
+        result[name] = mean, np.sqrt((weight * (values - mean) ** 2).sum())
+    return result
+
+
+def check(drawn: Drawn, responses: Responses) -> None:
+    for name, (mean, sd) in exact(responses).items():
+        draws = drawn.posterior[name].to_numpy().reshape(2, -1, 1)
+        ess = bulk_convergence(draws)[0][0]
+        assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(ess)
+        assert draws.std() == pytest.approx(sd, rel=4 / np.sqrt(ess))
+
+
+@pytest.fixture(scope="module")
+def tables() -> list[Responses]:
+    """Simulate tables whose contaminations differ."""
+    plan, cell = planned("published", items=25)
+    return [simulator_of(plan, cell)(r).responses for r in range(3)]
+
+
+@pytest.fixture(scope="module")
+def compiled(tables: list[Responses]) -> Compiled:
+    return Compiled(SINGLE, tables[0], moving=True)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_model_compiled_once_draws_from_each_tables_posterior(
+    compiled: Compiled, tables: list[Responses], number: int
+) -> None:
+    drawn = compiled.draw(tables[number], 1, SAMPLING)
+    check(drawn, tables[number])
+    wanted = make_design(SINGLE, tables[number])
+    np.testing.assert_array_equal(drawn.built.design.contamination, wanted.contamination)
+    np.testing.assert_array_equal(drawn.built.design.n_correct, wanted.n_correct)
+
+
+def test_the_other_engine_draws_from_the_same(tables: list[Responses]) -> None:
+    check(Anew(SINGLE, "pymc").draw(tables[1], 1, SAMPLING), tables[1])
+
+
+def test_draws_depend_on_the_seed_alone(compiled: Compiled, tables: list[Responses]) -> None:
+    short = Sampling(draws=50, tune=50)
+    one = compiled.draw(tables[1], 7, short).posterior
+    compiled.draw(tables[2], 3, short)
+    assert compiled.draw(tables[1], 7, short).posterior.identical(one)
+    assert not compiled.draw(tables[1], 8, short).posterior.identical(one)
+
+
+def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:
+    """Otherwise nutpie would read beyond its data, or say that it cannot begin."""
+    plan, cell = planned("prior", items=25)
+    simulate = simulator_of(plan, cell)
+    engine = Compiled(SINGLE, simulate("first").responses, moving=False)
+    few = Responses.from_frame(tables[0].frame.iloc[:20])
+    with pytest.raises(ValueError, match="tables of one cell differ in 'model'"):
+        engine.draw(few, 1, SAMPLING)
+    with pytest.raises(ValueError, match="differ in contamination"):
+        engine.draw(tables[0], 1, SAMPLING)
+    check(engine.draw(simulate(0).responses, 1, SAMPLING), simulate(0).responses)
+
+
+def test_hidden_contaminations_with_repeated_trials_are_built_anew() -> None:
+    """How they go together is worked out from the counts, so that a compiled model is of one."""
+    plan, cell = planned("prior", "noisy_covariate", items=4, models=2, trials=2)
+    first = simulator_of(plan, cell)("first").responses
+    engine = engine_of(load_spec("noisy_covariate"), "nutpie", first, False)
+    assert isinstance(engine, Anew)
+    assert engine.name == "nutpie"
+
+
+def test_the_second_try_is_longer_and_more_careful() -> None:
+    more = longer(Sampling(draws=300, tune=200, chains=3, target_accept=0.8))
+    assert (more.draws, more.tune, more.chains, more.target_accept) == (1200, 400, 3, 0.99)

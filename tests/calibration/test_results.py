@@ -1,0 +1,104 @@
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayescontam.calibration.coverage import COLUMNS as COVERAGE_COLUMNS
+from bayescontam.calibration.results import Results
+from bayescontam.calibration.rows import COLUMNS, read_rows
+from bayescontam.calibration.sbc import COLUMNS as SBC_COLUMNS
+from bayescontam.errors import UsageError
+from bayescontam.specs.study import parse_study
+from tests.calibration.made_rows import made_rows
+from tests.calibration.made_run import faulty, study_text, write_run
+
+
+def test_tables_are_those_of_all_shards(tmp_path: Path) -> None:
+    rows = made_rows(60, 1)
+    folder = write_run(tmp_path / "run", {"b": rows[:25], "a": rows[25:]}, study_text(), 100)
+    results = Results.load(folder)
+    pd.testing.assert_frame_equal(results.rows, rows, check_dtype=False)
+    assert (results.planned, results.done) == (100, 60)
+    results.write_tables(folder)
+    coverage = pd.read_csv(folder / "coverage.csv", keep_default_na=False, na_values="nan")
+    assert list(coverage.columns) == list(COVERAGE_COLUMNS)
+    assert len(coverage) == 12
+    ranks = pd.read_csv(folder / "sbc.csv")
+    assert list(ranks.columns) == list(SBC_COLUMNS)
+    assert ranks["p_value"][0] == pytest.approx(results.sbc["p_value"][0])
+
+
+def test_ranks_of_fixed_truths_are_not_tested(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"a": made_rows(60, 1)}, study_text("fixed"))
+    results = Results.load(folder)
+    assert results.sbc.empty
+    assert not results.coverage.empty
+
+
+def test_a_run_that_has_only_begun_is_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {}, study_text())
+    results = Results.load(folder)
+    assert list(results.rows.columns) == list(COLUMNS)
+    assert (results.done, len(results.coverage), len(results.fits)) == (0, 0, 0)
+    results.write_tables(folder)
+    assert (folder / "coverage.csv").read_text() == ",".join(COVERAGE_COLUMNS) + "\n"
+    assert (folder / "sbc.csv").read_text() == ",".join(SBC_COLUMNS) + "\n"
+
+
+def test_fits_are_counted_once_whatever_their_quantities(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", faulty(40), study_text(names=("exact", "narrow")))
+    fits = Results.load(folder).fits
+    assert fits.groupby(["estimator", "audit"]).size().to_dict() == {
+        ("exact", False): 40, ("exact", True): 2, ("narrow", False): 40,
+    }  # fmt: skip
+
+
+def test_a_half_written_shard_is_not_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"a": made_rows(5, 1)}, study_text())
+    (folder / "rows" / ".b.parquet.x7.part").write_bytes(b"PAR1")
+    assert len(read_rows(folder)) == 5
+
+
+def test_a_study_given_by_python_is_read_from_its_record(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {}, study_text())
+    record = json.loads((folder / "study.json").read_text())
+    study = parse_study(study_text(), "made")
+    record["study"] = study.model_dump(mode="json", exclude_unset=True)
+    (folder / "study.json").write_text(json.dumps(record))
+    (folder / "study.toml").write_text(json.dumps(record["study"]))
+    assert Results.load(folder).spec.model_dump() == study.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("study.json", "{", r"study\.json: is no JSON .*run the study again"),
+        ("study.json", "{}", r"study\.json: lacks 'cells'"),
+        ("study.json", None, r"study\.json: cannot be read"),
+        ("study.toml", "nonsense", r"its study cannot be read"),
+        ("rows/a.parquet", "text", r"a\.parquet: cannot be read .*remove it"),
+    ],
+)
+def test_what_cannot_be_read_is_named(
+    tmp_path: Path, file: str, content: str | None, said: str
+) -> None:
+    folder = write_run(tmp_path / "run", {"a": made_rows(5, 1)}, study_text())
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_text(content)
+    with pytest.raises(UsageError, match=said):
+        Results.load(folder)
+
+
+def test_a_table_of_something_else_is_no_shard(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {}, study_text())
+    pd.DataFrame({"cell": ["a"]}).to_parquet(folder / "rows" / "a.parquet")
+    with pytest.raises(UsageError, match=r"is no shard of a study, it lacks replicate"):
+        read_rows(folder)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no run of a study"):
+        Results.load(tmp_path)

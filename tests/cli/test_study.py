@@ -1,0 +1,84 @@
+"""Verb study: its list, a run from the command line, and what it refuses."""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bayescontam.calibration import run as running
+from bayescontam.specs.catalogue import load_study, shipped_studies
+from tests.calibration.studies import BOOTSTRAP
+from tests.cli.conftest import Done
+
+Run = Callable[..., Done]
+
+
+def test_list_has_every_shipped_study(run: Run) -> None:
+    done = run("study", "list")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    for name in shipped_studies():
+        assert f"{name} {load_study(name).summary}" in lines
+    assert done.status == 0
+
+
+def test_a_run_says_what_it_did_and_what_comes_next(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(BOOTSTRAP)
+    arguments = (
+        "study",
+        "run",
+        tmp_path / "mine.toml",
+        "--out",
+        tmp_path / "a b",
+        "-n",
+        "3",
+        "-j",
+        "1",
+    )
+    done = run(*arguments)
+    assert done.status == 0
+    assert "6 fits: 0 were run longer to pass their gates, 0 failed." in done.out
+    assert f"Next: bayescontam study report {shlex.quote(str(tmp_path / 'a b'))}" in done.out
+    assert "100 %" in done.err
+    assert "fits/s" in done.err
+    assert "0 failed, 0 run longer" in done.err
+    record = json.loads((tmp_path / "a b" / "study.json").read_text())
+    assert record["runs"][0]["command"] == shlex.join(["bayescontam", *map(str, arguments)])
+    assert (record["replicates"], record["cells"]) == (3, ["boost=0", "boost=0.3"])
+    assert (tmp_path / "a b" / "study.toml").read_text() == BOOTSTRAP
+    assert run(*arguments, "--quiet") == Done(0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("recovry", "--out", "x"), "no such study (did you mean 'recovery'?)"),
+        (("recovery", "--out", "x", "-n", "0"), "replicates: got 0; allowed is 1 to 1,000,000"),
+        (("none.toml", "--out", "x"), "none.toml: cannot be read"),
+        (("recovery", "--out", "x", "--address", "auto"), "address and gpus are for Ray"),
+    ],
+)
+def test_what_cannot_be_used_is_told(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("study", "run", *arguments)
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_an_interrupted_run_says_how_to_go_on(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_study", interrupted)
+    done = run("study", "run", "recovery", "--out", tmp_path / "out")
+    assert done.status == 130
+    assert "finished fits are kept: run the same command again to go on" in done.err

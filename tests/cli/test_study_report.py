@@ -1,0 +1,43 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from tests.calibration.made_rows import made_rows
+from tests.calibration.made_run import faulty, study_text, write_run
+from tests.cli.conftest import Done
+
+Run = Callable[..., Done]
+
+
+def test_report_writes_tables_and_a_page_and_says_what_was_found(run: Run, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", faulty(), study_text(names=("exact", "narrow")))
+    done = run("study", "report", folder)
+    assert (done.status, done.err.strip()) == (0, "")
+    assert {"coverage.csv", "sbc.csv", "index.html"} <= {path.name for path in folder.iterdir()}
+    coverage = pd.read_csv(folder / "coverage.csv")
+    told = coverage.query("estimator == 'narrow' and level == 0.95 and counted == 'all fits'")
+    assert f"{told['coverage'].iloc[0]:.3f}" in done.out
+    for said in ("Ranks are not uniform for 2 of 5 quantities", "too narrow", "index.html"):
+        assert said in " ".join(done.out.split())
+
+
+def test_strict_leaves_with_status_3_where_ranks_are_not_uniform(run: Run, tmp_path: Path) -> None:
+    bad = write_run(tmp_path / "bad", faulty(), study_text(names=("exact", "narrow")))
+    assert run("study", "report", bad, "--strict", "--quiet") == Done(3, "", "")
+    good = write_run(tmp_path / "good", {"a": made_rows(100, 1)}, study_text(), 100)
+    assert run("study", "report", good, "--strict", "--quiet") == Done(0, "", "")
+
+
+def test_report_of_a_run_that_has_only_begun(run: Run, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {}, study_text())
+    done = run("study", "report", folder)
+    assert done.status == 0
+    assert "Not finished: 0 of 400 simulated tables are fitted" in done.out
+
+
+def test_a_folder_without_a_run_is_refused(run: Run, tmp_path: Path) -> None:
+    done = run("study", "report", tmp_path)
+    assert done.status == 2
+    assert "holds no run of a study" in done.err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,267 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from bayescontam.calibration.coverage import coverage_table
+from bayescontam.calibration.results import Results
+from bayescontam.errors import UsageError
+from bayescontam.report import study_tables
+from bayescontam.report.study import render_study, write_study_report
+from bayescontam.report.study_figures import ecdf
+from bayescontam.report.study_words import verdict
+from tests.calibration.made_rows import made_rows
+from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run
+from tests.report import test_page
+from tests.report.test_page import Parsed
+
+browser = test_page.browser  # the fixture
+
+GRID = "[grid]\nslope = [0, 2]\ncontamination_sd = [0.02, 0.2]\n"
+CELLS = [f"slope={s}, contamination_sd={sd}" for s in (0, 2) for sd in (0.02, 0.2)]
+NAMES = ("exact", "narrow", "bootstrap")
+
+
+def gridded(replicates: int = 60) -> dict[str, pd.DataFrame]:
+    """Rows of three estimators in four cells; the data of a cell are the same for all."""
+    rows = {}
+    for number, cell in enumerate(CELLS):
+        for name, narrow in zip(NAMES, (1.0, 2.0, 3.0), strict=True):
+            for quantity in ("theta", "slope", "genuine_ability", "genuine_ability_nominal"):
+                table = made_rows(
+                    replicates, number, narrow=narrow, estimator=name, quantity=quantity, cell=cell
+                )
+                if name == "bootstrap":
+                    table = table.assign(engine="bootstrap", rank=-1, ranks=0)
+                rows[f"{number}-{name}-{quantity}"] = table
+    return rows
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    text = study_text(names=("exact", "narrow"))
+    return Results.load(write_run(tmp_path_factory.mktemp("study") / "run", faulty(), text))
+
+
+@pytest.fixture(scope="module")
+def html(results: Results) -> str:
+    return render_study(results)
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Parsed:
+    return Parsed(html)
+
+
+@pytest.fixture(scope="module")
+def grid_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    text = study_text("fixed", GRID, NAMES)
+    folder = tmp_path_factory.mktemp("grid") / "run"
+    return Results.load(write_run(folder, gridded(), text, 100))
+
+
+@pytest.fixture(scope="module")
+def grid_html(grid_results: Results) -> str:
+    return render_study(grid_results)
+
+
+def words(html: str) -> str:
+    return " ".join(Parsed(html).text.split())
+
+
+def test_the_page_says_what_it_must(results: Results, html: str) -> None:
+    text, sampling = words(html), results.spec.sampling
+    for said in (
+        "All 400 simulated tables are fitted. 8 of 800 fits failed their gates, and count.",
+        "Ranks are not uniform for 2 of 5 quantities: genuine ability model",
+        "of 'narrow': intervals too narrow, by a factor of about 1.",
+        "drawn from the prior of the model spec 'single'",
+        "A table has 1 model, 1 benchmark of 200 items, and 1 trial of each response.",
+        f"chains of {sampling.tune:,} + {sampling.draws:,} draws.",
+        "ab" * 32,
+        "400 simulated tables, 2 estimators, 800 fits so far.",
+    ):
+        assert said in text, said
+    assert "nan" not in text.lower().split()
+
+
+def test_the_verdict_is_that_of_the_worst(results: Results) -> None:
+    outcome, sentence = verdict(results)
+    assert outcome.value == "failed"
+    row = results.coverage.query(
+        "estimator == 'narrow' and level == 0.95 and counted == 'all fits'"
+    )
+    share = f"{100 * row['coverage'].iloc[0]:.1f} %"
+    assert f"'narrow': its 95 % intervals hold the truth in: genuine ability {share}" in sentence
+    assert "1 of 1 coverages are too low by more than chance" in sentence
+
+
+def test_a_right_study_passes(tmp_path: Path) -> None:
+    rows = {"a": made_rows(300, 1, quantity="genuine_ability"), "b": made_rows(300, 2)}
+    results = Results.load(write_run(tmp_path / "run", rows, study_text(), 300))
+    outcome, sentence = verdict(results)
+    assert outcome.value == "passed"
+    assert "Ranks of all 2 quantities are uniform (least adjusted p " in sentence
+    assert "too low" not in sentence
+
+
+def test_many_failed_fits_fail_a_study(tmp_path: Path) -> None:
+    rows = made_rows(100, 1).assign(status=["failed"] * 6 + ["passed"] * 94)
+    results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 100))
+    assert verdict(results)[0].value == "failed"
+    fewer = made_rows(100, 1).assign(status=["failed"] * 5 + ["passed"] * 95)
+    results = Results.load(write_run(tmp_path / "other", {"a": fewer}, study_text(), 100))
+    assert verdict(results)[0].value == "passed"
+
+
+def test_the_baseline_and_other_truths_change_no_outcome(tmp_path: Path) -> None:
+    off = made_rows(100, 1, narrow=4.0)
+    rows = {
+        "a": made_rows(100, 1), "b": off.assign(estimator="bootstrap", engine="bootstrap"),
+        "c": off.assign(quantity="mu_nominal"),
+    }  # fmt: skip
+    text = study_text("fixed", names=("exact", "bootstrap"))
+    outcome, sentence = verdict(Results.load(write_run(tmp_path / "run", rows, text, 100)))
+    assert outcome.value == "passed"
+    assert sentence.count("too low by more than chance") == 1
+
+
+def test_coverage_by_cell_has_estimands_first(grid_results: Results) -> None:
+    rows = study_tables.coverage_rows(grid_results)
+    assert list(dict.fromkeys(row["quantity"] for row in rows)) == [
+        "genuine_ability", "genuine_ability_nominal", "slope", "theta",
+    ]  # fmt: skip
+    assert [row["cell"] for row in rows[:12:3]] == CELLS
+    assert [row["estimator"] for row in rows[:3]] == list(NAMES)
+    told = grid_results.coverage.set_index(["cell", "quantity", "estimator", "counted", "level"])
+    for row in rows:
+        key = row["cell"], row["quantity"], row["estimator"], "all fits"
+        expected = [told.loc[(*key, level), "coverage"] for level in (0.5, 0.8, 0.9, 0.95)]
+        assert [level["coverage"] for level in row["levels"]] == expected
+
+
+def test_marks_show_what_is_off_by_more_than_three_errors() -> None:
+    row = {"coverage": 0.90, "level": 0.95, "mc_se": 0.016, "replicates": 300}
+    assert study_tables.off(row) == "low"
+    assert study_tables.off(row | {"mc_se": 0.017}) == ""
+    assert study_tables.off(row | {"coverage": 0.99, "mc_se": 0.006}) == "high"
+    # All of 12 held at 80 % is no wonder (0.8 ** 12 is 0.07), all of 200 at 80 % is one.
+    all_held = {"coverage": 1.0, "level": 0.8, "mc_se": 0.066, "replicates": 12}
+    assert study_tables.off(all_held) == ""
+    assert study_tables.off(all_held | {"mc_se": 0.005, "replicates": 200}) == "high"
+    assert study_tables.off(row | {"mc_se": float("nan"), "replicates": 1}) == ""
+
+
+def test_marks_are_rare_where_coverage_is_right() -> None:
+    cells = [made_rows(30, seed, cell=f"slope={seed}") for seed in range(100)]
+    table = coverage_table(pd.concat(cells))
+    rows = table[table["counted"] == "all fits"].to_dict("records")
+    assert sum(bool(study_tables.off(row)) for row in rows) <= 0.02 * len(rows)
+
+
+def test_an_unfinished_run_says_how_far_it_is(grid_html: str) -> None:
+    assert '<p class="verdict caution" id="verdict">Not finished: 240 of 400' in grid_html
+    text = words(grid_html)
+    assert "240 of 400 simulated tables are fitted (60.0 %)." in text
+    assert "4 cells" in text
+    assert "slope varies from cell to cell: 0, 2." in text
+    assert 'id="ranks"' not in grid_html
+
+
+def test_a_run_without_rows_has_a_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {}, study_text("published"), 1000)
+    write_study_report(folder)
+    text = words((folder / "index.html").read_text(encoding="utf-8"))
+    assert "Not finished: 0 of 1,000 simulated tables are fitted (0.0 %)." in text
+    assert "accuracy = 0.35 + 0.3 × contamination; all drawn anew for each table." in text
+    assert "No fit is on disk yet." in text
+
+
+def test_fits_are_counted_by_what_became_of_them(results: Results) -> None:
+    rows = {(row["estimator"], row["engine"]): row for row in study_tables.fit_rows(results)}
+    exact = rows["exact", "nutpie"]
+    assert [exact[name] for name in ("fits", "passed", "rerun", "failed")] == [400, 372, 20, 8]
+    assert exact["total"] == pytest.approx(200)
+    assert rows["exact", "pymc (audit)"]["fits"] == 2
+
+
+def test_reasons_are_those_of_the_last_try(results: Results) -> None:
+    rows = study_tables.reason_rows(results)
+    assert [(row["status"], row["kind"], row["fits"]) for row in rows] == [
+        ("rerun", "R-hat of theta", 20), ("failed", "ESS of mu", 8),
+        ("failed", "R-hat of theta", 8),
+    ]  # fmt: skip
+    assert rows[2]["example"] == "R-hat 1.203 of theta (2, 1)"
+
+
+def test_failures_are_counted_in_three_ways(results: Results, html: str) -> None:
+    rows = {row["quantity"]: row for row in study_tables.failure_rows(results)}
+    everything, without, missed = rows["beta_bar"]["coverages"]
+    assert missed == pytest.approx(without * 392 / 400)
+    assert missed < everything
+    assert "With and without failed fits" in html
+
+
+def test_pictures_say_in_words_what_they_show(results: Results, page: Parsed) -> None:
+    images = [attrs for tag, attrs in page.tags if tag == "img"]
+    assert len(images) == 3
+    assert "Coverage of 95 % intervals over 2 quantities: exact 0.94 to 0.95" in images[0]["alt"]
+    picture = ecdf(results)
+    assert picture is not None
+    assert re.search(r"for 5 quantities: [23] leave the envelope", picture.alt)
+
+
+def test_links_ids_and_what_is_outside(page: Parsed, html: str, grid_html: str) -> None:
+    for parsed in (page, Parsed(grid_html)):
+        ids = [attrs["id"] for _, attrs in parsed.tags if "id" in attrs]
+        assert len(ids) == len(set(ids))
+        links = [str(attrs["href"]) for tag, attrs in parsed.tags if tag == "a"]
+        assert {"#design", "#coverage", "#fits", "#provenance"} <= set(links)
+        assert all(link[0] == "#" and link[1:] in ids for link in links)
+        for _, attrs in parsed.tags:
+            for name in ("src", "href"):
+                assert str(attrs.get(name) or "#").startswith(("#", "data:"))
+    assert not re.search(r"url\(|@import", html)
+
+
+def test_hostile_text_is_text(html: str, page: Parsed) -> None:
+    assert "<script" not in html
+    assert "\x07" not in html
+    assert HOSTILE.replace("\x07", "\\x07") in page.text
+
+
+def test_the_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"a": made_rows(20, 1)}, study_text())
+    before = {path.name for path in folder.iterdir()}
+    write_study_report(folder)
+    found = {path.name for path in folder.iterdir()}
+    assert found - before == {"coverage.csv", "sbc.csv", "index.html"}
+    assert (folder / "index.html").read_text(encoding="utf-8").endswith("</html>")
+    with pytest.raises(UsageError, match="holds no run"):
+        write_study_report(tmp_path)
+
+
+@pytest.fixture(params=[1200, 800])
+def opened(
+    request: pytest.FixtureRequest, browser: Any, html: str, grid_html: str, tmp_path: Path
+) -> tuple[Any, Path]:
+    for name, text in (("prior", html), ("grid", grid_html)):
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    browser.set_window_size(request.param, 900)
+    return browser, tmp_path
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["prior", "grid"])
+def test_the_page_in_a_browser(opened: Any, name: str) -> None:
+    browser, folder = opened
+    browser.get((folder / f"{name}.html").as_uri())
+    assert browser.get_log("browser") == []
+    assert browser.title == "bayescontam study: made"
+    for image in browser.find_elements("tag name", "img"):
+        assert int(image.get_property("naturalWidth")) > 0
+    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    width = browser.execute_script("return document.documentElement.clientWidth")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width

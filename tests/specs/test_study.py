@@ -1,0 +1,151 @@
+"""Studies: strict, with messages that say where and what, and a hash of what they mean."""
+
+from pathlib import Path
+
+import pytest
+
+from bayescontam.calibration.plan import plan_of
+from bayescontam.errors import SpecError
+from bayescontam.specs.catalogue import load_study, shipped_models, shipped_studies
+from bayescontam.specs.study import parse_study
+
+FIXED = """
+summary = "s"
+replicates = 10
+[simulator]
+kind = "fixed"
+model = "hierarchical"
+slope = 1.0
+[design]
+models = 3
+[[estimators]]
+name = "a"
+model = "single"
+"""
+
+
+def test_cells_are_the_combinations_of_the_grid_in_order() -> None:
+    text = f"{FIXED}[grid]\nslope = [0, 2.5]\ncontamination_sd = [0.017, 0.2]\nitems = [50]"
+    cells = parse_study(text, "x.toml").cells()
+    assert list(cells) == [
+        "slope=0, contamination_sd=0.017, items=50",
+        "slope=0, contamination_sd=0.2, items=50",
+        "slope=2.5, contamination_sd=0.017, items=50",
+        "slope=2.5, contamination_sd=0.2, items=50",
+    ]
+    simulator, layout = cells["slope=2.5, contamination_sd=0.017, items=50"]
+    assert (simulator.slope, simulator.model) == (2.5, "hierarchical")
+    assert (layout.contamination_sd, layout.items, layout.models) == (0.017, 50, 3)
+    assert list(parse_study(FIXED, "x.toml").cells()) == [""]
+
+
+def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
+    one = parse_study(FIXED, "x.toml")
+    more = FIXED.replace("replicates = 10", "replicates = 20  # more").replace('"s"', '"t"')
+    assert parse_study(more, "y.toml").hash == one.hash
+    for old, new in (("1.0", "1.5"), ('"single"', '"positive"'), ("models = 3", "models = 4")):
+        assert parse_study(FIXED.replace(old, new), "x.toml").hash != one.hash
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("[grid]\nslop = [1]", r"x.toml: grid.slop: unknown key \(did you mean 'slope'\?\)"),
+        ("[grid]\nslope = [1, 1]", "grid.slope: a value stands there twice"),
+        ("[grid]\nitems = [10.5]", "items: got 10.5; a whole number is needed"),
+        ("[grid]\nslope = []", "grid.slope: got .*; it must not be empty"),
+        ("[grid]\ncontamination_sd = [0.6]", "contamination_sd: got 0.6; allowed is less than"),
+        ("[grid]\nboost = [0.1]", "simulator.boost is for simulator.kind = 'published'"),
+        ("[grid]\nability_sd = [0.1]", "simulator.ability_sd is around simulator.ability"),
+        ("[gates]\nrhat = 0.9", "gates.rhat: got 0.9; allowed is more than 1"),
+        ("[gates]\nrhta = 1.1", r"gates.rhta: unknown key \(did you mean 'rhat'\?\)"),
+        ("[sampling]\nengine = 'nutpy'", r"sampling.engine: got 'nutpy'; did you mean 'nutpie'\?"),
+        ("[[estimators]]\nname = 'a'\nmodel = 'single'", "estimators: two have the name 'a'"),
+        ("[[estimators]]\nname = 'a b'\nmodel = 'single'", r"estimators.1.name: got 'a b'"),
+        ("[[estimators]]\nname = 'b'", "the estimator 'b' of kind 'model' needs a model spec"),
+        (
+            "[[estimators]]\nname = 'b'\nkind = 'bootstrap'\nmodel = 'single'",
+            "the estimator 'b' of kind 'bootstrap' has no model spec",
+        ),
+        ("[expressions]\ngap = 'theta.x'", "'theta.x' is no formula"),
+    ],
+)  # fmt: skip
+def test_faults_are_told_with_their_place(extra: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse_study(f"{FIXED}{extra}", "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"fixed"', '"prior"', "simulator.slope is for simulator.kind = 'fixed'; leave it out"),
+        ('model = "hierarchical"\n', "", "needs a model spec: simulator.model"),
+        ("slope = 1.0", "slope_sd = 1.0", "simulator.slope_sd is around simulator.slope"),
+        ("models = 3", "contamination_sd = 0.49\ncontamination_mean = 0.1", "less than 0.3"),
+        ("replicates = 10", "replicates = 0", "replicates: got 0; allowed is 1 or more"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(old: str, new: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        parse_study(FIXED.replace(old, new), "x.toml")
+
+
+def test_the_published_generator_takes_no_contaminations_of_its_own() -> None:
+    text = FIXED.replace('"fixed"', '"published"').replace(
+        'model = "hierarchical"\nslope = 1.0', ""
+    )
+    assert parse_study(text, "x.toml").simulator.boost == 0.3
+    with pytest.raises(SpecError, match=r"design\.contamination_mean: contaminations of"):
+        parse_study(text.replace("models = 3", "contamination_mean = 0.3"), "x.toml")
+    with pytest.raises(SpecError, match="expressions: needs a simulator with a model spec"):
+        plan_of(parse_study(f"{text}[expressions]\na = 'theta'", "x.toml"), Path())
+    wanted = text.replace("replicates", "quantities = ['slope']\nreplicates", 1)
+    with pytest.raises(SpecError, match="quantities: nothing is called 'slope' here"):
+        plan_of(parse_study(wanted, "x.toml"), Path())
+
+
+def test_changes_make_another_model_spec_of_the_same_name() -> None:
+    priors = "[estimators.changes.priors]\nbeta_bar = { family = 'normal', mu = 0.0, sigma = 0.1 }"
+    plain, changed = (
+        plan_of(parse_study(text, "x.toml"), Path()) for text in (FIXED, FIXED + priors)
+    )
+    assert changed.specs["a"].priors.beta_bar.text() == "Normal(0, 0.1)"
+    assert changed.specs["a"].priors.theta == plain.specs["a"].priors.theta
+    assert changed.specs["a"].name == "single"
+    assert changed.hash != plain.hash
+    wrong = parse_study(f"{FIXED}[estimators.changes.priors]\nbeta_baar = 1", "x.toml")
+    with pytest.raises(SpecError, match=r"estimator 'a': priors.beta_baar: unknown key"):
+        plan_of(wrong, Path())
+
+
+def test_a_changed_model_spec_changes_the_plan(tmp_path: Path) -> None:
+    text = FIXED.replace('"single"', '"mine.toml"')
+    hashes = set()
+    for sigma in (1.0, 2.0):
+        prior = f"beta_bar = {{ family = 'normal', mu = 0.0, sigma = {sigma} }}"
+        (tmp_path / "mine.toml").write_text(f"summary = 'mine'\n[priors]\n{prior}")
+        hashes.add(plan_of(parse_study(text, "x.toml"), tmp_path).hash)
+    assert len(hashes) == 2
+    with pytest.raises(SpecError, match="cannot be read"):
+        plan_of(parse_study(text, "x.toml"), tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_shipped_studies_can_be_planned(name: str) -> None:
+    study = load_study(name)
+    plan = plan_of(study, Path())
+    assert plan.cells
+    assert study.name == name
+
+
+def test_every_shipped_model_spec_has_a_study_of_its_own_prior() -> None:
+    for name in shipped_models():
+        study = load_study(f"sbc-{name}")
+        assert (study.simulator.kind, study.simulator.model) == ("prior", name)
+        assert [estimator.model for estimator in study.estimators] == [name]
+        assert study.replicates >= 500
+
+
+def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(SpecError, match=r"no such study \(did you mean 'recovery'\?\)"):
+        load_study("recovry")
