@@ -1,40 +1,19 @@
 """Judgements: who says of which pairs that the chunk is a duplicate of the item."""
 
-import csv
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import (
-    FaultList,
-    Floats,
-    Mask,
-    need_columns,
-    plain_frame,
-    read_names,
-    read_numbers,
-    shown,
-)
-from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.columns import FaultList, Mask, need_columns, plain_frame, shown
+from bayescontam.errors import DataError, Fault
 from bayescontam.importers.table import read_table
+from bayescontam.judged import read_judged, refuse_contradictions
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
-from bayescontam.storage import atomic_path
-
-KINDS = {
-    "exact": "the same task, but for layout, spelling, or names of variables",
-    "equivalent": "the same task with the same solution in other words",
-    "subset": "the chunk holds a part or a special case of the item",
-    "superset": "the chunk holds the item as a part or a special case of something larger",
-    "related": "another task of the same topic or method",
-    "unrelated": "nothing in common that could help",
-}
-"""Kinds of pairs, and what they mean."""
+from bayescontam.written import check_table_ending, write_table
 
 PAIR = ("benchmark", "item", "source", "document", "chunk")
 """Columns that name a pair."""
@@ -52,8 +31,6 @@ _NEEDED = {
     "judge": "add one: who judged",
     "is_duplicate": "add one: 1, 0, or blank where a pair is not judged",
 }
-_IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
-_WORDS = {"yes": "1", "no": "0"}
 _RUN = re.compile(rf"({MODEL}.+)#(\d+)", re.DOTALL)
 
 
@@ -104,31 +81,8 @@ def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> 
         If the file cannot be written, has another ending, or is a CSV file for which a name
         holds a NUL character.
     """
-    check_ending(path)
-    frame = judgements.frame
-    if Path(path).suffix.lower() == ".parquet":
-        with atomic_path(path) as temporary:
-            frame.to_parquet(temporary, index=False)
-        return
-    texts: list[str] = list(frame.select_dtypes("str").columns)
-    if any(frame[name].str.contains("\0", regex=False).any() for name in texts):
-        raise UsageError(
-            f"{visible(os.fspath(path))}: a name holds a NUL character, which no CSV file can; "
-            "write .parquet"
-        )
-    with atomic_path(path) as temporary:
-        # Quotes around all texts: a lone carriage return is kept only inside quotes.
-        frame.to_csv(temporary, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-
-
-def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise a `UsageError` unless `write_judgements` can write a file of this name."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".csv", ".parquet"):
-        raise UsageError(
-            f"{visible(os.fspath(path))}: the file name ends in '{visible(suffix)}'; "
-            "allowed for judgements is .csv or .parquet"
-        )
+    check_table_ending(path, "judgements")
+    write_table(path, judgements.frame)
 
 
 def run_of(judge: str) -> tuple[str, int]:
@@ -152,8 +106,8 @@ class Judgements:
     frame : pandas.DataFrame
         ``benchmark``, ``item``, ``source`` ("" = not told), ``document``, ``chunk`` (from 0),
         ``judge``, ``is_duplicate`` (Int8: 1, 0, or <NA> = unjudged, which never means clean),
-        ``kind`` (one of `KINDS`, or "" = not told), ``confidence`` (0 to 1, or NaN = not told),
-        ``comment``.
+        ``kind`` (one of `bayescontam.judged.KINDS`, or "" = not told), ``confidence`` (0 to 1,
+        or NaN = not told), ``comment``.
     source : str
         Where the table came from.
     notes : tuple of str
@@ -192,8 +146,8 @@ class Judgements:
         faults = FaultList(source, np.arange(1, len(table) + 1))
         need_columns(table, _NEEDED, _COLUMNS, faults)
         present = [name for name in _COLUMNS if name in table.columns]
-        clean = {name: _read(table, name, faults) for name in present}
-        _refuse_contradictions(clean, faults)
+        clean = {name: read_judged(table, name, faults) for name in present}
+        refuse_contradictions(clean, faults)
         if set(_NEEDED) <= set(present):
             keys = [name for name in present if name not in _VERDICT]
             first = first_rows(pd.DataFrame(clean), keys, np.ones(len(table), dtype=bool))
@@ -233,65 +187,6 @@ class Judgements:
         for other in others:
             result = _merge(result, other, replace)
         return result
-
-
-def _read(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
-    """Return one column, read and checked."""
-    cells = table[name]
-    if name == "chunk":
-        values = read_numbers(cells)
-        fits = (values >= 0) & (values < 2**31) & (values == np.floor(values))
-        faults.flag(~fits, name, "got {}, allowed is a whole number, 0 or more", cells)
-        return np.where(fits, values, np.nan)
-    if name == "is_duplicate":
-        return _read_verdicts(cells, faults)
-    if name == "kind":
-        return _read_kinds(cells, faults)
-    if name == "confidence":
-        values = read_numbers(cells)
-        fits = np.isnan(values) | ((values >= 0) & (values <= 1))
-        faults.flag(~fits, name, "got {}, allowed is a number from 0 to 1, or blank", cells)
-        return values
-    if name == "comment":
-        return _read_comments(cells)
-    return read_names(table, name, faults, blank_ok=name == "source")
-
-
-def _read_verdicts(cells: pd.Series, faults: FaultList) -> Floats:
-    values = read_numbers(cells.map(lambda cell: _WORDS.get(_plain(cell), cell)), words=True)
-    fits = np.isnan(values) | np.isin(values, [0, 1])
-    allowed = "1 or yes (a duplicate), 0 or no (none), or blank (unjudged)"
-    faults.flag(~fits, "is_duplicate", f"got {{}}, allowed is {allowed}", cells)
-    return np.where(fits, values, np.nan)
-
-
-def _read_kinds(cells: pd.Series, faults: FaultList) -> "pd.Series[str]":
-    kinds = cells.map(_plain).astype("str")
-    odd = [not isinstance(cell, str) and not pd.isna(cell) for cell in cells.astype(object)]
-    bad = np.array(odd) | ~kinds.isin(["", *KINDS]).to_numpy()
-    faults.flag(bad, "kind", f"got {{}}, allowed is {', '.join(KINDS)}, or blank", cells)
-    return kinds
-
-
-def _plain(cell: Any) -> str:
-    return cell.strip().casefold() if isinstance(cell, str) else ""
-
-
-def _read_comments(cells: pd.Series) -> "pd.Series[str]":
-    # Comments may come from a language model: what no file can hold becomes a mark.
-    texts = ["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)]
-    safe = [text.encode("utf-8", "replace").decode().replace("\0", "\ufffd") for text in texts]
-    return pd.Series(safe, dtype="str")
-
-
-def _refuse_contradictions(clean: dict[str, Any], faults: FaultList) -> None:
-    if not {"kind", "is_duplicate"} <= clean.keys():
-        return
-    implied = clean["kind"].map(_IMPLIED).to_numpy(dtype=float)
-    verdicts = clean["is_duplicate"]
-    bad: Mask = ~np.isnan(implied) & ~np.isnan(verdicts) & (implied != verdicts)
-    said = "got {}, but is_duplicate says the contrary; change one of them"
-    faults.flag(bad, "kind", said, clean["kind"])
 
 
 def _merge(old: Judgements, new: Judgements, replace: bool) -> Judgements:

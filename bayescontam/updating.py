@@ -7,9 +7,10 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from bayescontam.api import Fit, Path
-from bayescontam.covariates import Covariates, Missing, read_covariates
+from bayescontam.api import Fit
+from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import FitError, UsageError
+from bayescontam.given import Path, given_responses
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.estimands import Reference, reference_level
@@ -19,7 +20,7 @@ from bayescontam.inference.joining.newcomer import join_responses, split_models
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.joining.updated import DRAWS, FEWEST
 from bayescontam.names import visible
-from bayescontam.responses import Responses, read_responses
+from bayescontam.responses import Responses
 from bayescontam.seeds import fresh_seed
 
 __all__ = ["Entry", "Update", "update"]
@@ -163,12 +164,10 @@ def update(
     fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
     reference = fitted.record["reference"] if reference is None else reference
     reference_level(reference)
-    new = _table(responses)
-    if covariates is not None:
-        new = new.with_contamination(_covariates(covariates), missing=missing_contamination)
+    new = given_responses(responses, covariates, missing_contamination)
     old = _old_responses(fitted, old_responses)
     if covariates is not None and "contamination" not in old.frame:
-        old = old.with_contamination(_covariates(covariates), missing=missing_contamination)
+        old = given_responses(old, covariates, missing_contamination)
     level = fitted.level if level is None else level
     seed = fresh_seed() if seed is None else seed
     options = Options(seed, reference, level, sampling=Sampling(**fitted.record["sampling"]))
@@ -210,7 +209,7 @@ def _silent(text: str) -> AbstractContextManager[Any]:
 
 def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:
     if given is not None:
-        old = _table(given)
+        old = given_responses(given)
         if old.data_hash != fit.record["data"]["hash"]:
             raise UsageError(
                 f"{visible(old.source)}: these are not the responses of the fit, which is of"
@@ -224,17 +223,3 @@ def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> R
             " keep: give the old responses with their contamination (old_responses=, --responses)"
         )
     return remembered(fit)
-
-
-def _table(given: Responses | pd.DataFrame | Path) -> Responses:
-    if isinstance(given, Responses):
-        return given
-    return Responses.from_frame(given) if isinstance(given, pd.DataFrame) else read_responses(given)
-
-
-def _covariates(given: Covariates | pd.DataFrame | Path) -> Covariates:
-    if isinstance(given, Covariates):
-        return given
-    if isinstance(given, pd.DataFrame):
-        return Covariates.from_frame(given)
-    return read_covariates(given)

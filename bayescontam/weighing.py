@@ -13,6 +13,7 @@ from bayescontam.evidence.duplicates import TARGET_ACCEPT, CurveOptions, fit_cur
 from bayescontam.evidence.duplicates import Curve as FittedCurve
 from bayescontam.evidence.pairs import located
 from bayescontam.evidence.weighing import DRAWS, FLOOR, Weighed, weigh
+from bayescontam.given import Path
 from bayescontam.inference.engines import Engine, Sampling
 from bayescontam.inference.summary import LEVEL
 from bayescontam.judgements import Judgements, read_judgements
@@ -23,7 +24,6 @@ from bayescontam.specs.curve import CurveSpec
 
 __all__ = ["Curve", "contamination_covariates", "duplicate_curve", "weigh_scan"]
 
-Path = str | os.PathLike[str]
 _COLUMNS = {
     "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
     "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",

@@ -1,10 +1,13 @@
 """Settings of the documentation. Nothing is fetched from the network."""
 
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
+
+from bayescontam.report.spec_page import write_spec_pages
 
 project = "bayescontam"
 author = "the bayescontam contributors"
@@ -62,6 +65,11 @@ def _block(writer: Any, node: Any) -> None:
     raise SkipNode
 
 
+def _write_pages(app: Any) -> None:
+    write_spec_pages(Path(app.srcdir, "generated", "models"))
+
+
 def setup(app: Any) -> None:
-    """Write formulas as MathML, which browsers show without any script."""
+    """Write a page of each model spec, and formulas as MathML, which needs no script."""
+    app.connect("builder-inited", _write_pages)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -6,10 +6,8 @@ import itertools
 import math
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,12 @@ import pytest
 from bayescontam.errors import DataError, MissingExtraError, TaskError, UsageError
 from bayescontam.execute import run_tasks, usable_cores
 from tests import workers
+from tests.processes import noted, running, wait_for
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = {f"n{number}": number for number in range(7)}
 SQUARES = {f"n{number}": number**2 for number in range(7)}
 HOUR = 3600.0
-PATIENCE = 30.0
-"""Seconds after which a process is not ending; far more than it takes on an idle machine."""
 
 
 class Endless(Mapping[str, int]):
@@ -42,25 +39,6 @@ class Endless(Mapping[str, int]):
 
     def __len__(self) -> int:
         return 10**9
-
-
-def running(pid: int) -> bool:
-    """Tell whether a process runs; one that ended and was not asked after does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_for(what: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE
-    while not what() and time.monotonic() < end:
-        time.sleep(0.05)
-    return what()
-
-
-def noted(folder: Path) -> list[int]:
-    return [int(path.stem) for path in folder.glob("*.pid")]
 
 
 @pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
@@ -239,85 +217,6 @@ def test_closing_while_large_results_are_on_their_way() -> None:
         with contextlib.closing(run_tasks(workers.large, tasks, jobs=2)) as results:
             assert len(list(itertools.islice(results, taken))) == taken
         assert multiprocessing.active_children() == []
-
-
-PROGRAM = """
-import functools, sys, time
-from pathlib import Path
-from bayescontam.execute import run_tasks
-from tests import workers
-
-if __name__ == "__main__":
-    make_worker = functools.partial(workers.noting, Path(sys.argv[1]))
-    tasks = {"a": 0.0, "b": 3600.0, "c": 3600.0}
-    print("ready", flush=True)
-    for key, _ in run_tasks(make_worker, tasks, engine=sys.argv[2], jobs=2):
-        print(key, flush=True)
-        if sys.argv[3:]:
-            time.sleep(3600)
-"""
-
-
-@contextlib.contextmanager
-def program(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run tasks in a program of its own, in the foreground of a terminal of its own."""
-    script = folder / "program.py"
-    script.write_text(PROGRAM)
-    with subprocess.Popen(
-        [sys.executable, str(script), str(folder), *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def check_interrupted(process: subprocess.Popen[str], folder: Path) -> None:
-    """Press Ctrl-C."""
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == -signal.SIGINT
-    assert errors.endswith("KeyboardInterrupt\n")
-    assert errors.count("Traceback") == 1
-    assert wait_for(lambda: not any(map(running, noted(folder))))
-
-
-@pytest.mark.parametrize("consumer", [[], ["busy"]], ids=["waiting", "busy"])
-@pytest.mark.parametrize(
-    "engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])]
-)
-def test_an_interrupt_ends_everything(tmp_path: Path, engine: str, consumer: list[str]) -> None:
-    if engine == "ray":
-        pytest.importorskip("ray")
-    with program(tmp_path, engine, *consumer) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "a\n"
-        check_interrupted(process, tmp_path)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.05, 0.1])
-def test_an_interrupt_while_workers_start(tmp_path: Path, seconds: float) -> None:
-    with program(tmp_path, "local") as process:
-        time.sleep(seconds)
-        check_interrupted(process, tmp_path)
-
-
-def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
-    with program(tmp_path, "local") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "a\n"
-        assert wait_for(lambda: len(noted(tmp_path)) == 2)
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-    assert wait_for(lambda: not any(map(running, noted(tmp_path))))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.errors import DataError, UsageError
+from bayescontam.judged import KINDS
 from bayescontam.judgements import (
-    KINDS,
     Judgements,
     read_judgements,
     run_of,

@@ -1,6 +1,5 @@
 """Verb ``covariates``: a scan and a curve to contamination covariates."""
 
-import csv
 import shlex
 import sys
 from collections.abc import Iterator
@@ -9,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayescontam.cli.curve import JudgementFiles, Level, Seed, Strict
+from bayescontam.cli.curve import JudgementFiles, Level, Seed
 from bayescontam.cli.judge import ScanFolder
-from bayescontam.cli.options import Quiet
+from bayescontam.cli.options import Quiet, Strict, exit_if_failed
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from bayescontam.evidence.duplicates import Curve
     from bayescontam.evidence.weighing import Weighed
     from bayescontam.scan.results import Scan
@@ -71,13 +68,13 @@ def covariates(
     quiet: Quiet = False,
 ) -> None:
     """Tell for each item how likely the corpus holds a duplicate of it."""
-    from bayescontam.cli.curve import exit_if_failed
     from bayescontam.cli.terminal import calm
     from bayescontam.covariates import Covariates
     from bayescontam.errors import UsageError
     from bayescontam.evidence.covariates import covariates_table
     from bayescontam.scan.results import Scan
     from bayescontam.weighing import weigh_scan
+    from bayescontam.written import write_table
 
     calm()
     _check(out, save_curve, level, floor, draws)
@@ -89,27 +86,22 @@ def covariates(
         fitted.save(save_curve)
     weighed = weigh_scan(opened, fitted, floor=floor, draws=draws, progress=not quiet)
     table = Covariates.from_frame(covariates_table(weighed, opened, fitted)).frame
-    _write(table, out)
+    write_table(out, table)
     if not quiet:
         _show(weighed, fitted, level, out)
     if strict:
-        exit_if_failed(fitted)
+        exit_if_failed(fitted.checks())
 
 
 def _check(out: Path, save_curve: Path | None, level: float, floor: float, draws: int) -> None:
     """Refuse before minutes of work what could not be written or told after them."""
     from bayescontam.errors import UsageError
     from bayescontam.evidence.weighing import check_options
-    from bayescontam.names import visible
     from bayescontam.storage import check_writable
+    from bayescontam.written import check_table_ending
 
     check_options(floor, draws)
-
-    if out.suffix.lower() not in (".parquet", ".csv"):
-        raise UsageError(
-            f"{visible(str(out))}: the file name ends in '{visible(out.suffix)}'; allowed for"
-            " covariates is .parquet or .csv"
-        )
+    check_table_ending(out, "covariates")
     if not 0.5 <= level < 1:
         raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
     for path in (out, save_curve):
@@ -146,29 +138,9 @@ def _curve(
     return Curve.load(path)
 
 
-def _write(table: "pd.DataFrame", out: Path) -> None:
-    from bayescontam.errors import UsageError
-    from bayescontam.names import visible
-    from bayescontam.storage import atomic_path
-
-    with atomic_path(out) as temporary:
-        if out.suffix.lower() == ".parquet":
-            table.to_parquet(temporary, index=False)
-            return
-        names = [*table.columns, *table["benchmark"], *table["item"]]
-        if any("\0" in name for name in names):
-            raise UsageError(
-                f"{visible(str(out))}: a name holds a NUL character, which no CSV file can;"
-                " write .parquet"
-            )
-        # Quotes around all texts: a lone carriage return is kept only inside quotes.
-        table.to_csv(temporary, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-
-
 def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
     """Print how many items have duplicates, what that rests on, and where the table lies."""
-    from bayescontam.cli.curve import print_checks
-    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.cli.terminal import print_checks, print_lines, print_table
     from bayescontam.evidence.prevalence import prevalence
     from bayescontam.names import visible
     from bayescontam.report.verdicts import checks_sentence

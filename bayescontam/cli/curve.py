@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.fit import FAILED_CHECK, Engine
 from bayescontam.cli.judge import ScanFolder
-from bayescontam.cli.options import Out, Quiet
+from bayescontam.cli.options import (
+    Chains,
+    Draws,
+    Engine,
+    EngineName,
+    Out,
+    Quiet,
+    Strict,
+    Tune,
+    exit_if_failed,
+)
 
 if TYPE_CHECKING:
     from bayescontam.evidence.duplicates import Curve
-    from bayescontam.inference.checks import Check
     from bayescontam.judgements import Judgements
 
 EXAMPLES = """
@@ -26,7 +34,6 @@ bayescontam curve scan --judgements people.csv --judgements model.parquet --seed
 
 Then: bayescontam covariates scan --curve curve.nc --out covariates.parquet
 """
-_SAMPLER = "Sampler"
 JudgementFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -41,7 +48,6 @@ Seed = Annotated[
     typer.Option(help="Seed; default: a fresh one, which the curve records.", show_default=False),
 ]
 Level = Annotated[float, typer.Option(help="Probability of the intervals.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")]
 
 
 def curve(
@@ -50,17 +56,10 @@ def curve(
     judgements: JudgementFiles = None,
     spec: CurveName = "monotone",
     level: Level = 0.95,
-    draws: Annotated[
-        int, typer.Option(help="Draws kept of each chain.", rich_help_panel=_SAMPLER)
-    ] = 1000,
-    tune: Annotated[
-        int, typer.Option(help="Draws before those, to adapt.", rich_help_panel=_SAMPLER)
-    ] = 700,
-    chains: Annotated[int, typer.Option(help="Chains.", rich_help_panel=_SAMPLER)] = 4,
-    engine: Annotated[
-        Engine,
-        typer.Option(help="Sampler; numpyro needs the extra 'jax'.", rich_help_panel=_SAMPLER),
-    ] = Engine.NUTPIE,
+    draws: Draws = 1000,
+    tune: Tune = 700,
+    chains: Chains = 4,
+    engine: EngineName = Engine.NUTPIE,
     seed: Seed = None,
     strict: Strict = False,
     quiet: Quiet = False,
@@ -89,7 +88,7 @@ def curve(
     if not quiet:
         show(fitted, out)
     if strict:
-        exit_if_failed(fitted)
+        exit_if_failed(fitted.checks())
 
 
 def read_all(paths: Sequence[Path] | None) -> "Judgements | None":
@@ -104,7 +103,7 @@ def read_all(paths: Sequence[Path] | None) -> "Judgements | None":
 
 def show(fitted: "Curve", path: Path) -> None:
     """Print what a curve is and where it lies."""
-    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.cli.terminal import print_checks, print_lines, print_table
     from bayescontam.names import visible
     from bayescontam.report.verdicts import checks_sentence
 
@@ -113,20 +112,3 @@ def show(fitted: "Curve", path: Path) -> None:
     print_lines([f"{checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. The curve lies in {visible(str(path))}"])
-
-
-def print_checks(checks: "Sequence[Check]") -> None:
-    """Print the checks that did not pass."""
-    from bayescontam.cli.terminal import print_lines
-
-    print_lines(
-        f"{check.outcome.value}: {check.name}: {check.sentence}"
-        for check in checks
-        if check.outcome.value != "passed"
-    )
-
-
-def exit_if_failed(fitted: "Curve") -> None:
-    """Leave with status 3 if a check of the curve failed."""
-    if any(check.outcome.value == "failed" for check in fitted.checks()):
-        raise typer.Exit(FAILED_CHECK)

@@ -1,6 +1,7 @@
 """Verb ``models``: the model specs that ship with the package."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,8 @@ Examples:
 bayescontam models show hierarchical
 
 bayescontam models show hierarchical --toml > mine.toml
+
+bayescontam models show mine.toml --format markdown > mine.md
 """
 PRIOR_EXAMPLES = """
 Examples:
@@ -42,6 +45,13 @@ _LAYOUT, _DATA = "Made-up table", "Your own table"
 app = typer.Typer(
     help="Model specs: what ships with the package, and what one says.", no_args_is_help=True
 )
+
+
+class PageFormat(StrEnum):
+    """How a model spec is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
 
 
 @app.command("list", epilog=LIST_EXAMPLE)
@@ -68,13 +78,25 @@ def show(
     file_only: Annotated[
         bool, typer.Option("--toml", help="Print only the file, to copy and change.")
     ] = False,
+    output: Annotated[
+        PageFormat,
+        typer.Option("--format", "-f", help="Text to read here, or Markdown: a page of it."),
+    ] = PageFormat.TEXT,
 ) -> None:
     """Print a model spec: its file, its mathematics, and what its priors mean."""
+    from bayescontam.errors import UsageError
     from bayescontam.specs.catalogue import load_spec
 
+    if file_only and output is not PageFormat.TEXT:
+        raise UsageError("--toml: prints the file and nothing else; leave out --format")
     spec = load_spec(name)
     if file_only:
         print(spec.text, end="")
+        return
+    if output is PageFormat.MARKDOWN:
+        from bayescontam.report.spec_page import spec_page
+
+        print(spec_page(spec, name), end="")
         return
     from bayescontam.inference.mathematics import mathematics, prior_meanings
 
@@ -150,9 +172,8 @@ def _table(
     responses: Path | None, covariates: Path | None, layout: dict[str, int]
 ) -> "Responses | None":
     """Read the user's own table, if there is one."""
-    from bayescontam.covariates import read_covariates
     from bayescontam.errors import UsageError
-    from bayescontam.responses import read_responses
+    from bayescontam.given import given_responses
 
     if responses is None:
         if covariates is not None:
@@ -163,8 +184,7 @@ def _table(
         raise UsageError(
             f"{named}: of the made-up table, which --responses replaces; leave one of them out"
         )
-    table = read_responses(responses)
-    return table if covariates is None else table.with_contamination(read_covariates(covariates))
+    return given_responses(responses, covariates)
 
 
 def _implied(

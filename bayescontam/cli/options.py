@@ -1,10 +1,17 @@
 """Options that several verbs share."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from bayescontam.inference.checks import Check
+
+FAILED_CHECK = 3
+"""Exit status of --strict."""
 
 FitFile = Annotated[
     Path, typer.Argument(help="A fit that 'bayescontam fit' wrote (.nc).", show_default=False)
@@ -14,6 +21,78 @@ Out = Annotated[
     typer.Option("--out", "-o", help="File to write. Replaced if it exists.", show_default=False),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+InsteadOfPrinting = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),
+]
+LevelOfFit = Annotated[
+    float | None,
+    typer.Option(help="Probability of the intervals; default: the fit's.", show_default=False),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")]
+
+DATA, SAMPLER = "Data", "Sampler"
+"""Panels of the help: what responses are read, and how a posterior is sampled."""
+
+
+class MissingContamination(StrEnum):
+    """What to do with items that the covariates do not name."""
+
+    ERROR = "error"
+    DROP = "drop"
+    IMPUTE = "impute"
+
+
+CovariatesFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Table of covariates: benchmark, item, contamination, and model if it differs.",
+        rich_help_panel=DATA,
+    ),
+]
+OnMissing = Annotated[
+    MissingContamination,
+    typer.Option(
+        help="Responses whose item has no covariates: refuse, drop or impute the mean.",
+        rich_help_panel=DATA,
+    ),
+]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        help="Rows to keep, as a pandas query: \"benchmark == 'mmlu'\".", rich_help_panel=DATA
+    ),
+]
+SumRepeats = Annotated[
+    bool,
+    typer.Option(
+        "--sum-repeats", help="Add up several rows of one model and item.", rich_help_panel=DATA
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing",
+        help="Leave out rows without a score; how many is reported.",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+class Engine(StrEnum):
+    """Samplers."""
+
+    NUTPIE = "nutpie"
+    PYMC = "pymc"
+    NUMPYRO = "numpyro"
+
+
+EngineName = Annotated[
+    Engine, typer.Option(help="Sampler; numpyro needs the extra 'jax'.", rich_help_panel=SAMPLER)
+]
+Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=SAMPLER)]
+Tune = Annotated[int, typer.Option(help="Draws before those, to adapt.", rich_help_panel=SAMPLER)]
+Chains = Annotated[int, typer.Option(help="Chains.", rich_help_panel=SAMPLER)]
 
 
 class TableFormat(StrEnum):
@@ -36,3 +115,20 @@ def reference_of(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def check_out(output: TableFormat, out: Path | None) -> None:
+    """Refuse a file that cannot be written, or to which a table for the terminal would go."""
+    from bayescontam.errors import UsageError
+    from bayescontam.storage import check_writable
+
+    if out is not None:
+        if output is TableFormat.TABLE:
+            raise UsageError("--out: a table is for the terminal; add --format csv or json")
+        check_writable(out)
+
+
+def exit_if_failed(checks: "Sequence[Check]") -> None:
+    """Leave with the status of --strict if a check failed."""
+    if any(check.outcome.value == "failed" for check in checks):
+        raise typer.Exit(FAILED_CHECK)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayescontam.cli.options import Format, TableFormat
+from bayescontam.cli.options import Format, TableFormat, reference_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ def plan(
     if chosen < 0:
         raise UsageError(f"--seed: got {chosen}; allowed is 0 or more")
     options: dict[str, Any] = {
-        "seed": chosen, "reference": _number(reference), "progress": not quiet,
+        "seed": chosen, "reference": reference_of(reference), "progress": not quiet,
     }  # fmt: skip
     if solve is None:
         table, lines = plan_designs(designs, truth, spec, wish, **options), []
@@ -204,20 +204,16 @@ def plan(
 
 def _contamination(share: float | None, responses: Path | None, covariates: Path | None) -> Any:
     """Return the share of contaminated items, or contaminations from a table."""
-    from bayescontam.covariates import read_covariates
     from bayescontam.errors import UsageError
+    from bayescontam.given import given_covariates, given_responses
     from bayescontam.inference.plan.observed import observed_contamination
-    from bayescontam.responses import read_responses
 
     if share is not None and (responses is not None or covariates is not None):
         raise UsageError("--contamination: leave it out where a table says it, or the table")
     if responses is not None:
-        table = read_responses(responses)
-        if covariates is not None:
-            table = table.with_contamination(read_covariates(covariates))
-        return observed_contamination(table)
+        return observed_contamination(given_responses(responses, covariates))
     if covariates is not None:
-        return observed_contamination(read_covariates(covariates))
+        return observed_contamination(given_covariates(covariates))
     return 0.3 if share is None else share
 
 
@@ -267,13 +263,6 @@ def _spreads(given: list[str]) -> dict[str, float]:
     return spreads
 
 
-def _number(text: str) -> "float | str":
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _show(
     table: "pd.DataFrame",
     lines: list[str],
@@ -283,6 +272,7 @@ def _show(
     output: TableFormat,
 ) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.report.planned import SPARE, plan_notes, shown
 
     if output is TableFormat.CSV:
         print(table.to_csv(index=False), end="")
@@ -290,22 +280,5 @@ def _show(
     if output is TableFormat.JSON:
         print(table.to_json(orient="records", indent=1, double_precision=15))
         return
-    alike = [name for name in _SIZES if table[name].nunique() == 1 and name != "items"]
-    print_table(
-        table.drop(columns=["quantity", *alike]),
-        ("p_width_mcse", "power_mcse", "true_overfitting"),
-    )
-    sizes = ", ".join(f"{name} = {table[name].iloc[0]}" for name in alike)
-    known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())
-    print_lines(
-        [
-            *lines,
-            *([f"Everywhere: {sizes}."] if alike else []),
-            f"width: of the {100 * wish.level:g} % interval of {wish.quantity}; median and central"
-            f" 80 % over {wish.data_sets} simulated data sets, by a fast approximation.",
-            "power: probability that the interval of overfitting excludes zero. Monte Carlo error"
-            f" of probabilities: at most {table.filter(like='_mcse').to_numpy().max():.2g}.",
-            f"Supposed: accuracy {truth.accuracy:g}, mean slope {truth.slope:g}{known};"
-            f" other spreads drawn from their priors. Seed {seed}.",
-        ]
-    )
+    print_table(shown(table), SPARE)
+    print_lines([*lines, *plan_notes(table, truth, wish, seed)])

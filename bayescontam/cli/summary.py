@@ -1,11 +1,15 @@
 """Verb ``summary``: the estimands of a fit."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from bayescontam.cli.options import FitFile, Format, TableFormat
+from bayescontam.cli.options import (
+    FitFile,
+    Format,
+    InsteadOfPrinting,
+    LevelOfFit,
+    TableFormat,
+    check_out,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,34 +29,24 @@ bayescontam summary fit.nc --format json
 def summary(
     path: FitFile,
     output: Format = TableFormat.TABLE,
-    level: Annotated[
-        float | None,
-        typer.Option(help="Probability of the intervals; default: the fit's.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),
-    ] = None,
+    level: LevelOfFit = None,
+    out: InsteadOfPrinting = None,
 ) -> None:
     """Print the estimands of a fit: a headline table, or every one as CSV or JSON."""
     from bayescontam.api import Fit
+    from bayescontam.cli.terminal import put_text
     from bayescontam.errors import UsageError
-    from bayescontam.storage import write_text
 
     if level is not None and not 0.5 <= level < 1:
         raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
+    check_out(output, out)
     fit = Fit.load(path)
     if output is TableFormat.TABLE:
-        if out is not None:
-            raise UsageError("--out: a table is for the terminal; add --format csv or json")
         _print(fit, level)
         return
     table = fit.estimands(level)
     text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table, level)
-    if out is None:
-        print(text, end="")  # not typer.echo: it takes escape codes out of names
-    else:
-        write_text(out, text)
+    put_text(text, out)
 
 
 def _print(fit: "Fit", level: float | None) -> None:
@@ -68,6 +62,9 @@ def _print(fit: "Fit", level: float | None) -> None:
 def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
     import json
 
+    from bayescontam.report.tables import FIGURES, slopes
+
+    judged = slopes(fit, table)[["model", "benchmark", "verdict", "sentence", *FIGURES]]
     better = fit.p_better().to_series().dropna().rename("probability").reset_index()
     checks = [check.to_dict() for check in fit.checks()]
     hidden = {"format", "checks", "labels"}
@@ -76,6 +73,7 @@ def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
         "level": fit.level if level is None else level,
         "checks": checks,
         "estimands": json.loads(table.to_json(orient="records", double_precision=15)),
+        "identification": json.loads(judged.to_json(orient="records", double_precision=15)),
         "p_better": json.loads(better.to_json(orient="records", double_precision=15)),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -1,13 +1,16 @@
 """Terminal: tables and lines printed so that no name can break them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayescontam.names import visible
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bayescontam.inference.checks import Check
 
 _LONGEST = 48
 _WIDE = 150
@@ -93,3 +96,22 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines as they are: no markup, no highlighting."""
     for line in lines:
         print(line)
+
+
+def print_checks(checks: "Sequence[Check]") -> None:
+    """Print the checks that did not pass."""
+    print_lines(
+        f"{check.outcome.value}: {check.name}: {check.sentence}"
+        for check in checks
+        if check.outcome.value != "passed"
+    )
+
+
+def put_text(text: str, out: Path | None) -> None:
+    """Print a text as it is, or write it to a file, whole or not at all."""
+    from bayescontam.storage import write_text
+
+    if out is None:
+        print(text, end="")  # not typer.echo: it takes escape codes out of names
+    else:
+        write_text(out, text)

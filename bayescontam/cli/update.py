@@ -6,8 +6,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.fit import MissingContamination
-from bayescontam.cli.options import FitFile, Format, Quiet, TableFormat, reference_of
+from bayescontam.cli.options import (
+    DATA,
+    CovariatesFile,
+    DropMissing,
+    FitFile,
+    Format,
+    InsteadOfPrinting,
+    LevelOfFit,
+    MissingContamination,
+    OnMissing,
+    Quiet,
+    SumRepeats,
+    TableFormat,
+    Where,
+    check_out,
+    reference_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +38,7 @@ bayescontam update fit.nc new_model.csv --covariates scan.parquet --format csv -
 
 bayescontam update fit.nc new_model.csv --refit never
 """
-_DATA, _WEIGHTS = "Data", "Weights"
+_WEIGHTS = "Weights"
 
 
 class Refit(StrEnum):
@@ -45,50 +60,18 @@ def update(
         ),
     ],
     output: Format = TableFormat.TABLE,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),
-    ] = None,
-    covariates: Annotated[
-        Path | None,
-        typer.Option(
-            help="Table of covariates: benchmark, item, contamination, and model if it differs.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    missing_contamination: Annotated[
-        MissingContamination,
-        typer.Option(
-            help="Responses whose item has no covariates: refuse, drop or impute the mean.",
-            rich_help_panel=_DATA,
-        ),
-    ] = MissingContamination.ERROR,
-    where: Annotated[
-        str | None,
-        typer.Option(help="Rows to keep, as a pandas query.", rich_help_panel=_DATA),
-    ] = None,
-    sum_repeats: Annotated[
-        bool,
-        typer.Option(
-            "--sum-repeats",
-            help="Add up several rows of one model and item.",
-            rich_help_panel=_DATA,
-        ),
-    ] = False,
-    drop_missing: Annotated[
-        bool,
-        typer.Option(
-            "--drop-missing",
-            help="Leave out rows without a score; how many is reported.",
-            rich_help_panel=_DATA,
-        ),
-    ] = False,
+    out: InsteadOfPrinting = None,
+    covariates: CovariatesFile = None,
+    missing_contamination: OnMissing = MissingContamination.ERROR,
+    where: Where = None,
+    sum_repeats: SumRepeats = False,
+    drop_missing: DropMissing = False,
     old: Annotated[
         Path | None,
         typer.Option(
             "--responses",
             help="What the fit was made of; only asked for where its file does not hold it.",
-            rich_help_panel=_DATA,
+            rich_help_panel=DATA,
         ),
     ] = None,
     reference: Annotated[
@@ -98,10 +81,7 @@ def update(
             show_default=False,
         ),
     ] = None,
-    level: Annotated[
-        float | None,
-        typer.Option(help="Probability of the intervals; default: the fit's.", show_default=False),
-    ] = None,
+    level: LevelOfFit = None,
     draws: Annotated[
         int, typer.Option(help="Draws of the fit to weigh.", rich_help_panel=_WEIGHTS)
     ] = 1000,
@@ -120,17 +100,12 @@ def update(
     quiet: Quiet = False,
 ) -> None:
     """Tell the honest scores of new models, with what a fit has learnt of the items."""
-    from bayescontam.cli.terminal import calm
-    from bayescontam.errors import UsageError
+    from bayescontam.cli.terminal import calm, put_text
     from bayescontam.responses import read_responses
-    from bayescontam.storage import check_writable, write_text
     from bayescontam.updating import update as update_fit
 
     calm()
-    if out is not None:
-        if output is TableFormat.TABLE:
-            raise UsageError("--out: a table is for the terminal; add --format csv or json")
-        check_writable(out)
+    check_out(output, out)
     options = {"sum_repeats": sum_repeats, "drop_missing": drop_missing}
     updated = update_fit(
         path,
@@ -150,10 +125,7 @@ def update(
             _print(updated)
         return
     text = _json(updated) if output is TableFormat.JSON else updated.estimands().to_csv(index=False)
-    if out is None:
-        print(text, end="")  # not typer.echo: it takes escape codes out of names
-    else:
-        write_text(out, text)
+    put_text(text, out)
 
 
 def _print(updated: "Update") -> None:

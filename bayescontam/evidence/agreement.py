@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.columns import Floats
-from bayescontam.judgements import KINDS, MODEL, PAIR, Judgements, run_of
+from bayescontam.judged import KINDS
+from bayescontam.judgements import MODEL, PAIR, Judgements, run_of
 from bayescontam.names import visible
 from bayescontam.optional import require
 from bayescontam.seeds import stream

@@ -20,7 +20,6 @@ from bayescontam.judgements import (
     MODEL,
     PAIR,
     Judgements,
-    check_ending,
     read_judgements,
     write_judgements,
 )
@@ -28,6 +27,7 @@ from bayescontam.names import visible
 from bayescontam.scan.results import Scan
 from bayescontam.seeds import stream
 from bayescontam.storage import atomic_path
+from bayescontam.written import check_table_ending
 
 LONGEST = 32_767
 """Longest text of a cell in Excel, in UTF-16 code units."""
@@ -142,7 +142,7 @@ def import_sheet(
         If the sheet cannot be used, or holds verdicts that differ from those in `out` and may
         not replace them; it lists every fault, and nothing is written.
     """
-    check_ending(out)
+    check_table_ending(out, "judgements")
     found, blank = read_sheet(scan, path, judge)
     total = read_judgements(out).merged(found, replace=replace) if Path(out).exists() else found
     write_judgements(out, total)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayescontam.columns import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.judgements import KINDS
+from bayescontam.judged import KINDS
 from bayescontam.names import visible
 from bayescontam.optional import require
 from bayescontam.storage import atomic_path

@@ -7,6 +7,7 @@ import numpy as np
 from bayescontam.inference.build import Built
 from bayescontam.inference.checks import Check, Outcome, outcome
 from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.identification import extrapolation
 from bayescontam.names import listed
 
 LEAST_SPREAD = 0.05
@@ -17,8 +18,7 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
     """Check what the estimands rest on: the reference, and the items answered."""
     design = built.design
     if reference is not None:
-        low, high = design.contamination_range(by_model=True)
-        outside = design.answered & ((reference < low - 1e-12) | (reference > high + 1e-12))
+        outside = extrapolation(design, reference) > 0  # False where nothing was answered
         names = [design.models[m] for m in np.unique(np.nonzero(outside)[0])]
         yield Check(
             "Reference in observed range",

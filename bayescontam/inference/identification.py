@@ -9,10 +9,14 @@ from scipy.stats import norm
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.coordinates import rough_slopes
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.inference.sensitivity import THRESHOLD
 
 POWER = 0.8
 """Probability with which a detectable slope is found."""
+ROUNDING = 1e-12
+"""Distance between contaminations that are called equal."""
 
 
 class Identification(StrEnum):
@@ -39,12 +43,34 @@ class _Slope:
     prior_sensitivity: float
 
 
+def extrapolation(design: Design, reference: Floats) -> Floats:
+    """Return how far the reference lies outside what was observed for a model.
+
+    Parameters
+    ----------
+    design : Design
+    reference : array
+        Reference contamination of each benchmark, dims (benchmark,).
+
+    Returns
+    -------
+    array
+        Dims (model, benchmark), in units of contamination: 0 inside the range of the
+        model's items on the benchmark, else the distance to its nearer end. NaN where
+        nothing was answered.
+    """
+    low, high = design.contamination_range(by_model=True)
+    distance: Floats = np.maximum(np.maximum(low - reference, reference - high), 0.0)
+    return np.where(distance > ROUNDING, distance, distance * 0)
+
+
 def identify(
     slope: xr.DataArray,
     prior_slope: xr.DataArray,
     sensitivity: xr.Dataset,
     built: Built,
     level: float,
+    reference: Reference | None = None,
 ) -> xr.Dataset:
     """Judge whether each slope is identified.
 
@@ -59,6 +85,8 @@ def identify(
     built : Built
     level : float
         Probability of the interval that must exclude zero for "found".
+    reference : {"min_observed", "zero"} or float, optional
+        Contamination at which genuine ability is told; without it `extrapolation` is NaN.
 
     Returns
     -------
@@ -67,7 +95,8 @@ def identify(
         nothing was answered), ``contraction`` (1 − posterior variance / prior
         variance), ``detectable_slope`` (the slope that is found with probability 0.8: 2.8
         standard errors of what the data alone say at a level of 0.95; infinite if they
-        say nothing), ``prior_sd``, ``prior_sensitivity``.
+        say nothing), ``prior_sd``, ``prior_sensitivity``, ``extrapolation`` (see
+        `extrapolation`).
 
     Notes
     -----
@@ -102,6 +131,9 @@ def identify(
         sentences[cell] = _sentence(verdict, one, level)
         if verdict is Identification.NO_VARIATION and built.design.exposure is not None:
             sentences[cell] = _EXPECTED_ALIKE
+    beyond = np.full(shape, np.nan)
+    if reference is not None:
+        beyond = extrapolation(built.design, reference_levels(reference, built.design))
     dims = ("model", "benchmark")
     return xr.Dataset(
         {
@@ -111,6 +143,7 @@ def identify(
             "detectable_slope": (dims, detectable),
             "prior_sd": (dims, np.sqrt(prior_variance)),
             "prior_sensitivity": (dims, sensitive),
+            "extrapolation": (dims, beyond),
         },
         {"model": slope["model"], "benchmark": slope["benchmark"]},
     )

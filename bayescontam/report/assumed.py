@@ -1,9 +1,11 @@
 """Assumed: what a fit takes for granted, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from bayescontam.inference.fitted import Fitted
-from bayescontam.names import listed
+from bayescontam.names import listed, visible
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.priors import Beta
 
 _EXPOSURES = {
     "known": "The contamination of each item is taken as known.",
@@ -24,8 +26,23 @@ _EXPOSURES = {
 
 def assumptions(fit: Fitted) -> list[str]:
     """Return what the fit assumes, one sentence or two each."""
-    spec = fit.spec
-    lines = list(_slope_assumptions(fit)) if "identification" in fit.tree else []
+    clean = fit.record.get("clean", [])  # fits of earlier versions say nothing of it
+    return _sentences(fit.spec, fit.record["entered"], listed(clean))
+
+
+def spec_assumptions(spec: ModelSpec) -> list[str]:
+    """Return what a fit of the model spec assumes, if its data carry every term."""
+    block = spec.contamination
+    terms = {"delta": spec.difficulty.form != "none", "spillover": block.spillover}
+    marked = f"the models that the column '{visible(block.clean_column, 60)}' marks"
+    clean = listed(block.clean) if block.clean else marked
+    return _sentences(spec, [name for name, asked in terms.items() if asked], clean)
+
+
+def _sentences(spec: ModelSpec, entered: Collection[str], clean: str) -> list[str]:
+    lines: list[str] = []
+    if spec.contamination.form != "none":
+        lines += _slope_assumptions(spec, entered, clean)
     if spec.likelihood.has_model_by_item:
         lines.append(
             "Repeated trials of a model on an item are not independent evidence: they share an"
@@ -34,10 +51,9 @@ def assumptions(fit: Fitted) -> list[str]:
     else:
         lines.append("The trials of a row are taken as independent of each other.")
     if spec.likelihood.guess:
-        lines.append(
-            "Blind guessing succeeds with a probability that the model spec sets, see its text."
-        )
-    if "delta" in fit.record["entered"]:
+        how = "is estimated, from the prior" if _estimates_guess(spec) else "is set"
+        lines.append(f"How often blind guessing succeeds {how} in the model spec, see its text.")
+    if "delta" in entered:
         lines.append("Items differ in difficulty, alike for all models up to chance.")
     if spec.ability.pooling == "partial":
         lines.append(
@@ -47,8 +63,15 @@ def assumptions(fit: Fitted) -> list[str]:
     return lines
 
 
-def _slope_assumptions(fit: Fitted) -> Iterator[str]:
-    block = fit.spec.contamination
+def _estimates_guess(spec: ModelSpec) -> bool:
+    guess = spec.likelihood.guess
+    return any(
+        isinstance(said, Beta) for said in (guess.values() if isinstance(guess, dict) else [guess])
+    )
+
+
+def _slope_assumptions(spec: ModelSpec, entered: Collection[str], clean: str) -> Iterator[str]:
+    block = spec.contamination
     if block.confounding == "none":
         yield (
             'What identifies the slope (confounding = "none"): items of different contamination'
@@ -56,7 +79,6 @@ def _slope_assumptions(fit: Fitted) -> Iterator[str]:
             " more often, the slope takes their ease for an effect of contamination."
         )
     elif block.confounding == "anchored":
-        clean = listed(fit.record["clean"])
         yield (
             f'What identifies the slope (confounding = "anchored"): {clean} are taken to be clean.'
             " Contaminated items may be easier or harder than others; by how much (kappa) the clean"
@@ -64,7 +86,7 @@ def _slope_assumptions(fit: Fitted) -> Iterator[str]:
             " contaminated after all, slopes are too small."
         )
     else:
-        prior = fit.spec.priors.kappa.text()
+        prior = spec.priors.kappa.text()
         yield (
             'What identifies the slope (confounding = "sensitivity"): contaminated items may be'
             f" easier or harder than others by kappa ~ {prior} log-odds. Where all models share one"
@@ -79,7 +101,7 @@ def _slope_assumptions(fit: Fitted) -> Iterator[str]:
             " slope is what the others say."
         )
     yield _EXPOSURES[block.exposure]
-    if "spillover" in fit.record["entered"]:
+    if "spillover" in entered:
         yield (
             "Training on some items may also lift others of the same benchmark. This part is told"
             " by comparing models of different mean contamination, which are assumed to differ in"
@@ -90,13 +112,14 @@ def _slope_assumptions(fit: Fitted) -> Iterator[str]:
             "Training on some items may also lift others of the same benchmark; this part is not"
             " seen and stays in genuine ability."
         )
+    scale = "log-odds" if block.scale == "log_odds" else "accuracy"
     if block.form == "monotone":
         yield (
-            "On the log-odds scale the effect of contamination never turns; its shape is the same"
+            f"On the {scale} scale the effect of contamination never turns; its shape is the same"
             " for all models and benchmarks."
         )
     else:
-        yield "On the log-odds scale the effect of contamination is a straight line."
+        yield f"On the {scale} scale the effect of contamination is a straight line."
     if block.interaction == "difficulty":
         yield (
             "Slopes change with the difficulty of an item; a slope that is told is that of an item"

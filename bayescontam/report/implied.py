@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.implied import QUANTILES, Implied, Quantity
+from bayescontam.inference.implied import QUANTILES, Implied
 from bayescontam.inference.mathematics import mathematics, prior_meanings
+from bayescontam.inference.quantities import Quantity
 from bayescontam.names import visible
 from bayescontam.report.picture import (
     BLUE,

@@ -11,6 +11,8 @@ from bayescontam.report.verdicts import (
     overfitting_verdict,
 )
 
+FIGURES = ("contraction", "detectable_slope", "prior_sd", "prior_sensitivity", "extrapolation")
+"""Numbers that decide what is said of a slope, and how far its reference is extrapolated."""
 _PAIR = ["model", "benchmark"]
 _INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
 
@@ -76,18 +78,17 @@ def slopes(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     pandas.DataFrame
         ``model, benchmark, slope, sd, slope_low, slope_high`` (log-odds from surely
         clean to surely contaminated), ``p_positive``, ``verdict`` and ``sentence`` of
-        identification, ``contraction``, ``detectable_slope``, ``prior_sd``,
-        ``prior_sensitivity``. Empty without contamination.
+        identification, then the columns of `FIGURES`. Empty without contamination;
+        NaN in a figure that a fit of an earlier version does not have.
     """
     columns = ["slope", "sd", "slope_low", "slope_high", "p_positive", "verdict", "sentence"]
-    figures = ["contraction", "detectable_slope", "prior_sd", "prior_sensitivity"]
     if "identification" not in fit.tree:
-        return pd.DataFrame(columns=[*_PAIR, *columns, *figures])
+        return pd.DataFrame(columns=[*_PAIR, *columns, *FIGURES])
     table = _whole(fit, estimands).query("quantity == 'slope'")
     table = table.rename(columns={"mean": "slope", "ci_low": "slope_low", "ci_high": "slope_high"})
-    known = fit.tree["identification"].to_dataset()[["sentence", *figures]].to_dataframe()
-    table = table.join(known, on=_PAIR)
-    return table[[*_PAIR, *columns, *figures]].reset_index(drop=True)
+    known = fit.tree["identification"].to_dataset().to_dataframe()
+    table = table.join(known.reindex(columns=["sentence", *FIGURES]), on=_PAIR)
+    return table[[*_PAIR, *columns, *FIGURES]].reset_index(drop=True)
 
 
 def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:

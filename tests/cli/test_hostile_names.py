@@ -93,7 +93,9 @@ def test_json_gives_names_back(made: Made, run: Run) -> None:
 
     done = run("summary", made.path, "--format", "json")
     content = json.loads(done.out, parse_constant=refuse)
-    assert list(content) == ["record", "level", "checks", "estimands", "p_better"]
+    groups = ["record", "level", "checks", "estimands", "identification", "p_better"]
+    assert list(content) == groups
+    assert [row["model"] for row in content["identification"]] == NAMES
     assert list(dict.fromkeys(row["model"] for row in content["estimands"])) == NAMES
     assert {row["other"] for row in content["p_better"]} == set(NAMES)
     assert len(content["p_better"]) == len(NAMES) * (len(NAMES) - 1)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.inference.implied import implied
+from bayescontam.report.spec_page import spec_page
 from bayescontam.specs.catalogue import load_spec
 from tests.cli.conftest import Done, hostile_table
 
@@ -98,6 +99,18 @@ def test_covariates_go_with_responses(run: Run, tmp_path: Path) -> None:
     # Contamination does not vary: nothing is overfitted, whatever the slope.
     assert float(found["overfitting"]["q97.5"]) == 0
     assert float(found["slope"]["q97.5"]) > 2
+
+
+def test_a_page_is_printed(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(load_spec("single").text, encoding="utf-8")
+    done = run("models", "show", path, "--format", "markdown")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == spec_page(load_spec(path), str(path))
+    assert f"bayescontam models prior {path} " in done.out
+    both = run("models", "show", path, "--format", "markdown", "--toml")
+    assert (both.status, both.out) == (2, "")
+    assert "--toml: prints the file and nothing else" in both.err
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """Identification against the conjugate Normal, and every verdict on data that call for it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 from bayescontam.inference.build import build
-from bayescontam.inference.identification import identify
+from bayescontam.inference.design import make_design
+from bayescontam.inference.design_checks import design_checks
+from bayescontam.inference.estimands import reference_levels
+from bayescontam.inference.identification import extrapolation, identify
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from tests.simulated import simulate
@@ -91,3 +95,58 @@ def test_assumed_sign_is_no_finding():
 def test_prior_that_matters_is_named():
     assert "The prior still matters" in str(judged(2.0, 0.5, sensitivity=0.2)["sentence"].item())
     assert "prior still matters" not in str(judged(2.0, 0.5)["sentence"].item())
+
+
+def gaps() -> Responses:
+    """B left out the cleanest item of the quiz, and the whole exam, whose items are alike."""
+    rows = [
+        *(("A", "quiz", f"q{d}", d) for d in (0.1, 0.4, 0.8)),
+        *(("B", "quiz", f"q{d}", d) for d in (0.4, 0.8)),
+        *(("A", "exam", f"e{k}", 0.2) for k in range(2)),
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "benchmark", "item", "contamination"])
+    return Responses.from_frame(frame.assign(correct=[1, 0, 1, 0, 1, 0, 1]))
+
+
+@pytest.mark.parametrize(
+    ("reference", "quiz_a", "quiz_b", "exam_a"),
+    [
+        ("min_observed", 0.0, 0.3, 0.0),
+        ("zero", 0.1, 0.4, 0.2),
+        (0.5, 0.0, 0.0, 0.3),
+        (0.9, 0.1, 0.1, 0.7),
+        (1.0, 0.2, 0.2, 0.8),
+    ],
+)
+def test_extrapolation_is_the_distance_to_the_range_of_the_model(reference, quiz_a, quiz_b, exam_a):
+    b = build(load_spec("single"), gaps())
+    shape, dims = (1, 50, 2, 2), ("chain", "draw", "model", "benchmark")
+    coords = {"model": ["A", "B"], "benchmark": ["quiz", "exam"]}
+    draws = xr.DataArray(np.random.default_rng(2).normal(size=shape), coords, dims)
+    sensitive = xr.Dataset({"slope_prior": (dims[2:], np.zeros((2, 2)))}, coords)
+    judged = identify(draws, 2 * draws, sensitive, b, 0.95, reference)
+    wanted = [[quiz_a, exam_a], [quiz_b, np.nan]]
+    np.testing.assert_allclose(judged["extrapolation"], wanted, atol=1e-12)
+    assert judged["extrapolation"].dims == ("model", "benchmark")
+    assert judged["extrapolation"].sel(model="A", benchmark="quiz") == pytest.approx(quiz_a)
+    # Without a reference nothing is said of it.
+    assert identify(draws, 2 * draws, sensitive, b, 0.95)["extrapolation"].isnull().all()
+    checks = {
+        check.name: check for check in design_checks(b, reference_levels(reference, b.design))
+    }
+    outside = sum(x > 0 for x in (quiz_a, quiz_b, exam_a))
+    assert checks["Reference in observed range"].value == outside
+
+
+def test_rounding_is_no_extrapolation():
+    frame = gaps().frame.assign(contamination=0.1 + 0.2)
+    design = make_design(load_spec("single"), Responses.from_frame(frame))
+    assert extrapolation(design, np.array([0.3, 0.3]))[0].tolist() == [0, 0]
+
+
+def test_every_dose_of_an_event_counts_as_observed():
+    frame = gaps().frame.assign(p_duplicate=[0.2, 0.5, 0.9, 0.5, 0.9, 0.0, 0.0])
+    design = make_design(load_spec("latent_duplicate"), Responses.from_frame(frame))
+    found = extrapolation(design, np.array([0.9, 0.9]))
+    # The exam's items are known to be clean.
+    np.testing.assert_allclose(found, [[0, 0.9], [0, np.nan]])

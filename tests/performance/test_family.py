@@ -10,7 +10,10 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+import bayescontam
+from tests.data import shared
 from tests.family import ITEMS, MODELS, fitted, inside, responses
+from tests.given import changed
 
 SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "linear": lambda d: d,
@@ -84,3 +87,24 @@ def test_spillover_is_told_from_the_items_own_part() -> None:
     assert (
         fit.estimands().query("benchmark == 'control' and quantity == 'spillover'")["mean"] == 0
     ).all()
+
+
+def test_discriminations_of_real_benchmarks_survive_a_model_that_solves_all() -> None:
+    """Twelve language models on GPQA Diamond and a part of MMLU, all of which one solved."""
+    table = pd.read_parquet(shared("llm_benchmarks.parquet"))
+    table = table[table["benchmark"].isin(["GPQA Diamond", "MMLU"])]
+    mmlu = table.loc[table["benchmark"] == "MMLU", "item"].unique()
+    left = np.random.default_rng(1).choice(mmlu, len(mmlu) - 400, replace=False)
+    table = table[~table["item"].isin(left)]
+    perfect = table.groupby(["benchmark", "model"])["correct"].mean()
+    assert (perfect == 1).sum() == 1
+    spec = changed(bayescontam.load_spec("two_parameter"), contamination={"form": "none"})
+    fit = bayescontam.fit(table, spec, seed=1, draws=1000, chains=4)
+    sampling = [c for c in fit.checks() if c.name.startswith(("R-hat", "Bulk", "Tail", "Diverg"))]
+    assert len(sampling) >= 5
+    assert [c.name for c in sampling if c.outcome.name == "FAILED"] == []
+    theta = fit.tree["posterior"]["theta"].mean(("chain", "draw"))
+    for benchmark in ("GPQA Diamond", "MMLU"):
+        raw = perfect.loc[benchmark].reindex(theta["model"].to_numpy())
+        told = theta.sel(benchmark=benchmark).to_series()
+        assert told.corr(raw, method="spearman") > 0.95

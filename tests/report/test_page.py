@@ -15,7 +15,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.report import tables, words
 from bayescontam.report.page import render, write_report
 from tests.report.conftest import BENCHMARKS, MODELS
-from tests.report.test_tables import a_check, with_checks
+from tests.report.test_tables import a_check, extrapolated, with_checks
 
 COMPARISON = pd.DataFrame(
     {
@@ -109,6 +109,19 @@ def test_nothing_points_outside(page: Parsed, html: str) -> None:
             assert str(attrs.get(name) or "#").startswith(("#", "data:"))
     assert not re.search(r"url\(|@import", html)
     assert len(html) < 4_000_000
+
+
+def test_extrapolation_is_shown_where_there_is_some(page: Parsed, hostile: Fitted) -> None:
+    assert "Extrapolated by" not in page.text
+    assert "rests on the form of the dose-response" not in page.text
+    slopes = (
+        Parsed(render(extrapolated(hostile, 0.125)))
+        .text.split("Slopes: is there an effect")[1]
+        .split("Dose-response")[0]
+    )
+    assert "Extrapolated by" in slopes
+    # Two of five slopes are of the last model.
+    assert slopes.count("0.125") == 2
 
 
 def test_comparison_is_shown_only_if_given(html: str, by_concept: Fitted) -> None:

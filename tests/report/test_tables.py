@@ -94,7 +94,40 @@ def test_slopes_carry_their_identification(hostile: Fitted) -> None:
     table = tables.slopes(hostile)
     assert len(table) == 5
     assert table["sentence"].str.len().min() > 20
+    assert (table["extrapolation"] == 0).all()
     assert set(table["verdict"]) <= {"found", "not found", "could not be found", "borrowed"}
+
+
+def extrapolated(fit: Fitted, value: float) -> Fitted:
+    """Return the fit with the reference that far outside the range of its last model."""
+    known = fit.tree["identification"].to_dataset()
+    beyond = xr.zeros_like(known["contraction"])
+    beyond[{"model": -1}] = value
+    tree = fit.tree.copy()
+    tree["identification"] = xr.DataTree(known.assign(extrapolation=beyond))
+    return Fitted(tree)
+
+
+def test_slopes_carry_the_figures_behind_them(hostile: Fitted) -> None:
+    fit = extrapolated(hostile, 0.25)
+    table = tables.slopes(fit).set_index(["model", "benchmark"])
+    known = fit.tree["identification"].to_dataset()
+    for pair, row in table.iterrows():
+        cell = known.sel(model=pair[0], benchmark=pair[1])
+        for name in tables.FIGURES:
+            np.testing.assert_equal(row[name], float(cell[name]))
+    assert table["extrapolation"].groupby("model").max().to_dict() == {
+        MODELS[0]: 0, MODELS[1]: 0, MODELS[2]: 0.25,
+    }  # fmt: skip
+
+
+def test_fits_of_earlier_versions_say_nothing_of_extrapolation(hostile: Fitted) -> None:
+    tree = hostile.tree.copy()
+    known = tree["identification"].to_dataset().drop_vars("extrapolation", errors="ignore")
+    tree["identification"] = xr.DataTree(known)
+    table = tables.slopes(Fitted(tree))
+    assert table["extrapolation"].isna().all()
+    pd.testing.assert_series_equal(table["slope"], tables.slopes(hostile)["slope"])
 
 
 def test_better_is_complementary_and_leaves_out_who_did_not_answer(hostile: Fitted) -> None:

@@ -11,12 +11,12 @@ from bayescontam.evidence.llm.judge import judge_name, judge_pairs
 from bayescontam.judgements import (
     PAIR,
     Judgements,
-    check_ending,
     read_judgements,
     write_judgements,
 )
 from bayescontam.names import visible
 from bayescontam.storage import check_writable
+from bayescontam.written import check_table_ending
 
 
 def add_judgements(
@@ -50,7 +50,7 @@ def add_judgements(
     UsageError, DataError, TaskError, MissingExtraError
         See `judge_pairs`; and if the file cannot be read or written. It is then as it was.
     """
-    check_ending(out)
+    check_table_ending(out, "judgements")
     check_writable(out)
     earlier = _read(out)
     left = pairs if earlier is None else _unjudged(pairs, earlier, judge_name(endpoint.model, run))

@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 
 from bayescontam.errors import UsageError
-from bayescontam.judgements import KINDS
+from bayescontam.judged import KINDS
 from bayescontam.names import visible
 from bayescontam.storage import sha256
 

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from bayescontam.evidence.llm.answer import Answer, Kind, read_answer
-from bayescontam.judgements import KINDS
+from bayescontam.judged import KINDS
 from tests.evidence.llm.server import VERDICT
 
 TEXT = json.dumps(VERDICT)

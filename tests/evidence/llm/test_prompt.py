@@ -7,7 +7,7 @@ import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm.prompt import Question, load_prompt, shipped_prompts
-from bayescontam.judgements import KINDS
+from bayescontam.judged import KINDS
 
 
 def messages(question: Question) -> tuple[str, str]:

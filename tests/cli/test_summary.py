@@ -1,0 +1,49 @@
+"""Verb ``summary``: what JSON holds beside the estimands."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bayescontam.api import Fit
+from tests.cli.conftest import Done, Made
+
+Run = Callable[..., Done]
+FIGURES = ("contraction", "detectable_slope", "prior_sd", "prior_sensitivity", "extrapolation")
+
+
+def test_json_holds_the_identification_of_every_slope(run: Run, made: Made) -> None:
+    done = run("summary", made.path, "--format", "json")
+    assert done.status == 0, done.err
+    rows = json.loads(done.out)["identification"]
+    known = Fit.load(made.path).tree["identification"].to_dataset()
+    assert len(rows) == known.sizes["model"] * known.sizes["benchmark"]
+    for row in rows:
+        assert set(row) == {"model", "benchmark", "verdict", "sentence", *FIGURES}
+        cell = known.sel(model=row["model"], benchmark=row["benchmark"])
+        assert row["verdict"] == cell["verdict"].item()
+        assert row["sentence"] == cell["sentence"].item()
+        for name in (name for name in FIGURES if name in cell):
+            value = cell[name].item()
+            wanted = pytest.approx(value, rel=1e-12) if math.isfinite(value) else None
+            assert row[name] == wanted
+
+
+def test_identification_does_not_hang_on_the_level(run: Run, made: Made) -> None:
+    options = ("summary", made.path, "--format", "json")
+    usual, narrow = (json.loads(run(*options, *more).out) for more in ((), ("--level", "0.5")))
+    assert narrow["level"] == 0.5
+    assert narrow["identification"] == usual["identification"]
+    assert narrow["estimands"] != usual["estimands"]
+
+
+def test_without_contamination_there_is_none(run: Run, made: Made, tmp_path: Path) -> None:
+    tree = Fit.load(made.path).tree.copy()
+    for name in ("identification", "sensitivity", "curves"):
+        del tree[name]
+    Fit(tree).save(tmp_path / "plain.nc")
+    done = run("summary", tmp_path / "plain.nc", "--format", "json")
+    assert (done.status, done.err) == (0, "")
+    assert json.loads(done.out)["identification"] == []
