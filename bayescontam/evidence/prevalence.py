@@ -144,7 +144,10 @@ def _share(none: Floats, level: float, rng: np.random.Generator) -> dict[str, fl
     # One set of numbers for all views: nested views give nested counts.
     found = (rng.random(none.shape) >= none).sum(axis=1)
     items = none.shape[1]
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    # A count's interval ends at counts: between two of them it would hold less than its level.
+    # Rounded, since (1 - 0.95) / 2 is a little more than 0.025 in binary.
+    tails = np.round([(1 - level) / 2, (1 + level) / 2], 12)
+    low, high = np.quantile(found, tails, method="inverted_cdf")
     mean = max(0.0, float((1 - none).sum(axis=1).mean()))
     numbers = {"n_mean": mean, "n_low": float(low), "n_high": float(high)}
     shares = {"mean": mean / items, "ci_low": low / items, "ci_high": high / items}

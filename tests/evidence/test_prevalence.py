@@ -55,6 +55,8 @@ def test_intervals_are_those_of_a_poisson_binomial(level: float) -> None:
     for name, tail in (("n_low", (1 - level) / 2), ("n_high", (1 + level) / 2)):
         assert abs(told[name] - np.searchsorted(below, tail)) <= 1
     assert told["ci_low"] == pytest.approx(told["n_low"] / 60)
+    assert told["n_low"].is_integer()
+    assert told["n_high"].is_integer()
     assert told["ci_high"] == pytest.approx(told["n_high"] / 60)
     assert told["items"] == 60
 
