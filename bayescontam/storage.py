@@ -45,6 +45,25 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     _temporary(Path(path)).unlink()
 
 
+def made_folder(folder: str | os.PathLike[str]) -> Path:
+    """Make a folder if need be, and check that files can be written there.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made or written to.
+    """
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{visible(str(path))}: cannot be made ({error.strerror}); choose another folder"
+        ) from error
+    check_writable(path / "file")
+    return path
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write `text` to `path` as UTF-8, whole or not at all; see `atomic_path`."""
     with atomic_path(path) as temporary:

@@ -31,8 +31,8 @@ LevelOfFit = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")]
 
-DATA, SAMPLER = "Data", "Sampler"
-"""Panels of the help: what responses are read, and how a posterior is sampled."""
+DATA, SAMPLER, EXECUTION = "Data", "Sampler", "Execution"
+"""Panels of the help: what is read, how a posterior is sampled, and where work is done."""
 
 
 class MissingContamination(StrEnum):
@@ -93,6 +93,29 @@ EngineName = Annotated[
 Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=SAMPLER)]
 Tune = Annotated[int, typer.Option(help="Draws before those, to adapt.", rich_help_panel=SAMPLER)]
 Chains = Annotated[int, typer.Option(help="Chains.", rich_help_panel=SAMPLER)]
+
+
+class Workplace(StrEnum):
+    """Where tasks run."""
+
+    LOCAL = "local"
+    RAY = "ray"
+
+
+WorkplaceName = Annotated[
+    Workplace,
+    typer.Option(
+        "--engine", help="Worker processes here, or a Ray cluster.", rich_help_panel=EXECUTION
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="Ray cluster to use; default: one is started here.",
+        show_default=False,
+        rich_help_panel=EXECUTION,
+    ),
+]
 
 
 class TableFormat(StrEnum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.options import Quiet
+from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
 
 if TYPE_CHECKING:
     from bayescontam.scan.results import Scan
@@ -26,14 +26,7 @@ bayescontam scan mine.toml --out scan --jobs 8
 
 Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html
 """
-_QUICK, _WHERE = "Quick scan, without a manifest", "Execution"
-
-
-class Engine(StrEnum):
-    """Where tasks run."""
-
-    LOCAL = "local"
-    RAY = "ray"
+_QUICK = "Quick scan, without a manifest"
 
 
 class Device(StrEnum):
@@ -146,18 +139,8 @@ def scan(
             rich_help_panel=_QUICK,
         ),
     ] = None,
-    engine: Annotated[
-        Engine,
-        typer.Option(help="Worker processes here, or a Ray cluster.", rich_help_panel=_WHERE),
-    ] = Engine.LOCAL,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Ray cluster to use; default: one is started here.",
-            show_default=False,
-            rich_help_panel=_WHERE,
-        ),
-    ] = None,
+    engine: WorkplaceName = Workplace.LOCAL,
+    address: RayAddress = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -165,18 +148,18 @@ def scan(
             "-j",
             help="Workers; default: one for each core, or each GPU.",
             show_default=False,
-            rich_help_panel=_WHERE,
+            rich_help_panel=EXECUTION,
         ),
     ] = None,
     device: Annotated[
-        Device, typer.Option(help="auto is a GPU where there is one.", rich_help_panel=_WHERE)
+        Device, typer.Option(help="auto is a GPU where there is one.", rich_help_panel=EXECUTION)
     ] = Device.AUTO,
     skip_unreadable: Annotated[
         bool,
         typer.Option(
             "--skip-unreadable",
             help="Count files that cannot be read; do not stop.",
-            rich_help_panel=_WHERE,
+            rich_help_panel=EXECUTION,
         ),
     ] = False,
     replace: Annotated[
@@ -184,7 +167,7 @@ def scan(
         typer.Option(
             "--replace",
             help="Replace the finished scan of another manifest.",
-            rich_help_panel=_WHERE,
+            rich_help_panel=EXECUTION,
         ),
     ] = False,
     keep_work: Annotated[
@@ -192,7 +175,7 @@ def scan(
         typer.Option(
             "--keep-work",
             help="Keep sampled documents, chunks and sketches.",
-            rich_help_panel=_WHERE,
+            rich_help_panel=EXECUTION,
         ),
     ] = False,
     quiet: Quiet = False,

@@ -2,14 +2,13 @@
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayescontam.cli import study_report
-from bayescontam.cli.options import Quiet
+from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
 
 if TYPE_CHECKING:
     from bayescontam.calibration.run import StudyRun
@@ -35,18 +34,10 @@ bayescontam study run coverage --out coverage --engine ray --address auto
 
 Interrupted? Run the same command again. Then: bayescontam study report recovery
 """
-_WHERE = "Execution"
 app = typer.Typer(
     help="Studies: many simulated fits, which show whether intervals cover.", no_args_is_help=True
 )
 app.command("report", epilog=study_report.EXAMPLES)(study_report.report)
-
-
-class Engine(StrEnum):
-    """Where fits run."""
-
-    LOCAL = "local"
-    RAY = "ray"
 
 
 @app.command("list", epilog=LIST_EXAMPLE)
@@ -82,18 +73,8 @@ def run(
             show_default=False,
         ),
     ] = None,
-    engine: Annotated[
-        Engine,
-        typer.Option(help="Worker processes here, or a Ray cluster.", rich_help_panel=_WHERE),
-    ] = Engine.LOCAL,
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="Ray cluster to use; default: one is started here.",
-            show_default=False,
-            rich_help_panel=_WHERE,
-        ),
-    ] = None,
+    engine: WorkplaceName = Workplace.LOCAL,
+    address: RayAddress = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -101,7 +82,7 @@ def run(
             "-j",
             help="Workers; default: one for each core.",
             show_default=False,
-            rich_help_panel=_WHERE,
+            rich_help_panel=EXECUTION,
         ),
     ] = None,
     quiet: Quiet = False,

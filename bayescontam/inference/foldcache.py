@@ -9,11 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bayescontam.errors import UsageError
 from bayescontam.inference.design import Design
 from bayescontam.inference.leaving import Leave, Left, Source, Task
-from bayescontam.names import visible
-from bayescontam.storage import check_writable, sha256, write_text
+from bayescontam.storage import made_folder, sha256, write_text
 
 _SCHEMA = 1
 """To be raised when a fold that was finished before must not stand for one made now."""
@@ -81,14 +79,7 @@ class Shelf:
         """
         if folder is None:
             return cls(None, sources, {})
-        path = Path(folder)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{visible(str(path))}: cannot be made ({error.strerror}); choose another folder"
-            ) from error
-        check_writable(path / "fold.json")
+        path = made_folder(folder)
         return cls(path, sources, {name: fingerprint(design) for name, design in designs.items()})
 
     def get(self, task: Task) -> Left | None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bayescontam.errors import UsageError
 from bayescontam.evidence.llm.answer import Answer
 from bayescontam.evidence.llm.prompt import Question
-from bayescontam.names import visible
-from bayescontam.storage import check_writable, sha256, write_text
+from bayescontam.storage import made_folder, sha256, write_text
 
 _SCHEMA = 1
 """To be raised when an answer given before must not stand for one given now."""
@@ -44,14 +42,7 @@ class Cache:
         UsageError
             If it cannot be made or written to.
         """
-        path = Path(folder)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{visible(str(path))}: cannot be made ({error.strerror}); choose another folder"
-            ) from error
-        check_writable(path / "answer.json")
+        path = made_folder(folder)
         return cls(path)
 
     def get(self, key: str) -> Answer | None:
