@@ -36,8 +36,8 @@ class Informed(Transform):
     ndim_supp = 0
 
     def __init__(self, estimate: Floats, se: Floats) -> None:
-        self.estimate = np.asarray(estimate, dtype=float)
-        self.precision = 1.0 / np.asarray(se, dtype=float) ** 2
+        self.estimate: Any = np.asarray(estimate, dtype=float)
+        self.precision: Any = 1.0 / np.asarray(se, dtype=float) ** 2
 
     def _moments(self, rv_inputs: tuple[Any, ...]) -> tuple[Any, Any]:
         mu, sigma = rv_inputs[-2:]

@@ -1,12 +1,22 @@
 """Engines draw from the right posterior, whatever table they were compiled with."""
 
 import numpy as np
+import pymc as pm
 import pytest
 from scipy.special import expit
 
 from bayescontam.calibration.convergence import bulk_convergence
-from bayescontam.calibration.engines import Anew, Compiled, Drawn, engine_of, longer
+from bayescontam.calibration.engines import (
+    Anew,
+    Compiled,
+    Drawn,
+    data_of,
+    engine_of,
+    let_data_vary,
+    longer,
+)
 from bayescontam.calibration.simulate import simulator_of
+from bayescontam.inference.build import build
 from bayescontam.inference.design import make_design
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
@@ -79,6 +89,24 @@ def test_draws_depend_on_the_seed_alone(compiled: Compiled, tables: list[Respons
     compiled.draw(tables[2], 3, short)
     assert compiled.draw(tables[1], 7, short).posterior.identical(one)
     assert not compiled.draw(tables[1], 8, short).posterior.identical(one)
+
+
+@pytest.mark.parametrize("name", ["positive", "hierarchical"])
+def test_a_model_given_another_table_is_the_model_of_that_table(name: str) -> None:
+    """Its coordinates too, which no draws tell but by how slowly they mix."""
+    plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
+    spec = load_spec(name)
+    one, other = (build(spec, simulator_of(plan, cell)(r).responses) for r in range(2))
+    expected, rng = one.model, np.random.default_rng(1)
+    start = expected.initial_point(1)
+    points = [{k: rng.normal(0, 0.5, np.shape(v)) for k, v in start.items()} for _ in range(3)]
+    let_data_vary(other)
+    with other.model:
+        pm.set_data(data_of(one))
+        gradient = other.model.compile_dlogp(mode="FAST_COMPILE")
+    wanted = expected.compile_dlogp(mode="FAST_COMPILE")
+    for point in points:
+        np.testing.assert_allclose(gradient(point), wanted(point), rtol=1e-9, atol=1e-9)
 
 
 def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:

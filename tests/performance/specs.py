@@ -128,23 +128,16 @@ class Sampler(Compiled):
 
     def sample(self, built: Built, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return posterior draws and statistics of the sampler for the counts of `built`."""
-        import nutpie
-
         default = Sampling()
-        tree = nutpie.sample(
-            self._compiled.with_data(counts=built.design.n_correct),
-            draws=DRAWS, tune=default.tune, chains=CHAINS, cores=1, seed=seed,
-            target_accept=default.target_accept, progress_bar=False,
+        tree = self.tree(
+            built, seed, draws=DRAWS, tune=default.tune, chains=CHAINS, cores=1,
+            target_accept=default.target_accept,
         )  # fmt: skip
         return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
 
 
 class Recovery:
-    """Data sets simulated from a model spec's own prior, all of one table.
-
-    The model is compiled once, so that the sampler's coordinates are for all those that
-    the first data set gives.
-    """
+    """Data sets simulated from a model spec's own prior, all of one table."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.spec = case, load_spec(case.spec)
@@ -191,12 +184,9 @@ class Recovery:
         trials are repeated (`mixture.in_trials`): then each data set has its own.
         """
         if simulated.design.exposure is not None and "eps" in simulated.terms:
-            return Sampler(
-                build(self.spec, with_counts(self.responses, simulated.design.n_correct))
-            )
+            return Sampler(simulated)
         if self.sampler is None:
-            counts = simulated.design.n_correct
-            self.sampler = Sampler(build(self.spec, with_counts(self.responses, counts)))
+            self.sampler = Sampler(simulated)
         return self.sampler
 
 

@@ -57,7 +57,7 @@ def test_planned_widths_and_powers_are_those_of_fits(name: str) -> None:
         seconds[0] += time.perf_counter() - started
         table = scene.table.assign(n_correct=one.counts.astype(int))
         built = build(scene.spec, Responses.from_frame(table))
-        compiled = compiled or Compiled(build(scene.spec, Responses.from_frame(table)))
+        compiled = compiled or Compiled(built)
         started = time.perf_counter()
         low, high = intervals(compiled.draw(built, replicate), built)[:, :, scene.told]
         seconds[1] += time.perf_counter() - started

@@ -75,7 +75,7 @@ def study(shared: bool) -> Iterator[dict[str, object]]:
         for name, spec in specs.items():
             built = build(spec, responses)
             if name not in compiled:
-                compiled[name] = Compiled(build(spec, responses))
+                compiled[name] = Compiled(built)
             slope, told = figures(compiled[name].draw(built, k), built, k)
             for quantity, true, values in (
                 ("beta_bar", SLOPE, slope),

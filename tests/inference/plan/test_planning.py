@@ -223,7 +223,7 @@ def fits(given: Scene, count: int) -> tuple[np.ndarray, np.ndarray]:
         one = given.simulate(7, replicate)
         planned.append(2 * Z * given.fitted(one).sd[:, given.told])
         built = build(given.spec, ready(given, one))
-        compiled = compiled or Compiled(build(given.spec, ready(given, one)))
+        compiled = compiled or Compiled(built)
         draws = take_draws(compiled.draw(built, 1, cores=1), built.design)
         told = estimands(draws, built, (2, 500), "min_observed")["estimands"]
         ends = [
