@@ -6,9 +6,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
@@ -158,8 +158,13 @@ def _walk(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
         branches = _branches(kind)
         if isinstance(part, int):
             written += (part,)
-        elif tagged := [b for b in branches if part in _families(b)]:
+        elif (meant := _meant(kind, part)) is not None:
+            kind = meant
+        elif len(branches) > 1 and (tagged := [b for b in branches if part in _families(b)]):
             kind = tagged[0]
+        elif get_origin(_plain(kind)) is dict:
+            written += (part,)
+            kind = get_args(_plain(kind))[1]
         elif written and union is None and _is_union(kind):
             union = written
         else:
@@ -257,6 +262,19 @@ def _branches(kind: Any) -> list[type[Block]]:
     if isinstance(kind, type) and issubclass(kind, Block):
         return [kind]
     return [branch for arg in get_args(kind) for branch in _branches(arg)]
+
+
+def _meant(kind: Any, tag: str) -> Any:
+    """Return the branch of a union that goes by a tag of pydantic's, if there is one."""
+    for branch in get_args(_plain(kind)):
+        if Tag(tag) in getattr(branch, "__metadata__", ()):
+            return branch
+    return None
+
+
+def _plain(kind: Any) -> Any:
+    """Return an annotation without what it is annotated with."""
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _is_union(kind: Any) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from bayescontam.specs.base import Block, validate
 from bayescontam.specs.priors import (
@@ -22,6 +22,24 @@ from bayescontam.specs.whole import WholeSpec, parse_whole
 
 Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _guess_kind(value: Any) -> str:
+    """Say what somebody who wrote a value meant by it, so that one error is told and not three."""
+    if isinstance(value, Beta):
+        return "prior"
+    if not isinstance(value, Mapping):
+        return "number"
+    keys = value.keys()
+    return "prior" if "family" in keys or {"alpha", "beta"} == keys else "each"
+
+
+_OneGuess = Annotated[Probability, Tag("number")] | Annotated[Beta, Tag("prior")]
+Guess = Annotated[
+    _OneGuess | Annotated[dict[str, Annotated[_OneGuess, Discriminator(_guess_kind)]], Tag("each")],
+    Discriminator(_guess_kind),
+]
+"""A number, a prior, or either for each benchmark."""
 
 
 class Likelihood(Block):
@@ -48,7 +66,7 @@ class Likelihood(Block):
 
     family: Literal["binomial"] = "binomial"
     link: Literal["logit"] = "logit"
-    guess: Probability | Beta | dict[str, Probability | Beta] = 0.0
+    guess: Guess = 0.0
     trials: Literal["repeats", "items"] = "repeats"
     model_by_item: bool = True
 

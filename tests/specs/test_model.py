@@ -155,6 +155,35 @@ def test_guess_is_a_probability_below_1(guess: str) -> None:
     assert all(fault.startswith("models/mine.toml: likelihood.guess") for fault in faults)
 
 
+@pytest.mark.parametrize(
+    ("guess", "told"),
+    [
+        ("1.5", [": got 1.5; allowed is less than 1"]),
+        ("[1]", [": got [1]; a number is needed"]),
+        ("{ a = 2.0, b = 0.2 }", [".a: got 2.0; allowed is less than 1"]),
+        ("{ a = 'b' }", [".a: got 'b'; a number is needed"]),
+        ("{ family = 'beta', alpha = 1.0 }", [".beta: is missing and has no default"]),
+        ("{ alpha = 1.0, beta = 2.0 }", [".family: is missing and has no default"]),
+        (
+            "{ family = 'betta', alpha = 1.0, beta = 2.0 }",
+            [".family: got 'betta'; did you mean 'beta'?"],
+        ),
+        (
+            "{ a = { family = 'beta', alpha = 1.0, beta = -1.0 }, b = 0.3 }",
+            [".a.beta: got -1.0; allowed is more than 0"],
+        ),
+        (
+            "{ family = 'beta', alpha = 1.0, beta = 2.0, mean = 3.0 }",
+            [".mean: unknown key (allowed: alpha, beta, family)"],
+        ),
+    ],
+)
+def test_a_wrong_guess_is_told_as_it_was_meant(guess: str, told: list[str]) -> None:
+    """Not once for each of the three things that it may be."""
+    faults = refused(f"[likelihood]\nguess = {guess}\n")
+    assert faults == [f"models/mine.toml: likelihood.guess{each}" for each in told]
+
+
 def test_all_faults_are_told_at_once() -> None:
     text = '[ability]\npoling = 1\nby = 2\n[difficulty]\nform = "randm"\n'
     assert [fault.split(": ")[1] for fault in refused(text)] == [
