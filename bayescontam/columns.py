@@ -143,13 +143,18 @@ def read_names(
         result[blank] = ""
     else:
         faults.flag(blank, column, "blank name {}; every row needs one", cells)
-    odd = "got {}, which is no name; allowed is text in valid Unicode, or a whole number"
+    odd = (
+        "got {}, which is no name; allowed is text in valid Unicode that does not end with a null"
+        " character, or a whole number"
+    )
     faults.flag(bad & ~blank, column, odd, cells)
     return result
 
 
 def _name(cell: Any) -> str | None:
     if isinstance(cell, str):
+        if cell.endswith("\0"):  # arrays of text drop it, so that two names would be one
+            return None
         return cell if cell.strip() and (cell.isascii() or _is_unicode(cell)) else None
     if isinstance(cell, numbers.Integral) and not isinstance(cell, bool):
         return str(int(cell))

@@ -176,6 +176,7 @@ def test_correct_may_be_spelled_in_many_ways(cells: Any) -> None:
             _frame(model=pd.Series(["\ud800", "A", "B", "B"], dtype=object)),
             "row 1: model: got .*Unicode",
         ),
+        (_frame(model=["A", "A", "A\0", "A\0"]), "row 3: model: got .*end with a null character"),
         (_frame().head(0), "no rows"),
         (_frame().set_axis(["model"] * 5, axis=1), "two columns are named 'model'"),
         (_frame().set_axis([0, 1, 2, 3, 4], axis=1), "column 1 is named 0; names are text"),

@@ -14,8 +14,8 @@ def test_simulated_newcomer_agrees_with_a_joint_fit():
     fresh = table["contamination"].between(0.30, 0.36)
     assert table.loc[fresh, "item"].nunique() > 5
     table = table[~fresh | (table["model"] == "model-4")]
-    joint, updated = left_out(table, "model-4", "hierarchical")
-    figures = compared(joint, updated)
+    found = left_out(table, "model-4", "hierarchical")
+    figures = compared(found.joint, found.updated)
     figures = figures[~figures.index.isin(["rank"], level="quantity")]
     assert figures["z"].abs().max() < 4
     assert figures["ratio"].between(0.85, 1.15).all()
