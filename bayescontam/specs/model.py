@@ -231,7 +231,7 @@ class Priors(Block):
     sigma_bm: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     sigma_bb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     sigma_bmb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
-    increments: Dirichlet = Dirichlet(family="dirichlet", alpha=1.0)
+    increments: Dirichlet = Dirichlet(family="dirichlet", alpha=0.5)
     gamma: RealPrior = Normal(family="normal", mu=0.0, sigma=0.5)
     kappa: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     spillover: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)

@@ -92,7 +92,8 @@ class Beta(_Family):
 class Dirichlet(_Family):
     """Distribution of parts of a whole, all alike, with concentration `alpha` each.
 
-    1 makes all ways to part it equally probable; larger values prefer equal parts.
+    1 makes all ways to part it equally probable; larger values prefer equal parts, smaller
+    ones few large parts.
     """
 
     family: Literal["dirichlet"]
