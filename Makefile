@@ -39,8 +39,9 @@ help:
 demo: $(SCAN)
 	@$(BIN)/bayescontam demo --out demo
 
+# By file, so that what a file fits once for all its tests is not fitted on both cores.
 test: $(DEV)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=10
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
 
 lint: $(DEV)
 	$(BIN)/ruff check .

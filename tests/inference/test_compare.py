@@ -40,7 +40,6 @@ def fits(tmp_path_factory):
     }
 
 
-@pytest.mark.xdist_group("compare")
 def test_the_better_spec_is_first(fits):
     table = bayescontam.compare({name: fits[name] for name in ("flat", "slope")})
     assert table["fit"].tolist() == ["slope", "flat"]
@@ -50,7 +49,6 @@ def test_the_better_spec_is_first(fits):
     assert table["verdict"].tolist() == ["best", "predicts worse than the best."]
 
 
-@pytest.mark.xdist_group("compare")
 def test_differences_are_paired_whatever_the_order_of_rows(fits):
     """The standard error of a paired difference is far below that of unpaired ones."""
     table = bayescontam.compare({name: fits[name] for name in ("flat", "slope")})
@@ -64,19 +62,16 @@ def test_differences_are_paired_whatever_the_order_of_rows(fits):
     assert table["diff_se"][1] == pytest.approx(np.sqrt(len(paired) * paired.var(ddof=1)))
 
 
-@pytest.mark.xdist_group("compare")
 def test_equal_fits_are_not_told_apart(fits):
     table = bayescontam.compare({"a": fits["slope"], "b": fits["slope"]})
     assert "too small to tell" in table["verdict"][1]
 
 
-@pytest.mark.xdist_group("compare")
 def test_fits_of_different_responses_are_refused(fits):
     with pytest.raises(FitError, match="fits of different responses"):
         bayescontam.compare({name: fits[name] for name in ("slope", "other data")})
 
 
-@pytest.mark.xdist_group("compare")
 def test_one_fit_is_refused(fits):
     with pytest.raises(UsageError, match="at least two"):
         bayescontam.compare({"slope": fits["slope"]})

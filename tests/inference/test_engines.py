@@ -18,7 +18,6 @@ def reference(table):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("engines")
 @pytest.mark.parametrize("engine", ["pymc", "numpyro"])
 def test_engine_agrees_with_nutpie(engine, table, reference):
     fit = bayescontam.fit(table, seed=2, engine=engine, draws=1500, tune=700)

@@ -62,7 +62,6 @@ def conjugate():
     return bayescontam.fit(table, "single", seed=5)
 
 
-@pytest.mark.xdist_group("exact-single")
 class TestConjugate:
     """`single` with constant contamination: accuracy is Beta(1 + correct, 1 + wrong)."""
 
@@ -108,7 +107,6 @@ def grid(table):
     return grid_posterior(table, stats.logistic(0, 1), stats.norm(0, 2))
 
 
-@pytest.mark.xdist_group("exact-single")
 class TestSingleOnGrid:
     """400 Bernoulli items of the published generator: one model, one benchmark."""
 

@@ -44,7 +44,6 @@ def loaded(fit, tmp_path_factory) -> bayescontam.Fit:
     return bayescontam.Fit.load(path)
 
 
-@pytest.mark.xdist_group("fitted")
 class TestRoundTrip:
     def test_everything_comes_back(self, fit, loaded):
         assert set(loaded.tree.groups) == set(fit.tree.groups)

@@ -125,7 +125,6 @@ def assert_mean_and_sd(row: pd.Series, mean: float, sd: float) -> None:
     assert row["sd"] == pytest.approx(sd, rel=0.06)
 
 
-@pytest.mark.xdist_group("latent")
 class TestTwoModelsOnGrid:
     """The four parameters of two models that share twenty items."""
 

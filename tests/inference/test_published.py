@@ -55,7 +55,6 @@ def cells(conceptarc):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("musr")
 class TestMusrFinetuning:
     """250 items × 10 generations of a contaminated and a clean model."""
 
@@ -91,7 +90,6 @@ class TestMusrFinetuning:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("spillover")
 class TestMusrSpillover:
     """The clean model is the control: it met no item; half of the items is unseen by both."""
 
@@ -133,7 +131,6 @@ def told_gain(fit: bayescontam.Fit, raw: pd.DataFrame) -> pd.Series:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("conceptarc")
 class TestConceptArc:
     """Four solvers on 16 concepts of 30 items."""
 

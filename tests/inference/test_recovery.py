@@ -31,7 +31,6 @@ def coverage(fit: bayescontam.Fit, simulated: Simulated) -> pd.Series:
     return pd.DataFrame(held).stack()
 
 
-@pytest.mark.xdist_group("recovery")
 class TestSixThousandResponses:
     """8 models × 2 benchmarks × 400 items, one trial each."""
 

@@ -93,6 +93,7 @@ def test_spillover_is_told_from_the_items_own_part() -> None:
     ).all()
 
 
+@pytest.mark.timeout(3600)
 def test_discriminations_of_real_benchmarks_survive_a_model_that_solves_all() -> None:
     """Twelve language models on GPQA Diamond and a part of MMLU, all of which one solved."""
     table = pd.read_parquet(shared("llm_benchmarks.parquet"))
