@@ -110,7 +110,7 @@ def compare(
             print("finished fits are kept: run the same command again to go on", file=sys.stderr)
         raise
     if output is TableFormat.TABLE:
-        print_table(table.drop(columns="verdict"))
+        print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=["left_out"])
         names = zip(table["fit"], table["verdict"], strict=True)
         print_lines(f"{visible(name)}: {verdict}" for name, verdict in names)
     elif output is TableFormat.CSV:

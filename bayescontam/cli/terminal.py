@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _LONGEST = 48
 _WIDE = 150
 """Columns of a terminal that has room for all of a table."""
+_UNBOUNDED = 10_000
 
 
 def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
@@ -30,6 +31,7 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
     """
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -49,7 +51,10 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
     gap = " " if wide else "\n"
     for row in zip(*columns.values(), strict=True):
         shown.add_row(*(Text(_cell(*pair, gap)) for pair in zip(columns, row, strict=True)))
-    console.print(shown)
+    # Where a terminal is too narrow even so, rich would leave columns of names out.
+    unbounded = console.options.update(max_width=_UNBOUNDED)
+    least = Measurement.get(console, unbounded, shown).minimum
+    Console(width=max(console.width, least)).print(shown)
 
 
 def print_headline(table: "pd.DataFrame") -> None:
