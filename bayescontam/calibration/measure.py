@@ -180,6 +180,9 @@ def _expressions(
     told = {}
     for name, text in plan.study.expressions.items():
         formula, column = Expression(text), f"expressions.{name}"
+        if strict and name in every:
+            problem = "the model has a quantity of this name; give the formula another"
+            raise SpecError([Fault(plan.source, problem, column=column)])
         if strict:
             refuse_unknown(set(formula.names), set(values), plan.source, column)
         elif formula.names - set(values):

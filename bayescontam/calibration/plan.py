@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayescontam.calibration.augmented import Observed, doubled_spec
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.seeds import stream
@@ -47,6 +48,24 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A fit that tables are simulated from.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+    hash : str
+        SHA-256 of the file.
+    draws : int
+        Nearly independent draws that it has; no replicate shares one with another.
+    """
+
+    path: Path
+    hash: str
+    draws: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """A study with the model specs that it names; make one with `plan_of`.
 
@@ -57,11 +76,14 @@ class Plan:
         Of each estimator that has one, by the estimator's name.
     truth : ModelSpec or None
         Of the simulator, if it has one.
+    fit : Source or None
+        Of the simulator ``"posterior"``.
     """
 
     study: StudySpec
     specs: Mapping[str, ModelSpec]
     truth: ModelSpec | None
+    fit: Source | None = None
 
     @property
     def source(self) -> str:
@@ -72,7 +94,8 @@ class Plan:
     def hash(self) -> str:
         """SHA-256 of the study's meaning and of the model specs that it names."""
         parts = [self.study.hash, *(self.specs[name].hash for name in sorted(self.specs))]
-        return sha256("\n".join([*parts, self.truth.hash if self.truth else ""]).encode())
+        parts.append(self.truth.hash if self.truth else "")
+        return sha256("\n".join([*parts, *([self.fit.hash] if self.fit else [])]).encode())
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -95,7 +118,7 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
     ----------
     study : StudySpec
     base : pathlib.Path
-        Folder that paths of model specs start from.
+        Folder that paths of model specs and fits start from.
 
     Returns
     -------
@@ -105,6 +128,8 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
     ------
     SpecError
         If a model spec does not exist or cannot be used, or a name stands for two things.
+    FitError, UsageError
+        If a fit does not exist, or nothing can be simulated from it.
     """
     specs = {}
     for estimator in study.estimators:
@@ -115,10 +140,29 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
     if taken := sorted(set(study.expressions) & {*QUANTITIES, "log_likelihood"}):
         problem = f"'{taken[0]}' is the name of an estimand; give the formula another"
         raise SpecError([Fault(f"study '{study.name}'", problem, column="expressions")])
+    if study.simulator.kind == "posterior":
+        return _conditional(study, specs, base)
     truth = _load(study.simulator.model, base) if study.simulator.model else None
     if truth is None:
         _refuse_formulas(study)
     return Plan(study, specs, truth)
+
+
+def _conditional(study: StudySpec, specs: dict[str, ModelSpec], base: Path) -> Plan:
+    """Return the plan of a study whose tables are those of a fit with as many trials again."""
+    # Workers may have another working folder.
+    path = (base / study.simulator.fit).resolve()
+    observed = Observed.load(path)
+    for estimator in study.estimators:
+        source = f"study '{study.name}': estimator '{estimator.name}'"
+        if estimator.reversed and "contamination" not in observed.responses.frame:
+            problem = "reversed needs contaminations, which the fit has none of"
+            raise SpecError([Fault(source, problem)])
+        if estimator.name in specs:
+            spec = specs[estimator.name]
+            specs[estimator.name] = doubled_spec(spec, observed.responses, source)
+    fit = Source(path, sha256(path.read_bytes()), len(observed.kept))
+    return Plan(study, specs, observed.built.spec, fit)
 
 
 def _refuse_formulas(study: StudySpec) -> None:

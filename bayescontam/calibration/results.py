@@ -75,10 +75,11 @@ class Results:
     def sbc(self) -> pd.DataFrame:
         """From `bayescontam.calibration.sbc.sbc_table`.
 
-        Empty unless true values are drawn from a prior: ranks of a fixed truth are not
-        uniform, however right a fit is.
+        Empty unless true values are drawn from a prior, or from a posterior that serves as
+        one: ranks of a fixed truth are not uniform, however right a fit is.
         """
-        return sbc_table(self.rows if self.spec.simulator.kind == "prior" else self.rows[:0])
+        drawn = self.spec.simulator.kind in ("prior", "posterior")
+        return sbc_table(self.rows if drawn else self.rows[:0])
 
     @cached_property
     def audits(self) -> pd.DataFrame:

@@ -1,15 +1,11 @@
 """Run: a study from its spec to rows on disk, resumable."""
 
 import contextlib
-import importlib.metadata
-import json
 import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,24 +13,21 @@ import filelock
 import pandas as pd
 import threadpoolctl  # type: ignore[import-untyped]
 
-from bayescontam.calibration.audit import audits
 from bayescontam.calibration.gates import FAILED, RERUN
 from bayescontam.calibration.plan import Plan, plan_of
+from bayescontam.calibration.record import finish_record, start_record, statuses
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.rows import SHARDS, read_rows
-from bayescontam.calibration.shards import Block, blocks_of, done_keys, write_shard
+from bayescontam.calibration.shards import MOST, Shards, Task, done_keys, tasks_of
 from bayescontam.errors import UsageError
-from bayescontam.execute import run_tasks, usable_cores
+from bayescontam.execute import run_tasks
 from bayescontam.names import visible
 from bayescontam.progress import progress_bar
 from bayescontam.specs.catalogue import load_study, shipped_folder
 from bayescontam.specs.study import StudySpec
-from bayescontam.storage import atomic_path, write_text
 
-FORMAT = 1
-RECORD, COPY, LOCK = "study.json", "study.toml", ".lock"
-"""Files of a run's folder, beside its shards."""
-_PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
+LOCK = ".lock"
+"""File that a run holds while it works in a folder."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ def run_study(
     engine: Literal["local", "ray"] = "local",
     jobs: int | None = None,
     address: str | None = None,
-    block: int | None = None,
+    block: int = MOST,
     progress: bool = False,
     command: str = "",
 ) -> StudyRun:
@@ -84,15 +77,15 @@ def run_study(
         Simulated tables of each cell. Default: what the study says. More than last time
         adds to them.
     base : path-like, optional
-        Folder that paths of model specs start from. Default: the study's file's.
+        Folder that paths of model specs and fits start from. Default: the study's file's.
     engine : {"local", "ray"}, default "local"
         Worker processes on this machine, or actors of Ray.
     jobs : int, optional
         Workers. Default: one for each core.
     address : str, optional
         Ray cluster; default: one is started on this machine.
-    block : int, optional
-        Replicates that a worker does before it writes them to disk. Default: up to 25.
+    block : int, default 25
+        Replicates of a cell that are written to disk together; fewer after 20 seconds.
     progress : bool, default False
         Whether to show progress: fits a second, failures, time left.
     command : str, optional
@@ -107,7 +100,10 @@ def run_study(
     SpecError
         If there is no such study, or it cannot be used.
     UsageError
-        If the folder holds another study or something else, or a number is out of range.
+        If the folder holds another study or something else, or a number is out of range, or
+        nothing can be simulated from the study's fit.
+    FitError
+        If the study's fit does not exist.
     TaskError
         If a replicate cannot be made at all; those that are done are kept.
 
@@ -130,69 +126,73 @@ def run_study(
         study = load_study(study)
     plan = plan_of(study, Path(base or "."))
     count = study.replicates if replicates is None else replicates
-    for name, value in {"replicates": count, "block": 1 if block is None else block}.items():
-        if not 1 <= value <= 1_000_000:
-            raise UsageError(f"{name}: got {value:,}; allowed is 1 to 1,000,000")
+    _check(plan, count, block)
     folder = Path(out)
     with _locked(folder):
-        record = _started(folder, plan, count, command)
-        workers = jobs or usable_cores()
-        blocks = blocks_of(plan, count, done_keys(folder), workers, block)
-        done = run_tasks(Stage(plan, folder), blocks, engine=engine, jobs=jobs, address=address)
-        _collect(done, blocks, len(study.estimators), progress)
-        return StudyRun(folder, _finished(folder, record))
+        record = start_record(folder, plan, count, command)
+        tasks = tasks_of(plan, count, done_keys(folder))
+        done = run_tasks(Stage(plan), tasks, engine=engine, jobs=jobs, address=address)
+        shards = Shards(folder, plan, block)
+        _collect(done, tasks, shards, len(study.estimators), progress)
+        return StudyRun(folder, finish_record(folder, record))
+
+
+def _check(plan: Plan, replicates: int, block: int) -> None:
+    for name, value in {"replicates": replicates, "block": block}.items():
+        if not 1 <= value <= 1_000_000:
+            raise UsageError(f"{name}: got {value:,}; allowed is 1 to 1,000,000")
+    if plan.fit is not None and replicates > plan.fit.draws:
+        raise UsageError(
+            f"replicates: got {replicates:,}; {visible(str(plan.fit.path))} has"
+            f" {plan.fit.draws:,} nearly independent draws, one for each replicate: ask for fewer,"
+            " or make the fit again with more draws"
+        )
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Tasks to shards: called once in a worker, then given one block after the other."""
+    """Tasks to rows: called once in a worker, then given one replicate after the other."""
 
     plan: Plan
-    folder: Path
 
-    def __call__(self) -> Callable[[Block], Counter[str]]:
+    def __call__(self) -> Callable[[Task], pd.DataFrame]:
         """Return the function of one task."""
         made: dict[int, Replicates] = {}
 
-        def work(block: Block) -> Counter[str]:
-            if block.cell not in made:
+        def work(task: Task) -> pd.DataFrame:
+            if task.cell not in made:
                 made.clear()  # a worker goes from cell to cell, and models are large
-                made[block.cell] = Replicates(self.plan, self.plan.cells[block.cell])
+                made[task.cell] = Replicates(self.plan, self.plan.cells[task.cell])
             # One local job runs in the caller's process, with the caller's threads.
             with threadpoolctl.threadpool_limits(1):
-                rows = pd.concat(map(made[block.cell].rows, block.replicates), ignore_index=True)
-            write_shard(block.path(self.folder, self.plan), rows)
-            return statuses(rows)
+                return made[task.cell].rows(task.replicate)
 
         return work
 
 
-def statuses(rows: pd.DataFrame) -> Counter[str]:
-    """Return how many fits there are of each status, audits left out."""
-    fits = rows[~rows["audit"]].drop_duplicates(["cell", "replicate", "estimator"])
-    return Counter(fits["status"])
-
-
 def _collect(
-    results: Iterator[tuple[str, Counter[str]]],
-    blocks: dict[str, Block],
+    results: Iterator[tuple[str, pd.DataFrame]],
+    tasks: dict[str, Task],
+    shards: Shards,
     estimators: int,
     progress: bool,
 ) -> None:
-    """Wait for all tasks, and show how far they are."""
-    total, found = sum(len(block.replicates) for block in blocks.values()), Counter[str]()
+    """Wait for all tasks, keep their rows, and show how far they are."""
+    found = Counter[str]()
 
     def note() -> str:
         return f"{found[FAILED]:,} failed, {found[RERUN]:,} run longer"
 
-    shown = progress and total > 0
+    total = len(tasks) * estimators
     with (
-        progress_bar(shown, "fitting", total * estimators, "fits", note) as advance,
+        shards,
+        progress_bar(progress and total > 0, "fitting", total, "fits", note) as advance,
         contextlib.closing(results) as done,  # type: ignore[type-var]
     ):
-        for key, counts in done:
-            found.update(counts)
-            advance(len(blocks[key].replicates) * estimators)
+        for key, rows in done:
+            shards.add(tasks[key], rows)
+            found.update(statuses(rows))
+            advance(estimators)
 
 
 def _folder_of(study: str | os.PathLike[str]) -> Path:
@@ -205,104 +205,29 @@ def _folder_of(study: str | os.PathLike[str]) -> Path:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other runs out of a folder, and clear it of what a killed one left half written."""
-    name = visible(str(folder))
+    name, lock = visible(str(folder)), filelock.FileLock(folder / LOCK)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{name}: is a file; --out needs a folder, new or of an interrupted run")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strange = any(folder.iterdir()) and not (folder / LOCK).exists()
-        if strange:
+        if any(folder.iterdir()) and not (folder / LOCK).exists():
             raise UsageError(
                 f"{name}: holds files, and no run of a study; --out needs a new or empty folder,"
                 " or that of an interrupted run"
             )
-        (folder / SHARDS).mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be used ({error.strerror}); choose another") from error
-    lock = filelock.FileLock(folder / LOCK)
-    try:
+        # Before anything else is there: a run may be killed at any moment.
         lock.acquire(timeout=0)
     except filelock.Timeout:
         raise UsageError(
             f"{name}: another run works in this folder; wait for it, stop it, or choose another"
         ) from None
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be used ({error.strerror}); choose another") from error
     try:
+        (folder / SHARDS).mkdir(exist_ok=True)
         for place in (folder, folder / SHARDS):
             for leftover in place.glob(".*.part"):
                 leftover.unlink(missing_ok=True)
         yield
     finally:
         lock.release()
-
-
-def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``study.json``; None if there is none.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be read.
-    """
-    path = folder / RECORD
-    if not path.exists():
-        return None
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return {"hash": "", "runs": [], **content}
-    except (OSError, ValueError, TypeError) as error:
-        problem = f"{visible(str(path))}: cannot be read ({error}); choose another folder"
-        raise UsageError(problem) from error
-
-
-def _started(folder: Path, plan: Plan, replicates: int, command: str) -> dict[str, Any]:
-    """Write what is planned; refuse a folder of another study."""
-    before = read_record(folder)
-    if before is not None and before["hash"] != plan.hash:
-        raise UsageError(
-            f"{visible(str(folder))}: holds a run of the study '{before.get('name')}'"
-            f" ({before['hash'][:12]}), and this one is '{plan.study.name}' ({plan.hash[:12]});"
-            " the study or a model spec that it names has changed: choose another folder"
-        )
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    run = {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "versions": versions | {"python": platform.python_version()},
-    }
-    study = plan.study
-    record = {
-        "format": FORMAT,
-        "name": study.name,
-        "summary": study.summary,
-        "hash": plan.hash,
-        "replicates": max(replicates, before["replicates"] if before else 0),
-        "cells": [cell.name for cell in plan.cells],
-        "estimators": {
-            each.name: {
-                "kind": each.kind,
-                "model": each.model,
-                "hash": plan.specs[each.name].hash if each.name in plan.specs else "",
-            }
-            for each in study.estimators
-        },
-        "study": study.model_dump(mode="json"),
-        "runs": [*(before["runs"] if before else []), run],
-    }
-    write_text(folder / COPY, study.text or json.dumps(record["study"], indent=1))
-    _write(folder, record)
-    return record
-
-
-def _finished(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Add to the record what the rows amount to."""
-    rows = read_rows(folder)
-    compared = audits(rows)
-    record = record | {
-        "fits": dict(sorted(statuses(rows).items())),
-        "audits": json.loads(compared.to_json(orient="records")),
-    }
-    _write(folder, record)
-    return record
-
-
-def _write(folder: Path, record: dict[str, Any]) -> None:
-    with atomic_path(folder / RECORD) as part:
-        part.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

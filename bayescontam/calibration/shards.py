@@ -1,10 +1,12 @@
-"""Shards: what of a study is done, and what is left to do."""
+"""Shards: what of a study is done, what is left to do, and the files that keep it."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -15,39 +17,79 @@ from bayescontam.names import visible
 from bayescontam.storage import atomic_path
 
 MOST = 25
-"""Replicates of a task, at most: what is lost where a run is stopped."""
-ROUNDS = 8
-"""Tasks that each worker gets, at least, so that none waits long for the last."""
+"""Replicates of a shard, unless a run asks for another number."""
+PATIENCE = 20.0
+"""Seconds after which rows are written, however few: what is lost where a run is killed."""
 
 
 @dataclass(frozen=True)
-class Block:
-    """A task: some replicates of a cell.
-
-    Attributes
-    ----------
-    cell : int
-        Position of the cell in the plan.
-    replicates : tuple of int
-    """
+class Task:
+    """One replicate of a cell, which is given by its position in the plan."""
 
     cell: int
-    replicates: tuple[int, ...]
+    replicate: int
 
-    def path(self, folder: Path, plan: Plan) -> Path:
-        """Return the shard that holds its rows, in the folder of a run."""
-        return shard_path(folder, plan.cells[self.cell], self.replicates[0])
+
+class Shards:
+    """Rows on their way to disk; a context manager, at whose end all are there.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Of the run.
+    plan : Plan
+    size : int, default 25
+        Replicates of one cell that make a shard. Fewer do after 20 seconds, and at the
+        end, also if that is an error.
+    clock : callable, default time.monotonic
+        Tells the seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        size: int = MOST,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder, self._plan, self._size, self._clock = folder, plan, size, clock
+        self._kept: dict[int, dict[int, pd.DataFrame]] = {}
+        self._written = clock()
+
+    def add(self, task: Task, rows: pd.DataFrame) -> None:
+        """Take the rows of a replicate, and write what there is if it is time to."""
+        self._kept.setdefault(task.cell, {})[task.replicate] = rows
+        if self._clock() - self._written >= PATIENCE:
+            self.write()
+        elif len(self._kept[task.cell]) >= self._size:
+            self._write(task.cell)
+
+    def write(self) -> None:
+        """Write all rows that are not on disk yet."""
+        for cell in list(self._kept):
+            self._write(cell)
+        self._written = self._clock()
+
+    def _write(self, cell: int) -> None:
+        replicates = sorted(self._kept[cell])
+        rows = pd.concat([self._kept[cell][each] for each in replicates], ignore_index=True)
+        path = shard_path(self._folder, self._plan.cells[cell], replicates[0])
+        with atomic_path(path) as part:
+            rows.to_parquet(part, index=False, compression="zstd")
+        del self._kept[cell]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
+    ) -> None:
+        self.write()
 
 
 def shard_path(folder: Path, cell: Cell, first: int) -> Path:
-    """Return the path of the shard of a cell that begins with a replicate."""
+    """Return the path of the shard of a cell whose lowest replicate is `first`."""
     return folder / SHARDS / f"{cell.hash}-{first:06d}.parquet"
-
-
-def write_shard(path: Path, rows: pd.DataFrame) -> None:
-    """Write the rows of a block, whole or not at all."""
-    with atomic_path(path) as part:
-        rows.to_parquet(part, index=False, compression="zstd")
 
 
 def done_keys(folder: Path) -> set[tuple[str, int]]:
@@ -71,10 +113,8 @@ def done_keys(folder: Path) -> set[tuple[str, int]]:
     return done
 
 
-def blocks_of(
-    plan: Plan, replicates: int, done: set[tuple[str, int]], jobs: int, size: int | None = None
-) -> dict[str, Block]:
-    """Split what is left to do into tasks.
+def tasks_of(plan: Plan, replicates: int, done: set[tuple[str, int]]) -> dict[str, Task]:
+    """Return what is left to do, under the names that messages use.
 
     Parameters
     ----------
@@ -83,34 +123,19 @@ def blocks_of(
         Of each cell.
     done : set of (str, int)
         Cells and replicates that need not be made.
-    jobs : int
-        Workers.
-    size : int, optional
-        Replicates of a task. Default: as many as leave each worker several tasks.
 
     Returns
     -------
-    dict of str to Block
+    dict of str to Task
         Cell after cell, so that a worker compiles as seldom as can be.
     """
-    left = {
-        number: [r for r in range(replicates) if (cell.name, r) not in done]
-        for number, cell in enumerate(plan.cells)
-    }
-    total = sum(map(len, left.values()))
-    size = size or int(np.clip(total // (jobs * ROUNDS), 1, MOST))
     return {
-        _task(plan.cells[number], block): block
-        for number, todo in left.items()
-        for block in _blocks(number, todo, size)
+        _name(cell, replicate): Task(at, replicate)
+        for at, cell in enumerate(plan.cells)
+        for replicate in range(replicates)
+        if (cell.name, replicate) not in done
     }
 
 
-def _blocks(cell: int, todo: list[int], size: int) -> Iterator[Block]:
-    for start in range(0, len(todo), size):
-        yield Block(cell, tuple(todo[start : start + size]))
-
-
-def _task(cell: Cell, block: Block) -> str:
-    name = f"cell '{cell.name}', " if cell.name else ""
-    return f"{name}replicates {block.replicates[0]} to {block.replicates[-1]}"
+def _name(cell: Cell, replicate: int) -> str:
+    return f"cell '{cell.name}', replicate {replicate}" if cell.name else f"replicate {replicate}"

@@ -12,6 +12,7 @@ from pymc.pytensorf import reseed_rngs
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.variable import RandomGeneratorSharedVariable
 
+from bayescontam.calibration.augmented import Observed
 from bayescontam.calibration.measure import Key, measure
 from bayescontam.calibration.plan import Cell, Plan
 from bayescontam.calibration.published import NOMINAL, Tasks, exposures, table_of
@@ -52,6 +53,8 @@ def simulator_of(plan: Plan, cell: Cell) -> Simulate:
     SpecError
         If the study fixes a parameter that its model spec does not have in this design.
     """
+    if plan.fit is not None:
+        return FromPosterior(plan, cell, Observed.load(plan.fit.path))
     if plan.truth is None:
         return FromExposures(plan, cell)
     return FromModel(plan, cell, plan.truth)
@@ -114,6 +117,29 @@ class FromModel:
         found = measure(parameters, draws, built, plan, strict=True)
         frame = self._table.frame.assign(n_correct=design.n_correct)
         responses = Responses(frame, "simulated")
+        return Simulated(responses, dict(zip(found.keys, found.values[0, 0].tolist(), strict=True)))
+
+
+class FromPosterior:
+    """The table of a fit, and its items answered again as a draw of its posterior would.
+
+    Each replicate has a draw of its own, and all draws are nearly independent.
+    """
+
+    def __init__(self, plan: Plan, cell: Cell, observed: Observed) -> None:
+        self._plan, self._cell, self._observed = plan, cell, observed
+        self._order = plan.stream("posterior").permutation(observed.kept)
+
+    def __call__(self, replicate: int | str) -> Simulated:
+        """Return the table of a replicate."""
+        observed, built = self._observed, self._observed.built
+        # What is compiled needs any table.
+        parameters = observed.draw(self._order[replicate if isinstance(replicate, int) else 0])
+        draws = take_draws(parameters, built.design)
+        rng = self._plan.stream(self._cell.name, replicate, "counts")
+        again = rng.binomial(built.design.n_trials, response_accuracies(draws, built)[0])
+        responses, both = observed.augmented(again)
+        found = measure(parameters, draws, both, self._plan, strict=True)
         return Simulated(responses, dict(zip(found.keys, found.values[0, 0].tolist(), strict=True)))
 
 

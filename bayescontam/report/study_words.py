@@ -138,7 +138,8 @@ def design(spec: StudySpec) -> Iterator[str]:
     spec : StudySpec
     """
     yield _simulator(spec.simulator)
-    yield _layout(spec.design, spec.simulator)
+    if spec.simulator.kind != "posterior":
+        yield _layout(spec.design, spec.simulator)
     for key, values in spec.grid.items():
         shown = ", ".join(f"{value:g}" for value in values)
         yield f"{key.replace('_', ' ')} varies from cell to cell: {shown}."
@@ -165,6 +166,12 @@ def _simulator(simulator: Simulator) -> str:
     model = f"'{visible(simulator.model, 80)}'"
     if simulator.kind == "prior":
         return f"True parameters and counts are drawn from the prior of the model spec {model}."
+    if simulator.kind == "posterior":
+        fit = visible(simulator.fit, 80)
+        return (
+            f"True parameters are drawn from the posterior of the fit '{fit}', and as many further"
+            " trials of its responses from them; fits are to both together."
+        )
     if simulator.kind == "published":
         fresh = "anew for each table" if simulator.fresh else "once for each cell"
         return (

@@ -17,6 +17,11 @@ _FIXED = (
     "ability", "ability_sd", "slope", "slope_sd", "difficulty_sd", "eps_sd", "parameters",
 )  # fmt: skip
 _PUBLISHED = ("genuine", "boost", "fresh")
+_SOURCES = (
+    ("model", "a model spec", ("prior", "fixed")),
+    ("fit", "the file of a fit", ("posterior",)),
+)
+"""Keys that say where true values come from, and the kinds that need them."""
 
 
 class Simulator(Block):
@@ -24,12 +29,16 @@ class Simulator(Block):
 
     Attributes
     ----------
-    kind : {"prior", "fixed", "published"}
+    kind : {"prior", "fixed", "published", "posterior"}
         ``"prior"``: everything is drawn from a model spec, as its prior says.
         ``"fixed"``: the same, with the parameters below held at what is given.
         ``"published"``: exposures of concepts, which no model spec of ours describes.
+        ``"posterior"``: parameters are drawn from the posterior of a fit, and its items are
+        answered once more; see `bayescontam.calibration.augmented`.
     model : str
-        Model spec, by name or by path from the study's folder; of ``"published"`` none.
+        Model spec, by name or by path from the study's folder; of ``"prior"`` and ``"fixed"``.
+    fit : str
+        File of a fit, by path from the study's folder; of ``"posterior"``.
     ability : float or list
         Log-odds of a model's accuracy at the mean contamination (``theta``): one for all
         models, or one for each.
@@ -52,8 +61,9 @@ class Simulator(Block):
         ``"published"``; otherwise once for a cell.
     """
 
-    kind: Literal["prior", "fixed", "published"]
+    kind: Literal["prior", "fixed", "published", "posterior"]
     model: str = ""
+    fit: str = ""
     ability: Finite | Numbers | None = None
     ability_sd: NotNegative = 0.0
     slope: Finite | None = None
@@ -67,14 +77,15 @@ class Simulator(Block):
 
     @model_validator(mode="after")
     def _keys_go_with_kind(self) -> Self:
-        allowed = {"prior": (), "fixed": _FIXED, "published": _PUBLISHED}[self.kind]
+        allowed = {"fixed": _FIXED, "published": _PUBLISHED}.get(self.kind, ())
         others = {*_FIXED, *_PUBLISHED} - set(allowed)
         for key in sorted(self.model_fields_set & others):
             kind = "published" if key in _PUBLISHED else "fixed"
             raise ValueError(f"simulator.{key} is for simulator.kind = '{kind}'; leave it out")
-        if bool(self.model) == (self.kind == "published"):
-            needs = "needs no model" if self.model else "needs a model spec: simulator.model"
-            raise ValueError(f"simulator.kind = '{self.kind}' {needs}")
+        for key, what, kinds in _SOURCES:
+            if bool(getattr(self, key)) != (self.kind in kinds):
+                needs = f"needs {what}" if self.kind in kinds else "has none; leave out"
+                raise ValueError(f"simulator.kind = '{self.kind}' {needs}: simulator.{key}")
         if not 0 <= self.genuine + self.boost <= 1:
             raise ValueError("simulator.genuine + simulator.boost must be an accuracy, in [0, 1]")
         return self

@@ -24,16 +24,21 @@ class Sampling(Block):
 
     Attributes
     ----------
-    engine : {"nutpie", "pymc"}, default "nutpie"
-        ``"nutpie"`` is compiled once in each worker for a cell and an estimator;
-        ``"pymc"`` is built anew for each data set, and some ten times slower.
+    engine : {"nutpie", "jax", "pymc"}, default "nutpie"
+        ``"nutpie"`` (NUTS) is compiled once in each worker for a cell and an estimator;
+        so is ``"jax"`` (ChEES-HMC in single precision), which needs the extra ``jax`` and
+        is faster for many small tables, and ``"nutpie"`` in its place where nothing can
+        be compiled once; ``"pymc"`` is built anew for each data set, and some ten times
+        slower.
     draws, tune : int, default 1000 and 500
-        Draws kept of each chain, and draws before those.
+        Draws kept of each chain, and draws before those. Chains of ``"jax"`` adapt
+        together, so that a ``tune`` of 200 is enough.
     chains : int, default 2
+        ``"jax"`` divides the draws of all chains among 8 chains, if these are fewer.
     target_accept : float, default 0.9
     """
 
-    engine: Literal["nutpie", "pymc"] = "nutpie"
+    engine: Literal["nutpie", "jax", "pymc"] = "nutpie"
     draws: Annotated[int, Field(ge=50, le=100_000)] = 1000
     tune: Annotated[int, Field(ge=50, le=100_000)] = 500
     chains: Annotated[int, Field(ge=2, le=16)] = 2
@@ -154,9 +159,13 @@ class StudySpec(WholeSpec):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the meaning: neither words nor the number of replicates count."""
+        """SHA-256 of the meaning: neither words nor the number of replicates count.
+
+        Nor does the path of a fit. What the fit holds is part of the plan's hash.
+        """
         words = {"summary": "-", "description": "", "replicates": 1}
-        return sha256(self.model_copy(update=words).model_dump_json().encode())
+        plain = self.model_copy(update=words)
+        return sha256(plain.model_dump_json(exclude={"simulator": {"fit"}}).encode())
 
     def cells(self) -> dict[str, tuple[Simulator, Layout]]:
         """Return the simulator and design of every cell, under the cell's name.
@@ -185,8 +194,20 @@ class StudySpec(WholeSpec):
     @field_validator("expressions")
     @classmethod
     def _expressions_are_formulas(cls, given: dict[str, str]) -> dict[str, str]:
-        for text in given.values():
-            Expression(text)
+        for name, text in given.items():
+            try:
+                Expression(text)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+        return given
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _grid_holds_lists(cls, given: Any) -> Any:
+        for key, values in given.items() if isinstance(given, Mapping) else ():
+            if not isinstance(values, list | tuple):
+                shown = visible(str(values), 40)
+                raise ValueError(f"{visible(key, 60)}: got {shown}; give a list, such as [{shown}]")
         return given
 
     @model_validator(mode="after")
@@ -215,13 +236,18 @@ class StudySpec(WholeSpec):
         return self
 
     @model_validator(mode="after")
-    def _contamination_has_one_source(self) -> Self:
-        keys = {"contamination_mean", "contamination_sd"}
-        given = keys & {*self.design.model_fields_set, *self.grid}
-        if self.simulator.kind == "published" and given:
+    def _tables_have_one_source(self) -> Self:
+        given = {*self.design.model_fields_set, *(set(self.grid) & set(Layout.model_fields))}
+        spread = given & {"contamination_mean", "contamination_sd"}
+        if self.simulator.kind == "published" and spread:
             raise ValueError(
-                f"design.{min(given)}: contaminations of simulator.kind = 'published' come from"
+                f"design.{min(spread)}: contaminations of simulator.kind = 'published' come from"
                 " exposures; leave it out"
+            )
+        if self.simulator.kind == "posterior" and given:
+            raise ValueError(
+                f"design.{min(given)}: tables of simulator.kind = 'posterior' are as large as the"
+                " fit's own; leave it out"
             )
         return self
 

@@ -1,24 +1,31 @@
 """Runs: the same rows whatever the workers, blocks and interruptions; nothing lost or redone."""
 
+import contextlib
 import json
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import filelock
 import pandas as pd
 import pytest
 
+from bayescontam.calibration import run as running
 from bayescontam.calibration.audit import audits
+from bayescontam.calibration.replicate import Replicates
+from bayescontam.calibration.rows import read_rows
 from bayescontam.calibration.run import run_study
-from bayescontam.calibration.shards import blocks_of
-from bayescontam.errors import UsageError
+from bayescontam.calibration.shards import PATIENCE, Shards, Task, tasks_of
+from bayescontam.errors import SpecError, TaskError, UsageError
 from bayescontam.specs.study import StudySpec, parse_study
 from tests.calibration.studies import BOOTSTRAP, SINGLE, planned
+from tests.scan.test_scan_ray import actors
 
 STUDY = parse_study(BOOTSTRAP, "small.toml")
 
@@ -50,13 +57,9 @@ def test_every_planned_fit_is_there_once(whole: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 5])
-def test_blocks_change_nothing(whole: pd.DataFrame, tmp_path: Path, block: int) -> None:
+def test_larger_shards_change_nothing(whole: pd.DataFrame, tmp_path: Path, block: int) -> None:
     assert rows(tmp_path / "out", jobs=1, block=block).equals(whole)
     assert len(shards(tmp_path / "out")) == {1: 24, 5: 6}[block]
-
-
-def test_two_workers_change_nothing(whole: pd.DataFrame, tmp_path: Path) -> None:
-    assert rows(tmp_path / "out", jobs=2, block=4).equals(whole)
 
 
 def test_compiled_fits_are_the_same_from_one_worker_and_two(tmp_path: Path) -> None:
@@ -102,11 +105,18 @@ def test_a_missing_shard_alone_is_made_anew(whole: pd.DataFrame, tmp_path: Path)
     }
 
 
-def start(folder: Path, study: Path) -> subprocess.Popen[bytes]:
-    """Start a run on the command line, in a process group of its own."""
-    words = ["study", "run", str(study), "--out", str(folder), "--jobs", "2", "--quiet"]
+RUN = """
+import sys
+from bayescontam.calibration.run import run_study
+run_study(sys.argv[1], sys.argv[2], replicates=150, block=4, jobs=int(sys.argv[3]))
+"""
+"""A run of 300 replicates in 76 shards, to be killed."""
+
+
+def start(folder: Path, study: Path, jobs: int) -> subprocess.Popen[bytes]:
+    """Start a run in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "bayescontam", *words, "--replicates", "150"],
+        [sys.executable, "-c", RUN, str(study), str(folder), str(jobs)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -115,34 +125,69 @@ def start(folder: Path, study: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_run_that_is_killed_again_and_again_ends_with_the_same_rows(tmp_path: Path) -> None:
-    """The main process at random moments, and every other time its workers too."""
+def test_a_run_that_is_killed_five_times_ends_with_the_same_rows(tmp_path: Path) -> None:
+    """The main process at random moments, once with its workers, and once before any row."""
     path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(1)
     path.write_text(BOOTSTRAP)
-    for turn in range(3):
-        wanted = 2 + len(shards(out))
-        process = start(out, path)
-        while process.poll() is None and len(shards(out)) < wanted:
-            time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.3))
+    for turn in range(5):
+        together = turn == 3
+        before = len(shards(out))
+        process = start(out, path, jobs=2 if together else 1)
+        wanted = before + (turn > 0) * rng.randint(1, 10)
+        while process.poll() is None and (len(shards(out)) < wanted or not out.exists()):
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.05))
         assert process.poll() is None, "it ended before it could be killed"
-        if turn % 2:
+        if together:
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()
         process.communicate(timeout=60)
-    process = start(out, path)
-    told, _ = process.communicate(timeout=300)
-    assert (process.returncode, told) == (0, b"")
+        assert turn == 0 or len(shards(out)) > before
+    finished = run_study(path, out, replicates=150, jobs=1)
+    assert len(finished.record["runs"]) >= 2
     assert list(out.rglob("*.part")) == []
-    killed = run_study(path, out, replicates=150).rows().drop(columns="seconds")
-    assert killed.equals(rows(tmp_path / "whole", replicates=150, jobs=1))
+    wanted_rows = rows(tmp_path / "whole", replicates=150, jobs=1)
+    assert finished.rows().drop(columns="seconds").equals(wanted_rows)
 
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_ray_changes_nothing(whole: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_killed_worker_of_ray_changes_nothing(
+    whole: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    add, taken, killed = Shards.add, 0, 0
+
+    def killing(self: Shards, task: Task, own: pd.DataFrame) -> None:
+        nonlocal taken, killed
+        add(self, task, own)
+        taken += 1
+        if taken in (2, 9):
+            os.kill(actors()[0], signal.SIGKILL)
+            killed += 1
+
+    monkeypatch.setattr(Shards, "add", killing)
     assert rows(tmp_path / "out", engine="ray", jobs=2, block=4).equals(whole)
+    assert (taken, killed) == (24, 2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_two_workers_one_of_which_is_killed_change_nothing(
+    whole: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, killed = Shards.add, 0
+
+    def killing(self: Shards, task: Task, own: pd.DataFrame) -> None:
+        nonlocal killed
+        add(self, task, own)
+        if not killed:
+            os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+            killed += 1
+
+    monkeypatch.setattr(Shards, "add", killing)
+    assert rows(tmp_path / "out", jobs=2, block=4).equals(whole)
+    assert killed == 1
 
 
 def test_another_study_is_kept_out_of_the_folder(whole: pd.DataFrame, tmp_path: Path) -> None:
@@ -155,6 +200,13 @@ def test_another_study_is_kept_out_of_the_folder(whole: pd.DataFrame, tmp_path: 
     assert (out / "study.json").read_bytes() == before
     more = parse_study(BOOTSTRAP.replace("= 12", "= 3").replace("Nothing", "None"), "renamed.toml")
     assert rows(out, more, jobs=1).equals(whole[whole["replicate"] < 3].reset_index(drop=True))
+
+
+def test_a_study_that_failed_before_its_first_row_can_be_mended_in_place(tmp_path: Path) -> None:
+    wrong = SINGLE.replace("audit", "quantities = ['acuracy']\naudit")
+    with pytest.raises(SpecError, match=r"nothing is called 'acuracy' here \(did you mean"):
+        run_study(parse_study(wrong, "wrong.toml"), tmp_path / "out", jobs=1)
+    assert len(rows(tmp_path / "out", jobs=1, replicates=1))
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
@@ -186,16 +238,70 @@ def test_a_damaged_shard_is_told_by_name(tmp_path: Path) -> None:
         run_study(STUDY, tmp_path, jobs=1, replicates=1)
 
 
-def test_blocks_leave_each_worker_several_tasks() -> None:
+def test_what_is_left_to_do_is_what_is_planned_and_not_done() -> None:
     plan, _ = planned("published", "single", "grid.boost = [0.1, 0.2]")
     done = {("boost=0.1", r) for r in range(0, 90, 2)}
-    blocks = blocks_of(plan, 100, done, jobs=2)
-    left = {(plan.cells[b.cell].name, r) for b in blocks.values() for r in b.replicates}
+    tasks = tasks_of(plan, 100, done)
+    left = [(plan.cells[task.cell].name, task.replicate) for task in tasks.values()]
     every = {(name, r) for name in ("boost=0.1", "boost=0.2") for r in range(100)}
-    assert left == every - done
-    assert sum(len(block.replicates) for block in blocks.values()) == len(left)
-    assert len(blocks) >= 16
-    assert max(len(b.replicates) for b in blocks_of(plan, 100_000, set(), jobs=2).values()) == 25
+    assert len(left) == len(set(left))
+    assert set(left) == every - done
+    assert left == sorted(left)  # a worker goes through one cell after the other
+    assert "cell 'boost=0.2', replicate 3" in tasks
+
+
+def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
+    """A slow study writes what it has; a fast one does not write a file for every fit."""
+    plan, _ = planned("published", "single", "grid.boost = [0.1, 0.2]")
+    (tmp_path / "rows").mkdir()
+    now = 0.0
+    table = pd.DataFrame({"cell": ["x"], "replicate": [0]})
+    with Shards(tmp_path, plan, size=3, clock=lambda: now) as kept:
+        counts = []
+        for cell, replicate in ((0, 4), (0, 2), (1, 0), (0, 3), (1, 1)):
+            kept.add(Task(cell, replicate), table.assign(replicate=replicate))
+            counts.append(len(shards(tmp_path)))
+        assert counts == [0, 0, 0, 1, 1]
+        now += PATIENCE
+        kept.add(Task(0, 7), table.assign(replicate=7))
+        assert len(shards(tmp_path)) == 3
+        kept.add(Task(0, 8), table.assign(replicate=8))
+        assert len(shards(tmp_path)) == 3
+    assert len(shards(tmp_path)) == 4
+    first = pd.read_parquet(tmp_path / "rows" / f"{plan.cells[0].hash}-000002.parquet")
+    assert first["replicate"].tolist() == [2, 3, 4]
+
+
+def test_what_is_done_is_kept_when_a_replicate_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Replicates.rows
+
+    def failing(self: Replicates, replicate: int) -> pd.DataFrame:
+        if replicate == 5:
+            raise ZeroDivisionError("a mistake")
+        return made(self, replicate)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Replicates, "rows", failing)
+        with pytest.raises(TaskError, match=r"'cell 'boost=0', replicate 5': ZeroDivisionError"):
+            run_study(STUDY, tmp_path / "out", jobs=1)
+    assert sorted(set(read_rows(tmp_path / "out")["replicate"])) == [0, 1, 2, 3, 4]
+
+
+def test_progress_moves_with_every_replicate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves: list[float] = []
+
+    @contextlib.contextmanager
+    def bar(*given: object) -> Iterator[Callable[[float], None]]:
+        assert given[:4] == (True, "fitting", 24, "fits")
+        yield moves.append
+
+    monkeypatch.setattr(running, "progress_bar", bar)
+    run_study(STUDY, tmp_path / "out", jobs=1, progress=True)
+    assert moves == [1] * 24
 
 
 def test_audits_are_counted_in_monte_carlo_errors() -> None:

@@ -153,6 +153,7 @@ def test_quantities_and_formulas_that_are_not_there_are_refused() -> None:
             r"quantities: nothing is called 'slpe' here \(did you mean 'slope'",
         ),
         ("expressions.a = 'thet + 1'", r"expressions.a: nothing is called 'thet' here"),
+        ("expressions.beta = 'theta + 1'", r"expressions.beta: the model has a quantity of this"),
         ("expressions.a = 'theta + 1'", None),
         ("expressions.a = 'theta[3, 0]'", r"expressions.a: 'theta\[3, 0\]': index 3"),
     ):

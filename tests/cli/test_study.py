@@ -57,6 +57,8 @@ def test_a_run_says_what_it_did_and_what_comes_next(run: Run, tmp_path: Path) ->
         (("recovery", "--out", "x", "-n", "0"), "replicates: got 0; allowed is 1 to 1,000,000"),
         (("none.toml", "--out", "x"), "none.toml: cannot be read"),
         (("recovery", "--out", "x", "--address", "auto"), "address and gpus are for Ray"),
+        (("recovery", "--out", "file"), "file: is a file; --out needs a folder"),
+        (("recovery", "--out", "file/x"), "file/x: cannot be used (Not a directory)"),
     ],
 )
 def test_what_cannot_be_used_is_told(
@@ -67,6 +69,7 @@ def test_what_cannot_be_used_is_told(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
     done = run("study", "run", *arguments)
     assert (done.status, done.out) == (2, "")
     assert message in done.err

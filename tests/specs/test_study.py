@@ -53,6 +53,7 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
         ("[grid]\nslop = [1]", r"x.toml: grid.slop: unknown key \(did you mean 'slope'\?\)"),
         ("[grid]\nslope = [1, 1]", "grid.slope: a value stands there twice"),
         ("[grid]\nitems = [10.5]", "items: got 10.5; a whole number is needed"),
+        ("[grid]\nslope = 2", r"grid: slope: got 2; give a list, such as \[2\]"),
         ("[grid]\nslope = []", "grid.slope: got .*; it must not be empty"),
         ("[grid]\ncontamination_sd = [0.6]", "contamination_sd: got 0.6; allowed is less than"),
         ("[grid]\nboost = [0.1]", "simulator.boost is for simulator.kind = 'published'"),
@@ -67,7 +68,7 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
             "[[estimators]]\nname = 'b'\nkind = 'bootstrap'\nmodel = 'single'",
             "the estimator 'b' of kind 'bootstrap' has no model spec",
         ),
-        ("[expressions]\ngap = 'theta.x'", "'theta.x' is no formula"),
+        ("[expressions]\ngap = 'theta.x'", "expressions: gap: 'theta.x' is no formula"),
     ],
 )  # fmt: skip
 def test_faults_are_told_with_their_place(extra: str, message: str) -> None:

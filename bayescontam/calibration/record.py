@@ -1,0 +1,112 @@
+"""Record: what the file ``study.json`` of a run says: what is planned, and what was done."""
+
+import importlib.metadata
+import json
+import platform
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayescontam.calibration.audit import audits
+from bayescontam.calibration.plan import Plan
+from bayescontam.calibration.rows import SHARDS, read_rows
+from bayescontam.errors import UsageError
+from bayescontam.names import visible
+from bayescontam.storage import atomic_path, write_text
+
+FORMAT = 1
+RECORD, COPY = "study.json", "study.toml"
+"""Files of a run's folder, beside its shards."""
+_PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
+
+
+def statuses(rows: pd.DataFrame) -> Counter[str]:
+    """Return how many fits there are of each status, audits left out."""
+    fits = rows[~rows["audit"]].drop_duplicates(["cell", "replicate", "estimator"])
+    return Counter(fits["status"])
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the content of ``study.json``; None if there is none.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read.
+    """
+    path = folder / RECORD
+    if not path.exists():
+        return None
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {"hash": "", "runs": [], **content}
+    except (OSError, ValueError, TypeError) as error:
+        problem = f"{visible(str(path))}: cannot be read ({error}); choose another folder"
+        raise UsageError(problem) from error
+
+
+def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dict[str, Any]:
+    """Write what is planned, and return it.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds a run of another study.
+    """
+    before = read_record(folder)
+    if not any((folder / SHARDS).glob("*.parquet")):
+        before = None  # it ended before its first row, perhaps for a mistake in the study
+    if before is not None and before["hash"] != plan.hash:
+        raise UsageError(
+            f"{visible(str(folder))}: holds a run of the study '{before.get('name')}'"
+            f" ({before['hash'][:12]}), and this one is '{plan.study.name}' ({plan.hash[:12]});"
+            " the study or a model spec that it names has changed: choose another folder"
+        )
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    run = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "versions": versions | {"python": platform.python_version()},
+    }
+    study = plan.study
+    record = {
+        "format": FORMAT,
+        "name": study.name,
+        "summary": study.summary,
+        "hash": plan.hash,
+        "replicates": max(replicates, before["replicates"] if before else 0),
+        "cells": [cell.name for cell in plan.cells],
+        "estimators": {
+            each.name: {
+                "kind": each.kind,
+                "model": each.model,
+                "hash": plan.specs[each.name].hash if each.name in plan.specs else "",
+            }
+            for each in study.estimators
+        },
+        "study": study.model_dump(mode="json"),
+        "runs": [*(before["runs"] if before else []), run],
+    }
+    write_text(folder / COPY, study.text or json.dumps(record["study"], indent=1))
+    _write(folder, record)
+    return record
+
+
+def finish_record(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Add to the record what the rows amount to, and return it."""
+    rows = read_rows(folder)
+    compared = audits(rows)
+    record = record | {
+        "fits": dict(sorted(statuses(rows).items())),
+        "audits": json.loads(compared.to_json(orient="records")),
+    }
+    _write(folder, record)
+    return record
+
+
+def _write(folder: Path, record: dict[str, Any]) -> None:
+    with atomic_path(folder / RECORD) as part:
+        part.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
