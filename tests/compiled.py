@@ -4,7 +4,7 @@ from typing import Any
 
 import xarray as xr
 
-from bayescontam.calibration.engines import data_of, let_data_vary
+from bayescontam.calibration.varying import data_of, let_data_vary
 from bayescontam.inference.build import Built, build_design
 
 

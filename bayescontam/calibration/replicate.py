@@ -26,7 +26,7 @@ from bayescontam.specs.study import Estimator, Sampling
 
 Floats = NDArray[np.floating[Any]]
 
-SECOND = {"nutpie": "pymc", "pymc": "nutpie"}
+SECOND = {"nutpie": "pymc", "jax": "nutpie", "pymc": "nutpie"}
 """Engine that audits another."""
 _TIE = 1e-12
 """Distance, beside their size, at which a draw and the truth are the same but for rounding."""
@@ -72,10 +72,11 @@ class Replicates:
             if estimator.kind == "bootstrap":
                 parts.append(self._bootstrap(made, replicate, estimator))
                 continue
-            parts.append(self._fit(made, replicate, estimator, self._engine(estimator.name)))
+            engine = self._engine(estimator.name)
+            parts.append(self._fit(made, replicate, estimator, engine))
             if audited:
-                spec, name = self.plan.specs[estimator.name], self.plan.study.sampling.engine
-                audit = self._fit(made, replicate, estimator, Anew(spec, SECOND[name]))
+                second = Anew(self.plan.specs[estimator.name], SECOND[engine.name])
+                audit = self._fit(made, replicate, estimator, second)
                 parts.append(audit.assign(audit=True))
         return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
 

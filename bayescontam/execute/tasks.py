@@ -21,6 +21,7 @@ ONE_THREAD = dict.fromkeys(
         "OPENBLAS_NUM_THREADS",
         "NUMBA_NUM_THREADS",
         "VECLIB_MAXIMUM_THREADS",
+        "PJRT_NPROC",  # XLA, which heeds none of the others
     ),
     "1",
 )

@@ -10,12 +10,11 @@ from bayescontam.calibration.engines import (
     Anew,
     Compiled,
     Drawn,
-    data_of,
     engine_of,
-    let_data_vary,
     longer,
 )
 from bayescontam.calibration.simulate import simulator_of
+from bayescontam.calibration.varying import data_of, let_data_vary
 from bayescontam.inference.build import build
 from bayescontam.inference.design import make_design
 from bayescontam.responses import Responses
@@ -50,7 +49,8 @@ def exact(responses: Responses) -> dict[str, tuple[float, float]]:
 
 def check(drawn: Drawn, responses: Responses) -> None:
     for name, (mean, sd) in exact(responses).items():
-        draws = drawn.posterior[name].to_numpy().reshape(2, -1, 1)
+        chains = drawn.posterior.sizes["chain"]
+        draws = drawn.posterior[name].to_numpy().reshape(chains, -1, 1)
         ess = bulk_convergence(draws)[0][0]
         assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(ess)
         assert draws.std() == pytest.approx(sd, rel=4 / np.sqrt(ess))

@@ -1,0 +1,93 @@
+"""ChEES: Hamiltonian Monte Carlo on several chains side by side, which adapt together."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+LEARNING_RATE = 0.05
+"""Of Adam, which moves the logarithm of the trajectory's length."""
+FIRST_STEP = 0.1
+"""Step size before any is adapted."""
+SPREAD = 1.0
+"""Chains start uniformly within this distance of zero, in the sampler's coordinates."""
+
+
+class Length(NamedTuple):
+    """How long ChEES-HMC runs; it is compiled anew for each.
+
+    Attributes
+    ----------
+    chains : int
+        Side by side; all adapt one step size, one length of trajectory and one mass matrix.
+    draws, tune : int
+        Draws kept of each chain, and draws before those.
+    """
+
+    chains: int
+    draws: int
+    tune: int
+
+
+def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Callable[..., Any]:
+    """Return ChEES-HMC on a density, as a JAX function that can be compiled and mapped.
+
+    Parameters
+    ----------
+    log_density : callable
+        Of a vector, dims (size,), and whatever further arguments the result is called with.
+    size : int
+    length : Length
+
+    Returns
+    -------
+    callable
+        Of a random key, an acceptance in (0, 1) that the step size is adapted to, and the
+        further arguments of `log_density`. It returns the draws, dims (chain, draw, size),
+        and whether each diverged, dims (chain, draw).
+
+    Notes
+    -----
+    The mass matrix is diagonal, estimated from all chains over the second half of the
+    tuning. Trajectories are jittered by a Halton sequence that all chains share.
+
+    References
+    ----------
+    Hoffman, Radul & Sountsov (2021), An adaptive-MCMC scheme for setting trajectory lengths
+    in Hamiltonian Monte Carlo, AISTATS, PMLR 130:3907.
+    """
+    import blackjax
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    def run(key: Any, target: Any, *data: Any) -> tuple[Any, Any]:
+        def density(vector: Any) -> Any:
+            return log_density(vector, *data)
+
+        start, tuning, sampling = jax.random.split(key, 3)
+        first = jax.random.uniform(start, (length.chains, size), minval=-SPREAD, maxval=SPREAD)
+        adaptation = blackjax.chees_adaptation(
+            density,
+            length.chains,
+            target_acceptance_rate=target,
+            adaptation_info_fn=lambda *_: None,
+            mass_matrix_estimation="diagonal",
+        )
+        (states, parameters), _ = adaptation.run(
+            tuning,
+            first,
+            FIRST_STEP,
+            optax.adam(LEARNING_RATE),
+            length.tune,
+            max_sampling_steps=length.draws,
+        )
+        move = jax.vmap(blackjax.dynamic_hmc(density, **parameters).step)
+
+        def step(states: Any, key: Any) -> tuple[Any, tuple[Any, Any]]:
+            states, info = move(jax.random.split(key, length.chains), states)
+            return states, (states.position, info.is_divergent)
+
+        keys = jax.random.split(sampling, length.draws)
+        _, (draws, diverged) = jax.lax.scan(step, states, keys)
+        return jnp.swapaxes(draws, 0, 1), jnp.swapaxes(diverged, 0, 1)
+
+    return run

@@ -1,0 +1,141 @@
+"""The engine in JAX draws from the right posterior, table by table and many at once."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bayescontam.calibration import replicate
+from bayescontam.calibration.engines import Anew, engine_of
+from bayescontam.calibration.jax_engine import Jax
+from bayescontam.calibration.replicate import Replicates
+from bayescontam.calibration.simulate import simulator_of
+from bayescontam.calibration.varying import data_of, let_data_vary
+from bayescontam.calibration.vectors import Vectors, precision
+from bayescontam.errors import MissingExtraError
+from bayescontam.inference.build import build
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.study import Sampling
+from tests.calibration.studies import planned
+from tests.calibration.test_engines import check
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("blackjax")
+
+SINGLE = load_spec("single")
+SAMPLING = Sampling(draws=1500, tune=200)
+SHORT = Sampling(draws=50, tune=50)
+
+
+@pytest.fixture(scope="module")
+def tables() -> list[Responses]:
+    """Simulate tables whose contaminations differ."""
+    plan, cell = planned("published", items=25)
+    return [simulator_of(plan, cell)(r).responses for r in range(3)]
+
+
+@pytest.fixture(scope="module")
+def engine(tables: list[Responses]) -> Jax:
+    return Jax(SINGLE, tables[0], moving=True)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_draws_are_from_each_tables_posterior(
+    engine: Jax, tables: list[Responses], number: int
+) -> None:
+    drawn = engine.draw(tables[number], 1, SAMPLING)
+    check(drawn, tables[number])
+    assert drawn.posterior.sizes["chain"] * drawn.posterior.sizes["draw"] == 3000
+    assert drawn.diverged < 0.01
+
+
+def test_draws_depend_on_the_seed_alone(engine: Jax, tables: list[Responses]) -> None:
+    before = jax.config.jax_enable_x64
+    one = engine.draw(tables[1], 7, SAMPLING).posterior
+    engine.draw(tables[2], 3, SAMPLING)
+    assert engine.draw(tables[1], 7, SAMPLING).posterior.identical(one)
+    assert not engine.draw(tables[1], 8, SAMPLING).posterior.identical(one)
+    assert jax.config.jax_enable_x64 == before
+
+
+def test_many_tables_at_once_are_as_one_after_the_other(tables: list[Responses]) -> None:
+    """In double precision: trajectories enlarge what is rounded in another way."""
+    engine = Jax(SINGLE, tables[0], moving=True, double=True)
+    for seed, (table, drawn) in enumerate(
+        zip(tables, engine.draw_all(tables, range(3), SHORT), strict=True)
+    ):
+        alone = engine.draw(table, seed, SHORT)
+        for name, values in alone.posterior.items():
+            np.testing.assert_allclose(drawn.posterior[name], values, rtol=1e-6, atol=1e-6)
+        assert drawn.diverged == alone.diverged
+        np.testing.assert_array_equal(drawn.built.design.n_correct, alone.built.design.n_correct)
+
+
+def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
+    """But for a constant, and its gradient too; in single precision to five digits."""
+    plan, cell = planned("prior", "positive", items=12, models=3, benchmarks=2, trials=2)
+    spec = load_spec("positive")
+    one, other = (build(spec, simulator_of(plan, cell)(r).responses) for r in range(2))
+    expected, rng = one.model, np.random.default_rng(1)
+    start = expected.initial_point(1)
+    points = [{k: rng.normal(0, 0.5, np.shape(v)) for k, v in start.items()} for _ in range(3)]
+    outputs = [expected.logp(), expected.dlogp()]
+    density = expected.compile_fn(outputs, mode="FAST_COMPILE")
+    heights, slopes = map(np.array, zip(*(density(point) for point in points), strict=True))
+    let_data_vary(other)
+    values = data_of(one)
+    vectors = Vectors(other.model, list(values))
+    order = [value.name for value in expected.value_vars]
+    flat = np.array([np.concatenate([point[k].ravel() for k in order]) for point in points])
+    quick = {"compiler_options": {"xla_backend_optimization_level": 0}}
+    for double, rtol in ((True, 1e-9), (False, 1e-5)):
+        number = np.float64 if double else np.float32
+        data = [np.asarray(values[k], dtype=number) for k in values]
+        with precision(double):
+            both = jax.vmap(jax.value_and_grad(vectors.log_density), (0, None))
+            height, slope = map(np.asarray, jax.jit(both, **quick)(flat.astype(number), data))
+        assert height.dtype == number
+        # The binomial coefficients are those of the other table.
+        away, wanted = height - height[0], heights - heights[0]
+        np.testing.assert_allclose(away, wanted, atol=rtol * np.abs(heights).max())
+        np.testing.assert_allclose(slope, slopes, atol=rtol * np.abs(slopes).max())
+
+
+def test_a_study_audits_it_by_nutpie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled for that here: the first engine stands in for the second."""
+    sampling = 'sampling = { engine = "jax", draws = 200, tune = 200 }'
+    plan, cell = planned("prior", "single", sampling, "gates.rhat = 1.1", items=20)
+    plan = replace(plan, study=plan.study.model_copy(update={"audit": 1.0}))
+    replicates = Replicates(plan, cell)
+
+    class Second:
+        def __init__(self, spec: ModelSpec, name: str) -> None:
+            self.name, self.draw = name, replicates._engine("single").draw
+
+    monkeypatch.setattr(replicate, "Anew", Second)
+    rows = replicates.rows(0).set_index(["audit", "quantity", "where"])
+    engines = rows.groupby("audit")["engine"].unique().map(list).to_dict()
+    assert engines == {False: ["jax"], True: ["nutpie"]}
+    figures = rows[["mean", "sd", "rank", "ranks"]]
+    assert {"theta", "beta", "genuine_ability"} <= set(rows.index.unique("quantity"))
+    assert np.isfinite(figures.loc[False]).all(axis=None)
+    assert (figures.loc[False, "ranks"] > 100).all()
+
+
+def test_hidden_contaminations_with_repeated_trials_are_built_anew() -> None:
+    plan, cell = planned("prior", "noisy_covariate", items=4, models=2, trials=2)
+    first = simulator_of(plan, cell)("first").responses
+    found = engine_of(load_spec("noisy_covariate"), "jax", first, False)
+    assert isinstance(found, Anew)
+    assert found.name == "nutpie"
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tables: list[Responses], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "blackjax", None)
+    with pytest.raises(MissingExtraError, match=r"'blackjax'.*pip install 'bayescontam\[jax\]'"):
+        engine_of(SINGLE, "jax", tables[0], True)

@@ -1,0 +1,134 @@
+"""Seconds and ESS of a simulation, ranks included: the engines of studies, and simuk.
+
+Run by ``make bench``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes about
+half an hour on one core. One model for all: `hierarchical`, 8 models × 50 items. Each
+contestant has a process and a core of its own. Seconds are those of the processor, since
+others may use it too; on an idle core the clock says the same.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bayescontam.calibration.convergence import bulk_convergence
+from bayescontam.calibration.engines import Compiled, Drawn
+from bayescontam.calibration.simulate import simulator_of
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.study import Sampling
+from tests.performance.sbc_contestants import CONTESTANTS, planned
+
+REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
+DEFAULT = "simuk, its defaults"
+SPEC = load_spec("hierarchical")
+SCRIPT = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from tests.performance.sbc_contestants import on_one_core
+print("RESULT" + json.dumps(on_one_core(sys.argv[1], int(sys.argv[2]))))
+"""
+
+
+def run(name: str) -> dict[str, Any]:
+    """Run one contestant in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, name, str(REPLICATES)],
+        capture_output=True, text=True, check=False, timeout=6 * 3600,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, done.stderr[-2000:]
+    result = json.loads(lines[0].removeprefix("RESULT"))
+    print(f"{name}: {sum(result['processor']):.0f} s", flush=True)
+    return result
+
+
+@pytest.mark.timeout(6 * 3600)
+def test_seconds_and_effective_draws_of_a_simulation() -> None:
+    print()
+    results = {name: run(name) for name in CONTESTANTS}
+    print(table(results))
+    # Guards against collapse, far from the goals: docs/performance.md has the ratios.
+    assert seconds(results[DEFAULT]) > 2 * later(results["nutpie"])
+    assert seconds(results[DEFAULT]) > 4 * later(results["jax"])
+    assert np.median(results["jax"]["ess"]) > np.median(results[DEFAULT]["ess"]) / 2
+
+
+def seconds(result: dict[str, Any]) -> float:
+    """Return seconds of the processor for a simulation, what is compiled once included."""
+    return sum(result["processor"]) / len(result["ess"])
+
+
+def later(result: dict[str, Any]) -> float:
+    """Return the same once all is compiled; simuk, which is timed as a whole, compiles anew."""
+    first, *others = result["processor"]
+    return float(np.mean(others)) if others else first / len(result["ess"])
+
+
+def table(results: dict[str, Any]) -> str:
+    columns = (
+        "contestant", "once compiled, s", "compilation included, s", "the same by the clock, s",
+        "times as fast as simuk", "smallest ESS: median", "its tenth", "ESS a second",
+    )  # fmt: skip
+    lines = ["", f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
+    for name, r in results.items():
+        ess, tenth = np.median(r["ess"]), np.quantile(r["ess"], 0.1)
+        lines.append(
+            f"| {name} | {later(r):.3f} | {seconds(r):.3f} | {sum(r['passed']) / len(r['ess']):.3f}"
+            f" | {seconds(results[DEFAULT]) / seconds(r):.1f} | {ess:.0f} | {tenth:.0f}"
+            f" | {ess / later(r):.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def test_engines_agree_on_every_parameter() -> None:
+    from bayescontam.calibration.jax_engine import Jax
+
+    table = simulator_of(*planned(""))(0).responses
+    ours = Jax(SPEC, table, False).draw(table, 1, Sampling(draws=4000, tune=300))
+    theirs = Compiled(SPEC, table, False).draw(table, 1, Sampling(draws=4000))
+    assert list(ours.posterior) == list(theirs.posterior)
+    for name, values in theirs.posterior.items():
+        assert ours.posterior[name].dims == values.dims
+        (mean, error), (other, its) = figures(ours, name), figures(theirs, name)
+        assert (np.abs(mean - other) < 4.5 * np.hypot(error, its)).all()
+
+
+def figures(drawn: Drawn, name: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and their Monte Carlo errors."""
+    sizes = drawn.posterior.sizes
+    draws = drawn.posterior[name].to_numpy().reshape(sizes["chain"], sizes["draw"], -1)
+    ess = bulk_convergence(draws)[0]
+    return draws.mean(axis=(0, 1)), draws.std(axis=(0, 1)) / np.sqrt(ess)
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(3600)
+def test_a_thousand_tables_at_once_on_a_gpu() -> None:
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() == "cpu":
+        pytest.skip("needs a GPU that JAX can use")
+    at_once = rate(1000)
+    with jax.default_device(jax.devices("cpu")[0]):
+        alone = rate(1, repeats=20)
+    print(f"\na table: {at_once:.5f} s of 1,000 at once, {alone:.3f} s on a CPU,"
+          f" {alone / at_once:.0f} times as fast")  # fmt: skip
+    assert at_once < alone
+
+
+def rate(number: int, repeats: int = 1) -> float:
+    """Return seconds a table takes, of so many at once, without what is compiled once."""
+    from bayescontam.calibration.jax_engine import Jax
+
+    simulate = simulator_of(*planned(""))
+    tables = [simulate(replicate).responses for replicate in range(number)]
+    engine, sampling = Jax(SPEC, tables[0], False), Sampling(tune=200)
+    engine.draw_all(tables, range(number), sampling)
+    started = time.perf_counter()
+    for _ in range(repeats):
+        engine.draw_all(tables, range(number), sampling)
+    return (time.perf_counter() - started) / (number * repeats)
