@@ -9,13 +9,13 @@ from bayescontam.names import visible
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
     from bayescontam.inference.checks import Check
 
 _LONGEST = 48
 _WIDE = 150
 """Columns of a terminal that has room for all of a table."""
-_UNBOUNDED = 10_000
 
 
 def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
@@ -31,7 +31,6 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
     """
     from rich import box
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -52,9 +51,19 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
     for row in zip(*columns.values(), strict=True):
         shown.add_row(*(Text(_cell(*pair, gap)) for pair in zip(columns, row, strict=True)))
     # Where a terminal is too narrow even so, rich would leave columns of names out.
-    unbounded = console.options.update(max_width=_UNBOUNDED)
-    least = Measurement.get(console, unbounded, shown).minimum
-    Console(width=max(console.width, least)).print(shown)
+    Console(width=max(console.width, _least_width(shown))).print(shown)
+
+
+def _least_width(table: "Table") -> int:
+    """Return how wide a table is with all names folded as far as their headings allow."""
+    widths = [
+        max(len(line) for cell in column.cells for line in str(cell).splitlines() or [""])
+        if column.no_wrap
+        else 0
+        for column in table.columns
+    ]
+    least = [max(w, c.min_width or 0) for w, c in zip(widths, table.columns, strict=True)]
+    return sum(least) + 2 * len(least)  # each has a gap of two, or an edge and a gap of one
 
 
 def print_headline(table: "pd.DataFrame") -> None:

@@ -1,7 +1,8 @@
 """Engines: the samplers that can draw from a model's posterior."""
 
+import sys
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pymc as pm
@@ -92,22 +93,39 @@ def sample_model(
     """
     if sampling.engine == "numpyro":
         require("numpyro", "jax")
+    # PyMC forks its chains, and a process in which JAX runs threads may hang when forked.
+    forks = sampling.engine == "pymc" and "jax" in sys.modules
     tree = pm.sample(
         model=model,
         draws=sampling.draws,
         tune=sampling.tune,
         chains=sampling.chains,
-        cores=sampling.cores,
+        cores=1 if forks else sampling.cores,
         target_accept=sampling.target_accept,
         random_seed=seed,
         progressbar=progress,
         quiet=not progress,
         nuts_sampler=sampling.engine,
         compute_convergence_checks=False,
+        **_side_by_side(sampling),
     )
     posterior = tree["posterior"].to_dataset()
     _refuse_part(posterior, sampling.draws)
     return _named(posterior), _statistics(tree["sample_stats"].to_dataset())
+
+
+def _side_by_side(sampling: Sampling) -> dict[str, Any]:
+    """Return options of `pm.sample` for NumPyro: chains follow each other where devices are few.
+
+    PyMC gives JAX a device for each chain, but only if JAX has not been used before.
+    """
+    if sampling.engine != "numpyro":
+        return {}
+    import pymc.sampling.jax  # noqa: F401  (which gives JAX its devices)
+    from jax import local_device_count
+
+    enough = local_device_count() >= sampling.chains
+    return {"nuts": {"chain_method": "parallel" if enough else "sequential"}}
 
 
 def _refuse_part(posterior: xr.Dataset, draws: int) -> None:

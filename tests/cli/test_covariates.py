@@ -156,11 +156,11 @@ def test_what_cannot_be_used_is_refused(run: Run, arguments: tuple[str, ...], me
 
 
 def test_a_name_that_no_text_file_holds_is_refused(run: Run, tmp_path: Path) -> None:
-    make_scan(tmp_path / "odd", [match("q\0", 0.9)])
+    make_scan(tmp_path / "odd", [match("q\0x", 0.9)])
     make_curve(make_draws(3)).save(tmp_path / "one.nc")
     done = run("covariates", "odd", "--curve", "one.nc", "-o", "c.csv")
     assert done.status == 2
     assert "c.csv: a name holds a NUL character, which no CSV file can; write .parquet" in done.err
     assert not Path("c.csv").exists()
     assert run("covariates", "odd", "--curve", "one.nc", "-o", "c.parquet", "-q").status == 0
-    assert pd.read_parquet("c.parquet")["item"].tolist() == ["q\0"]
+    assert pd.read_parquet("c.parquet")["item"].tolist() == ["q\0x"]
