@@ -99,6 +99,12 @@ class FromModel:
         layout = fitting(spec, _example_layout(cell.layout))
         self._table = make_example(spec, layout, plan.stream(cell.name, "design"))
         self._built = build(spec, self._table)
+        if cell.layout.p_duplicate_sd and "p_shift" not in self._built.model.named_vars:
+            problem = (
+                f"the model spec '{cell.simulator.model}' has no latent duplicates; leave it"
+                " out, or take one whose contamination.exposure is 'latent'"
+            )
+            raise SpecError([Fault(plan.source, problem, column="design.p_duplicate_sd")])
         fixed = _fixed(self._built, plan, cell)
         model = pm.do(self._built.model, fixed) if fixed else self._built.model
         self._draw = _Forward(model)
@@ -192,7 +198,14 @@ def _example_layout(layout: Layout) -> ExampleLayout:
     mean, sd = layout.contamination_mean, layout.contamination_sd
     size = mean * (1 - mean) / sd**2 - 1
     shape = mean * size, (1 - mean) * size
-    return ExampleLayout(layout.models, layout.benchmarks, layout.items, layout.trials, shape)
+    return ExampleLayout(
+        layout.models,
+        layout.benchmarks,
+        layout.items,
+        layout.trials,
+        shape,
+        layout.p_duplicate_sd,
+    )
 
 
 def _fixed(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:

@@ -36,6 +36,9 @@ class Layout:
     contamination : (float, float), default (1, 1)
         Parameters of the Beta distribution that the contamination of each item is drawn
         from; the default is uniform on [0, 1].
+    p_duplicate_sd : float, default 0
+        Standard deviation of every item's ``p_duplicate``, as a share of the largest
+        possible, √(p (1 − p)); 0 leaves the column out.
     """
 
     models: int = 8
@@ -43,6 +46,7 @@ class Layout:
     items: int = 200
     trials: int = 1
     contamination: tuple[float, float] = (1.0, 1.0)
+    p_duplicate_sd: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
@@ -62,6 +66,10 @@ class Layout:
             raise UsageError(
                 f"contamination: got {self.contamination}; allowed are two numbers above 0, the"
                 " parameters of a Beta distribution"
+            )
+        if not 0 <= self.p_duplicate_sd < 1:
+            raise UsageError(
+                f"p_duplicate_sd: got {self.p_duplicate_sd:g}; allowed is 0 up to, but not, 1"
             )
 
     def text(self) -> str:
@@ -103,7 +111,8 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
         With ``contamination``, drawn for each item and the same for all models, except
         that a spec with spillover has it multiplied by a share of each model on each
         benchmark, uniform on [0, 1]; ``contamination_sd``, half of the largest possible;
-        ``p_duplicate``, which is ``contamination``; the item column of ``ability.by``, up
+        ``p_duplicate``, which is ``contamination``, with ``p_duplicate_sd`` if the layout
+        asks for it; the item column of ``ability.by``, up
         to ten groups of each benchmark; and the column of ``contamination.clean_column``,
         by which the first model is clean. The answers mean nothing: they are right and
         wrong by turns.
@@ -120,6 +129,7 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
     contamination = rng.beta(*layout.contamination, size=shape[1:])[benchmark, item]
     if spec.contamination.spillover:
         contamination = contamination * rng.uniform(size=shape[:2])[model, benchmark]
+    largest_sd = np.sqrt(contamination * (1 - contamination))
     columns = {
         **_asked_columns(spec, model, item, layout.items),
         "model": np.array(models, dtype=object)[model],
@@ -128,9 +138,11 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
         "n_correct": (model + item) % (layout.trials + 1),
         "n_trials": np.full(len(model), layout.trials),
         "contamination": contamination,
-        "contamination_sd": SD_SHARE * np.sqrt(contamination * (1 - contamination)),
+        "contamination_sd": SD_SHARE * largest_sd,
         "p_duplicate": contamination,
     }
+    if layout.p_duplicate_sd:
+        columns["p_duplicate_sd"] = layout.p_duplicate_sd * largest_sd
     return Responses.from_frame(pd.DataFrame(columns), source="made-up table")
 
 

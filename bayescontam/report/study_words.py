@@ -205,10 +205,14 @@ def _layout(layout: Layout, simulator: Simulator) -> str:
     text = f"A table has {parts[0]}, {parts[1]} of {parts[2]}, and {parts[3]} of each response."
     if simulator.kind == "published":
         return text
-    return (
+    text = (
         f"{text} Contaminations of items come from a Beta distribution of mean"
         f" {layout.contamination_mean:g} and sd {layout.contamination_sd:g}."
     )
+    if not layout.p_duplicate_sd:
+        return text
+    unsure = percent(layout.p_duplicate_sd)
+    return f"{text} They are probabilities, with {unsure} of the largest possible sd."
 
 
 def _sampling(spec: StudySpec) -> Iterator[str]:

@@ -104,6 +104,9 @@ class Layout(Block):
     contamination_mean, contamination_sd : float, default 0.4 and 0.2
         Of the Beta distribution that items' contaminations are drawn from, once for a
         cell. Where ``simulator.kind`` is ``"published"`` they come from the exposures.
+    p_duplicate_sd : float, default 0
+        How unsure items' ``p_duplicate`` are: standard deviation as a share of the largest
+        possible, √(p (1 − p)). Only model specs with latent duplicates read it.
     """
 
     models: Count = 1
@@ -112,6 +115,7 @@ class Layout(Block):
     trials: Count = 1
     contamination_mean: Inside = 0.4
     contamination_sd: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
+    p_duplicate_sd: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
     @model_validator(mode="after")
     def _spread_is_possible(self) -> Self:

@@ -238,7 +238,7 @@ class StudySpec(WholeSpec):
     @model_validator(mode="after")
     def _tables_have_one_source(self) -> Self:
         given = {*self.design.model_fields_set, *(set(self.grid) & set(Layout.model_fields))}
-        spread = given & {"contamination_mean", "contamination_sd"}
+        spread = given & {"contamination_mean", "contamination_sd", "p_duplicate_sd"}
         if self.simulator.kind == "published" and spread:
             raise ValueError(
                 f"design.{min(spread)}: contaminations of simulator.kind = 'published' come from"

@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import chi2
 
 from bayescontam.calibration.published import exposures
 from bayescontam.calibration.simulate import Simulated, simulator_of
@@ -133,6 +134,34 @@ def test_spreads_are_fixed_and_difficulties_are_drawn_anew() -> None:
     assert of(again, "accuracy") != of(made[0], "accuracy")
     # Counts do not depend on what stands above fixed slopes, and it is not told.
     assert not {"beta_bar", "sigma_bm", "mu"} & {name for name, _ in again.truth}
+
+
+def test_unsure_probabilities_of_duplicates_shift_together() -> None:
+    """With a slope so large that an answer tells whether its item was seen before."""
+    plan, cell = planned(
+        "fixed", "latent_duplicate", "simulator.slope = 60", "simulator.ability = 0",
+        items=200, contamination_mean=0.4, contamination_sd=0.1, p_duplicate_sd=0.2,
+    )  # fmt: skip
+    simulate = simulator_of(plan, cell)
+    shifted, unshifted = [], []
+    for replicate in range(40):
+        made = simulate(replicate)
+        frame, (shift,) = made.responses.frame, of(made, "p_shift").values()
+        p = frame["p_duplicate"]
+        assert frame["p_duplicate_sd"].to_numpy() == pytest.approx(0.2 * np.sqrt(p * (1 - p)))
+        # The sd of log-odds whose probability has this sd, to first order.
+        q = expit(logit(p) + shift * 0.2 / np.sqrt(p * (1 - p)))
+        for found, wanted in ((shifted, q), (unshifted, p)):
+            spread = np.sqrt((wanted * (1 - wanted)).sum())
+            found.append((frame["n_correct"].sum() - wanted.sum()) / spread)
+    assert chi2.sf(np.square(shifted).sum(), 40) > 0.001
+    assert chi2.sf(np.square(unshifted).sum(), 40) < 1e-6
+
+
+def test_only_latent_duplicates_have_unsure_probabilities() -> None:
+    plan, cell = planned("prior", "single", p_duplicate_sd=0.3)
+    with pytest.raises(SpecError, match=r"p_duplicate_sd: the model spec 'single' has no latent"):
+        simulator_of(plan, cell)
 
 
 def test_what_the_model_does_not_have_cannot_be_fixed() -> None:
