@@ -64,6 +64,8 @@ class Informed(Transform):
 
 _LEAST = 1e-6
 """Least information of a repeated response; of one that is held out: standard error 1,000."""
+_LEAST_DIFFERENCE = 0.1
+"""Least spread of abilities of one model that is thought possible."""
 _DIFFER = 0.3
 """Spread of abilities and of slopes around their means, to the nearest guess."""
 
@@ -86,6 +88,28 @@ class Rough:
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.where(total > 0, (weight * self.estimate).sum(axis=axis) / total, 0.0)
             return Rough(mean, 1 / np.sqrt(total))
+
+    def level_of_rows(self) -> "Rough":
+        """Return estimates of what each row lies above the columns' means, dims (row,).
+
+        Their errors are as large as cells differ around rows and columns: where abilities
+        of one model differ much between benchmarks, they tell little of its general one.
+        """
+        known = np.isfinite(self.se)
+        count = known.sum(axis=1)
+        columns = np.where(known, self.estimate, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        above = np.where(known, self.estimate - columns, 0.0)
+        rows = above.sum(axis=1) / np.maximum(count, 1)
+        rest = np.where(known, above - rows[:, None], 0.0)
+        freedom = max(1, int(known.sum() - sum(known.shape) + 1))
+        spread = np.sqrt((rest**2).sum() / freedom + _LEAST_DIFFERENCE**2)
+        with np.errstate(divide="ignore"):
+            return Rough(rows, spread / np.sqrt(count))
+
+    def along(self, basis: Floats) -> "Rough":
+        """Return estimates of coordinates in an orthonormal basis, dims (vector,)."""
+        precision = (basis**2).T @ (1 / self.se**2)
+        return Rough(basis.T @ self.estimate, 1 / np.sqrt(precision))
 
     def logarithm(self) -> "Rough":
         """Return estimates of the logarithms of positive effects.

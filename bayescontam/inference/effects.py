@@ -55,14 +55,12 @@ def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> Tensor:
     """
     scale = spread("sigma_a", spec.priors.sigma_a)
     basis = zero_sum_basis(len(design.models))
-    level = rough.estimate.mean(axis=1)
-    se = np.full(basis.shape[1], np.sqrt(0.1 / rough.estimate.shape[1]))
     coordinates = pm.Normal(
         "a_coordinates",
         0.0,
         scale,
         shape=basis.shape[1],
-        default_transform=Rough(basis.T @ level, se).transform(),
+        default_transform=rough.level_of_rows().along(basis).transform(),
     )
     return pm.Deterministic("a", pt.dot(basis, coordinates), dims="model")
 

@@ -1,0 +1,55 @@
+"""Rough estimates that choose the sampler's coordinates."""
+
+import numpy as np
+import pytest
+
+from bayescontam.inference.coordinates import Rough
+from bayescontam.inference.effects import zero_sum_basis
+
+
+def table(rows: int, columns: int, spread: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return levels of rows that sum to zero, and cells that differ around them."""
+    rng = np.random.default_rng(seed)
+    level = rng.normal(0, 1, rows)
+    level -= level.mean()
+    cells = level[:, None] + rng.normal(0, 2, columns) + rng.normal(0, spread, (rows, columns))
+    return level, cells
+
+
+def test_levels_of_rows_are_told_as_well_as_their_errors_say() -> None:
+    """Over 400 tables, whatever the spread of cells."""
+    for spread in (0.3, 1.4):
+        squares = []
+        for seed in range(400):
+            level, cells = table(12, 2, spread, seed)
+            rough = Rough(cells, np.full(cells.shape, 0.1)).level_of_rows()
+            squares.append([(rough.estimate - level) ** 2, rough.se**2])
+        actual, told = np.mean(squares, axis=(0, 2))
+        # One of twelve is lost to the columns' means.
+        assert actual / told == pytest.approx(11 / 12, rel=0.1)
+
+
+def test_cells_that_were_not_answered_say_nothing_of_a_row() -> None:
+    level, cells = table(40, 6, 0.05, 1)
+    se = np.full(cells.shape, 0.1)
+    # About at random, so that each column's mean stays near that of its rows.
+    missing = np.random.default_rng(2).random(cells.shape) < 0.3
+    missing[7] = True
+    full = Rough(cells, se).level_of_rows()
+    rough = Rough(np.where(missing, 50.0, cells), np.where(missing, np.inf, se)).level_of_rows()
+    told = ~missing.all(axis=1)
+    assert np.isinf(rough.se[7])
+    assert rough.estimate[7] == 0
+    assert np.corrcoef(rough.estimate[told], level[told])[0, 1] > 0.95
+    assert (rough.se[told] > full.se[told].min()).all()
+
+
+def test_coordinates_of_a_basis_have_the_errors_of_independent_rows() -> None:
+    """Of the conditional posterior: a coordinate's precision with all others held."""
+    rng = np.random.default_rng(3)
+    basis, se = zero_sum_basis(5), rng.uniform(0.2, 2, 5)
+    levels = rng.normal(size=5)
+    rough = Rough(levels, se).along(basis)
+    precision = np.diag(basis.T @ np.diag(1 / se**2) @ basis)
+    assert rough.se == pytest.approx(1 / np.sqrt(precision))
+    assert basis @ rough.estimate == pytest.approx(levels - levels.mean())
