@@ -1,6 +1,7 @@
 """Lazy import of optional dependencies, with the exact install line when absent."""
 
 import importlib
+import importlib.util
 from types import ModuleType
 
 from bayescontam.errors import MissingExtraError
@@ -30,7 +31,28 @@ def require(module: str, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != module.split(".")[0]:
             raise  # installed, but broken by something else: that is another error
-        raise MissingExtraError(
-            f"this needs the package '{module}', which is not installed; "
-            f"install it with: pip install 'bayescontam[{extra}]'"
-        ) from error
+        raise _missing(module, extra) from error
+
+
+def check_installed(module: str, extra: str) -> None:
+    """Say which extra installs `module` if it is not there; nothing is imported.
+
+    Parameters
+    ----------
+    module, extra : str
+        As of `require`; `module` has no dots.
+
+    Raises
+    ------
+    MissingExtraError
+        If the module is not installed.
+    """
+    if importlib.util.find_spec(module) is None:
+        raise _missing(module, extra)
+
+
+def _missing(module: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(
+        f"this needs the package '{module}', which is not installed; "
+        f"install it with: pip install 'bayescontam[{extra}]'"
+    )

@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.inference.implied import Implied
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 
 DRAWS = 2000
 
 
 def spec_of(text: str) -> ModelSpec:
-    return parse_spec(f'summary = "test"\n{text}', "test")
+    return ModelSpec.parse(f'summary = "test"\n{text}', "test")
 
 
 def row(found: Implied, quantity: str) -> dict[str, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import BayescontamError, MissingExtraError
-from bayescontam.optional import require
+from bayescontam.optional import check_installed, require
 
 
 def test_an_installed_module_is_returned() -> None:
@@ -31,3 +31,13 @@ def test_a_broken_module_is_another_error(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_package'") as caught:
         require("broken_one", "jax")
     assert not isinstance(caught.value, MissingExtraError)
+
+
+def test_what_is_installed_is_told_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "costly_one.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    check_installed("costly_one", "jax")
+    with pytest.raises(MissingExtraError, match=r"'no_such_one'.*pip install 'bayescontam\[jax\]'"):
+        check_installed("no_such_one", "jax")

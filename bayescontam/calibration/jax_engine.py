@@ -13,9 +13,7 @@ from bayescontam.calibration.engines import Drawn
 from bayescontam.calibration.varying import Varying
 from bayescontam.calibration.vectors import Vectors, precision
 from bayescontam.inference.build import Built
-from bayescontam.optional import require
 from bayescontam.responses import Responses
-from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Sampling
 
 CHAINS = 8
@@ -23,38 +21,24 @@ CHAINS = 8
 
 
 class Jax:
-    """A model compiled once by JAX, and given the data of one table after the other.
+    """A model compiled once by JAX.
 
     ChEES-HMC; see `bayescontam.calibration.chees`. Variables are worked out of the draws in
     double precision in any case.
 
     Parameters
     ----------
-    spec : ModelSpec
-    first : Responses
-        Any table of the layout of all others.
-    moving : bool
-        Whether contaminations differ between tables too.
+    varying : Varying
     double : bool, default False
         Whether the sampler moves in double precision, for very large tables: in single
         precision the log density of 6,400 responses was off by 0.0006 at most.
-
-    Raises
-    ------
-    MissingExtraError
-        If JAX or blackjax is not installed.
     """
 
     name = "jax"
 
-    def __init__(
-        self, spec: ModelSpec, first: Responses, moving: bool, double: bool = False
-    ) -> None:
-        for module in ("jax", "blackjax"):
-            require(module, "jax")
-        self._varying, self._double = Varying(spec, first, moving), double
-        self._data = list(self._varying.given(first)[1])
-        self._vectors = Vectors(self._varying.model, self._data)
+    def __init__(self, varying: Varying, double: bool = False) -> None:
+        self._varying, self._double = varying, double
+        self._vectors = Vectors(varying.model, varying.names)
         # Kept with the engine: what is compiled depends on the study's own sampling alone.
         self._sampler = lru_cache(self._compiled)
         self._variables = _compiled_variables(self._vectors)
@@ -110,7 +94,7 @@ class Jax:
         ]
 
     def _arranged(self, values: dict[str, Any]) -> list[NDArray[Any]]:
-        return [np.asarray(values[name], dtype=np.float64) for name in self._data]
+        return [np.asarray(values[name], dtype=np.float64) for name in self._varying.names]
 
     def _sample(
         self, sampling: Sampling, seed: Any, data: list[NDArray[Any]], mapped: bool
@@ -135,7 +119,7 @@ class Jax:
             return sample(jax.random.key(seed, impl="threefry2x32"), target, *data)
 
         if mapped:
-            seeded = jax.vmap(seeded, (0, None, *(0 for _ in self._data)))
+            seeded = jax.vmap(seeded, (0, None, *(0 for _ in self._varying.names)))
         return jax.jit(seeded)
 
     def _drawn(

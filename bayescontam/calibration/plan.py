@@ -11,6 +11,7 @@ import numpy as np
 from bayescontam.calibration.augmented import Observed, doubled_spec
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import QUANTITIES
+from bayescontam.names import visible
 from bayescontam.seeds import stream
 from bayescontam.specs.base import closest, validate
 from bayescontam.specs.catalogue import load_spec
@@ -49,20 +50,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Source:
-    """A fit that tables are simulated from.
-
-    Attributes
-    ----------
-    path : pathlib.Path
-    hash : str
-        SHA-256 of the file.
-    draws : int
-        Nearly independent draws that it has; no replicate shares one with another.
-    """
+    """A fit that tables are simulated from."""
 
     path: Path
     hash: str
+    """SHA-256 of the file."""
     draws: int
+    """Nearly independent draws that it has; no replicate shares one with another."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +126,9 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
         If a fit does not exist, or nothing can be simulated from it.
     """
     specs = {}
-    for estimator in study.estimators:
+    for at, estimator in enumerate(study.estimators):
         if estimator.kind == "model":
-            spec = _load(estimator.model, base)
+            spec = _load(estimator.model, base, study, f"estimators.{at}.model", estimator.name)
             source = f"study '{study.name}': estimator '{estimator.name}'"
             specs[estimator.name] = changed_spec(spec, estimator.changes, source)
     if taken := sorted(set(study.expressions) & {*QUANTITIES, "log_likelihood"}):
@@ -142,10 +136,10 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
         raise SpecError([Fault(f"study '{study.name}'", problem, column="expressions")])
     if study.simulator.kind == "posterior":
         return _conditional(study, specs, base)
-    truth = _load(study.simulator.model, base) if study.simulator.model else None
-    if truth is None:
+    if not study.simulator.model:
         _refuse_formulas(study)
-    return Plan(study, specs, truth)
+        return Plan(study, specs, None)
+    return Plan(study, specs, _load(study.simulator.model, base, study, "simulator.model"))
 
 
 def _conditional(study: StudySpec, specs: dict[str, ModelSpec], base: Path) -> Plan:
@@ -203,9 +197,19 @@ def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> Mo
     return changed
 
 
-def _load(model: str, base: Path) -> ModelSpec:
-    """Read a model spec by name, or by a path that starts from `base`."""
-    return load_spec(base / model if model.endswith(".toml") or "/" in model else model)
+def _load(model: str, base: Path, study: StudySpec, key: str, estimator: str = "") -> ModelSpec:
+    """Read a model spec by name, or by a path that starts from `base`.
+
+    Messages also say which key of the study names it, and which estimator.
+    """
+    try:
+        return load_spec(base / model if model.endswith(".toml") or "/" in model else model)
+    except SpecError as error:
+        whose = f" (of the estimator '{estimator}')" if estimator else ""
+        problem = f"got '{visible(model, 60)}'{whose}, which cannot be used:"
+        raise SpecError(
+            [Fault(study.source, problem, column=key), *error.faults], error.advice
+        ) from error
 
 
 def refuse_unknown(wanted: set[str], known: set[str], source: str, column: str) -> None:

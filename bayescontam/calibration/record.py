@@ -65,30 +65,17 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
             f" ({before['hash'][:12]}), and this one is '{plan.study.name}' ({plan.hash[:12]});"
             " the study or a model spec that it names has changed: choose another folder"
         )
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    run = {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "versions": versions | {"python": platform.python_version()},
-    }
-    study = plan.study
+    study, earlier = plan.study, before or {"replicates": 0, "runs": []}
     record = {
         "format": FORMAT,
         "name": study.name,
         "summary": study.summary,
         "hash": plan.hash,
-        "replicates": max(replicates, before["replicates"] if before else 0),
+        "replicates": max(replicates, earlier["replicates"]),
         "cells": [cell.name for cell in plan.cells],
-        "estimators": {
-            each.name: {
-                "kind": each.kind,
-                "model": each.model,
-                "hash": plan.specs[each.name].hash if each.name in plan.specs else "",
-            }
-            for each in study.estimators
-        },
+        "estimators": _estimators(plan),
         "study": study.model_dump(mode="json"),
-        "runs": [*(before["runs"] if before else []), run],
+        "runs": [*earlier["runs"], _run(command)],
     }
     write_text(folder / COPY, study.text or json.dumps(record["study"], indent=1))
     _write(folder, record)
@@ -105,6 +92,27 @@ def finish_record(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
     }
     _write(folder, record)
     return record
+
+
+def _estimators(plan: Plan) -> dict[str, dict[str, str]]:
+    return {
+        each.name: {
+            "kind": each.kind,
+            "model": each.model,
+            "hash": plan.specs[each.name].hash if each.name in plan.specs else "",
+        }
+        for each in plan.study.estimators
+    }
+
+
+def _run(command: str) -> dict[str, Any]:
+    """Return what is known of a run when it starts."""
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "versions": versions | {"python": platform.python_version()},
+    }
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayescontam.calibration.bootstrap import bootstrap_rows
 from bayescontam.calibration.convergence import bulk_convergence
-from bayescontam.calibration.engines import Anew, Drawn, Engine, engine_of, longer
+from bayescontam.calibration.engines import Drawn, Engine, engine_of, longer
 from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
 from bayescontam.calibration.measure import Key, measure
 from bayescontam.calibration.plan import Cell, Plan
@@ -26,8 +26,9 @@ from bayescontam.specs.study import Estimator, Sampling
 
 Floats = NDArray[np.floating[Any]]
 
-SECOND = {"nutpie": "pymc", "jax": "nutpie", "pymc": "nutpie"}
-"""Engine that audits another."""
+SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
+"""Engine that audits another. One of each two is PyMC, which is held against the model that is
+built for the table alone, so that what engines share is audited too."""
 _TIE = 1e-12
 """Distance, beside their size, at which a draw and the truth are the same but for rounding."""
 _TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
@@ -46,7 +47,7 @@ class Replicates:
 
     def __init__(self, plan: Plan, cell: Cell) -> None:
         self.plan, self.cell = plan, cell
-        self._engines: dict[str, Engine] = {}
+        self._engines: dict[tuple[str, str], Engine] = {}
 
     @cached_property
     def _simulate(self) -> Simulate:
@@ -72,10 +73,10 @@ class Replicates:
             if estimator.kind == "bootstrap":
                 parts.append(self._bootstrap(made, replicate, estimator))
                 continue
-            engine = self._engine(estimator.name)
+            engine = self._engine(estimator, self.plan.study.sampling.engine)
             parts.append(self._fit(made, replicate, estimator, engine))
             if audited:
-                second = Anew(self.plan.specs[estimator.name], SECOND[engine.name])
+                second = self._engine(estimator, SECOND[engine.name])
                 audit = self._fit(made, replicate, estimator, second)
                 parts.append(audit.assign(audit=True))
         return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
@@ -83,15 +84,16 @@ class Replicates:
     def _stream(self, replicate: int, *purpose: str) -> np.random.Generator:
         return self.plan.stream(self.cell.name, replicate, *purpose)
 
-    def _engine(self, name: str) -> Engine:
-        """Return an estimator's engine, compiled with a table of the cell's own."""
-        if name not in self._engines:
-            simulator, sampling = self.cell.simulator, self.plan.study.sampling
+    def _engine(self, estimator: Estimator, name: str) -> Engine:
+        """Return an engine for an estimator, compiled with a table of the cell's own."""
+        key = estimator.name, name
+        if key not in self._engines:
+            simulator = self.cell.simulator
             moving = simulator.kind == "published" and simulator.fresh
-            estimator = next(each for each in self.plan.study.estimators if each.name == name)
             first = _told(estimator, self._simulate("first").responses)
-            self._engines[name] = engine_of(self.plan.specs[name], sampling.engine, first, moving)
-        return self._engines[name]
+            spec = self.plan.specs[estimator.name]
+            self._engines[key] = engine_of(spec, name, first, moving)
+        return self._engines[key]
 
     def _fit(
         self, made: Simulated, replicate: int, estimator: Estimator, engine: Engine

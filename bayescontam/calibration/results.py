@@ -15,7 +15,7 @@ from bayescontam.calibration.rows import read_rows
 from bayescontam.calibration.sbc import sbc_table
 from bayescontam.errors import SpecError, UsageError
 from bayescontam.names import visible
-from bayescontam.specs.study import StudySpec, parse_study
+from bayescontam.specs.study import StudySpec
 from bayescontam.storage import atomic_path
 
 TEXT, RECORD = "study.toml", "study.json"
@@ -132,7 +132,7 @@ def _record(path: Path) -> dict[str, Any]:
 def _spec(text: str, record: dict[str, Any], folder: str) -> StudySpec:
     """Return the study as it was run: from its file, or as Python gave it."""
     try:
-        return parse_study(text, str(record["name"]))
+        return StudySpec.parse(text, str(record["name"]))
     except SpecError as error:
         try:
             return StudySpec.model_validate_json(json.dumps(record["study"]))

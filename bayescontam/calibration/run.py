@@ -13,6 +13,7 @@ import filelock
 import pandas as pd
 import threadpoolctl  # type: ignore[import-untyped]
 
+from bayescontam.calibration.engines import require_engine
 from bayescontam.calibration.gates import FAILED, RERUN
 from bayescontam.calibration.plan import Plan, plan_of
 from bayescontam.calibration.record import finish_record, start_record, statuses
@@ -20,7 +21,7 @@ from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.rows import SHARDS, read_rows
 from bayescontam.calibration.shards import MOST, Shards, Task, done_keys, tasks_of
 from bayescontam.errors import UsageError
-from bayescontam.execute import run_tasks
+from bayescontam.execute import connected, run_tasks
 from bayescontam.names import visible
 from bayescontam.progress import progress_bar
 from bayescontam.specs.catalogue import load_study, shipped_folder
@@ -104,6 +105,8 @@ def run_study(
         nothing can be simulated from the study's fit.
     FitError
         If the study's fit does not exist.
+    MissingExtraError
+        If the study's engine, or Ray, is not installed.
     TaskError
         If a replicate cannot be made at all; those that are done are kept.
 
@@ -128,7 +131,8 @@ def run_study(
     count = study.replicates if replicates is None else replicates
     _check(plan, count, block)
     folder = Path(out)
-    with _locked(folder):
+    # What does not work is told before anything is made.
+    with connected(engine, address, jobs), _locked(folder):
         record = start_record(folder, plan, count, command)
         tasks = tasks_of(plan, count, done_keys(folder))
         done = run_tasks(Stage(plan), tasks, engine=engine, jobs=jobs, address=address)
@@ -138,6 +142,8 @@ def run_study(
 
 
 def _check(plan: Plan, replicates: int, block: int) -> None:
+    if plan.specs:
+        require_engine(plan.study.sampling.engine)
     for name, value in {"replicates": replicates, "block": block}.items():
         if not 1 <= value <= 1_000_000:
             raise UsageError(f"{name}: got {value:,}; allowed is 1 to 1,000,000")

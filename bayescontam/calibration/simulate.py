@@ -75,13 +75,10 @@ class FromExposures:
         tasks = Tasks.of(exposures(cell.layout, rng), cell.simulator)
         rng = plan.stream(cell.name, replicate, "counts")
         frame = tasks.answered(self._table.frame, cell.layout.trials, rng)
-        wanted, truth = (
-            set(plan.study.quantities),
-            tasks.truth(cell.simulator, plan.study.reference),
-        )
+        wanted = set(plan.study.quantities)
         truth = {
             key: value
-            for key, value in truth.items()
+            for key, value in tasks.truth(cell.simulator, plan.study.reference).items()
             if {"estimands", key[0].removesuffix(NOMINAL)} & wanted
         }
         return Simulated(replace(self._table, frame=frame), truth)

@@ -17,6 +17,10 @@ _DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
 """What the linear predictor may ask of a design that depends on contaminations."""
 _INFORMING = ("estimate", "precision")
 """What an `Informed` coordinate takes from the data."""
+_POINTS, _SPREAD = 4, 0.5
+"""Points at which two densities are compared, and how far from zero they lie."""
+_ROUNDING = 1e-9
+"""Difference of two equal densities, beside their size."""
 
 
 class Varying:
@@ -33,6 +37,8 @@ class Varying:
     Attributes
     ----------
     model : pymc.Model
+    names : tuple of str
+        Names of its data.
 
     Notes
     -----
@@ -44,9 +50,10 @@ class Varying:
     def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
         design = make_design(spec, first)
         self._built = build_design(spec, design, _Doses if moving else lambda design: design)
-        let_data_vary(self._built)
         self.model = self._built.model
-        self._names = [name for name in _DOSES if name in self.model.named_vars]
+        self._doses = [name for name in _DOSES if name in self.model.named_vars]
+        self.names = (*data_of(self._built), *self._doses)
+        let_data_vary(self._built)
 
     def given(self, responses: Responses) -> tuple[Built, dict[str, Any]]:
         """Return what a table makes of the model.
@@ -72,8 +79,37 @@ class Varying:
         self._refuse_another_layout(design)
         # Built for its coordinates alone: a tenth of a second, against seconds to compile.
         values = data_of(build_design(self._built.spec, design))
-        values |= {name: getattr(design, name) for name in self._names}
+        values |= {name: getattr(design, name) for name in self._doses}
         return replace(self._built, design=design), values
+
+    def check(self, design: Design) -> None:
+        """Hold the model, with the data that it has now, against one built for a table.
+
+        Parameters
+        ----------
+        design : Design
+            Of the table whose data the model has.
+
+        Raises
+        ------
+        ValueError
+            If their log densities differ by more than a constant.
+        """
+        own = build_design(self._built.spec, design).model
+        start, rng = self.model.initial_point(0), np.random.default_rng(0)
+        points = [
+            {name: rng.normal(0, _SPREAD, np.shape(value)) for name, value in start.items()}
+            for _ in range(_POINTS)
+        ]
+        # Compiling for speed takes many times as long as the few calls.
+        heights = [
+            np.array([density(point) for point in points])
+            for density in (each.compile_logp(mode="FAST_COMPILE") for each in (self.model, own))
+        ]
+        # The binomial coefficients are constants, and those of the first table.
+        found, wanted = (each - each[0] for each in heights)
+        if not np.allclose(found, wanted, rtol=0, atol=_ROUNDING * abs(heights[0][0])):
+            raise ValueError("the model with a table's data is not the model of that table")
 
     def _refuse_another_layout(self, design: Design) -> None:
         """Refuse what the compiled model would take for something else without a word."""
@@ -84,7 +120,7 @@ class Varying:
         if plan_terms(self._built.spec, design) != self._built.terms:
             raise ValueError("tables of one cell differ in the effects that they can carry")
         before, now = first.contamination, design.contamination
-        if before is None or now is None or self._names:
+        if before is None or now is None or self._doses:
             return
         if not np.array_equal(before, now):
             raise ValueError("tables of one cell differ in contamination")

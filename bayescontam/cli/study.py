@@ -116,9 +116,7 @@ def _show(done: "StudyRun") -> None:
     from bayescontam.names import visible
 
     fits = done.record["fits"]
-    total, failed, longer = (
-        sum(fits.values()), fits.get("failed", 0), fits.get("rerun", 0),
-    )  # fmt: skip
+    total, failed, longer = sum(fits.values()), fits.get("failed", 0), fits.get("rerun", 0)
     folder = shlex.quote(visible(str(done.folder)))
     print_lines(
         [

@@ -47,6 +47,8 @@ def connected(
 ) -> contextlib.AbstractContextManager[None]:
     """Keep one connection to Ray for several calls of `run_tasks`, which take seconds to connect.
 
+    Options that these would refuse are refused at once.
+
     Parameters
     ----------
     engine, address, jobs
@@ -59,10 +61,11 @@ def connected(
     Raises
     ------
     UsageError
-        If the cluster cannot be reached.
+        If an option cannot be used, or the cluster cannot be reached.
     MissingExtraError
         If Ray is asked for and not installed.
     """
+    _check(engine, jobs, address, gpus=0)
     if engine == "local":
         return contextlib.nullcontext()
     return cluster(require("ray", "ray"), address, jobs)

@@ -36,7 +36,7 @@ from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 
 PRIOR_DRAWS = 2000
 _ITEM_LEVEL = ("delta", "eta", "n_correct")
@@ -231,7 +231,7 @@ def _text(spec: ModelSpec) -> str:
     """Return the text of the spec's file, or its content where it was changed in Python."""
     # Of a spec that was changed before, and read back from a fit, the text is JSON.
     written = spec.text and not spec.text.startswith("{")
-    if written and parse_spec(spec.text, spec.name) == spec:
+    if written and ModelSpec.parse(spec.text, spec.name) == spec:
         return spec.text
     return json.dumps(spec.model_dump(), indent=1)
 

@@ -245,7 +245,10 @@ def _limit(error: dict[str, Any]) -> str:
 def _list_like(table: Any, where: Keys) -> str:
     """Return which kind of list a key needs."""
     key = str(where[-1])
-    kind = next(b.model_fields[key].annotation for b in _branches(table) if key in b.model_fields)
+    known = [b.model_fields[key].annotation for b in _branches(table) if key in b.model_fields]
+    if not known:  # a key of the author's own, in a table of lists
+        return "a list is needed"
+    kind = known[0]
     if _branches(kind):
         return f"a list of tables is needed: begin each with [[{key}]]"
     counts = any(get_args(arg)[:1] == (int,) for arg in get_args(kind))

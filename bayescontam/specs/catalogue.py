@@ -1,17 +1,17 @@
 """Specs that ship with the package, found by name."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
-from bayescontam.specs.base import Block, closest, read_text
-from bayescontam.specs.corpus import Manifest, parse_manifest
-from bayescontam.specs.curve import CurveSpec, parse_curve
-from bayescontam.specs.model import ModelSpec, parse_spec
-from bayescontam.specs.study import StudySpec, parse_study
+from bayescontam.specs.base import closest, read_text
+from bayescontam.specs.corpus import Manifest
+from bayescontam.specs.curve import CurveSpec
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.study import StudySpec
+from bayescontam.specs.whole import WholeSpec
 
 
 def shipped_folder(kind: str) -> Path:
@@ -171,13 +171,13 @@ def load_study(study: str | os.PathLike[str]) -> StudySpec:
 
 
 @dataclass(frozen=True)
-class _Shelf[SpecT: Block]:
+class _Shelf[SpecT: WholeSpec]:
     """The shipped specs of one kind."""
 
     folder: str
     what: str
     verb: str
-    parse: Callable[[str, str], SpecT]
+    kind: type[SpecT]
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in shipped_folder(self.folder).glob("*.toml")))
@@ -185,17 +185,17 @@ class _Shelf[SpecT: Block]:
     def load(self, given: str) -> SpecT:
         if given.endswith(".toml") or {os.sep, "/"} & set(given):
             path = Path(given)
-            return self.parse(read_text(path), str(path))
+            return self.kind.parse(read_text(path), str(path))
         if given not in self.names():
             problem = f"no such {self.what} ({closest(given, self.names())})"
             known = f"bayescontam {self.verb} list" if self.verb else ", ".join(self.names())
             advice = f"Name a shipped {self.what} ({known}) or give a path to a .toml."
             raise SpecError([Fault(f"{self.what} '{visible(given, 60)}'", problem)], advice)
         path = shipped_folder(self.folder) / f"{given}.toml"
-        return self.parse(read_text(path), path.name)
+        return self.kind.parse(read_text(path), path.name)
 
 
-_MODELS = _Shelf("models", "model spec", "models", parse_spec)
-_MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", parse_manifest)
-_CURVES = _Shelf("curves", "curve spec", "", parse_curve)
-_STUDIES = _Shelf("studies", "study", "study", parse_study)
+_MODELS = _Shelf("models", "model spec", "models", ModelSpec)
+_MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", Manifest)
+_CURVES = _Shelf("curves", "curve spec", "", CurveSpec)
+_STUDIES = _Shelf("studies", "study", "study", StudySpec)

@@ -8,7 +8,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from bayescontam.names import visible
 from bayescontam.specs.base import Block
-from bayescontam.specs.whole import WholeSpec, parse_whole
+from bayescontam.specs.whole import WholeSpec
 
 TextMode = Literal["input", "output", "input_output"]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -297,25 +297,3 @@ def _unique(table: str, names: Iterable[str]) -> None:
     if repeated:
         shown = visible(repeated[0], 60)
         raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")
-
-
-def parse_manifest(text: str, name: str) -> Manifest:
-    """Return the corpus manifest written in `text`.
-
-    Parameters
-    ----------
-    text : str
-        TOML.
-    name : str
-        Its name; also stands in error messages.
-
-    Returns
-    -------
-    Manifest
-
-    Raises
-    ------
-    SpecError
-        With every fault found.
-    """
-    return parse_whole(Manifest, text, name)

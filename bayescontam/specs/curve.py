@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from bayescontam.specs.base import Block
 from bayescontam.specs.priors import Beta, HalfNormal, LogNormal, Normal, PositivePrior, RealPrior
-from bayescontam.specs.whole import WholeSpec, parse_whole
+from bayescontam.specs.whole import WholeSpec
 
 Cosine = Annotated[float, Field(gt=-1, lt=1)]
 
@@ -138,21 +138,3 @@ class CurveSpec(WholeSpec):
     shape: Shape = Shape()
     priors: CurvePriors = CurvePriors()
     judges: Judges = Judges()
-
-
-def parse_curve(text: str, name: str) -> CurveSpec:
-    """Return the curve spec written in `text`.
-
-    Parameters
-    ----------
-    text : str
-        TOML.
-    name : str
-        Its name; also stands in error messages.
-
-    Raises
-    ------
-    SpecError
-        With every fault found.
-    """
-    return parse_whole(CurveSpec, text, name)

@@ -18,7 +18,7 @@ from bayescontam.specs.priors import (
     PositivePrior,
     RealPrior,
 )
-from bayescontam.specs.whole import WholeSpec, parse_whole
+from bayescontam.specs.whole import WholeSpec
 
 Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Inside = Annotated[float, Field(gt=0, lt=1)]
@@ -322,25 +322,3 @@ def restored_spec(content: Mapping[str, Any], name: str, text: str) -> ModelSpec
     spec = validate(ModelSpec, content, name)
     spec._name, spec._text = name, text
     return spec
-
-
-def parse_spec(text: str, name: str) -> ModelSpec:
-    """Return the model spec written in `text`.
-
-    Parameters
-    ----------
-    text : str
-        TOML.
-    name : str
-        Its name; also stands in error messages.
-
-    Returns
-    -------
-    ModelSpec
-
-    Raises
-    ------
-    SpecError
-        With every fault found.
-    """
-    return parse_whole(ModelSpec, text, name)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
-from bayescontam.specs.corpus import Manifest, parse_manifest
+from bayescontam.specs.corpus import Manifest
 
 _FILE = "manifest.toml"
 """Name that a scan gives to its manifest."""
@@ -74,7 +74,7 @@ def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str
     for option, value in options.items():
         table, key = _PLACES[option]
         tables.setdefault(table, {})[key] = value
-    return parse_manifest(_toml(tables), _FILE)
+    return Manifest.parse(_toml(tables), _FILE)
 
 
 def _stem(path: str) -> str:

@@ -10,7 +10,7 @@ from bayescontam.names import visible
 from bayescontam.specs.base import Block, closest
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.simulator import Count, Inside, Layout, Numbers, Share, Simulator
-from bayescontam.specs.whole import WholeSpec, parse_whole
+from bayescontam.specs.whole import WholeSpec
 from bayescontam.storage import sha256
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=60, pattern=r"^[^\s/\\|,=]+$")]
@@ -25,11 +25,11 @@ class Sampling(Block):
     Attributes
     ----------
     engine : {"nutpie", "jax", "pymc"}, default "nutpie"
-        ``"nutpie"`` (NUTS) is compiled once in each worker for a cell and an estimator;
-        so is ``"jax"`` (ChEES-HMC in single precision), which needs the extra ``jax`` and
-        is faster for many small tables, and ``"nutpie"`` in its place where nothing can
-        be compiled once; ``"pymc"`` is built anew for each data set, and some ten times
-        slower.
+        Each is compiled once in each worker for a cell and an estimator, or for each table
+        where nothing can be compiled once. ``"nutpie"`` is NUTS. ``"jax"`` (ChEES-HMC in
+        single precision) needs the extra ``jax`` and is faster for many small tables;
+        ``"nutpie"`` takes its place where nothing can be compiled once. ``"pymc"`` is NUTS
+        too, and some six times slower.
     draws, tune : int, default 1000 and 500
         Draws kept of each chain, and draws before those. Chains of ``"jax"`` adapt
         together, so that a ``tune`` of 200 is enough.
@@ -254,21 +254,3 @@ class StudySpec(WholeSpec):
 
 def _label(point: Mapping[str, float]) -> str:
     return ", ".join(f"{key}={value:g}" for key, value in point.items())
-
-
-def parse_study(text: str, name: str) -> StudySpec:
-    """Return the study written in `text`.
-
-    Parameters
-    ----------
-    text : str
-        TOML.
-    name : str
-        Its name; also stands in error messages.
-
-    Raises
-    ------
-    SpecError
-        With every fault found.
-    """
-    return parse_whole(StudySpec, text, name)

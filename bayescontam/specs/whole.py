@@ -1,6 +1,7 @@
 """Whole specs: what every file of a spec has, whatever it is a spec of."""
 
 from pathlib import PurePath
+from typing import Self
 
 from pydantic import PrivateAttr
 
@@ -12,6 +13,7 @@ class WholeSpec(Block):
 
     _name: str = PrivateAttr(default="unnamed")
     _text: str = PrivateAttr(default="")
+    _source: str = PrivateAttr(default="unnamed")
 
     @property
     def name(self) -> str:
@@ -24,34 +26,31 @@ class WholeSpec(Block):
         return self._text
 
     @property
+    def source(self) -> str:
+        """Path that it was read from, as messages say it; a shipped spec's file name."""
+        return self._source
+
+    @property
     def hash(self) -> str:
         """SHA-256 of the meaning: layout, comments and the file's name do not count."""
         return content_hash(self)
 
+    @classmethod
+    def parse(cls, text: str, name: str) -> Self:
+        """Return the spec of this kind that is written in `text`.
 
-def parse_whole[SpecT: WholeSpec](kind: type[SpecT], text: str, name: str) -> SpecT:
-    """Return the spec of this kind that is written in `text`.
+        Parameters
+        ----------
+        text : str
+            TOML.
+        name : str
+            Path of the file; stands in error messages, and gives the spec its name.
 
-    Parameters
-    ----------
-    kind : type
-        Subclass of `WholeSpec`.
-    text : str
-        TOML.
-    name : str
-        Its name; also stands in error messages.
-
-    Returns
-    -------
-    WholeSpec
-        Of this kind.
-
-    Raises
-    ------
-    SpecError
-        With every fault found.
-    """
-    spec = validate(kind, parse_toml(text, name), name)
-    spec._name = PurePath(name).stem
-    spec._text = text
-    return spec
+        Raises
+        ------
+        SpecError
+            With every fault found.
+        """
+        spec = validate(cls, parse_toml(text, name), name)
+        spec._name, spec._text, spec._source = PurePath(name).stem, text, name
+        return spec

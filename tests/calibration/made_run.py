@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from bayescontam.calibration.rows import SHARDS
-from bayescontam.specs.study import parse_study
+from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
 
 HOSTILE = "<script>document.title=0</script>\x07"
@@ -33,7 +33,7 @@ def write_run(
     folder: Path, rows: Mapping[str, pd.DataFrame], text: str, replicates: int = 400
 ) -> Path:
     """Write the folder of a run: its study, its record, and one shard for each table."""
-    study = parse_study(text, "made")
+    study = StudySpec.parse(text, "made")
     (folder / SHARDS).mkdir(parents=True)
     record: dict[str, Any] = {
         "format": 1, "name": "made", "summary": study.summary, "hash": "ab" * 32,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescontam.calibration.plan import Cell, Plan, plan_of
-from bayescontam.specs.study import StudySpec, parse_study
+from bayescontam.specs.study import StudySpec
 
 BOOTSTRAP = """
 summary = "Nothing has to be compiled."
@@ -29,6 +29,10 @@ gates = { rhat = 1.1, ess = 20.0 }
 name = "single"
 model = "single"
 """
+POSTERIOR = SINGLE.replace("design.items = 20\n", "").replace(
+    'kind = "prior", model = "single"', 'kind = "posterior", fit = "fit.nc"'
+)
+"""Tables of the fit in the file ``fit.nc`` of the study's folder."""
 
 
 def study(kind: str, model: str = "single", *lines: str, **design: float) -> StudySpec:
@@ -37,7 +41,7 @@ def study(kind: str, model: str = "single", *lines: str, **design: float) -> Stu
     head = f'summary = "s"\nreplicates = 4\naudit = 0.0\nsimulator.kind = "{kind}"\n'
     of = "" if kind == "published" else f'simulator.model = "{model}"\n'
     estimator = f'[[estimators]]\nname = "{model}"\nmodel = "{model}"\n'
-    return parse_study(f"{head}{of}{layout}{chr(10).join(lines)}\n{estimator}", "test.toml")
+    return StudySpec.parse(f"{head}{of}{layout}{chr(10).join(lines)}\n{estimator}", "test.toml")
 
 
 def planned(*arguments: Any, **design: float) -> tuple[Plan, Cell]:

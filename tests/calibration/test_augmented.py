@@ -26,20 +26,10 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.study import parse_study
+from bayescontam.specs.study import StudySpec
+from tests.calibration.studies import POSTERIOR
 
 ITEMS = 25
-POSTERIOR = """
-summary = "s"
-replicates = 4
-audit = 0.0
-simulator = { kind = "posterior", fit = "fit.nc" }
-sampling = { draws = 300, tune = 300 }
-gates = { rhat = 1.2, ess = 20.0 }
-[[estimators]]
-name = "single"
-model = "single"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plan(folder: Path) -> Plan:
-    return plan_of(parse_study(POSTERIOR, "p.toml"), folder)
+    return plan_of(StudySpec.parse(POSTERIOR, "p.toml"), folder)
 
 
 def below(responses: Responses, truth: dict[str, float]) -> dict[tuple[str, float], float]:
@@ -125,7 +115,7 @@ def test_no_two_replicates_share_a_draw_and_there_are_as_many_as_are_independent
     # A sampler may stay where it is: draws of two positions can be the same.
     assert all(truths.count(each) <= (values == each).sum() for each in set(truths))
     assert len(set(truths)) > 36
-    study = parse_study(POSTERIOR, "p.toml")
+    study = StudySpec.parse(POSTERIOR, "p.toml")
     with pytest.raises(UsageError, match=f"has {count:,} nearly independent draws, one for each"):
         run_study(study, folder / "out", base=folder, replicates=count + 1)
     assert not (folder / "out").exists()
@@ -212,14 +202,14 @@ def test_what_cannot_be_simulated_from_is_told(
 ) -> None:
     (folder / "p.toml").write_text("")
     with pytest.raises(BayescontamError, match=message):
-        plan_of(parse_study(POSTERIOR.replace(old, new), "p.toml"), folder)
+        plan_of(StudySpec.parse(POSTERIOR.replace(old, new), "p.toml"), folder)
 
 
 def test_the_fit_counts_and_its_path_does_not(folder: Path, plan: Plan, tmp_path: Path) -> None:
     text = POSTERIOR.replace("fit.nc", "other.nc")
     (tmp_path / "other.nc").write_bytes((folder / "fit.nc").read_bytes())
-    assert plan_of(parse_study(text, "p.toml"), tmp_path).hash == plan.hash
+    assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash == plan.hash
     again = Fitted.load(folder / "fit.nc")
     again.tree["posterior"]["theta"] = again.tree["posterior"]["theta"] + 0.1
     again.save(tmp_path / "other.nc")
-    assert plan_of(parse_study(text, "p.toml"), tmp_path).hash != plan.hash
+    assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash != plan.hash

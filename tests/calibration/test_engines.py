@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from scipy.special import expit
 
@@ -10,11 +11,13 @@ from bayescontam.calibration.engines import (
     Anew,
     Compiled,
     Drawn,
+    Engine,
+    Frozen,
     engine_of,
     longer,
 )
 from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import data_of, let_data_vary
+from bayescontam.calibration.varying import Varying, data_of, let_data_vary
 from bayescontam.inference.build import build
 from bayescontam.inference.design import make_design
 from bayescontam.responses import Responses
@@ -56,39 +59,71 @@ def check(drawn: Drawn, responses: Responses) -> None:
         assert draws.std() == pytest.approx(sd, rel=4 / np.sqrt(ess))
 
 
-@pytest.fixture(scope="module")
-def tables() -> list[Responses]:
-    """Simulate tables whose contaminations differ."""
-    plan, cell = planned("published", items=25)
-    return [simulator_of(plan, cell)(r).responses for r in range(3)]
-
-
-@pytest.fixture(scope="module")
-def compiled(tables: list[Responses]) -> Compiled:
-    return Compiled(SINGLE, tables[0], moving=True)
+@pytest.fixture(scope="module", params=["nutpie", "pymc", "jax"])
+def engine(request: pytest.FixtureRequest, tables: list[Responses]) -> Engine:
+    """Compile an engine with the first table."""
+    if request.param == "jax":
+        pytest.importorskip("jax")
+        pytest.importorskip("blackjax")
+    made = engine_of(SINGLE, request.param, tables[0], moving=True)
+    assert made.name == request.param
+    assert not isinstance(made, Anew)
+    return made
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_model_compiled_once_draws_from_each_tables_posterior(
-    compiled: Compiled, tables: list[Responses], number: int
+    engine: Engine, tables: list[Responses], number: int
 ) -> None:
-    drawn = compiled.draw(tables[number], 1, SAMPLING)
+    drawn = engine.draw(tables[number], 1, SAMPLING)
     check(drawn, tables[number])
+    assert drawn.posterior.sizes["chain"] * drawn.posterior.sizes["draw"] == 3000
+    assert drawn.diverged < 0.01
     wanted = make_design(SINGLE, tables[number])
     np.testing.assert_array_equal(drawn.built.design.contamination, wanted.contamination)
     np.testing.assert_array_equal(drawn.built.design.n_correct, wanted.n_correct)
 
 
-def test_the_other_engine_draws_from_the_same(tables: list[Responses]) -> None:
+def test_a_model_built_anew_draws_from_the_same(tables: list[Responses]) -> None:
     check(Anew(SINGLE, "pymc").draw(tables[1], 1, SAMPLING), tables[1])
 
 
-def test_draws_depend_on_the_seed_alone(compiled: Compiled, tables: list[Responses]) -> None:
+def test_draws_depend_on_the_seed_alone(engine: Engine, tables: list[Responses]) -> None:
     short = Sampling(draws=50, tune=50)
-    one = compiled.draw(tables[1], 7, short).posterior
-    compiled.draw(tables[2], 3, short)
-    assert compiled.draw(tables[1], 7, short).posterior.identical(one)
-    assert not compiled.draw(tables[1], 8, short).posterior.identical(one)
+    one = engine.draw(tables[1], 7, short).posterior
+    engine.draw(tables[2], 3, short)
+    assert engine.draw(tables[1], 7, short).posterior.equals(one)
+    assert not engine.draw(tables[1], 8, short).posterior.equals(one)
+
+
+def test_pymc_compiles_a_model_once(
+    tables: list[Responses], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even to sample for longer; the density that is held against it is compiled apart."""
+    engine = Frozen(Varying(SINGLE, tables[0], moving=True))
+    engine.draw(tables[1], 1, Sampling(draws=50, tune=50))
+    monkeypatch.setattr(Varying, "check", lambda *_: None)
+
+    def compiled(*_: object, **__: object) -> None:
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(pytensor, "function", compiled)
+    drawn = engine.draw(tables[2], 1, longer(Sampling(draws=50, tune=50)))
+    assert drawn.posterior.sizes["draw"] == 200
+    with pytest.raises(AssertionError, match="compiled"):
+        Anew(SINGLE, "pymc").draw(tables[2], 1, Sampling(draws=50, tune=50))
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "monotone"])
+def test_data_of_another_table_are_noticed(name: str) -> None:
+    plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
+    simulate, spec = simulator_of(plan, cell), load_spec(name)
+    varying = Varying(spec, simulate("first").responses, moving=False)
+    (one, values), (other, _) = (varying.given(simulate(r).responses) for r in range(2))
+    pm.set_data(values, model=varying.model)
+    varying.check(one.design)
+    with pytest.raises(ValueError, match="is not the model of that table"):
+        varying.check(other.design)
 
 
 @pytest.mark.parametrize("name", ["positive", "hierarchical"])
@@ -113,7 +148,7 @@ def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:
     """Otherwise nutpie would read beyond its data, or say that it cannot begin."""
     plan, cell = planned("prior", items=25)
     simulate = simulator_of(plan, cell)
-    engine = Compiled(SINGLE, simulate("first").responses, moving=False)
+    engine = Compiled(Varying(SINGLE, simulate("first").responses, moving=False))
     few = Responses.from_frame(tables[0].frame.iloc[:20])
     with pytest.raises(ValueError, match="tables of one cell differ in 'model'"):
         engine.draw(few, 1, SAMPLING)
@@ -122,13 +157,19 @@ def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:
     check(engine.draw(simulate(0).responses, 1, SAMPLING), simulate(0).responses)
 
 
-def test_hidden_contaminations_with_repeated_trials_are_built_anew() -> None:
+@pytest.mark.parametrize(
+    ("wanted", "used"), [("nutpie", "nutpie"), ("jax", "nutpie"), ("pymc", "pymc")]
+)
+def test_hidden_contaminations_with_repeated_trials_are_built_anew(wanted: str, used: str) -> None:
     """How they go together is worked out from the counts, so that a compiled model is of one."""
     plan, cell = planned("prior", "noisy_covariate", items=4, models=2, trials=2)
     first = simulator_of(plan, cell)("first").responses
-    engine = engine_of(load_spec("noisy_covariate"), "nutpie", first, False)
+    if wanted == "jax":
+        pytest.importorskip("jax")
+        pytest.importorskip("blackjax")
+    engine = engine_of(load_spec("noisy_covariate"), wanted, first, False)
     assert isinstance(engine, Anew)
-    assert engine.name == "nutpie"
+    assert engine.name == used
 
 
 def test_the_second_try_is_longer_and_more_careful() -> None:

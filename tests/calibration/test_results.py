@@ -9,7 +9,7 @@ from bayescontam.calibration.results import Results
 from bayescontam.calibration.rows import COLUMNS, read_rows
 from bayescontam.calibration.sbc import COLUMNS as SBC_COLUMNS
 from bayescontam.errors import UsageError
-from bayescontam.specs.study import parse_study
+from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import faulty, study_text, write_run
 
@@ -63,7 +63,7 @@ def test_a_half_written_shard_is_not_read(tmp_path: Path) -> None:
 def test_a_study_given_by_python_is_read_from_its_record(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {}, study_text())
     record = json.loads((folder / "study.json").read_text())
-    study = parse_study(study_text(), "made")
+    study = StudySpec.parse(study_text(), "made")
     record["study"] = study.model_dump(mode="json", exclude_unset=True)
     (folder / "study.json").write_text(json.dumps(record))
     (folder / "study.toml").write_text(json.dumps(record["study"]))

@@ -23,11 +23,11 @@ from bayescontam.calibration.rows import read_rows
 from bayescontam.calibration.run import run_study
 from bayescontam.calibration.shards import PATIENCE, Shards, Task, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
-from bayescontam.specs.study import StudySpec, parse_study
+from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import BOOTSTRAP, SINGLE, planned
 from tests.scan.test_scan_ray import actors
 
-STUDY = parse_study(BOOTSTRAP, "small.toml")
+STUDY = StudySpec.parse(BOOTSTRAP, "small.toml")
 
 
 def rows(folder: Path, study: StudySpec = STUDY, **options: object) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def test_larger_shards_change_nothing(whole: pd.DataFrame, tmp_path: Path, block
 
 def test_compiled_fits_are_the_same_from_one_worker_and_two(tmp_path: Path) -> None:
     """Each worker compiles for itself; audits come from the other engine."""
-    study = parse_study(SINGLE.replace("audit = 0.0", "audit = 0.4"), "small.toml")
+    study = StudySpec.parse(SINGLE.replace("audit = 0.0", "audit = 0.4"), "small.toml")
     one = rows(tmp_path / "one", study, jobs=1)
     assert 0 < one["audit"].sum() < len(one) / 2
     assert set(one.loc[one["audit"], "engine"]) == {"pymc"}
@@ -194,18 +194,20 @@ def test_another_study_is_kept_out_of_the_folder(whole: pd.DataFrame, tmp_path: 
     out = tmp_path / "out"
     rows(out, jobs=1, replicates=2)
     before = (out / "study.json").read_bytes()
-    other = parse_study(BOOTSTRAP.replace("= 30", "= 31"), "other.toml")
+    other = StudySpec.parse(BOOTSTRAP.replace("= 30", "= 31"), "other.toml")
     with pytest.raises(UsageError, match=r"holds a run of the study 'small' .*'other'"):
         run_study(other, out, jobs=1)
     assert (out / "study.json").read_bytes() == before
-    more = parse_study(BOOTSTRAP.replace("= 12", "= 3").replace("Nothing", "None"), "renamed.toml")
+    more = StudySpec.parse(
+        BOOTSTRAP.replace("= 12", "= 3").replace("Nothing", "None"), "renamed.toml"
+    )
     assert rows(out, more, jobs=1).equals(whole[whole["replicate"] < 3].reset_index(drop=True))
 
 
 def test_a_study_that_failed_before_its_first_row_can_be_mended_in_place(tmp_path: Path) -> None:
     wrong = SINGLE.replace("audit", "quantities = ['acuracy']\naudit")
     with pytest.raises(SpecError, match=r"nothing is called 'acuracy' here \(did you mean"):
-        run_study(parse_study(wrong, "wrong.toml"), tmp_path / "out", jobs=1)
+        run_study(StudySpec.parse(wrong, "wrong.toml"), tmp_path / "out", jobs=1)
     assert len(rows(tmp_path / "out", jobs=1, replicates=1))
 
 

@@ -2,6 +2,8 @@
 
 import json
 import shlex
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from bayescontam.calibration import run as running
 from bayescontam.specs.catalogue import load_study, shipped_studies
-from tests.calibration.studies import BOOTSTRAP
+from tests.calibration.studies import BOOTSTRAP, SINGLE
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]
@@ -57,6 +59,9 @@ def test_a_run_says_what_it_did_and_what_comes_next(run: Run, tmp_path: Path) ->
         (("recovery", "--out", "x", "-n", "0"), "replicates: got 0; allowed is 1 to 1,000,000"),
         (("none.toml", "--out", "x"), "none.toml: cannot be read"),
         (("recovery", "--out", "x", "--address", "auto"), "address and gpus are for Ray"),
+        (("recovery", "--out", "x", "--jobs", "0"), "jobs is 0; give 1 or more"),
+        (("recovery", "--out", "x", "--jobs", "-1"), "jobs is -1; give 1 or more"),
+        (("recovery", "--out", "x", "--jobs", "x"), "Invalid value for '--jobs'"),
         (("recovery", "--out", "file"), "file: is a file; --out needs a folder"),
         (("recovery", "--out", "file/x"), "file/x: cannot be used (Not a directory)"),
     ],
@@ -72,7 +77,58 @@ def test_what_cannot_be_used_is_told(
     (tmp_path / "file").write_text("mine")
     done = run("study", "run", *arguments)
     assert (done.status, done.out) == (2, "")
-    assert message in done.err
+    assert message in " ".join(done.err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "sampling", "arguments"),
+    [
+        ("jax", 'sampling.engine = "jax"', ()),
+        ("blackjax", 'sampling.engine = "jax"', ()),
+        ("ray", "", ("--engine", "ray")),
+    ],
+)
+def test_a_missing_extra_is_told_before_anything_is_made(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str,
+    sampling: str,
+    arguments: tuple[str, ...],
+) -> None:
+    study = tmp_path / "mine.toml"
+    study.write_text(SINGLE.replace("sampling = { draws = 200, tune = 200 }", sampling))
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = run("study", "run", study, "--out", tmp_path / "out", "--jobs", "2", *arguments)
+    extra = "ray" if missing == "ray" else "jax"
+    assert (done.status, done.out) == (2, "")
+    assert f"the package '{missing}', which is not installed" in done.err
+    assert f"pip install 'bayescontam[{extra}]'" in done.err
+    assert list(tmp_path.iterdir()) == [study]
+
+
+def test_a_study_without_model_specs_needs_no_engine(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").write_text(f'sampling.engine = "jax"\n{BOOTSTRAP}')
+    monkeypatch.setitem(sys.modules, "jax", None)
+    done = run("study", "run", tmp_path / "mine.toml", "--out", tmp_path / "out", "-n", "1", "-j1")
+    assert done.status == 0
+
+
+def test_a_cluster_that_does_not_answer_is_told_before_anything_is_made(
+    run: Run, tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        arguments = ("--out", tmp_path / "out", "--engine", "ray", "--address", address)
+        done = run("study", "run", "recovery", *arguments)
+    assert done.status == 2
+    assert f"Ray at '{address}' cannot be used" in " ".join(done.err.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_interrupted_run_says_how_to_go_on(

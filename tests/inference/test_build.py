@@ -17,14 +17,14 @@ from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
 
 
 def built(text: str | None = None, name: str = "hierarchical", **shape) -> Built:
-    spec = load_spec(name) if text is None else parse_spec(text, "mine.toml")
+    spec = load_spec(name) if text is None else ModelSpec.parse(text, "mine.toml")
     return build(spec, Responses.from_frame(simulate(3, **shape).responses))
 
 

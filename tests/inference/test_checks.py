@@ -18,7 +18,7 @@ from bayescontam.inference.checks import (
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
 RNG = np.random.default_rng(0)
@@ -148,7 +148,7 @@ def test_scores_that_the_fit_predicts_rarely_fail(p):
 def test_repeats_without_their_effect_are_told(tmp_path):
     text = "summary = 'x'\n[likelihood]\nmodel_by_item = false"
     frame = simulate(0, models=2, items=6, trials=4).responses
-    b = build(parse_spec(text, "mine.toml"), Responses.from_frame(frame))
+    b = build(ModelSpec.parse(text, "mine.toml"), Responses.from_frame(frame))
     check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
     assert check.outcome is Outcome.CAUTION
     assert "taken for independent items" in check.sentence

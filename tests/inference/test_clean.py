@@ -7,12 +7,12 @@ import pytest
 from bayescontam.errors import BayescontamError, DataError, SpecError
 from bayescontam.inference.design import make_design
 from bayescontam.responses import Responses
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 
 
 def anchored(which: str) -> ModelSpec:
     text = f"summary = 'x'\n[contamination]\nconfounding = 'anchored'\n{which}"
-    return parse_spec(text, "mine.toml")
+    return ModelSpec.parse(text, "mine.toml")
 
 
 def table(**columns: object) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from bayescontam.inference.confounding import (
 from bayescontam.inference.shifted import ShiftedWeights, locations_around, log_ratios
 from bayescontam.inference.signs import sign_along
 from bayescontam.responses import Responses
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import HalfNormal, Logistic, Normal, StudentT
 from tests.simulated import simulate
 
@@ -214,7 +214,7 @@ def test_a_prior_without_a_location_has_no_curves_and_says_why() -> None:
 def test_items_that_are_alike_have_no_curves() -> None:
     text = "summary = 'x'\n[contamination]\nconfounding = 'sensitivity'"
     table = simulate(4, models=2, benchmarks=1, items=20).responses.assign(contamination=0.5)
-    built = build(parse_spec(text, "mine"), Responses.from_frame(table))
+    built = build(ModelSpec.parse(text, "mine"), Responses.from_frame(table))
     assert "kappa" not in built.model
     curves = confounding_curves(xr.Dataset(), xr.Dataset(), built, 0.9)
     assert str(curves["reason"].item()).startswith("All items of each benchmark have the same")

@@ -17,7 +17,7 @@ from bayescontam.inference.guess import response_guess
 from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.inference.sensitivity import log_prior
 from bayescontam.responses import Responses
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 
 PRIOR = '{ family = "beta", alpha = 5, beta = 15 }'
 ALONE = f"""
@@ -40,7 +40,7 @@ def counts(*rows: tuple[str, str, int, int]) -> Responses:
 
 
 def spec_of(guess: str) -> ModelSpec:
-    return parse_spec(ALONE.replace(f"guess = {PRIOR}", f"guess = {guess}"), "mine.toml")
+    return ModelSpec.parse(ALONE.replace(f"guess = {PRIOR}", f"guess = {guess}"), "mine.toml")
 
 
 def test_the_posterior_is_that_of_a_grid() -> None:

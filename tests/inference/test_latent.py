@@ -14,7 +14,7 @@ from bayescontam.inference.build import build
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.logitnormal import logit_normal
 from bayescontam.responses import Responses
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 
 UNPOOLED = """
 summary = "each model on its own, but that they share items"
@@ -32,7 +32,7 @@ THETA, BETA = np.linspace(-4, 4, 41), np.linspace(-8, 8, 41)
 
 
 def unpooled() -> ModelSpec:
-    return parse_spec(UNPOOLED, "unpooled.toml")
+    return ModelSpec.parse(UNPOOLED, "unpooled.toml")
 
 
 def small_table(items: int = 20) -> pd.DataFrame:

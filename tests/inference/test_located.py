@@ -19,7 +19,7 @@ from bayescontam.inference.mixture import in_trials
 from bayescontam.inference.prediction import Prediction
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.responses import Responses
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
 SPEC = """
@@ -42,7 +42,7 @@ def built(trials: int) -> Built:
         frame.loc[single, ["n_trials", "n_correct"]] = 1
     p = pd.Series([0.2, 0.6, 0.9, 0.0]).iloc[frame.index % 4].to_numpy()
     frame = frame.assign(p_duplicate=p, p_duplicate_sd=0.05)
-    return build(parse_spec(SPEC, "mine.toml"), Responses.from_frame(frame))
+    return build(ModelSpec.parse(SPEC, "mine.toml"), Responses.from_frame(frame))
 
 
 def draws_of(b: Built, count: int) -> Draws:

@@ -8,7 +8,7 @@ from bayescontam.inference.build import build
 from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec, shipped_models
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
 
@@ -64,5 +64,5 @@ def test_heavy_tails_have_a_meaning_too():
     text = "summary = 'x'\n[contamination]\nsign = 'positive'\n[priors]\n"
     text += "beta_bar = { family = 'half_normal', sigma = 2.0 }\n"
     text += "sigma_bm = { family = 'half_student_t', nu = 0.2, sigma = 5.0 }"
-    meanings = {name: told for name, _, told in prior_meanings(parse_spec(text, "mine.toml"))}
+    meanings = {name: told for name, _, told in prior_meanings(ModelSpec.parse(text, "mine.toml"))}
     assert "at most 1.0e+304 with probability 0.95" in meanings["sigma_bm"]

@@ -16,7 +16,7 @@ from bayescontam.inference.mixture import in_trials
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.inference.test_build import coordinates, prior_point
 from tests.simulated import simulate
 
@@ -29,7 +29,9 @@ def table(seed: int = 3, sd: float = 0.15, **shape: int) -> pd.DataFrame:
 
 
 def latent(frame: pd.DataFrame, text: str = "") -> Built:
-    spec = parse_spec(f"summary = 'x'\n[contamination]\nexposure = 'latent'\n{text}", "mine.toml")
+    spec = ModelSpec.parse(
+        f"summary = 'x'\n[contamination]\nexposure = 'latent'\n{text}", "mine.toml"
+    )
     return build(spec, Responses.from_frame(frame))
 
 

@@ -18,7 +18,7 @@ from bayescontam.inference.predictor import (
     response_slopes,
 )
 from bayescontam.responses import Responses
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 
 EVERYTHING = """
 summary = "all blocks at once"
@@ -49,7 +49,7 @@ def table(seed: int = 0) -> pd.DataFrame:
 
 def built(text: str = EVERYTHING, frame: pd.DataFrame | None = None) -> Built:
     frame = table() if frame is None else frame
-    return build(parse_spec(text, "mine.toml"), Responses.from_frame(frame.assign(n_trials=1)))
+    return build(ModelSpec.parse(text, "mine.toml"), Responses.from_frame(frame.assign(n_trials=1)))
 
 
 def drawn(b: Built, count: int = 3) -> Draws:
@@ -271,4 +271,4 @@ def test_discrimination_needs_three_models() -> None:
 )
 def test_blocks_that_contradict_each_other_are_refused(text: str, problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
-        parse_spec(f"summary = 'x'\n{text}", "mine.toml")
+        ModelSpec.parse(f"summary = 'x'\n{text}", "mine.toml")

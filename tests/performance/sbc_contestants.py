@@ -14,7 +14,7 @@ from bayescontam.calibration.plan import Cell, Plan, plan_of
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.inference.build import build
-from bayescontam.specs.study import parse_study
+from bayescontam.specs.study import StudySpec
 
 STUDY = """
 summary = "400 responses of 8 models to 50 items."
@@ -35,7 +35,7 @@ Clock = tuple[float, float]
 
 def planned(sampling: str) -> tuple[Plan, Cell]:
     """Return the plan of the study, and its only cell."""
-    plan = plan_of(parse_study(STUDY.format(sampling=sampling), "rates.toml"), Path())
+    plan = plan_of(StudySpec.parse(STUDY.format(sampling=sampling), "rates.toml"), Path())
     return plan, plan.cells[0]
 
 

@@ -15,7 +15,7 @@ from bayescontam.inference.engines import Sampling, sample_model
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.summary import summarise
 from bayescontam.responses import Responses
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
 QUANTITIES = ("genuine_ability", "overfitting", "slope")
@@ -26,7 +26,7 @@ KEYS = ["model", "benchmark", "quantity"]
 def spec(location: float) -> ModelSpec:
     prior = f"kappa = {{ family = 'normal', mu = {location}, sigma = 1.0 }}"
     text = f"summary = 'x'\n[contamination]\nconfounding = 'sensitivity'\n[priors]\n{prior}"
-    return parse_spec(text, "moved")
+    return ModelSpec.parse(text, "moved")
 
 
 def table(benchmarks: int) -> pd.DataFrame:

@@ -19,6 +19,7 @@ import pytest
 from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.engines import Compiled, Drawn
 from bayescontam.calibration.simulate import simulator_of
+from bayescontam.calibration.varying import Varying
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.study import Sampling
 from tests.performance.sbc_contestants import CONTESTANTS, planned
@@ -89,8 +90,8 @@ def test_engines_agree_on_every_parameter() -> None:
     from bayescontam.calibration.jax_engine import Jax
 
     table = simulator_of(*planned(""))(0).responses
-    ours = Jax(SPEC, table, False).draw(table, 1, Sampling(draws=4000, tune=300))
-    theirs = Compiled(SPEC, table, False).draw(table, 1, Sampling(draws=4000))
+    ours = Jax(Varying(SPEC, table, False)).draw(table, 1, Sampling(draws=4000, tune=300))
+    theirs = Compiled(Varying(SPEC, table, False)).draw(table, 1, Sampling(draws=4000))
     assert list(ours.posterior) == list(theirs.posterior)
     for name, values in theirs.posterior.items():
         assert ours.posterior[name].dims == values.dims
@@ -126,7 +127,7 @@ def rate(number: int, repeats: int = 1) -> float:
 
     simulate = simulator_of(*planned(""))
     tables = [simulate(replicate).responses for replicate in range(number)]
-    engine, sampling = Jax(SPEC, tables[0], False), Sampling(tune=200)
+    engine, sampling = Jax(Varying(SPEC, tables[0], False)), Sampling(tune=200)
     engine.draw_all(tables, range(number), sampling)
     started = time.perf_counter()
     for _ in range(repeats):

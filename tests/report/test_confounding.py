@@ -9,7 +9,7 @@ import bayescontam
 from bayescontam.inference.fitted import Fitted
 from bayescontam.report.confounding import confounding_section, sign_table
 from bayescontam.report.page import render
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.report.test_page import Parsed
 from tests.simulated import simulate
 
@@ -30,7 +30,7 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> bayescontam.Fit:
     table["benchmark"] = table["benchmark"].replace("bench-1", "qu\0iz")
     path = tmp_path_factory.mktemp("fit") / "fit.nc"
     table = table[~((table["model"] == "model-0") & (table["benchmark"] == "qu\0iz"))]
-    spec = parse_spec(SPEC, "mine")
+    spec = ModelSpec.parse(SPEC, "mine")
     bayescontam.fit(table, spec, seed=1, draws=1500, tune=400, chains=2, cores=2).save(path)
     return bayescontam.Fit.load(path)
 

@@ -24,7 +24,7 @@ from bayescontam.report.implied import (
 )
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.model import parse_spec
+from bayescontam.specs.model import ModelSpec
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +147,9 @@ def test_the_page_holds_table_picture_and_spec(known: Implied):
 
 def test_hostile_names_are_escaped():
     name = "<script>alert(1)</script>"
-    spec = parse_spec(f'summary = "{name}"\ndescription = "{name}"\nability.by = "{name}"', name)
+    spec = ModelSpec.parse(
+        f'summary = "{name}"\ndescription = "{name}"\nability.by = "{name}"', name
+    )
     page = render_prior(implied(spec, models=2, items=6, draws=100))
     assert "<script" not in page
     frame = pd.DataFrame(

@@ -9,7 +9,7 @@ from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.report.assumed import assumptions, spec_assumptions
 from bayescontam.report.spec_page import spec_page, write_spec_pages
 from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_models
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 from tests.given import rough_fit
 
 
@@ -85,7 +85,7 @@ def test_what_looks_like_markdown_is_text() -> None:
         'description = """\nCode stays: `a_b*c`.\nA lone ` and _this_ do not.\n"""\n'
         "# a fence: ````\n"
     )
-    page = spec_page(parse_spec(text, "hostile.toml"))
+    page = spec_page(ModelSpec.parse(text, "hostile.toml"))
     assert r"\<b\>\*x\*\</b\> \| \`y\` \[z\](u) \$w\$" in page
     assert "Code stays: `a_b*c`.\nA lone \\` and \\_this\\_ do not." in page
     assert page.endswith(f"`````toml\n{text.strip()}\n`````\n")

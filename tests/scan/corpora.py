@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from bayescontam.specs.corpus import Manifest, parse_manifest
+from bayescontam.specs.corpus import Manifest
 
 TABLES = ("matches", "tail", "histogram", "strata", "items", "texts")
 _WORDS = [f"w{number}" for number in range(300)]
@@ -60,7 +60,7 @@ def manifest(
     defaults = {"chunking": "min_tokens = 1", "embedding": embedding}
     for name, lines_of in (defaults | tables).items():
         lines += [f"[{name}]", lines_of]
-    return parse_manifest("\n".join(lines) + "\n", "made.toml")
+    return Manifest.parse("\n".join(lines) + "\n", "made.toml")
 
 
 def tables_of(folder: Path) -> dict[str, bytes]:

@@ -12,7 +12,7 @@ import pytest
 import bayescontam
 from bayescontam.scan.merging import Merging
 from bayescontam.scanning import Scan, run_scan
-from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search, parse_manifest
+from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search
 from tests.scan.corpora import (
     leftovers,
     manifest,
@@ -175,6 +175,6 @@ def test_a_corpus_that_holds_the_scan_is_scanned_without_it(tmp_path: Path) -> N
 def test_another_generated_corpus_is_made_and_scanned(tmp_path: Path) -> None:
     made = 'summary = "made"\n[embedding]\nmodel = "hashing"\n[generated]\nitems = 10\n'
     for documents in (60, 200):
-        spec = parse_manifest(f"{made}documents = {documents}\n", "made.toml")
+        spec = Manifest.parse(f"{made}documents = {documents}\n", "made.toml")
         scan = run_scan(spec, tmp_path / "out", jobs=1, device="cpu", keep_work=True, replace=True)
         assert scan.record["documents"]["read"] == documents

@@ -22,7 +22,6 @@ from bayescontam.specs.corpus import (
     Reading,
     Search,
     Source,
-    parse_manifest,
 )
 
 HOW: dict[str, type[Block]] = {
@@ -45,7 +44,7 @@ WHOLE = SHORT + BENCHMARK + SOURCE
 def refused(text: str, name: str = "corpus/mine.toml") -> list[str]:
     """Return the faults of a manifest as they are shown."""
     with pytest.raises(SpecError) as caught:
-        parse_manifest(text, name)
+        Manifest.parse(text, name)
     return [str(fault) for fault in caught.value.faults]
 
 
@@ -98,7 +97,7 @@ def test_the_demo_shows_every_key_of_benchmarks_and_sources() -> None:
         assert set(kind.model_fields) <= keys
     example = "\n".join(line.removeprefix("# ") for line in shown.splitlines())
     files_only = example.replace('dataset = "…"', "").replace('config = "…"', "")
-    manifest = parse_manifest(SHORT + "[[benchmarks]]\n" + files_only, "example")
+    manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + files_only, "example")
     said = {"name", "paths", "config", "revision", "document", "stratum"}
     assert manifest.sources[0].model_dump(exclude=said) == Source(
         name="x", paths=("x",)
@@ -121,7 +120,7 @@ def test_olmo3_is_the_published_design() -> None:
 
 
 def test_a_short_manifest_has_the_defaults() -> None:
-    manifest = parse_manifest(WHOLE, "a.b.toml")
+    manifest = Manifest.parse(WHOLE, "a.b.toml")
     assert manifest.name == "a.b"
     assert manifest.text == WHOLE
     assert manifest.benchmarks == (Benchmark(name="quiz", path="quiz.jsonl"),)
@@ -134,8 +133,8 @@ def test_hash_is_of_the_meaning() -> None:
         'paths=["web"]', '# why\npaths = [\n  "web",\n]\nformat = "auto"  # the default'
     )
     assert changed != WHOLE
-    assert parse_manifest(changed, "b.toml").hash == parse_manifest(WHOLE, "a.toml").hash
-    assert parse_manifest(WHOLE + "[search]\n", "a").hash == parse_manifest(WHOLE, "a").hash
+    assert Manifest.parse(changed, "b.toml").hash == Manifest.parse(WHOLE, "a.toml").hash
+    assert Manifest.parse(WHOLE + "[search]\n", "a").hash == Manifest.parse(WHOLE, "a").hash
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_hash_is_of_the_meaning() -> None:
     ],
 )
 def test_hash_changes_with_the_meaning(change: str) -> None:
-    assert parse_manifest(change, "a").hash != parse_manifest(WHOLE, "a").hash
+    assert Manifest.parse(change, "a").hash != Manifest.parse(WHOLE, "a").hash
 
 
 def test_manifests_are_frozen() -> None:
@@ -253,7 +252,7 @@ def test_an_unknown_key_anywhere_is_refused_and_named(block: str, key: str) -> N
 )  # fmt: skip
 def test_a_fault_names_key_value_and_what_is_allowed(text: str, fault: str | None) -> None:
     if fault is None:
-        assert parse_manifest(text, "a").summary == "x"
+        assert Manifest.parse(text, "a").summary == "x"
     else:
         assert refused(text) == [f"corpus/mine.toml: {fault}"]
 
@@ -293,7 +292,7 @@ def test_faults_of_a_source(line: str, fault: str) -> None:
 
 def test_vectors_need_paths() -> None:
     text = SHORT + BENCHMARK + '[[sources]]\nname = "v"\nformat = "vectors"\n'
-    assert parse_manifest(text + 'paths = ["a.npy"]\n', "a").sources[0].format == "vectors"
+    assert Manifest.parse(text + 'paths = ["a.npy"]\n', "a").sources[0].format == "vectors"
     assert "needs 'paths'" in refused(text + 'dataset = "a"\n')[0]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bayescontam.errors import SpecError
 from bayescontam.specs.catalogue import load_curve
-from bayescontam.specs.curve import CurveSpec, parse_curve
+from bayescontam.specs.curve import CurveSpec
 
 HEAD = 'summary = "mine"\n'
 
@@ -33,8 +33,8 @@ def test_a_file_changes_one_thing(tmp_path: Path) -> None:
 
 
 def test_layout_does_not_count() -> None:
-    one = parse_curve(HEAD + "[shape]\nknots = [0.2, 0.5]\n", "a.toml")
-    other = parse_curve('# mine\nshape.knots = [0.20, 0.50]\nsummary = "mine"\n', "b.toml")
+    one = CurveSpec.parse(HEAD + "[shape]\nknots = [0.2, 0.5]\n", "a.toml")
+    other = CurveSpec.parse('# mine\nshape.knots = [0.20, 0.50]\nsummary = "mine"\n', "b.toml")
     assert one.hash == other.hash
     assert one.shape.knots == (0.2, 0.5)
 
@@ -60,7 +60,7 @@ def test_layout_does_not_count() -> None:
 )
 def test_faults_are_named(text: str, message: str) -> None:
     with pytest.raises(SpecError, match=message) as caught:
-        parse_curve(HEAD + text, "mine.toml")
+        CurveSpec.parse(HEAD + text, "mine.toml")
     assert "mine.toml" in str(caught.value)
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import closest
 from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_models
-from bayescontam.specs.model import ModelSpec, parse_spec
+from bayescontam.specs.model import ModelSpec
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
@@ -25,7 +25,7 @@ SHIPPED = (
 def refused(text: str, name: str = "models/mine.toml") -> list[str]:
     """Return the faults of a spec as they are shown."""
     with pytest.raises(SpecError) as caught:
-        parse_spec(SHORT + text, name)
+        ModelSpec.parse(SHORT + text, name)
     return [str(fault) for fault in caught.value.faults]
 
 
@@ -84,13 +84,16 @@ def test_the_priors_of_the_design_are_kept(name: str) -> None:
 def test_hash_is_of_the_meaning() -> None:
     text = '[ability]\nby = "concept"\npooling = "none"\n[difficulty]\nform = "none"\n'
     other = '[difficulty] # none\nform = "none"\n\n[ability]\npooling = "none"\nby = "concept"\n'
-    assert parse_spec(SHORT + text, "a.toml").hash == parse_spec(SHORT + other, "b.toml").hash
-    assert parse_spec(SHORT, "a").hash == parse_spec(SHORT + "[ability]\n", "a").hash
+    assert (
+        ModelSpec.parse(SHORT + text, "a.toml").hash
+        == ModelSpec.parse(SHORT + other, "b.toml").hash
+    )
+    assert ModelSpec.parse(SHORT, "a").hash == ModelSpec.parse(SHORT + "[ability]\n", "a").hash
 
 
 def test_one_and_one_point_nought_are_one_hash() -> None:
     whole, point = (priors(mu=f'family = "normal", sigma = {s}') for s in ("1", "1.0"))
-    assert parse_spec(SHORT + whole, "a").hash == parse_spec(SHORT + point, "a").hash
+    assert ModelSpec.parse(SHORT + whole, "a").hash == ModelSpec.parse(SHORT + point, "a").hash
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_one_and_one_point_nought_are_one_hash() -> None:
     ],
 )
 def test_hash_changes_with_the_meaning(change: str) -> None:
-    assert parse_spec(SHORT + change, "a").hash != parse_spec(SHORT, "a").hash
+    assert ModelSpec.parse(SHORT + change, "a").hash != ModelSpec.parse(SHORT, "a").hash
 
 
 def test_the_example_of_the_design() -> None:
@@ -195,13 +198,13 @@ def test_all_faults_are_told_at_once() -> None:
 
 def test_a_summary_is_needed() -> None:
     with pytest.raises(SpecError, match=r"^a\.toml: summary: is missing and has no default$"):
-        parse_spec("", "a.toml")
+        ModelSpec.parse("", "a.toml")
 
 
 @pytest.mark.parametrize("text", ["summary = ", "a = 1\na = 2", "\0"])
 def test_what_is_no_toml_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match=r"^a\.toml: is not TOML: .*(line 1|line 2|end of doc)"):
-        parse_spec(text, "a.toml")
+        ModelSpec.parse(text, "a.toml")
 
 
 def test_sign_and_prior_of_the_slope_belong_together() -> None:
@@ -212,7 +215,7 @@ def test_sign_and_prior_of_the_slope_belong_together() -> None:
     assert "with it say contamination.sign = 'positive'" in refused(half)[0]
     assert "needs a prior on values >= 0 for priors.beta_bar" in refused(positive + whole)[0]
     assert "needs a prior on values >= 0" in refused(positive)[0]
-    assert parse_spec(SHORT + positive + half, "a").contamination.sign == "positive"
+    assert ModelSpec.parse(SHORT + positive + half, "a").contamination.sign == "positive"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,7 @@ def test_sign_and_prior_of_the_slope_belong_together() -> None:
 )  # fmt: skip
 def test_what_exposure_needs(text: str, fault: str) -> None:
     with pytest.raises(SpecError, match=fault):
-        parse_spec(SHORT + text, "a.toml")
+        ModelSpec.parse(SHORT + text, "a.toml")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bayescontam.errors import SpecError
 from bayescontam.scan.listing import list_inputs
-from bayescontam.specs.corpus import parse_manifest
+from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.quick import quick_manifest
 from tests.data import names
 
@@ -39,7 +39,7 @@ def test_the_text_gives_the_same_manifest(benchmark: str, corpus: list[str], tex
         return
     options = {"text": text, "stratum": text, "embedder": text, "share": 0.1, "seed": 2**62}
     manifest = quick_manifest(benchmark, tuple(corpus), options)
-    assert parse_manifest(manifest.text, "manifest.toml") == manifest
+    assert Manifest.parse(manifest.text, "manifest.toml") == manifest
     assert manifest.text.encode().decode() == manifest.text
     (source,) = manifest.sources
     assert (source.text, source.stratum, manifest.embedding.model) == (text, text, text)
@@ -126,7 +126,7 @@ def test_options_land_in_their_tables() -> None:
 def test_what_is_not_given_is_left_to_the_defaults() -> None:
     manifest = quick_manifest("/d/quiz.csv", ("/d/web",), {})
     least = 'summary = "x"\n[[benchmarks]]\nname = "quiz"\npath = "/d/quiz.csv"\n'
-    other = parse_manifest(least + '[[sources]]\nname = "corpus"\npaths = ["/d/web"]\n', "a.toml")
+    other = Manifest.parse(least + '[[sources]]\nname = "corpus"\npaths = ["/d/web"]\n', "a.toml")
     assert manifest.model_dump(exclude={"summary"}) == other.model_dump(exclude={"summary"})
     assert manifest.name == "manifest"
 

@@ -7,7 +7,7 @@ import pytest
 from bayescontam.calibration.plan import plan_of
 from bayescontam.errors import SpecError
 from bayescontam.specs.catalogue import load_study, shipped_models, shipped_studies
-from bayescontam.specs.study import parse_study
+from bayescontam.specs.study import StudySpec
 
 FIXED = """
 summary = "s"
@@ -26,7 +26,7 @@ model = "single"
 
 def test_cells_are_the_combinations_of_the_grid_in_order() -> None:
     text = f"{FIXED}[grid]\nslope = [0, 2.5]\ncontamination_sd = [0.017, 0.2]\nitems = [50]"
-    cells = parse_study(text, "x.toml").cells()
+    cells = StudySpec.parse(text, "x.toml").cells()
     assert list(cells) == [
         "slope=0, contamination_sd=0.017, items=50",
         "slope=0, contamination_sd=0.2, items=50",
@@ -36,15 +36,15 @@ def test_cells_are_the_combinations_of_the_grid_in_order() -> None:
     simulator, layout = cells["slope=2.5, contamination_sd=0.017, items=50"]
     assert (simulator.slope, simulator.model) == (2.5, "hierarchical")
     assert (layout.contamination_sd, layout.items, layout.models) == (0.017, 50, 3)
-    assert list(parse_study(FIXED, "x.toml").cells()) == [""]
+    assert list(StudySpec.parse(FIXED, "x.toml").cells()) == [""]
 
 
 def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
-    one = parse_study(FIXED, "x.toml")
+    one = StudySpec.parse(FIXED, "x.toml")
     more = FIXED.replace("replicates = 10", "replicates = 20  # more").replace('"s"', '"t"')
-    assert parse_study(more, "y.toml").hash == one.hash
+    assert StudySpec.parse(more, "y.toml").hash == one.hash
     for old, new in (("1.0", "1.5"), ('"single"', '"positive"'), ("models = 3", "models = 4")):
-        assert parse_study(FIXED.replace(old, new), "x.toml").hash != one.hash
+        assert StudySpec.parse(FIXED.replace(old, new), "x.toml").hash != one.hash
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
 )  # fmt: skip
 def test_faults_are_told_with_their_place(extra: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        parse_study(f"{FIXED}{extra}", "x.toml")
+        StudySpec.parse(f"{FIXED}{extra}", "x.toml")
 
 
 @pytest.mark.parametrize(
@@ -88,33 +88,33 @@ def test_faults_are_told_with_their_place(extra: str, message: str) -> None:
 )
 def test_keys_that_do_not_go_together_are_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        parse_study(FIXED.replace(old, new), "x.toml")
+        StudySpec.parse(FIXED.replace(old, new), "x.toml")
 
 
 def test_the_published_generator_takes_no_contaminations_of_its_own() -> None:
     text = FIXED.replace('"fixed"', '"published"').replace(
         'model = "hierarchical"\nslope = 1.0', ""
     )
-    assert parse_study(text, "x.toml").simulator.boost == 0.3
+    assert StudySpec.parse(text, "x.toml").simulator.boost == 0.3
     with pytest.raises(SpecError, match=r"design\.contamination_mean: contaminations of"):
-        parse_study(text.replace("models = 3", "contamination_mean = 0.3"), "x.toml")
+        StudySpec.parse(text.replace("models = 3", "contamination_mean = 0.3"), "x.toml")
     with pytest.raises(SpecError, match="expressions: needs a simulator with a model spec"):
-        plan_of(parse_study(f"{text}[expressions]\na = 'theta'", "x.toml"), Path())
+        plan_of(StudySpec.parse(f"{text}[expressions]\na = 'theta'", "x.toml"), Path())
     wanted = text.replace("replicates", "quantities = ['slope']\nreplicates", 1)
     with pytest.raises(SpecError, match="quantities: nothing is called 'slope' here"):
-        plan_of(parse_study(wanted, "x.toml"), Path())
+        plan_of(StudySpec.parse(wanted, "x.toml"), Path())
 
 
 def test_changes_make_another_model_spec_of_the_same_name() -> None:
     priors = "[estimators.changes.priors]\nbeta_bar = { family = 'normal', mu = 0.0, sigma = 0.1 }"
     plain, changed = (
-        plan_of(parse_study(text, "x.toml"), Path()) for text in (FIXED, FIXED + priors)
+        plan_of(StudySpec.parse(text, "x.toml"), Path()) for text in (FIXED, FIXED + priors)
     )
     assert changed.specs["a"].priors.beta_bar.text() == "Normal(0, 0.1)"
     assert changed.specs["a"].priors.theta == plain.specs["a"].priors.theta
     assert changed.specs["a"].name == "single"
     assert changed.hash != plain.hash
-    wrong = parse_study(f"{FIXED}[estimators.changes.priors]\nbeta_baar = 1", "x.toml")
+    wrong = StudySpec.parse(f"{FIXED}[estimators.changes.priors]\nbeta_baar = 1", "x.toml")
     with pytest.raises(SpecError, match=r"estimator 'a': priors.beta_baar: unknown key"):
         plan_of(wrong, Path())
 
@@ -125,10 +125,41 @@ def test_a_changed_model_spec_changes_the_plan(tmp_path: Path) -> None:
     for sigma in (1.0, 2.0):
         prior = f"beta_bar = {{ family = 'normal', mu = 0.0, sigma = {sigma} }}"
         (tmp_path / "mine.toml").write_text(f"summary = 'mine'\n[priors]\n{prior}")
-        hashes.add(plan_of(parse_study(text, "x.toml"), tmp_path).hash)
+        hashes.add(plan_of(StudySpec.parse(text, "x.toml"), tmp_path).hash)
     assert len(hashes) == 2
     with pytest.raises(SpecError, match="cannot be read"):
-        plan_of(parse_study(text, "x.toml"), tmp_path / "elsewhere")
+        plan_of(StudySpec.parse(text, "x.toml"), tmp_path / "elsewhere")
+
+
+def told(text: str, base: Path) -> list[str]:
+    """Return the faults of a study's model specs as they are shown."""
+    with pytest.raises(SpecError) as caught:
+        plan_of(StudySpec.parse(text, "folder/x.toml"), base)
+    return str(caught.value).splitlines()
+
+
+def test_a_model_spec_that_is_not_there_is_told_with_the_key_that_names_it(tmp_path: Path) -> None:
+    more = '[[estimators]]\nname = "b"\nmodel = "singel"\n'
+    lines = told(FIXED + more, tmp_path)
+    assert lines[0] == (
+        "folder/x.toml: estimators.1.model: got 'singel' (of the estimator 'b'), which cannot be"
+        " used:"
+    )
+    assert lines[1] == "model spec 'singel': no such model spec (did you mean 'single'?)"
+    assert lines[2].startswith("Name a shipped model spec (bayescontam models list)")
+    lines = told(FIXED.replace("hierarchical", "hierarchcal"), tmp_path)
+    assert lines[0] == "folder/x.toml: simulator.model: got 'hierarchcal', which cannot be used:"
+    assert lines[1].endswith("(did you mean 'hierarchical'?)")
+
+
+def test_faults_of_a_model_spec_are_told_with_the_study_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("summary = 'mine'\n[ability]\nbye = 'x'\npoling = 'y'\n")
+    lines = told(FIXED.replace('"single"', '"mine.toml"'), tmp_path)
+    assert lines[0].startswith("folder/x.toml: estimators.0.model: got 'mine.toml' (of the estim")
+    assert [line.removeprefix(f"{tmp_path}/") for line in lines[1:]] == [
+        "mine.toml: ability.bye: unknown key (did you mean 'by'?)",
+        "mine.toml: ability.poling: unknown key (did you mean 'pooling'?)",
+    ]
 
 
 @pytest.mark.parametrize("name", shipped_studies())

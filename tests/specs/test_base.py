@@ -1,0 +1,20 @@
+"""What all specs share tells what is wrong with any kind of table."""
+
+import pytest
+
+from bayescontam.errors import SpecError
+from bayescontam.specs.base import Block, validate
+
+
+class Shelves(Block):
+    """A table of lists, whose keys are the author's own."""
+
+    books: dict[str, tuple[str, ...]]
+
+
+def test_a_list_under_a_key_of_ones_own_is_asked_for() -> None:
+    with pytest.raises(SpecError) as caught:
+        validate(Shelves, {"books": {"top": "Gauss"}}, "mine.toml")
+    assert [str(fault) for fault in caught.value.faults] == [
+        "mine.toml: books.top: got 'Gauss'; a list is needed"
+    ]
