@@ -39,9 +39,10 @@ help:
 demo: $(SCAN)
 	@$(BIN)/bayescontam demo --out demo
 
-# By file, so that what a file fits once for all its tests is not fitted on both cores.
+# By file, so that what a file fits once for all its tests is not fitted on both cores; and in
+# the order of tests/conftest.py: by itself xdist begins with the files of most tests.
 test: $(DEV)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --durations=10
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 lint: $(DEV)
 	$(BIN)/ruff check .

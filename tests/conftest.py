@@ -48,6 +48,9 @@ def refuse_skip(report: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Files with slow tests come first, so that no core waits at the end for another's long file.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     # Ray starts its processes by fork, and JAX, which other tests leave behind in this
     # process, warns of that; the new processes do not use it.
     calm = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")

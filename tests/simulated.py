@@ -5,6 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+import bayescontam
+
+QUANTITIES = (
+    "accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap", "slope",
+)  # fmt: skip
+
 
 def logistic(x: np.ndarray) -> np.ndarray:
     """Return the logistic function, the short way."""
@@ -78,6 +84,17 @@ def simulate(
         }
     )
     return Simulated(table)
+
+
+def coverage(fit: bayescontam.Fit, simulated: Simulated) -> pd.Series:
+    """Return whether each interval holds the truth."""
+    table = fit.estimands().set_index(["model", "benchmark"])
+    held = {}
+    for quantity in QUANTITIES:
+        rows = table[table["quantity"] == quantity]
+        truth = simulated.truth(quantity).reindex(rows.index)
+        held[quantity] = (rows["ci_low"] <= truth) & (truth <= rows["ci_high"])
+    return pd.DataFrame(held).stack()
 
 
 def concept_exposure(seed: int, items: int = 400) -> pd.DataFrame:

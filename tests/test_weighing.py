@@ -6,19 +6,15 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import mannwhitneyu
 
 import bayescontam
 import bayescontam.evidence.duplicates
 from bayescontam import BayescontamError, Curve, DataError, FitError, SpecError, UsageError
 from bayescontam.evidence.covariates import covariates_table
-from bayescontam.evidence.pairs import scan_pairs, top_pairs
 from bayescontam.evidence.weighing import FLOOR
-from bayescontam.judgements import PAIR
 from bayescontam.scan.results import Scan
-from bayescontam.specs.quick import quick_manifest
-from tests.data import shared
 from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
+from tests.planted import assert_found, scan_texts
 
 MATCHES = [match("q1", 0.9, "a"), match("q1", 0.7, "b"), match("q2", 0.5, "c")]
 SAID = pd.DataFrame([judged("q1", "a", 1), judged("q2", "c", 0)])
@@ -93,73 +89,8 @@ def test_a_missing_curve_is_a_fit_error(scan: Scan) -> None:
             function(scan, "no.nc")
 
 
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Scan:
-    """Scan 188 programming tasks in a corpus with planted duplicates of half of them."""
-    manifest = quick_manifest(
-        str(shared("texts/benchmark.jsonl")),
-        (str(shared("texts/corpus.jsonl")),),
-        {"text_mode": "input_output"},
-    )
-    return bayescontam.run_scan(manifest, tmp_path_factory.mktemp("texts") / "scan", jobs=1)
-
-
-def contaminated(scan: Scan) -> np.ndarray:
-    """Return whether duplicates of each item were planted."""
-    truth = pd.read_csv(shared("texts/truth.csv")).set_index("item")["n_duplicates"]
-    planted = truth.reindex(scan.items["item"]).to_numpy() > 0
-    assert (planted.sum(), len(planted)) == (94, 188)
-    return planted
-
-
-def true_pairs(scan: Scan) -> set[tuple[object, ...]]:
-    """Return the pairs that are duplicates: of each planted document the best chunk."""
-    pairs = scan_pairs(scan)
-    task = pairs["item"].str.removeprefix("task-")
-    planted = pairs["document"].str.extract(r"^(?:dup|exact)-(\d+)")[0] == task
-    best = pairs[planted].drop_duplicates(["item", "document"])
-    return set(best[list(PAIR)].itertuples(index=False, name=None))
-
-
-def verdicts(pairs: pd.DataFrame, scan: Scan, judge: str, error: float) -> pd.DataFrame:
-    """Return the truth of pairs, each turned round with probability `error`."""
-    true, rng = true_pairs(scan), np.random.default_rng(1)
-    rows = pairs[list(PAIR)]
-    said = [key in true for key in rows.itertuples(index=False, name=None)]
-    called = np.array(said) ^ (rng.random(len(rows)) < error)
-    return rows.assign(judge=judge, is_duplicate=called.astype(int))
-
-
-def assert_found(scan: Scan, curve: Curve, auc: float) -> np.ndarray:
-    """Check that contamination tells planted items from others, and how many they are."""
-    planted = contaminated(scan)
-    weighed = bayescontam.weigh_scan(scan, curve)
-    p = 1 - weighed.none.mean(axis=0)
-    ranks = mannwhitneyu(p[planted], p[~planted]).statistic
-    assert ranks / (planted.sum() * (~planted).sum()) >= auc
-    told = bayescontam.prevalence(weighed).iloc[0]
-    assert told["by"] == "corpus"
-    assert told["n_low"] <= 94 <= told["n_high"]
-    return p
-
-
 @pytest.mark.slow
-def test_planted_duplicates_are_found_without_a_judge(texts: Scan) -> None:
+def test_planted_duplicates_are_found_without_a_judge(tmp_path: Path) -> None:
+    """Of every second task; of all, and with judgements, ``tests/performance`` shows it."""
+    texts = scan_texts(tmp_path, step=2)
     assert_found(texts, bayescontam.duplicate_curve(texts, seed=1), 0.97)
-
-
-@pytest.mark.slow
-def test_judgements_settle_which_items_are_contaminated(texts: Scan) -> None:
-    by_model = verdicts(top_pairs(texts, 5), texts, "llm:simulated", 0.05)
-    # A person looks at what the model called a duplicate.
-    called = by_model[by_model["is_duplicate"] == 1].sample(100, random_state=3)
-    by_person = verdicts(called, texts, "Ada", 0.0)
-    said = pd.concat([by_model, by_person])
-    curve = bayescontam.duplicate_curve(texts, said, seed=2, draws=500)
-    p = assert_found(texts, curve, 0.97)
-    error = ((p - contaminated(texts)) ** 2).mean()
-    assert error <= 1.25**2 * (p * (1 - p)).mean()
-    table = curve.summary().set_index(["quantity", "of"])
-    for name in ("sensitivity", "specificity"):
-        row = table.loc[(name, "llm:simulated")]
-        assert row["ci_low"] < 0.95 < row["ci_high"] or abs(row["mean"] - 0.95) < 0.03

@@ -39,6 +39,7 @@ def same_numbers() -> Iterator[None]:
     assert jax.config.jax_enable_x64 == before
 
 
+@pytest.mark.slow
 def test_many_tables_at_once_are_as_one_after_the_other(tables: list[Responses]) -> None:
     """In double precision: trajectories enlarge what is rounded in another way."""
     engine = Jax(Varying(SINGLE, tables[0], moving=True), double=True)
@@ -52,6 +53,7 @@ def test_many_tables_at_once_are_as_one_after_the_other(tables: list[Responses])
         np.testing.assert_array_equal(drawn.built.design.n_correct, alone.built.design.n_correct)
 
 
+@pytest.mark.slow
 def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
     """But for a constant, and its gradient too; in single precision to five digits."""
     plan, cell = planned("prior", "positive", items=12, models=3, benchmarks=2, trials=2)

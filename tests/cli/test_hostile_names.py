@@ -44,11 +44,13 @@ def test_the_file_keeps_names_exactly(made: Made) -> None:
 
 
 @pytest.mark.parametrize("width", ["80", "200"])
-def test_table_is_safe_and_its_numbers_whole(made: Made, width: str) -> None:
-    done = command("summary", made.path.name, cwd=made.path.parent, COLUMNS=width)
-    assert done.returncode == 0
-    assert done.stderr == b""
-    text = done.stdout.decode()
+def test_table_is_safe_and_its_numbers_whole(
+    made: Made, run: Run, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    done = run("summary", made.path)
+    assert (done.status, done.err) == (0, "")
+    text = done.out
     assert controls(text) == set()
     assert max(map(len, text.splitlines()[:-1])) <= int(width)
     for row in Fit.load(made.path).estimands().query("quantity == 'genuine_ability'").itertuples():

@@ -27,24 +27,29 @@ def table(n: int, trials: int, seed: int) -> pd.DataFrame:
     )
 
 
+def fitted(data: pd.DataFrame, name: str) -> bayescontam.Fit:
+    """Return a fit of two parameters, of which a thousand draws tell enough."""
+    spec = changed(bayescontam.load_spec(name), likelihood={"trials": "items"})
+    few = {"draws": 500, "tune": 400, "chains": 2}
+    fit = bayescontam.fit(data, spec, seed=1, reference="zero", **few)
+    assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+    return fit
+
+
 def fits(data: pd.DataFrame) -> dict[str, bayescontam.Fit]:
-    found = {}
-    for name in ("additive", "single"):
-        spec = changed(bayescontam.load_spec(name), likelihood={"trials": "items"})
-        found[name] = bayescontam.fit(data, spec, seed=1, chains=2, reference="zero")
-        assert int(found[name].tree["sample_stats"]["diverging"].sum()) == 0
-    return found
+    return {name: fitted(data, name) for name in ("additive", "single")}
 
 
+@pytest.mark.slow
 def test_genuine_ability_and_boost_are_recovered_over_data_sets() -> None:
     """Mean of 400 items' estimates is unbiased; here one large table stands for many small."""
-    fit = fits(table(400, 500, 3))["additive"]
-    told = fit.estimands().set_index("quantity")
+    told = fitted(table(400, 500, 3), "additive").estimands().set_index("quantity")
     for name, truth in (("genuine_ability", GENUINE), ("novelty_gap", BOOST)):
         assert told.loc[name, "ci_low"] < truth < told.loc[name, "ci_high"]
         assert told.loc[name, "mean"] == pytest.approx(truth, abs=0.01)
 
 
+@pytest.mark.slow
 def test_few_items_do_not_tell_the_two_forms_apart_and_many_do() -> None:
     """On these values the forms differ by less than 0.003: 400 answers cannot tell."""
     few = bayescontam.compare(fits(table(400, 1, 1)))

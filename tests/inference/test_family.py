@@ -4,11 +4,13 @@ More of them, and more data sets, are in ``tests/performance/test_family.py``.
 """
 
 import numpy as np
+import pytest
 from scipy.special import expit
 
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
 
 
+@pytest.mark.slow
 def test_clean_models_tell_ease_from_contamination() -> None:
     """Easy items are contaminated more often; two of six models are clean."""
     rng = np.random.default_rng(3)
@@ -36,6 +38,7 @@ def test_clean_models_tell_ease_from_contamination() -> None:
     assert inside(quantity(plain, "overfitting"), truth) <= 1
 
 
+@pytest.mark.slow
 def test_slopes_that_depend_on_difficulty_are_found() -> None:
     rng = np.random.default_rng(7)
     d, delta = rng.random(ITEMS), rng.normal(0, 1.0, ITEMS)

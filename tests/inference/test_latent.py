@@ -1,4 +1,7 @@
-"""Fits with latent contamination against sums over a grid, and against known truth."""
+"""Fits with latent contamination against sums over a grid, and against known truth.
+
+More known truths, of more responses, are in ``tests/performance/test_hidden.py``.
+"""
 
 from dataclasses import dataclass
 
@@ -15,6 +18,7 @@ from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.logitnormal import logit_normal
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
+from tests.hidden import assert_recovered, simulated
 
 UNPOOLED = """
 summary = "each model on its own, but that they share items"
@@ -246,67 +250,7 @@ def test_equal_probabilities_are_a_caution(table):
     assert outcome(table.assign(p_duplicate=0.5)) == "caution"
 
 
-@dataclass(frozen=True)
-class World:
-    """Responses with the truth behind them."""
-
-    table: pd.DataFrame
-    truth: pd.DataFrame
-
-
-def simulated(seed: int, kind: str, trials: int = 1) -> World:
-    """Six models, or with repeated trials three, on two benchmarks of 150 items."""
-    rng = np.random.default_rng(seed)
-    size = models, _, _ = (6 if trials == 1 else 3, 2, 150)
-    theta = rng.normal(0, 0.6, (models, 1)) + rng.normal(0, 0.6, 2)
-    theta = theta + rng.normal(0, 0.3, (models, 2))
-    slope = 2.0 + rng.normal(0, 0.3, (models, 1)) + rng.normal(0, 0.2, (models, 2))
-    mean = rng.beta(0.5, 0.5, size[1:]).clip(0.001, 0.999)
-    if kind == "latent_duplicate":
-        sd, true, lowest = 0.0, (rng.random(mean.shape) < mean) * 1.0, np.zeros((2, 1))
-    else:
-        sd = 0.6 * np.sqrt(mean * (1 - mean))
-        a_and_b = 1 / 0.6**2 - 1
-        true = rng.beta(a_and_b * mean, a_and_b * (1 - mean))
-        lowest = mean.min(axis=1, keepdims=True)
-    level = theta[..., None] - rng.normal(0, 1, size[1:])
-    level = level + (rng.normal(0, 1.0, size) if trials > 1 else 0.0)
-    center = mean.mean(axis=1, keepdims=True)
-    p = expit(level + slope[..., None] * (true - center))
-    clean = expit(level + slope[..., None] * (lowest - center))
-    m, b, i = (x.ravel() for x in np.indices(size))
-    table = pd.DataFrame(
-        {
-            "model": [f"m{x}" for x in m], "benchmark": [f"b{x}" for x in b],
-            "item": [f"i{x}" for x in i], "n_trials": trials,
-            "n_correct": rng.binomial(trials, p).ravel(), "contamination": mean[b, i],
-            "p_duplicate": mean[b, i],
-            "contamination_sd": np.broadcast_to(sd, mean.shape)[b, i],
-        }
-    )  # fmt: skip
-    truth = table[["model", "benchmark"]].assign(accuracy=p.ravel(), genuine_ability=clean.ravel())
-    truth = truth.groupby(["model", "benchmark"]).mean()
-    truth["overfitting"] = truth["accuracy"] - truth["genuine_ability"]
-    truth["slope"] = slope.ravel()
-    return World(table, truth)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spec", "trials"),
-    [("latent_duplicate", 1), ("noisy_covariate", 1), ("latent_duplicate", 4)],
-)
-def test_known_truth_is_recovered(spec, trials):
+def test_known_truth_is_recovered():
     """At default settings a data set holds most of its truths; how many in all, the bench tells."""
-    held = []
-    world = simulated(0, spec, trials)
-    fit = bayescontam.fit(world.table, spec, seed=0)
-    assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
-    rows = fit.estimands().set_index(["quantity", "model", "benchmark"])
-    for quantity, truth in world.truth.items():
-        told = rows.loc[quantity].reindex(truth.index)
-        held.append((told["ci_low"] <= truth) & (truth <= told["ci_high"]))
-    shares = np.array(held).mean(axis=1)
-    # Pairs of one data set share abilities and slopes: it tells no more than that.
-    assert shares.min() >= 0.8
-    assert shares.mean() >= 0.88
+    assert_recovered(simulated(0, "noisy_covariate", items=60), "noisy_covariate")

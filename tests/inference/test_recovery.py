@@ -1,14 +1,12 @@
-"""Known truth is recovered, at default settings, with every check passed."""
+"""Known truth is recovered, at default settings, with every check passed.
 
-import pandas as pd
+With repeated trials ``test_engines`` and ``tests/performance/test_recovery.py`` show it.
+"""
+
 import pytest
 
 import bayescontam
-from tests.simulated import Simulated, simulate
-
-QUANTITIES = (
-    "accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap", "slope",
-)  # fmt: skip
+from tests.simulated import QUANTITIES, Simulated, coverage, simulate
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +19,7 @@ def fit(simulated: Simulated) -> bayescontam.Fit:
     return bayescontam.fit(simulated.responses, seed=1)
 
 
-def coverage(fit: bayescontam.Fit, simulated: Simulated) -> pd.Series:
-    table = fit.estimands().set_index(["model", "benchmark"])
-    held = {}
-    for quantity in QUANTITIES:
-        rows = table[table["quantity"] == quantity]
-        truth = simulated.truth(quantity).reindex(rows.index)
-        held[quantity] = (rows["ci_low"] <= truth) & (truth <= rows["ci_high"])
-    return pd.DataFrame(held).stack()
-
-
+@pytest.mark.slow
 class TestSixThousandResponses:
     """8 models × 2 benchmarks × 400 items, one trial each."""
 
@@ -58,15 +47,3 @@ class TestSixThousandResponses:
 
     def test_terms_without_data_are_listed(self, fit):
         assert [symbol for symbol, _ in fit.record["left_out"]] == ["v", "eps"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["hierarchical", "positive"])
-def test_repeated_trials_recover(model):
-    simulated = simulate(seed=3, models=3, benchmarks=3, items=80, trials=5, sigma_eps=1.5, slope=2)
-    # Three benchmarks tell little of a spread over benchmarks: its long tail needs small steps.
-    fit = bayescontam.fit(simulated.responses, model, seed=3, target_accept=0.95)
-    assert coverage(fit, simulated).mean() >= 0.85
-    assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
-    spread = fit.tree["posterior"]["sigma_eps"]
-    assert float(spread.quantile(0.01)) < 1.5 < float(spread.quantile(0.99))

@@ -1,4 +1,4 @@
-"""Planned widths against fits: three designs, simulated and sampled by brute force.
+"""Planned widths against fits: several designs, simulated and sampled by brute force.
 
 Run by ``make bench``. Each model is compiled once and fitted to all data sets.
 """
@@ -28,6 +28,9 @@ DESIGNS: dict[str, tuple[Sizes, str, Mapping[str, float]]] = {
     "4 models, 2 benchmarks, 200 items": (Sizes(200, 4, 2), "hierarchical", {}),
     "2 models, 250 items, 10 generations": (
         Sizes(250, 2, 1, 10), "hierarchical", {"sigma_eps": 3.0},
+    ),
+    "2 models, 150 items, 5 generations": (
+        Sizes(150, 2, 1, 5), "hierarchical", {"sigma_eps": 1.5},
     ),
     "3 models, 60 items": (Sizes(60, 3), "hierarchical", {}),
     "4 models, 1 of them clean, 200 items": (Sizes(200, 4, clean=1), "anchored", {}),
