@@ -9,6 +9,7 @@ from bayescontam.cli import (
     curve,
     demo,
     fit,
+    import_,
     judge,
     models,
     plan,
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(import_.app, name="import", epilog=import_.EXAMPLES)
 app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
 app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
 app.command("report", epilog=report.EXAMPLES)(report.report)

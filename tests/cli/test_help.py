@@ -22,6 +22,7 @@ Run = Callable[..., Done]
 VERBS = [
     "", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show",
     "models prior", "plan", "update",
+    "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
     "study", "study list", "study run", "study report",

@@ -1,0 +1,77 @@
+"""Choices: the one filter, metric or scorer that counts for each benchmark, never guessed."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from bayescontam.errors import UsageError
+from bayescontam.importers.left_out import counted
+from bayescontam.names import listed, visible
+
+
+def chosen(
+    what: str, given: Sequence[str], candidates: Mapping[str, Counter[str]], unit: str = "rows"
+) -> dict[str, str]:
+    """Return the candidate that was asked for, or is the only one, for each benchmark.
+
+    Parameters
+    ----------
+    what : str
+        What is chosen, which is also the option's name, such as ``"filter"``.
+    given : sequence of str
+        Names; one of the form ``benchmark=name`` is for this benchmark only.
+    candidates : mapping of str to Counter
+        For each benchmark the names that occur, and how often.
+    unit : str, default "rows"
+        What is counted.
+
+    Returns
+    -------
+    dict
+        Name by benchmark.
+
+    Raises
+    ------
+    UsageError
+        If a benchmark has several candidates of which not exactly one is asked for, or a name
+        occurs nowhere.
+    """
+    own, general = _split(given, candidates)
+    problems, result = [], {}
+    for benchmark, counts in candidates.items():
+        wanted = own.get(benchmark) or [name for name in general if name in counts]
+        fitting = [name for name in dict.fromkeys(wanted) if name in counts]
+        if len(fitting) == 1:
+            result[benchmark] = fitting[0]
+        elif len(counts) == 1 and benchmark not in own:
+            result[benchmark] = next(iter(counts))
+        else:
+            problems.append(f"{visible(benchmark, 60)} has {counted(counts, unit)}")
+    unused = {name for name in general if not any(name in counts for counts in candidates.values())}
+    unused |= {name for at, names in own.items() for name in names if name not in candidates[at]}
+    if unused:
+        have = "; ".join(
+            f"{visible(at, 60)} has {counted(counts, unit)}" for at, counts in candidates.items()
+        )
+        raise UsageError(f"--{what}: {listed(sorted(unused))} occurs nowhere; {have}")
+    if problems:
+        raise UsageError(
+            f"--{what}: needed, because there are several: {'; '.join(problems)}; give one with "
+            f"--{what} NAME, or for one benchmark with --{what} BENCHMARK=NAME"
+        )
+    return result
+
+
+def _split(
+    given: Sequence[str], candidates: Mapping[str, Counter[str]]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the names given for one benchmark, and those given for all."""
+    own: dict[str, list[str]] = {}
+    general = []
+    for text in given:
+        # Names may hold "=": it divides only after the name of a benchmark.
+        at = next((name for name in candidates if text.startswith(f"{name}=")), None)
+        if at is None:
+            general.append(text)
+        else:
+            own.setdefault(at, []).append(text.removeprefix(f"{at}="))
+    return own, general

@@ -1,0 +1,259 @@
+"""Rows of Every Eval Ever (``*_samples.jsonl``) to responses."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.choices import chosen
+from bayescontam.importers.imported import Imported, imported, kept_columns, kept_value, scores
+from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.lines import json_object, objects, reading_bar
+from bayescontam.names import listed, visible
+
+_ENDING = "_samples.jsonl"
+_UNNAMED = "unnamed"
+"""Stands for a result without a name."""
+_COLUMNS = [
+    "file", "run", "model", "benchmark", "metric", "item", "epoch", "hash", "answer", "score",
+    "verdict",
+]  # fmt: skip
+
+
+def import_every_eval_ever(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    metric: Sequence[str] = (),
+    only: Sequence[str] = (),
+    threshold: float | None = None,
+    verdict: bool = False,
+    keep: Sequence[str] = (),
+    skip_broken: bool = False,
+    progress: bool = False,
+) -> Imported:
+    """Read instance-level rows of Every Eval Ever (schemas 0.2 and 0.3) into responses.
+
+    The benchmark is the ``evaluation_name``, the item the ``sample_id``. Rows with an error are
+    missing; they are counted, and never zero. Several runs of one model, and epochs, are trials
+    and added up.
+
+    Parameters
+    ----------
+    paths : sequence of path-like
+        Files ``*_samples.jsonl``, or folders that hold them.
+    metric : sequence of str, optional
+        Result (``evaluation_result_id``) that counts, needed where an evaluation has several.
+        One of the form ``evaluation=name`` is for this evaluation only.
+    only : sequence of str, optional
+        Evaluations to take. Default: all, if no two are of the same questions.
+    threshold : float, optional
+        Score from which on an answer is correct, or up to which if lower is better. Default:
+        scores must be 0 or 1, and agree with ``is_correct``.
+    verdict : bool, default False
+        Take ``is_correct`` and not the score.
+    keep : sequence of str, optional
+        Columns to keep, such as ``metadata.topic``, or ``name=metadata.topic`` to rename it.
+    skip_broken : bool, default False
+        Leave out and count broken rows; otherwise they are an error.
+    progress : bool, default False
+        Show progress where there is much to read.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If files are missing, or a choice is needed or cannot be used.
+    DataError
+        If rows cannot be used.
+
+    References
+    ----------
+    The schema: https://github.com/evaleval/every_eval_ever, https://arxiv.org/abs/2606.14516
+    """
+    if verdict and threshold is not None:
+        raise UsageError("threshold and verdict: give one; --threshold is for scores")
+    columns, left_out = kept_columns(keep), LeftOut(skip_broken)
+    files = _find(paths)
+    rows: list[tuple[Any, ...]] = []
+    with reading_bar(files, progress) as advance:
+        for file in files:
+            for place, row in objects(file, left_out, advance):
+                try:
+                    rows += _row(row, str(file), columns, left_out)
+                except (KeyError, TypeError, ValueError) as error:
+                    left_out.broken(str(file), place, str(error.args[0]))
+    left_out.raise_if_broken()
+    table = pd.DataFrame(rows, columns=[*_COLUMNS, *columns])
+    table = _of(table, only, left_out)
+    counts = {str(name): Counter(part["metric"]) for name, part in table.groupby("benchmark")}
+    taken = chosen("metric", metric, counts)
+    other = table["metric"] != table["benchmark"].map(taken)
+    for name, count in table.loc[other, "benchmark"].value_counts().items():
+        left_out.add(str(name), "rows of another result", int(count))
+    table = _without_copies(_once(table[~other], left_out), left_out)
+    trials = _scored(table, threshold, verdict)
+    for name in columns:
+        if len(trials) and trials[name].isna().all():
+            raise UsageError(f"--keep {name}: no row has it; try metadata.{name}")
+    notes = _notes(trials)
+    trials = trials[["model", "benchmark", "item", "correct", "run", *columns]]
+    source = listed(map(str, paths), most=3)
+    return imported(trials, left_out, chosen=taken, notes=notes, source=source)
+
+
+def _find(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = list(path.rglob(f"*{_ENDING}"))
+            if not inside:
+                raise UsageError(f"{visible(str(path))}: holds no *{_ENDING}; check the folder")
+        elif path.is_file():
+            inside = [path]
+        else:
+            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
+        found.update({file.resolve(): file for file in inside})
+    return [found[file] for file in sorted(found)]
+
+
+def _row(
+    row: dict[str, Any], file: str, columns: Mapping[str, Sequence[str]], left_out: LeftOut
+) -> list[tuple[Any, ...]]:
+    """Return what counts of a row; nothing if it is of an error."""
+    names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
+    if absent := [name for name in names if not isinstance(row.get(name), str)]:
+        raise KeyError(f"no text in {listed(absent)}; is this a row of Every Eval Ever?")
+    run, model, benchmark, item = (row[name] for name in names)
+    if row.get("error"):
+        left_out.add(benchmark, "error in the sample")
+        return []
+    found = row.get("evaluation")
+    if not isinstance(found, dict) or "score" not in found or "is_correct" not in found:
+        raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
+    score, verdict = found["score"], found["is_correct"]
+    if not isinstance(score, int | float | None) or not isinstance(verdict, bool | None):
+        raise TypeError(f"'evaluation' is {visible(repr(found), 60)}; need a number and true/false")
+    kept = [kept_value(row, path) for path in columns.values()]
+    epoch = (row.get("metadata") or {}).get("epoch", "")
+    metric = row.get("evaluation_result_id") or _UNNAMED
+    numbers = (np.nan if value is None else float(value) for value in (score, verdict))
+    hash_ = row.get("sample_hash")
+    said = repr((row.get("output"), row.get("messages"))).encode()
+    answer = hashlib.blake2b(said, digest_size=16).hexdigest()
+    where = (file, run, model, benchmark, metric, item, str(epoch))
+    return [(*where, hash_, answer, *numbers, *kept)]
+
+
+def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataFrame:
+    """Return the rows of the evaluations that are to be taken."""
+    known = Counter(table["benchmark"])
+    if absent := [name for name in only if name not in known]:
+        raise UsageError(f"--only: {listed(absent)} occurs nowhere; there are {listed(known)}")
+    if only:
+        for name, count in known.items():
+            left_out.add(name, "rows of an evaluation not asked for", 0 if name in only else count)
+        return table[table["benchmark"].isin(only)]
+    pairs = table.dropna(subset=["hash"])[["run", "hash", "benchmark"]].drop_duplicates()
+    twice = pairs[pairs.duplicated(["run", "hash"], keep=False)]
+    if len(twice):
+        names = sorted(twice["benchmark"].unique())
+        raise UsageError(
+            f"--only: needed, because the evaluations {listed(names)} are of the same questions, "
+            "answered once and scored in several ways; name those to take"
+        )
+    return table
+
+
+def _once(table: pd.DataFrame, left_out: LeftOut) -> pd.DataFrame:
+    """Return rows without those that occur again; the same answer scored otherwise is a fault."""
+    keys = ["run", "model", "benchmark", "item", "epoch"]
+    again = table.duplicated(keys)
+    same = table.duplicated([*keys, "score", "verdict"])
+    if (again & ~same).any():
+        row = table[again & ~same].iloc[0]
+        problem = f"sample '{visible(row['item'], 60)}' of {visible(row['benchmark'], 60)} occurs "
+        raise DataError(
+            [Fault(row["file"], f"{problem}again in the same run, scored otherwise")],
+            "give one of these files; repeats need epochs (metadata.epoch)",
+        )
+    for name, count in table.loc[again, "benchmark"].value_counts().items():
+        left_out.add(str(name), "rows that occur again in the same run", int(count))
+    return table[~again]
+
+
+def _without_copies(table: pd.DataFrame, left_out: LeftOut) -> pd.DataFrame:
+    """Return the rows of runs of which no two of a model have the same answers throughout.
+
+    Converters were seen to give several runs of a model the answers of one.
+    """
+    found: set[tuple[str, str, str]] = set()
+    copies: list[pd.Index[int]] = []
+    for (model, benchmark, _), part in table.groupby(["model", "benchmark", "run"], sort=True):
+        said = part.sort_values(["item", "epoch"])[["item", "epoch", "answer", "score"]]
+        key = (str(model), str(benchmark), repr(said.to_numpy().tolist()))
+        if key in found:
+            left_out.add(
+                str(benchmark), "rows of a run with the same answers as another", len(part)
+            )
+            copies.append(part.index)
+        found.add(key)
+    return table.drop(index=[row for index in copies for row in index])
+
+
+def _scored(table: pd.DataFrame, threshold: float | None, verdict: bool) -> pd.DataFrame:
+    """Return the table with what is correct."""
+    lower = _lower_better(table)
+    values = table["verdict" if verdict else "score"].to_numpy(dtype=float)
+    correct, odd = scores(values, threshold)
+    if lower.any() and not verdict:
+        correct = np.where(lower, scores(values, threshold, lower_better=True)[0], correct)
+        odd |= lower.to_numpy() & (threshold is None)
+    if threshold is None and not verdict:
+        odd |= table["verdict"].notna().to_numpy() & (table["verdict"].to_numpy() != correct)
+    if odd.any():
+        row = table[odd].iloc[0]
+        where = f"{visible(row['benchmark'], 60)}, sample '{visible(row['item'], 60)}'"
+        problem = (
+            f"{odd.sum():,} scores are neither 0 nor 1, contradict is_correct, or are better the "
+            f"lower they are, such as {row['score']:g} of {where}"
+        )
+        raise DataError(
+            [Fault(row["file"], problem)],
+            "give the score from which an answer is correct (threshold, --threshold), or take "
+            "is_correct (verdict, --is-correct)",
+        )
+    return table.assign(correct=correct).dropna(subset=["correct"])
+
+
+def _lower_better(table: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell for each row whether the file beside it says that lower is better."""
+    lower: set[tuple[str, str]] = set()
+    for file in table["file"].unique():
+        beside = Path(file.removesuffix(_ENDING) + ".json")
+        if not file.endswith(_ENDING) or not beside.is_file():
+            continue
+        for result in json_object(beside).get("evaluation_results") or []:
+            if (result.get("metric_config") or {}).get("lower_is_better"):
+                lower.add((file, result.get("evaluation_result_id") or _UNNAMED))
+    pairs = zip(table["file"], table["metric"], strict=True)
+    return pd.Series([pair in lower for pair in pairs], index=table.index, dtype=bool)
+
+
+def _notes(trials: pd.DataFrame) -> list[str]:
+    texts = trials.dropna(subset=["hash"]).groupby(["benchmark", "item"])["hash"].nunique()
+    several = (texts > 1).groupby("benchmark").sum()
+    return [
+        f"{visible(str(name))}: {count:,} items have another input in some runs (sample_hash); "
+        "make sure that sample_id names the same question"
+        for name, count in several.items()
+        if count
+    ]

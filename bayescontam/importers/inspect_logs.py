@@ -1,0 +1,164 @@
+"""Logs of Inspect as files: what counts of their headers and samples."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from bayescontam.errors import UsageError
+from bayescontam.importers.imported import kept_value
+from bayescontam.importers.inspect_scores import named_values
+from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.runs import Run
+from bayescontam.names import visible
+
+_HOW = {
+    "max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout", "seed",
+    "batch", "cache",
+}  # fmt: skip
+"""Options of generation that do not make it another model."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What counts of a sample."""
+
+    key: str
+    item: str
+    text: str
+    values: dict[str, Any]
+    kept: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Log:
+    """What counts of a log."""
+
+    run: Run
+    eval_id: str
+    version: str
+    status: str
+    created: str
+    samples: list[Sample]
+    columns: tuple[str, ...]
+
+
+def find_logs(paths: Iterable[str | os.PathLike[str]], reader: ModuleType) -> list[Path]:
+    """Return log files, those in folders included, sorted and each once.
+
+    Raises
+    ------
+    UsageError
+        If there is no such path, or a folder holds none.
+    """
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        if path.is_dir():
+            infos = reader.list_eval_logs(str(path))
+            inside = [Path(unquote(urlparse(info.name).path)) for info in infos]
+            if not inside:
+                raise UsageError(
+                    f"{visible(str(path))}: holds no logs of Inspect (.eval, .json); give the "
+                    "folder that was --log-dir of inspect eval"
+                )
+        elif path.is_file():
+            inside = [path]
+        else:
+            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
+        found.update({file.resolve(): file for file in inside})
+    return [found[file] for file in sorted(found)]
+
+
+def read_log(
+    file: Path, reader: ModuleType, columns: Mapping[str, Sequence[str]], left_out: LeftOut
+) -> list[Log]:
+    """Read a log.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+    reader : module
+        ``inspect_ai.log``.
+    columns : mapping of str to sequence of str
+        Paths of the columns to keep, by name.
+    left_out : LeftOut
+        Told of broken logs, and of samples that are missing.
+
+    Returns
+    -------
+    list of Log
+        One log; none if it cannot be read.
+    """
+    try:
+        header = reader.read_eval_log(str(file), header_only=True)
+        summaries = reader.read_eval_log_sample_summaries(str(file))
+        invalid = _invalid(str(file), reader) if header.invalidated else set()
+    # A damaged log fails anywhere in the reader, of its own kind in each place.
+    except Exception as error:
+        reason = visible(str(error) or type(error).__name__)
+        left_out.broken(str(file), "as a log of Inspect", f"cannot be read ({reason})")
+        return []
+    spec = header.eval
+    samples, seen = [], set()
+    for found in summaries:
+        place = f"sample {found.id}, epoch {found.epoch}"
+        if (str(found.id), found.epoch) in seen:
+            left_out.broken(str(file), place, "occurs twice")
+        elif found.error:
+            left_out.add(spec.task, "error in the sample")
+        elif (str(found.id), found.epoch) in invalid:
+            left_out.add(spec.task, "sample was invalidated")
+        else:
+            try:
+                samples.append(_sample(found, spec.eval_id, columns))
+            except TypeError as error:
+                left_out.broken(str(file), place, str(error))
+        seen.add((str(found.id), found.epoch))
+    wanted = len(spec.dataset.sample_ids or []) * (spec.config.epochs or 1)
+    left_out.add(spec.task, "sample was not run", max(wanted - len(seen), 0))
+    run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec))
+    version = str((spec.packages or {}).get("inspect_ai", "unknown"))
+    created = str(spec.created)
+    return [Log(run, spec.eval_id, version, header.status, created, samples, tuple(columns))]
+
+
+def _sample(found: Any, eval_id: str, columns: Mapping[str, Sequence[str]]) -> Sample:
+    row = {name: getattr(found, name, None) for name in ("metadata", "target", "limit", "epoch")}
+    kept = tuple(kept_value(row, path) for path in columns.values())
+    texts = found.input
+    if not isinstance(texts, str):
+        texts = repr([(message.role, message.text) for message in texts])
+    key = found.uuid or f"{eval_id} {found.id} {found.epoch}"
+    text = hashlib.sha256(texts.encode()).hexdigest()
+    return Sample(key, str(found.id), text, dict(named_values(found.scores)), kept)
+
+
+def _invalid(file: str, reader: ModuleType) -> set[tuple[str, int]]:
+    """Return which samples of a log were invalidated; only whole samples tell."""
+    samples = reader.read_eval_log_samples(
+        file, all_samples_required=False, exclude_fields={"messages", "events", "attachments"}
+    )
+    return {(str(sample.id), sample.epoch) for sample in samples if sample.invalidation}
+
+
+def _of_model(spec: Any) -> dict[str, str]:
+    options = spec.model_generate_config.model_dump(exclude_none=True)
+    found = {**(spec.model_args or {}), **options, "model_base_url": spec.model_base_url}
+    return {
+        name: str(value)
+        for name, value in found.items()
+        if name not in _HOW and value not in (None, "")
+    } | {"model": spec.model}
+
+
+def _of_task(spec: Any) -> dict[str, str]:
+    limits = spec.config.model_dump(
+        include={"message_limit", "token_limit", "time_limit", "working_limit"}, exclude_none=True
+    )
+    solver = {"solver": spec.solver, "solver_args": spec.solver_args}
+    found = {"task_version": spec.task_version, **(spec.task_args or {}), **solver, **limits}
+    return {name: str(value) for name, value in found.items() if value not in (None, {})}

@@ -1,0 +1,147 @@
+"""Lines: objects of JSON Lines files, one by one, each with its place in the file."""
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from pydantic_core import from_json
+
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.left_out import LeftOut
+from bayescontam.names import visible
+from bayescontam.progress import Advance, progress_bar
+
+LARGE = 50_000_000
+"""Bytes of JSON that take about two seconds to import."""
+_STEP = 1_000_000
+
+
+def reading_bar(
+    paths: Sequence[Path], shown: bool, large: int = LARGE
+) -> AbstractContextManager[Advance]:
+    """Return a progress bar over the bytes of files, shown from `large` bytes on."""
+    total = sum(path.stat().st_size for path in paths)
+    return progress_bar(shown and total >= large, "Reading", total / 1e6, "MB")
+
+
+def objects(
+    path: Path, left_out: LeftOut, advance: Advance | None = None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read objects of a file of JSON Lines, or of one JSON list.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        Plain or compressed (.gz).
+    left_out : LeftOut
+        Told of broken rows.
+    advance : callable, optional
+        Told of the megabytes read.
+
+    Yields
+    ------
+    tuple of str and dict
+        Place, such as ``"line 3"``, and object.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read.
+    DataError
+        If it is damaged, as a whole or in its compression.
+    """
+    try:
+        with _opened(path) as stream:
+            first = _first_byte(stream)
+            found = _from_list(stream, path, left_out) if first == b"[" else _from_lines(stream)
+            done = 0
+            for place, size, content in found:
+                done += size
+                if done > _STEP and advance is not None:
+                    advance(done / 1e6)
+                    done = 0
+                value = _parsed(content) if isinstance(content, bytes) else content
+                if isinstance(value, dict):
+                    yield place, value
+                else:
+                    left_out.broken(os.fspath(path), place, _problem(value))
+            if advance is not None:
+                advance(done / 1e6)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        problem = f"damaged, or not gzip-compressed ({error})"
+        raise DataError([Fault(os.fspath(path), problem)]) from error
+    except OSError as error:
+        raise UsageError(f"{visible(str(path))}: cannot be read ({error.strerror})") from error
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """Return the one JSON object that a file holds.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read.
+    DataError
+        If it holds something else.
+    """
+    try:
+        value = _parsed(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{visible(str(path))}: cannot be read ({error.strerror})") from error
+    if not isinstance(value, dict):
+        raise DataError([Fault(os.fspath(path), _problem(value))])
+    return value
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+
+
+def _first_byte(stream: IO[bytes]) -> bytes:
+    """Return the first byte that is no space and no byte order mark; go back to the start."""
+    start = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
+    stream.seek(0)
+    return start[:1]
+
+
+def _from_lines(stream: IO[bytes]) -> Iterator[tuple[str, int, Any]]:
+    for number, line in enumerate(stream, start=1):
+        if text := line.strip():
+            yield f"line {number}", len(line), text
+
+
+def _from_list(stream: IO[bytes], path: Path, left_out: LeftOut) -> Iterator[tuple[str, int, Any]]:
+    """Give the entries of one list; of a truncated one all but the last, which is incomplete."""
+    data = stream.read().removeprefix(b"\xef\xbb\xbf")
+    try:
+        values = from_json(data)
+    except ValueError as error:
+        left_out.broken(os.fspath(path), "as one JSON list", f"is no JSON: {error}")
+        try:
+            values = from_json(data, allow_partial=True)[:-1]
+        except ValueError:
+            values = []
+    size = len(data) // max(len(values), 1)
+    for number, value in enumerate(values, start=1):
+        yield f"entry {number}", size, value
+
+
+class _Bad(str):
+    """Why bytes are no JSON."""
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return from_json(data.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        return _Bad(error)
+
+
+def _problem(value: Any) -> str:
+    if isinstance(value, _Bad):
+        return f"is no whole JSON object ({value})"
+    return f"got {visible(repr(value), 60)}; allowed is one JSON object"

@@ -1,0 +1,186 @@
+"""Files of lm-evaluation-harness: which hold samples, of which task, by which model."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.lines import json_object
+from bayescontam.importers.runs import Run
+from bayescontam.names import visible
+
+_SAMPLES = re.compile(
+    r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?(?:\.gz)?"
+)
+_OLD_RESULTS = "results.json"
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
+"""Model arguments that name the model, as the tool looks for them."""
+_HOW = {
+    "device", "device_map_option", "parallelize", "batch_size", "max_batch_size", "cache_dir",
+    "trust_remote_code", "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization",
+    "num_concurrent", "max_retries", "timeout", "base_url", "offload_folder", "swap_space",
+    "max_memory_per_gpu", "max_cpu_memory", "attn_implementation", "verify_certificate",
+    "tokenized_requests", "seed",
+}  # fmt: skip
+"""Model arguments that say how and where it ran, not which model it is."""
+
+
+@dataclass(frozen=True)
+class SamplesFile:
+    """A file of samples, and the run that it is of."""
+
+    path: Path
+    run: Run
+    date: str
+    """When the run was written, "" if it is not told."""
+    lower_better: Mapping[str, bool]
+    """Metrics for which the results file says whether lower is better."""
+    version: str
+    """Version of the tool, "" if it is not told."""
+    random_name: bool
+    """Whether the tool made up the model's name, so that the kind of model stands for it."""
+
+
+class ResultsFiles:
+    """Results files, each read once though many files of samples lie beside it."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, dict[str, Any]] = {}
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Return what a results file holds."""
+        if path not in self._known:
+            found = json_object(path)
+            # Configurations of tasks are long, and only their names are needed.
+            self._known[path] = {**found, "configs": list(found.get("configs") or {})}
+        return self._known[path]
+
+    def of(self, path: Path, date: str | None) -> dict[str, Any]:
+        """Return the results of a run: named by its date, or as older versions named them."""
+        if date is None:
+            old = path.parent / _OLD_RESULTS
+            return self.read(old) if old.is_file() else {}
+        # The tool puts another name in front of the date if --output_path is a file.
+        beside = sorted(path.parent.glob(f"*_{date}.json"))
+        found = (self.read(file) for file in beside if not file.name.startswith("samples_"))
+        return next((results for results in found if "config" in results), {})
+
+
+def find_files(paths: Iterable[Path], results: ResultsFiles) -> list[Path]:
+    """Return files of samples, those in folders included, sorted and each once.
+
+    Raises
+    ------
+    UsageError
+        If there is no such path, or a folder holds none.
+    """
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if path.is_dir():
+            inside = [file for file in path.rglob("*.json*") if _is_samples(file, results)]
+            if not inside:
+                raise UsageError(
+                    f"{visible(str(path))}: holds no samples_TASK_DATE.jsonl; give the folder "
+                    "that was --output_path of lm_eval, run with --log_samples"
+                )
+        elif path.is_file():
+            inside = [path]
+        else:
+            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
+        found.update({file.resolve(): file for file in inside})
+    return sorted(found.values())
+
+
+def samples_file(path: Path, model: str | None, files: ResultsFiles) -> SamplesFile:
+    """Return what names and results file say of a file of samples.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        ``samples_{task}_{date}.jsonl``; or, as versions before 0.4.3 wrote them, another name
+        that ends in the task, beside ``results.json``.
+    model : str, optional
+        Name of the model, if it is not to be taken from the results file.
+    files : ResultsFiles
+        Where results are read.
+
+    Raises
+    ------
+    DataError
+        If task or model cannot be told.
+    """
+    named = _SAMPLES.fullmatch(path.name)
+    results = files.of(path, named["date"] if named else None)
+    task = named["task"] if named else _old_task(path, results)
+    config = results.get("config") or {}
+    given = _arguments(config.get("model_args"))
+    found = model or _model(results, given)
+    if not found:
+        raise DataError(
+            [Fault(str(path), "the model is not told: no results file of this run beside it")],
+            "keep results_DATE.json beside the samples, or name the model (model, --model)",
+        )
+    lower = {
+        name: not better
+        for name, better in ((results.get("higher_is_better") or {}).get(task) or {}).items()
+        if isinstance(better, bool)
+    }
+    run = Run(found, task, str(path), _of_model(results, given), _of_task(results, task))
+    random_name = model is None and not any(name in given for name in _NAMING)
+    version = str(results.get("lm_eval_version") or "")
+    return SamplesFile(path, run, named["date"] if named else "", lower, version, random_name)
+
+
+def _is_samples(path: Path, results: ResultsFiles) -> bool:
+    if _SAMPLES.fullmatch(path.name):
+        return True
+    old = path.parent / _OLD_RESULTS
+    return path.suffix == ".jsonl" and old.is_file() and bool(_tasks_of(path, results.read(old)))
+
+
+def _tasks_of(path: Path, results: Mapping[str, Any]) -> list[str]:
+    tasks = results.get("configs") or []
+    return sorted((task for task in tasks if path.stem.endswith(f"_{task}")), key=len)
+
+
+def _old_task(path: Path, results: Mapping[str, Any]) -> str:
+    if tasks := _tasks_of(path, results):
+        return tasks[-1]
+    raise DataError(
+        [Fault(str(path), "the task is not told by the file name, nor by a results.json beside")],
+        "rename it to samples_TASK_DATE.jsonl, with a date such as 2026-01-31T12-00-00",
+    )
+
+
+def _arguments(given: Any) -> dict[str, str]:
+    """Return model arguments, which are text in older versions."""
+    if isinstance(given, str):
+        pairs = (part.partition("=") for part in given.split(",") if part.strip())
+        return {name.strip(): value for name, _, value in pairs}
+    return {name: str(value) for name, value in (given or {}).items()}
+
+
+def _model(results: Mapping[str, Any], given: Mapping[str, str]) -> str:
+    named = next((given[name] for name in _NAMING if name in given), None)
+    # Without such an argument the tool makes up a name, another one in each run.
+    return named or str((results.get("config") or {}).get("model") or "")
+
+
+def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """Return settings that make it another model; what is absent has the tool's default."""
+    config = results.get("config") or {}
+    found: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
+    found |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
+    found |= {name: results.get(name) for name in ("chat_template_sha", "system_instruction_sha")}
+    return {name: str(value) for name, value in found.items() if value}
+
+
+def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
+    found = {"version": results.get("versions"), "n-shot": results.get("n-shot")}
+    return {
+        name: str(values[task])
+        for name, values in found.items()
+        if isinstance(values, dict) and task in values
+    }

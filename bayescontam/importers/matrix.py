@@ -1,0 +1,116 @@
+"""Matrices of models by items to responses."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.columns import FaultList, read_names, read_numbers
+from bayescontam.errors import UsageError
+from bayescontam.importers.imported import Imported, imported, kept_columns, scores
+from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.table import read_table
+from bayescontam.names import listed
+
+type Items = Literal["columns", "rows"]
+"""Where the items of a matrix stand."""
+
+
+def import_matrix(
+    path: str | os.PathLike[str],
+    *,
+    benchmark: str,
+    items: Items = "columns",
+    names: str | None = None,
+    benchmark_in_column: bool = False,
+    threshold: float | None = None,
+    keep: Sequence[str] = (),
+) -> Imported:
+    """Read a matrix with a row for each model and a column for each item, or the reverse.
+
+    Cells are 0, 1, true or false; blank ones (or NA, null, none) are missing, and counted.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV, TSV, JSON Lines or Parquet file.
+    benchmark : str
+        Name of the benchmark; or, with `benchmark_in_column`, of the column that has it.
+    items : {"columns", "rows"}, default "columns"
+        Where the items stand.
+    names : str, optional
+        Column with the names of what stands in rows. Default: the first.
+    benchmark_in_column : bool, default False
+        Take the benchmark from a column; only where items stand in rows.
+    threshold : float, optional
+        Value from which on an answer is correct. Default: values must be 0 or 1.
+    keep : sequence of str, optional
+        Columns of items to keep, or ``name=column`` to rename one; only where items stand in
+        rows.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If there is no such file or column, or an option cannot be used.
+    DataError
+        If the matrix cannot be used; all faulty cells are listed.
+    """
+    if items not in ("columns", "rows"):
+        raise UsageError(f"items={items!r}: allowed are 'columns' and 'rows'")
+    if items == "columns" and (keep or benchmark_in_column):
+        raise UsageError("items stand in columns, so that no column can be one of items' own")
+    # Column names are whole here: they may hold dots.
+    columns = {name: ".".join(parts) for name, parts in kept_columns(keep).items()}
+    table, source = read_table(path), os.fspath(path)
+    label = names or table.columns[0]
+    aside = [label, *columns.values(), *([benchmark] if benchmark_in_column else [])]
+    if absent := [name for name in aside if name not in table.columns]:
+        raise UsageError(f"{source}: no column {listed(absent)}; found {listed(table.columns)}")
+    cells = [name for name in table.columns if name not in aside]
+    faults = FaultList(source, np.arange(1, len(table) + 1))
+    given = read_names(table, label, faults)
+    faults.flag(given.duplicated().to_numpy(), label, "{} stands in another row too", given)
+    values = _values(table, cells, threshold, faults)
+    faults.raise_if_any()
+    down = np.repeat(np.arange(len(table)), len(cells))
+    across = np.tile(np.array(cells, dtype=object), len(table))
+    rows = given.to_numpy()[down]
+    where = read_names(table, benchmark, faults).to_numpy()[down] if benchmark_in_column else None
+    trials = pd.DataFrame(
+        {
+            "model": rows if items == "columns" else across,
+            "benchmark": benchmark if where is None else where,
+            "item": across if items == "columns" else rows,
+            "correct": values.ravel(),
+            "run": source,
+        }
+    )
+    for name, column in columns.items():
+        trials[name] = table[column].to_numpy()[down]
+    faults.raise_if_any()
+    left_out = LeftOut()
+    missing = trials["correct"].isna()
+    for at, count in trials.loc[missing, "benchmark"].value_counts().items():
+        left_out.add(str(at), "blank cell", int(count))
+    return imported(trials[~missing], left_out, chosen={}, source=source)
+
+
+def _values(
+    table: pd.DataFrame, cells: list[str], threshold: float | None, faults: FaultList
+) -> np.ndarray:
+    """Return 0 and 1, NaN where missing, by row and column of the matrix."""
+    allowed = "0, 1, true or false" if threshold is None else "a number"
+    values = np.empty((len(table), len(cells)))
+    for position, name in enumerate(cells):
+        numbers = read_numbers(table[name], words=True)
+        correct, odd = scores(numbers, threshold)
+        odd |= np.isinf(numbers)
+        faults.flag(odd, name, f"got {{}}, allowed is {allowed}, or nothing", table[name])
+        values[:, position] = correct
+    return values

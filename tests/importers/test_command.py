@@ -1,0 +1,86 @@
+"""The verb ``import``: what it prints and writes, and that ``fit`` takes it."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayescontam.importers.lm_eval import import_lm_eval
+from bayescontam.importers.matrix import import_matrix
+from tests.cli.conftest import FEW_DRAWS, command
+
+CHOICES = ("--filter", "flexible", "--metric", "acc")
+
+
+@pytest.mark.slow
+def test_from_logs_to_a_fit(lm_eval_logs: Path, tmp_path: Path) -> None:
+    done = command("import", "lm-eval", lm_eval_logs, "--out", "r.parquet", *CHOICES, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(tmp_path / "r.parquet")
+    wanted = import_lm_eval([lm_eval_logs], filter=["flexible"], metric=["acc"]).frame
+    pd.testing.assert_frame_equal(table, wanted)
+    items = table[["benchmark", "item"]].drop_duplicates()
+    items.assign(contamination=[i % 2 for i in range(len(items))]).to_csv(
+        tmp_path / "c.csv", index=False
+    )
+    done = command(
+        "fit", "r.parquet", "--covariates", "c.csv", "-m", "single", "--out", "fit.nc", "--seed",
+        "1", *FEW_DRAWS,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    done = command("summary", "fit.nc", "--format", "csv", cwd=tmp_path)
+    (tmp_path / "e.csv").write_bytes(done.stdout)
+    found = pd.read_csv(tmp_path / "e.csv").query("quantity == 'accuracy'")
+    assert set(found["model"]) == {"org/small", "org/large"}
+    assert set(found["benchmark"]) == {"choice", "digits", "words"}
+
+
+def test_it_tells_what_it_read_and_what_it_left_out(inspect_logs: Path, tmp_path: Path) -> None:
+    arguments = (
+        "import", "inspect", inspect_logs, "--out", "r.csv", "--scorer", "graded", "--scorer",
+        "graded.right", "--partial", "incorrect", "--threshold", "0.5",
+    )  # fmt: skip
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.decode()
+    table = pd.read_csv(tmp_path / "r.csv")
+    assert f"{len(table)} responses of 2 models lie in r.csv\n" in out
+    for words in ("letters +graded ", "rubric +graded.right ", "error in the sample +", "unscored"):
+        assert re.search(words, out)
+    assert "count as incorrect\n" in out
+    (tmp_path / "r.csv").unlink()
+    done = command(*arguments, "--quiet", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert pd.read_csv(tmp_path / "r.csv").equals(table)
+
+
+def test_a_matrix_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("model,q1,q2\nA,1,0\nB,1,1\n")
+    done = command("import", "matrix", "m.csv", "--benchmark", "quiz", "-o", "r.csv", cwd=tmp_path)
+    assert b"Nothing was left out.\n4 responses of 2 models lie in r.csv\n" in done.stdout
+    wanted = import_matrix(tmp_path / "m.csv", benchmark="quiz").frame
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "r.csv"), wanted)
+    done = command("import", "matrix", "m.csv", "-o", "r.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == b"error: --benchmark and --benchmark-column: give one of the two\n"
+
+
+def test_a_fault_leaves_the_table_as_it_was(lm_eval_logs: Path, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("before")
+    done = command("import", "lm-eval", lm_eval_logs, "--out", "r.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"error: --filter: needed")
+    assert (tmp_path / "r.csv").read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.csv"]
+
+
+@pytest.mark.parametrize("out", ["r.xlsx", "none/r.csv"])
+def test_a_file_that_cannot_be_written_is_refused_first(
+    lm_eval_logs: Path, tmp_path: Path, out: str
+) -> None:
+    done = command("import", "lm-eval", lm_eval_logs, "--out", out, cwd=tmp_path)
+    assert done.returncode == 2
+    assert out.encode() in done.stderr
+    assert b"--filter" not in done.stderr
