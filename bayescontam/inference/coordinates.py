@@ -62,10 +62,39 @@ class Informed(Transform):
         return pt.log(sd) + pt.zeros_like(value)
 
 
+class Nested(Informed):
+    """The same for the mean of several effects, which itself is sampled.
+
+    Its variable is Normal(tau, sigma), and what is told of it is ``variable − tau``, where
+    tau is the standard deviation of `count` effects around it. A transform is shown
+    nothing but the parameters of its variable, so that tau has to be one of them.
+
+    Given tau, the effects tell their mean with precision count / (tau² + se²): the less
+    they differ the better, so that no fixed precision would do.
+
+    Parameters
+    ----------
+    estimate, se : array
+        Of the shape of the variable; ``se`` of one effect.
+    count : array
+        Of the shape of the variable; how many effects there are.
+    """
+
+    name = "nested"
+
+    def __init__(self, estimate: Floats, se: Floats, count: Floats) -> None:
+        super().__init__(estimate, se)
+        self._count = count
+
+    def _moments(self, rv_inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+        tau, sigma = rv_inputs[-2:]
+        told = self._count / (pt.square(tau) + 1.0 / self.precision)
+        precision = 1.0 / pt.square(sigma) + told
+        return tau + self.estimate * told / precision, 1.0 / pt.sqrt(precision)
+
+
 _LEAST = 1e-6
 """Least information of a repeated response; of one that is held out: standard error 1,000."""
-_LEAST_DIFFERENCE = 0.1
-"""Least spread of abilities of one model that is thought possible."""
 _DIFFER = 0.3
 """Spread of abilities and of slopes around their means, to the nearest guess."""
 
@@ -92,19 +121,16 @@ class Rough:
     def level_of_rows(self) -> "Rough":
         """Return estimates of what each row lies above the columns' means, dims (row,).
 
-        Their errors are as large as cells differ around rows and columns: where abilities
-        of one model differ much between benchmarks, they tell little of its general one.
+        Their errors are those of one cell in each row, and not what cells of a row differ by.
         """
         known = np.isfinite(self.se)
+        count = np.maximum(known.sum(axis=0), 1)
+        columns = np.where(known, self.estimate, 0.0).sum(axis=0) / count
         count = known.sum(axis=1)
-        columns = np.where(known, self.estimate, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        above = np.where(known, self.estimate - columns, 0.0)
-        rows = above.sum(axis=1) / np.maximum(count, 1)
-        rest = np.where(known, above - rows[:, None], 0.0)
-        freedom = max(1, int(known.sum() - sum(known.shape) + 1))
-        spread = np.sqrt((rest**2).sum() / freedom + _LEAST_DIFFERENCE**2)
-        with np.errstate(divide="ignore"):
-            return Rough(rows, spread / np.sqrt(count))
+        above = np.where(known, self.estimate - columns, 0.0).sum(axis=1) / np.maximum(count, 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            square = np.where(known, self.se**2, 0.0).sum(axis=1) / count
+        return Rough(above, np.where(count > 0, np.sqrt(square), np.inf))
 
     def along(self, basis: Floats) -> "Rough":
         """Return estimates of coordinates in an orthonormal basis, dims (vector,)."""

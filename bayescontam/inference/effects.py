@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayescontam.inference.coordinates import (
+    Nested,
     Rough,
     rough_abilities,
     rough_difficulties,
@@ -24,10 +25,11 @@ def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
         return variable("theta", spec.priors.theta, dims=dims)
     rough = rough_abilities(design, "eps" in terms)
     center = _unit_means(spec, design, terms)
+    scale = spread("sigma_theta", spec.priors.sigma_theta) if "sigma_theta" in terms else None
     if "a" in terms:
-        center = center + _general_ability(spec, design, rough)[:, None]
-    if "sigma_theta" in terms:
-        scale = spread("sigma_theta", spec.priors.sigma_theta)
+        assert scale is not None, "models that share benchmarks are pairs enough to differ"
+        center = center + _general_ability(spec, design, rough, scale)[:, None]
+    if scale is not None:
         return pm.Normal("theta", center, scale, dims=dims, default_transform=rough.transform())
     prior = spec.priors.theta
     if isinstance(prior, Normal):
@@ -46,23 +48,25 @@ def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     return pm.Normal("mu", mean, scale, dims=design.unit_dim, default_transform=rough.transform())
 
 
-def _general_ability(spec: ModelSpec, design: Design, rough: Rough) -> Tensor:
+def _general_ability(spec: ModelSpec, design: Design, rough: Rough, differ: Tensor) -> Tensor:
     """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
 
     Its coordinates in an orthonormal basis of the zero-sum vectors are independent
     Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
-    informed by the data.
+    informed by the data. They are sampled with ``sigma_theta`` added; see `Nested`.
     """
     scale = spread("sigma_a", spec.priors.sigma_a)
     basis = zero_sum_basis(len(design.models))
-    coordinates = pm.Normal(
+    told = rough.level_of_rows().along(basis)
+    count = (basis**2).T @ np.isfinite(rough.se).sum(axis=1)
+    shifted = pm.Normal(
         "a_coordinates",
-        0.0,
+        differ,
         scale,
         shape=basis.shape[1],
-        default_transform=rough.level_of_rows().along(basis).transform(),
+        default_transform=Nested(told.estimate, told.se, count),
     )
-    return pm.Deterministic("a", pt.dot(basis, coordinates), dims="model")
+    return pm.Deterministic("a", pt.dot(basis, shifted - differ), dims="model")
 
 
 def zero_sum_basis(n: int) -> Floats:

@@ -71,14 +71,15 @@ def test_log_density_is_that_of_the_mathematics(seed):
     point = prior_point(b.model, seed)
     expected = 0.0
     mu, basis = point["mu"], zero_sum_basis(3)
-    a = basis @ point["a_coordinates"]
+    a = basis @ (point["a_coordinates"] - point["sigma_theta"] - SMALLEST)
     for name in ("sigma_a", "sigma_theta", "sigma_delta", "sigma_eps"):
         expected += stats.halfnorm(0, 1).logpdf(point[name]).sum()
     for name in ("sigma_bm", "sigma_bb", "sigma_bmb"):
         expected += stats.halfnorm(0, 0.5).logpdf(point[name])
     sigma = {name: value + SMALLEST for name, value in point.items() if "sigma" in name}
     expected += stats.norm(0, 1.5).logpdf(mu).sum()
-    expected += stats.norm(0, sigma["sigma_a"]).logpdf(point["a_coordinates"]).sum()
+    shifted = stats.norm(sigma["sigma_theta"], sigma["sigma_a"])
+    expected += shifted.logpdf(point["a_coordinates"]).sum()
     theta, beta = point["theta"], point["beta"]
     expected += stats.norm(mu + a[:, None], sigma["sigma_theta"]).logpdf(theta).sum()
     expected += stats.norm(0, 2).logpdf(point["beta_bar"])
