@@ -32,6 +32,7 @@ ROWS = {
     "inference": 2,
     "evidence": 3,
     "calibration": 3,
+    "reproduction": 4,
     "report": 4,
     "api": 5,
     "updating": 5,

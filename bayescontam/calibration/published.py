@@ -28,12 +28,23 @@ def exposures(layout: Layout, rng: np.random.Generator) -> Floats:
     3 to 8 concepts; its contamination is logistic(logit 0.3 + 5 (mean exposure − 0.5)).
     """
     exposure = 0.2 + 0.7 * rng.beta(3, 2, size=(layout.models, CONCEPTS))
-    tasks = layout.benchmarks * layout.items
+    share = compositions(layout.benchmarks * layout.items, rng)
+    contamination = contamination_of(exposure @ share.T)
+    return contamination.reshape(layout.models, layout.benchmarks, layout.items)
+
+
+def compositions(tasks: int, rng: np.random.Generator) -> Floats:
+    """Draw the share of each of 50 concepts in each task, dims (task, concept)."""
     order = rng.random((tasks, CONCEPTS)).argsort(axis=1)
     count = rng.integers(FEWEST, MOST + 1, size=(tasks, 1))
-    share = (order < count) / count  # of each concept in a task
-    contamination: Floats = expit(logit(0.3) + 5 * (exposure @ share.T - 0.5))
-    return contamination.reshape(layout.models, layout.benchmarks, layout.items)
+    share: Floats = (order < count) / count
+    return share
+
+
+def contamination_of(exposure: Floats) -> Floats:
+    """Return the contamination of tasks by the mean exposure of their concepts."""
+    contamination: Floats = expit(logit(0.3) + 5 * (exposure - 0.5))
+    return contamination
 
 
 def table_of(layout: Layout) -> Responses:

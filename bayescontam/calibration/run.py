@@ -20,11 +20,12 @@ from bayescontam.calibration.record import finish_record, start_record, statuses
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.rows import SHARDS, read_rows
 from bayescontam.calibration.shards import MOST, Shards, Task, done_keys, tasks_of
-from bayescontam.errors import UsageError
+from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.execute import connected, run_tasks
 from bayescontam.names import visible
 from bayescontam.progress import progress_bar
 from bayescontam.specs.catalogue import load_study, shipped_folder
+from bayescontam.specs.reproduction import ReproductionSpec
 from bayescontam.specs.study import StudySpec
 
 LOCK = ".lock"
@@ -126,7 +127,7 @@ def run_study(
     """
     if not isinstance(study, StudySpec):
         base = _folder_of(study) if base is None else base
-        study = load_study(study)
+        study = _simulation(load_study(study))
     plan = plan_of(study, Path(base or "."))
     count = study.replicates if replicates is None else replicates
     _check(plan, count, block)
@@ -199,6 +200,13 @@ def _collect(
             shards.add(tasks[key], rows)
             found.update(statuses(rows))
             advance(estimators)
+
+
+def _simulation(study: StudySpec | ReproductionSpec) -> StudySpec:
+    if isinstance(study, StudySpec):
+        return study
+    problem = "is the reproduction of a published study; run it with: bayescontam study run"
+    raise SpecError([Fault(f"study '{study.name}'", problem)])
 
 
 def _folder_of(study: str | os.PathLike[str]) -> Path:

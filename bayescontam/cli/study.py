@@ -1,13 +1,15 @@
-"""Verb ``study``: many simulated fits, and what they say of the intervals."""
+"""Verb ``study``: many simulated fits and what they say; published studies done again."""
 
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli import study_report
+from bayescontam.cli import reproduction, study_report
 from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
 
 if TYPE_CHECKING:
@@ -32,12 +34,17 @@ bayescontam study run mine.toml --out mine --jobs 8
 
 bayescontam study run coverage --out coverage --engine ray --address auto
 
+bayescontam study run arc-decomposition --out arc-decomposition
+
 Interrupted? Run the same command again. Then: bayescontam study report recovery
 """
+AGAIN = "Published studies"
 app = typer.Typer(
-    help="Studies: many simulated fits, which show whether intervals cover.", no_args_is_help=True
+    help="Studies: whether intervals cover, by simulation; published studies, done again.",
+    no_args_is_help=True,
 )
 app.command("report", epilog=study_report.EXAMPLES)(study_report.report)
+app.command("compare", epilog=reproduction.COMPARE_EXAMPLES)(reproduction.compare)
 
 
 @app.command("list", epilog=LIST_EXAMPLE)
@@ -85,27 +92,69 @@ def run(
             rich_help_panel=EXECUTION,
         ),
     ] = None,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="The published size.", rich_help_panel=AGAIN),
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="Folder of tables that are not shipped; default: $BAYESCONTAM_DATA.",
+            show_default=False,
+            rich_help_panel=AGAIN,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate tables and fit them; an interrupted run is taken up, a finished one added to."""
-    from bayescontam.calibration.run import run_study
+    """Run a study; an interrupted run is taken up, a finished simulation added to."""
     from bayescontam.cli.terminal import calm
+    from bayescontam.specs.catalogue import load_study
+    from bayescontam.specs.reproduction import ReproductionSpec
 
     calm()
+    spec = load_study(study)
+    given = {"--replicates": replicates is not None, "--jobs": jobs is not None}
+    given |= {"--engine": engine is not Workplace.LOCAL, "--address": address is not None}
+    reproduction.refuse_others(spec, given | {"--full": full, "--data": data is not None})
+    with _resumable():
+        if isinstance(spec, ReproductionSpec):
+            reproduction.run_again(spec, out, full, data, quiet)
+        else:
+            _simulate(study, out, replicates, engine, jobs, address, quiet)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say how to go on if the block is interrupted."""
     try:
-        done = run_study(
-            study,
-            out,
-            replicates=replicates,
-            engine=engine.value,
-            jobs=jobs,
-            address=address,
-            progress=not quiet,
-            command=shlex.join(["bayescontam", *sys.argv[1:]]),
-        )
+        yield
     except KeyboardInterrupt:
         print("finished fits are kept: run the same command again to go on", file=sys.stderr)
         raise
+
+
+def _simulate(
+    study: str,
+    out: Path,
+    replicates: int | None,
+    engine: Workplace,
+    jobs: int | None,
+    address: str | None,
+    quiet: bool,
+) -> None:
+    from bayescontam.calibration.run import run_study
+
+    done = run_study(
+        study,
+        out,
+        replicates=replicates,
+        engine=engine.value,
+        jobs=jobs,
+        address=address,
+        progress=not quiet,
+        command=shlex.join(["bayescontam", *sys.argv[1:]]),
+    )
     if not quiet:
         _show(done)
 

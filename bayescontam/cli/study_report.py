@@ -19,7 +19,8 @@ bayescontam study report recovery
 
 bayescontam study report sbc --strict
 
-It writes coverage.csv, sbc.csv and index.html into the folder, also while the study runs.
+It writes coverage.csv, sbc.csv and index.html into the folder, also while the study runs. Of a
+published study done again it writes the page anew.
 """
 _MOST_ROWS = 40
 
@@ -37,14 +38,21 @@ def report(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the coverage and the uniformity of ranks of a study: two tables and a page."""
+    """Write the page of a study; of a simulation with tables of coverage and of ranks."""
     from rich.console import Console
 
+    from bayescontam.cli import reproduction
     from bayescontam.inference.checks import Outcome
     from bayescontam.names import visible
+    from bayescontam.report.reproduction import write_reproduction_report
     from bayescontam.report.study import PAGE, write_study_report
     from bayescontam.report.study_words import verdict
 
+    if reproduction.holds_reproduction(folder):
+        record = write_reproduction_report(folder)
+        if not quiet:
+            reproduction.show(record, folder)
+        return
     with Console(stderr=True, quiet=quiet).status("counting and drawing"):
         results = write_study_report(folder)
     outcome, sentence = verdict(results)

@@ -10,6 +10,7 @@ from bayescontam.calibration.results import Results
 from bayescontam.calibration.rows import LEVELS
 from bayescontam.names import visible
 from bayescontam.report import study_figures, study_tables, study_words
+from bayescontam.report.study_published import published_rows
 from bayescontam.report.template import fill
 from bayescontam.storage import write_text
 
@@ -76,6 +77,7 @@ def render_study(results: Results) -> str:
         "counted": COUNTED,
         "failures": failures[: study_tables.MOST_ROWS],
         "n_failures": len(failures),
+        "published": published_rows(results),
         "sbc": results.sbc.head(study_tables.MOST_RANKED).to_dict("records"),
         "n_sbc": len(results.sbc),
         "fits": study_tables.fit_rows(results),

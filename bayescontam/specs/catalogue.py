@@ -1,17 +1,18 @@
 """Specs that ship with the package, found by name."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
-from bayescontam.specs.base import closest, read_text
+from bayescontam.specs.base import closest, parse_toml, read_text
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.reproduction import ReproductionSpec
 from bayescontam.specs.study import StudySpec
-from bayescontam.specs.whole import WholeSpec
 
 
 def shipped_folder(kind: str) -> Path:
@@ -142,7 +143,7 @@ def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
     return _CURVES.load(os.fspath(curve))
 
 
-def load_study(study: str | os.PathLike[str]) -> StudySpec:
+def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
     """Read a study by name or by path.
 
     Parameters
@@ -153,8 +154,9 @@ def load_study(study: str | os.PathLike[str]) -> StudySpec:
 
     Returns
     -------
-    StudySpec
-        Frozen; its ``hash`` depends on its meaning, not on its layout or its replicates.
+    StudySpec or ReproductionSpec
+        As the key ``kind`` says: ``"simulation"`` (default) or ``"reproduction"``. Frozen;
+        the ``hash`` depends on its meaning, not on its layout or its replicates.
 
     Raises
     ------
@@ -170,14 +172,26 @@ def load_study(study: str | os.PathLike[str]) -> StudySpec:
     return _STUDIES.load(os.fspath(study))
 
 
+def _parse_study(text: str, name: str) -> StudySpec | ReproductionSpec:
+    """Return a study of the kind that its file says."""
+    kind = parse_toml(text, name).get("kind", "simulation")
+    parsers: dict[str, Callable[[str, str], StudySpec | ReproductionSpec]]
+    parsers = {"simulation": StudySpec.parse, "reproduction": ReproductionSpec.parse}
+    if not isinstance(kind, str) or kind not in parsers:
+        shown = visible(str(kind), 60)
+        problem = f"got {shown!r}; {closest(shown, parsers)}"
+        raise SpecError([Fault(name, problem, column="kind")])
+    return parsers[kind](text, name)
+
+
 @dataclass(frozen=True)
-class _Shelf[SpecT: WholeSpec]:
+class _Shelf[SpecT]:
     """The shipped specs of one kind."""
 
     folder: str
     what: str
     verb: str
-    kind: type[SpecT]
+    parse: Callable[[str, str], SpecT]
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(path.stem for path in shipped_folder(self.folder).glob("*.toml")))
@@ -185,17 +199,17 @@ class _Shelf[SpecT: WholeSpec]:
     def load(self, given: str) -> SpecT:
         if given.endswith(".toml") or {os.sep, "/"} & set(given):
             path = Path(given)
-            return self.kind.parse(read_text(path), str(path))
+            return self.parse(read_text(path), str(path))
         if given not in self.names():
             problem = f"no such {self.what} ({closest(given, self.names())})"
             known = f"bayescontam {self.verb} list" if self.verb else ", ".join(self.names())
             advice = f"Name a shipped {self.what} ({known}) or give a path to a .toml."
             raise SpecError([Fault(f"{self.what} '{visible(given, 60)}'", problem)], advice)
         path = shipped_folder(self.folder) / f"{given}.toml"
-        return self.kind.parse(read_text(path), path.name)
+        return self.parse(read_text(path), path.name)
 
 
-_MODELS = _Shelf("models", "model spec", "models", ModelSpec)
-_MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", Manifest)
-_CURVES = _Shelf("curves", "curve spec", "", CurveSpec)
-_STUDIES = _Shelf("studies", "study", "study", StudySpec)
+_MODELS = _Shelf("models", "model spec", "models", ModelSpec.parse)
+_MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", Manifest.parse)
+_CURVES = _Shelf("curves", "curve spec", "", CurveSpec.parse)
+_STUDIES = _Shelf("studies", "study", "study", _parse_study)

@@ -107,6 +107,8 @@ class Estimator(Block):
         return self
 
 
+_WORDS: Any = {"kind": True, "published": True, "simulator": {"fit": True}}
+"""Keys that change nothing of what is done."""
 GRID = {
     **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
     **dict.fromkeys(("ability", "genuine", "boost"), "simulator"),
@@ -120,10 +122,15 @@ class StudySpec(WholeSpec):
 
     Attributes
     ----------
+    kind : {"simulation"}, default "simulation"
+        What tells such a file from that of a reproduction.
     summary : str
         One line that says what the study is for.
     description : str
         What it asks and how to read the answer.
+    published : str, optional
+        Table of printed numbers in ``studies/data``, without ``.csv``, that the page sets
+        beside what is found.
     replicates : int
         Simulated tables of each cell. More of them leave those that are done as they are.
     simulator, design, sampling, gates : Block
@@ -143,8 +150,10 @@ class StudySpec(WholeSpec):
         Share of replicates, drawn at random, that are fitted by a second engine too.
     """
 
+    kind: Literal["simulation"] = "simulation"
     summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     description: str = ""
+    published: str = ""
     replicates: Count
     simulator: Simulator
     design: Layout = Layout()
@@ -165,7 +174,7 @@ class StudySpec(WholeSpec):
         """
         words = {"summary": "-", "description": "", "replicates": 1}
         plain = self.model_copy(update=words)
-        return sha256(plain.model_dump_json(exclude={"simulator": {"fit"}}).encode())
+        return sha256(plain.model_dump_json(exclude=_WORDS).encode())
 
     def cells(self) -> dict[str, tuple[Simulator, Layout]]:
         """Return the simulator and design of every cell, under the cell's name.

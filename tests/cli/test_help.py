@@ -25,7 +25,7 @@ VERBS = [
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
-    "study", "study list", "study run", "study report",
+    "study", "study list", "study run", "study report", "study compare",
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,6 +12,7 @@ from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
 from bayescontam.report.study import render_study, write_study_report
 from bayescontam.report.study_figures import ecdf
+from bayescontam.report.study_published import published_rows
 from bayescontam.report.study_words import verdict
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run
@@ -265,3 +267,33 @@ def test_the_page_in_a_browser(opened: Any, name: str) -> None:
     browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
     width = browser.execute_script("return document.documentElement.clientWidth")
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -> None:
+    rows = {
+        name: made_rows(50, k, estimator=name, quantity="genuine_ability", narrow=1.0 + k)
+        for k, name in enumerate(("exact", "bootstrap"))
+    }
+    text = 'published = "arc_recovery"\n' + study_text(names=("exact", "bootstrap"))
+    results = Results.load(write_run(tmp_path / "run", rows, text, 50))
+    table = published_rows(results)
+    found = {(row["quantity"], row["figure"]): row for row in table}
+    coverage = found["genuine ability", "coverage of 95 % intervals"]
+    assert (coverage["published"], coverage["of"]) == ("0.780", "bootstrap")
+    for name, text in coverage["ours"]:
+        own = rows[name]
+        share = ((own["low_95"] <= own["truth"]) & (own["truth"] <= own["high_95"])).mean()
+        assert text.startswith(f"{share:.3f} ± ")
+    mean = dict(found["genuine ability", "mean of the estimates"]["ours"])
+    assert mean["exact"] == f"{rows['exact']['mean'].mean():.3f}"
+    sd = dict(found["genuine ability", "standard deviation of the estimates"]["ours"])
+    assert sd["bootstrap"] == f"{np.std(rows['bootstrap']['mean'], ddof=1):.3f}"
+    missing = found["overfitting fraction", "coverage of 95 % intervals"]["ours"]
+    assert dict(missing) == {"exact": "–", "bootstrap": "–"}
+    html = render_study(results)
+    assert "Published beside ours" in html
+    assert "Section 3.6" in html
+
+
+def test_a_study_without_printed_figures_has_no_such_part(html: str) -> None:
+    assert "Published beside ours" not in html

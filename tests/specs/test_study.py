@@ -43,6 +43,8 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
     one = StudySpec.parse(FIXED, "x.toml")
     more = FIXED.replace("replicates = 10", "replicates = 20  # more").replace('"s"', '"t"')
     assert StudySpec.parse(more, "y.toml").hash == one.hash
+    told = f'kind = "simulation"\npublished = "arc_recovery"{FIXED}'
+    assert StudySpec.parse(told, "x.toml").hash == one.hash
     for old, new in (("1.0", "1.5"), ('"single"', '"positive"'), ("models = 3", "models = 4")):
         assert StudySpec.parse(FIXED.replace(old, new), "x.toml").hash != one.hash
 
@@ -162,9 +164,17 @@ def test_faults_of_a_model_spec_are_told_with_the_study_that_names_it(tmp_path: 
     ]
 
 
-@pytest.mark.parametrize("name", shipped_studies())
-def test_shipped_studies_can_be_planned(name: str) -> None:
+def simulation(name: str) -> StudySpec:
     study = load_study(name)
+    assert isinstance(study, StudySpec)
+    return study
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in shipped_studies() if isinstance(load_study(name), StudySpec)]
+)
+def test_shipped_studies_can_be_planned(name: str) -> None:
+    study = simulation(name)
     plan = plan_of(study, Path())
     assert plan.cells
     assert study.name == name
@@ -172,7 +182,7 @@ def test_shipped_studies_can_be_planned(name: str) -> None:
 
 def test_every_shipped_model_spec_has_a_study_of_its_own_prior() -> None:
     for name in shipped_models():
-        study = load_study(f"sbc-{name}")
+        study = simulation(f"sbc-{name}")
         assert (study.simulator.kind, study.simulator.model) == ("prior", name)
         assert [estimator.model for estimator in study.estimators] == [name]
         assert study.replicates >= 500

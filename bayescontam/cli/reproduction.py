@@ -1,0 +1,84 @@
+"""What verb ``study`` does with the reproduction of a published study."""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayescontam.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayescontam.reproduction.record import Record
+    from bayescontam.specs.reproduction import ReproductionSpec
+    from bayescontam.specs.study import StudySpec
+
+COMPARE_EXAMPLES = """
+Examples:
+
+bayescontam study compare arc-decomposition novelty
+
+bayescontam study compare runs/* > table.md
+"""
+
+
+def refuse_others(study: "StudySpec | ReproductionSpec", given: Mapping[str, object]) -> None:
+    """Refuse options that are for the other kind of study."""
+    from bayescontam.specs.reproduction import ReproductionSpec
+
+    again = isinstance(study, ReproductionSpec)
+    wrong = ("--replicates", "--engine", "--address", "--jobs") if again else ("--full", "--data")
+    for option in wrong:
+        if given[option]:
+            other = "simulation studies" if again else "reproductions of published studies"
+            raise UsageError(f"{option}: is for {other}, which '{study.name}' is not; leave it out")
+
+
+def run_again(
+    spec: "ReproductionSpec", out: Path, full: bool, data: Path | None, quiet: bool
+) -> None:
+    """Do a published study again, write its page, and say what came of it."""
+    from bayescontam.report.reproduction import write_reproduction_report
+    from bayescontam.reproduction.run import run_reproduction
+
+    command = shlex.join(["bayescontam", *sys.argv[1:]])
+    run_reproduction(spec, out, full=full, data=data, progress=not quiet, command=command)
+    record = write_reproduction_report(out)
+    if not quiet:
+        show(record, out)
+
+
+def holds_reproduction(folder: Path) -> bool:
+    """Return whether a folder is that of a reproduction."""
+    from bayescontam.reproduction.record import RECORD
+
+    return (folder / RECORD).exists()
+
+
+def show(record: "Record", folder: Path) -> None:
+    """Print what was found."""
+    from bayescontam.cli.terminal import print_lines, print_table
+    from bayescontam.names import visible
+    from bayescontam.report.reproduction import PAGE
+
+    table = record.comparison()
+    if len(table):
+        print_table(table.drop(columns=["study", "reason"]))
+    lines = [visible(text, 2000) for text in (record.findings.headline, *record.findings.notes)]
+    print_lines([*lines, f"The page lies in {visible(str(folder / PAGE))}"])
+
+
+def compare(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folders of reproductions.", show_default=False),
+    ],
+) -> None:
+    """Print published numbers beside ours, of several reproductions, as a Markdown table."""
+    from bayescontam.cli.terminal import print_lines
+    from bayescontam.report.reproduction import comparison_lines
+    from bayescontam.reproduction.record import Record
+
+    print_lines(comparison_lines([Record.load(folder) for folder in folders]))

@@ -1,0 +1,1 @@
+"""Reproduction: published studies done again, and set beside what was printed."""

@@ -1,0 +1,159 @@
+"""Exposures: how often a corpus shows a concept, and what follows for the tasks that need it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from bayescontam.errors import UsageError
+
+Floats = NDArray[np.floating[Any]]
+Random = np.random.Generator
+
+_MOST = 0.999
+"""Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
+
+
+def given_exposures(mean: Floats, sd: Floats, draws: int, rng: Random) -> Floats:
+    """Draw exposures that are given with their standard deviations.
+
+    Parameters
+    ----------
+    mean, sd : array
+        In (0, 1), one of each concept.
+    draws : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array
+        Dims (draw, concept): Beta distributions of these moments.
+
+    Raises
+    ------
+    UsageError
+        If no number in [0, 1] has such moments.
+    """
+    mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
+    possible = (mean > 0) & (mean < 1) & (sd > 0) & (sd**2 < mean * (1 - mean))
+    if not possible.all():
+        worst = int(np.flatnonzero(~possible)[0])
+        raise UsageError(
+            f"exposures: concept {worst + 1} has mean {mean[worst]:g} and standard deviation"
+            f" {sd[worst]:g}; allowed are means between 0 and 1, and deviations above 0 and below"
+            " sqrt(mean × (1 − mean))"
+        )
+    size = mean * (1 - mean) / sd**2 - 1
+    result: Floats = rng.beta(mean * size, (1 - mean) * size, size=(draws, len(mean)))
+    return result
+
+
+def counted_exposures(counts: NDArray[Any], share: float, draws: int, rng: Random) -> Floats:
+    """Draw exposures that follow from counts in a sampled corpus.
+
+    Parameters
+    ----------
+    counts : array of int
+        Documents of the sample in which each concept is met.
+    share : float
+        Share of the corpus that was sampled, in (0, 1].
+    draws : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array
+        Dims (draw, concept): log(1 + documents of the corpus), divided by the largest of the
+        draw, so that the most frequent concept has exposure 1. The number of documents has the
+        posterior of a Poisson rate under Jeffreys' prior, Gamma(count + 1/2).
+
+    Raises
+    ------
+    UsageError
+        If a count is negative, or the share no share.
+    """
+    counts = np.asarray(counts)
+    if not 0 < share <= 1 or (counts < 0).any():
+        raise UsageError(
+            f"exposures: got counts from {counts.min()} and a share of {share:g}; allowed are"
+            " counts of 0 or more and shares above 0 up to 1"
+        )
+    documents = rng.gamma(counts + 0.5, 1 / share, size=(draws, len(counts)))
+    logs = np.log1p(documents)
+    result: Floats = logs / logs.max(axis=1, keepdims=True)
+    return result
+
+
+def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
+    """Return in how many documents each concept is met: any of its words stands there.
+
+    Parameters
+    ----------
+    corpus : pathlib.Path
+        JSON Lines with the key ``text``.
+    words : dict of str to list of str
+        Small letters.
+    """
+    counts = np.zeros(len(words), dtype=int)
+    with corpus.open(encoding="utf-8") as lines:
+        for line in lines:
+            text = set(
+                "".join(c if c.isalnum() else " " for c in json.loads(line)["text"]).lower().split()
+            )
+            counts += [not text.isdisjoint(own) for own in words.values()]
+    return counts
+
+
+def contamination_draws(exposure: Floats, share: Floats, prior: float, slope: float) -> Floats:
+    """Return contaminations of tasks by the published formula, draw by draw.
+
+    Parameters
+    ----------
+    exposure : array
+        Dims (draw, concept).
+    share : array
+        Share of each concept in a task, dims (task, concept); rows sum to 1.
+    prior : float
+        Contamination of a task whose mean exposure is 0.5.
+    slope : float
+        Log-odds per unit of mean exposure.
+
+    Returns
+    -------
+    array
+        Dims (draw, task).
+
+    Examples
+    --------
+    >>> one = np.array([[0.5, 0.9]])
+    >>> contamination_draws(one, np.array([[1.0, 0.0], [0.5, 0.5]]), 0.3, 5.0).round(3).tolist()
+    [[0.3, 0.538]]
+    """
+    result: Floats = expit(logit(prior) + slope * (exposure @ share.T - 0.5))
+    return result
+
+
+def covariates_of(draws: Floats, benchmark: str, items: list[str]) -> pd.DataFrame:
+    """Return covariates: mean and standard deviation of each task's contamination.
+
+    Parameters
+    ----------
+    draws : array
+        Dims (draw, item).
+    benchmark : str
+    items : list of str
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, item, contamination, contamination_sd``.
+    """
+    mean = draws.mean(axis=0)
+    sd = np.minimum(draws.std(axis=0), _MOST * np.sqrt(mean * (1 - mean)))
+    return pd.DataFrame(
+        {"benchmark": benchmark, "item": items, "contamination": mean, "contamination_sd": sd}
+    )

@@ -1,0 +1,151 @@
+"""Gains: how much more often a model solves the items of a group than another model does."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from bayescontam.inference.build import build
+from bayescontam.inference.draws import predictor, take_draws
+from bayescontam.inference.fitted import Fitted
+from bayescontam.reproduction.told import Floats
+from bayescontam.responses import Responses
+
+_Z = np.linspace(-8.0, 8.0, 321)
+_WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Draws of the accuracy of models on groups of items.
+
+    Attributes
+    ----------
+    index : pandas.MultiIndex
+        ``model, benchmark, group`` of each column.
+    draws : array
+        Dims (draw, cell).
+    """
+
+    index: pd.MultiIndex
+    draws: Floats
+
+    def of(self, model: str, benchmark: str, group: str) -> Floats:
+        """Return the draws of one cell."""
+        values: Floats = self.draws[:, self.index.get_loc((model, benchmark, group))]
+        return values
+
+    def gain(
+        self, models: tuple[str, str], benchmark: str, groups: tuple[str, str | None]
+    ) -> Floats:
+        """Return draws of the accuracy of one model minus that of another.
+
+        Parameters
+        ----------
+        models : tuple of str
+            The one, and the other that it is held against.
+        benchmark : str
+        groups : tuple of str
+            Group of items of each; None stands for the same group.
+        """
+        group, other = groups[0], groups[1] or groups[0]
+        return self.of(models[0], benchmark, group) - self.of(models[1], benchmark, other)
+
+
+def expected_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
+    """Return accuracies on new items of the groups, what single items differ by averaged out.
+
+    Parameters
+    ----------
+    fit : Fitted
+        Of a model spec without guessing, whose effects of items are Normal around their group.
+    responses : Responses
+        What was fitted.
+    group : str
+        Column that names the group of each row.
+
+    Returns
+    -------
+    Cells
+        Items are weighed alike: every item of a group has the same expectation.
+    """
+    built = build(fit.spec, responses)
+    draws = take_draws(fit.tree["posterior"].to_dataset(), built.design)
+    center = predictor(replace(draws, delta=None), built.design)
+    posterior = fit.tree["posterior"].to_dataset()
+    variance = np.zeros(len(draws))
+    for name in ("sigma_delta", "sigma_eps"):
+        if name in posterior:
+            variance += posterior[name].to_numpy().reshape(len(draws), -1).mean(axis=1) ** 2
+    first, index = _cells_of(fit, responses.frame, group)
+    return Cells(index, logistic_mean(center[:, first], np.sqrt(variance)))
+
+
+def logistic_mean(center: Floats, spread: Floats) -> Floats:
+    """Return the mean of logistic(center + spread × z) over a standard Normal z.
+
+    Parameters
+    ----------
+    center : array
+        Dims (draw, cell).
+    spread : array
+        Dims (draw,).
+
+    Examples
+    --------
+    >>> logistic_mean(np.array([[0.0, 2.0]]), np.array([0.0])).round(3).tolist()
+    [[0.5, 0.881]]
+    """
+    columns = [expit(one[:, None] + spread[:, None] * _Z) @ _WEIGHT for one in center.T]
+    return np.stack(columns, axis=1)
+
+
+def own_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
+    """Return accuracies on the very items that were answered, effects of items included.
+
+    Parameters
+    ----------
+    fit : Fitted
+        In which every response has an effect of its own (several trials each).
+    responses : Responses
+        What was fitted.
+    group : str
+        Column that names the group of each row.
+    """
+    eta = fit.tree["posterior"]["eta"].to_numpy()
+    p = expit(eta.reshape(-1, eta.shape[-1]))
+    labels = _labels(fit, responses.frame, group)
+    codes, index = pd.factorize(pd.MultiIndex.from_frame(labels))
+    means = [p[:, codes == cell].mean(axis=1) for cell in range(len(index))]
+    return Cells(_named(index), np.stack(means, axis=1))
+
+
+def _cells_of(fit: Fitted, frame: pd.DataFrame, group: str) -> tuple[Any, pd.MultiIndex]:
+    """Return the first response of each cell, and the cells' names."""
+    labels = _labels(fit, frame, group)
+    first = ~labels.duplicated()
+    return np.flatnonzero(first), _named(pd.MultiIndex.from_frame(labels[first]))
+
+
+def _named(index: Any) -> pd.MultiIndex:
+    return pd.MultiIndex.from_tuples(list(index), names=["model", "benchmark", "group"])
+
+
+def _labels(fit: Fitted, frame: pd.DataFrame, group: str) -> pd.DataFrame:
+    """Return model, benchmark and group of each response, in the order of the fit."""
+    data = fit.tree["constant_data"].to_dataset()
+    keys = {
+        name: data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()]
+        for name in ("model", "benchmark", "item")
+    }
+    groups = frame.set_index(["model", "benchmark", "item"])[group]
+    labels = pd.DataFrame(keys)
+    return pd.DataFrame(
+        {
+            "model": labels["model"],
+            "benchmark": labels["benchmark"],
+            "group": groups.loc[pd.MultiIndex.from_frame(labels)].to_numpy(),
+        }
+    )

@@ -1,0 +1,223 @@
+"""Simulated: tables of the published generator, and what the published method says of them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from bayescontam.calibration.bootstrap import PENALTY, bootstrap_rows, regressions
+from bayescontam.calibration.published import (
+    CONCEPTS,
+    compositions,
+    contamination_of,
+)
+from bayescontam.inference.fitted import Fitted
+from bayescontam.reproduction.study import Study
+from bayescontam.responses import Responses
+
+Floats = NDArray[np.floating[Any]]
+
+QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
+CHUNK = 25
+"""Tables that are kept together."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """How exposures of concepts are drawn: floor + span × Beta(a, b), each in [0, 1]."""
+
+    floor: float
+    span: float
+    a: float
+    b: float
+
+    def exposures(self, rng: np.random.Generator) -> Floats:
+        """Draw the exposure of each concept, dims (concept,)."""
+        return self.floor + self.span * rng.beta(self.a, self.b, size=CONCEPTS)
+
+
+@dataclass(frozen=True)
+class Generator:
+    """The published generator: accuracy = genuine + boost × contamination.
+
+    Attributes
+    ----------
+    genuine, boost : float
+        Accuracy at contamination 0, and how much more it is at contamination 1.
+    tasks : int
+    """
+
+    genuine: float
+    boost: float
+    tasks: int
+
+    def contamination(self, corpus: Corpus, rng: np.random.Generator) -> Floats:
+        """Draw contaminations of tasks from the exposures of their concepts, dims (task,)."""
+        exposure = corpus.exposures(rng)
+        return contamination_of(compositions(self.tasks, rng) @ exposure)
+
+    def answered(
+        self, contamination: Floats, rng: np.random.Generator, benchmark: str, model: str = "model"
+    ) -> pd.DataFrame:
+        """Return the table of responses to tasks of these contaminations."""
+        accuracy = self.genuine + self.boost * contamination
+        return pd.DataFrame(
+            {
+                "model": model,
+                "benchmark": benchmark,
+                "item": [f"{benchmark} {k + 1}" for k in range(len(contamination))],
+                "correct": rng.binomial(1, accuracy),
+                "contamination": contamination,
+            }
+        )
+
+    def truth(self, contamination: Floats) -> dict[str, float]:
+        """Return the true estimands, with the smallest contamination as the reference."""
+        low = float(contamination.min())
+        genuine = self.genuine + self.boost * low
+        over = self.boost * (float(contamination.mean()) - low)
+        return {
+            "accuracy": genuine + over,
+            "genuine_ability": genuine,
+            "overfitting": over,
+            "overfitting_fraction": over / (genuine + over),
+        }
+
+
+def published_method(frame: pd.DataFrame, rng: np.random.Generator, resamples: int) -> pd.DataFrame:
+    """Return what the published method says of a table of single responses.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Responses, as in ``Responses.frame``.
+    rng : numpy.random.Generator
+    resamples : int
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``where`` (model | benchmark), ``quantity, mean, low, high``. ``mean`` is the estimate
+        from the table itself, the interval that of 2.5 to 97.5 % of the resamples.
+    """
+    rows = bootstrap_rows(frame, rng, resamples=resamples)
+    intervals = rows.set_index(["where", "quantity"])[["low_95", "high_95"]]
+    parts = []
+    for _, own in frame.groupby(["model", "benchmark"], sort=False):
+        where = f"{own['model'].iloc[0]} | {own['benchmark'].iloc[0]}"
+        found = intervals.loc[where].reset_index()
+        parts.append(found.assign(where=where, mean=found["quantity"].map(_estimates(own))))
+    table = pd.concat(parts, ignore_index=True)
+    table = table.rename(columns={"low_95": "low", "high_95": "high"})
+    return table[["where", "quantity", "mean", "low", "high"]]
+
+
+def _estimates(own: pd.DataFrame) -> dict[str, float]:
+    """Return the estimates from a table, which is one resample that holds each item once."""
+    names = ("n_correct", "n_trials", "contamination")
+    correct, trials, at = (own[name].to_numpy(dtype=float) for name in names)
+    intercept, slope = regressions(correct, trials, at, np.ones((1, len(at))), PENALTY)
+    accuracy = float(correct.sum() / trials.sum())
+    genuine = float(1 / (1 + np.exp(-(intercept[0] + slope[0] * at.min()))))
+    over = max(accuracy - genuine, 0.0)
+    values = accuracy, genuine, over, over / accuracy if accuracy else 0.0, float(slope[0])
+    return dict(zip(QUANTITIES, values, strict=True))
+
+
+def over_tables(
+    study: Study,
+    name: str,
+    told: Mapping[str, Any],
+    make: Callable[[int], pd.DataFrame],
+    tables: int,
+    chunk: int = CHUNK,
+) -> pd.DataFrame:
+    """Return what `make` says of each of many simulated tables, and keep it in the folder.
+
+    Parameters
+    ----------
+    study : Study
+    name : str
+        Of the files.
+    told : mapping
+        All that follows from it, beside the number of a table.
+    make : callable
+        Takes the number of a table and returns rows.
+    tables : int
+    chunk : int, default 25
+        Tables that are kept together: what is done again after an interruption.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows of all, with a column ``table``.
+    """
+    rows = []
+    with study.bar(name, tables, "tables") as advance:
+        for first in range(0, tables, chunk):
+            numbers = range(first, min(first + chunk, tables))
+            own = {**told, "first": first, "count": len(numbers)}
+            rows.append(study.kept(f"{name}-{first}", own, partial(_tables, make, numbers)))
+            advance(len(numbers))
+    return pd.concat(rows, ignore_index=True)
+
+
+def _tables(make: Callable[[int], pd.DataFrame], numbers: Iterable[int]) -> pd.DataFrame:
+    return pd.concat([make(k).assign(table=k) for k in numbers], ignore_index=True)
+
+
+def spread(values: "pd.Series[Any]") -> tuple[float, float, float]:
+    """Return the mean of values, and between which two 95 % of them lie."""
+    low, high = values.quantile([0.025, 0.975])
+    return float(values.mean()), float(low), float(high)
+
+
+def coverage(rows: pd.DataFrame) -> tuple[float, float]:
+    """Return the share of intervals that hold their truth, and its Monte Carlo error.
+
+    Where all or none hold it, the error is that of one more that may not: the standard
+    deviation of a Beta(n + 1, 1).
+    """
+    inside = (rows["low"] <= rows["truth"]) & (rows["truth"] <= rows["high"])
+    share, count = float(inside.mean()), len(inside)
+    if share in (0.0, 1.0):
+        return share, float(beta(count + 1, 1).std())
+    return share, float(np.sqrt(share * (1 - share) / count))
+
+
+def fit_rows(fit: Fitted, quantities: Iterable[str] = QUANTITIES) -> pd.DataFrame:
+    """Return ``model, benchmark, quantity, mean, low, high, verdict`` of a fit's estimands."""
+    table = fit.estimands().rename(columns={"ci_low": "low", "ci_high": "high"})
+    names = ["model", "benchmark", "quantity", "mean", "low", "high", "verdict"]
+    return table.loc[table["quantity"].isin(list(quantities)), names].reset_index(drop=True)
+
+
+def estimate(rows: pd.DataFrame, quantity: str, **where: str) -> tuple[float, float, float]:
+    """Return mean, low and high of a quantity in rows that have it once."""
+    chosen = rows[rows["quantity"] == quantity]
+    for name, value in where.items():
+        chosen = chosen[chosen[name] == value]
+    mean, low, high = chosen[["mean", "low", "high"]].iloc[0]
+    return float(mean), float(low), float(high)
+
+
+def percent(*values: float, unit: str = "%") -> str:
+    """Return a share, or a share with its interval, in hundredths.
+
+    Examples
+    --------
+    >>> percent(0.096), percent(0.14, -0.084, 0.352, unit="points")
+    ('9.6 %', '14.0 points [−8.4, 35.2]')
+    """
+    first, *ends = (f"{100 * value:.1f}".replace("-", "−") for value in values)
+    return f"{first} {unit} [{', '.join(ends)}]" if ends else f"{first} {unit}"
+
+
+def responses_of(frames: Sequence[pd.DataFrame]) -> Responses:
+    """Return simulated tables as one table of responses."""
+    return Responses.from_frame(pd.concat(frames, ignore_index=True), source="simulated")

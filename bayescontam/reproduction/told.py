@@ -1,0 +1,58 @@
+"""Told: what draws say of a number, as the pages of reproductions tell it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Told = tuple[float, float, float]
+"""Mean, and the ends of the 95 % equal-tailed interval."""
+TAILS = (0.025, 0.975)
+
+
+def told(draws: Any) -> Told:
+    """Return the mean of draws with their 95 % equal-tailed interval.
+
+    Parameters
+    ----------
+    draws : array
+        Draws of one number, in any shape.
+
+    Returns
+    -------
+    tuple of float
+        Mean, low, high.
+
+    Examples
+    --------
+    >>> [round(number, 3) for number in told(np.array([[0.0, 1.0], [2.0, 3.0]]))]
+    [1.5, 0.075, 2.925]
+    """
+    values = np.asarray(draws, dtype=float).ravel()
+    low, high = np.quantile(values, TAILS)
+    return float(values.mean()), float(low), float(high)
+
+
+def row_of(draws: Any) -> dict[str, float]:
+    """Return mean, low and high of draws as columns of a table.
+
+    Parameters
+    ----------
+    draws : array
+        Draws of one number, in any shape.
+    """
+    return dict(zip(("mean", "low", "high"), told(draws), strict=True))
+
+
+def rows_of(table: pd.DataFrame) -> Iterator[Any]:
+    """Yield the rows of a table as tuples with the columns' names.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Column names are names of Python.
+    """
+    yield from table.itertuples(index=False)

@@ -1,0 +1,94 @@
+"""Verb study on the reproduction of a published study."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bayescontam.reproduction.run import DATA
+from bayescontam.reproduction.study import Study
+from tests.cli.conftest import Done
+from tests.reproduction.made import TEXT, findings, with_analysis
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with_analysis(monkeypatch, lambda study: findings())
+    monkeypatch.delenv(DATA, raising=False)
+    path = tmp_path / "made.toml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_run_shows_the_numbers_and_where_the_page_lies(
+    run: Run, file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = run("study", "run", file, "--out", out)
+    assert done.status == 0
+    assert "0.790" in done.out
+    assert "A headline" in done.out
+    assert "A note." in done.out
+    assert done.out.endswith(f"The page lies in {out / 'index.html'}\n")
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert "bayescontam study run" in page
+    (out / "index.html").unlink()
+    again = run("study", "report", out)
+    assert (again.status, again.out) == (0, done.out)
+    assert (out / "index.html").read_text(encoding="utf-8") == page
+    assert run("study", "run", file, "--out", out, "-q", "--full") == Done(0, "", "")
+
+
+def test_compare_prints_one_markdown_table(run: Run, file: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run("study", "run", file, "--out", tmp_path / name, "--quiet")
+    done = run("study", "compare", tmp_path / "one", tmp_path / "two")
+    lines = done.out.splitlines()
+    assert lines[0] == (
+        "| study | quantity | published | ours | agreement | reason for difference |"
+    )
+    assert len(lines) == 2 + 2 * 3
+    assert all(line.startswith("| `made` | ") for line in lines[2:])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--replicates", "3"), "--replicates: is for simulation studies, which 'made' is not"),
+        (("--jobs", "2"), "--jobs: is for simulation studies"),
+        (("--engine", "ray"), "--engine: is for simulation studies"),
+        (("--data", "nowhere"), "--data: nowhere is no folder"),
+    ],
+)
+def test_options_that_do_not_go_with_it_are_refused(
+    run: Run, file: Path, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = run("study", "run", file, "--out", tmp_path / "out", *options)
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_a_simulation_has_no_full_size(run: Run, tmp_path: Path) -> None:
+    done = run("study", "run", "recovery", "--out", tmp_path / "out", "--full")
+    assert done.status == 2
+    assert "--full: is for reproductions of published studies" in done.err
+
+
+def test_compare_refuses_what_is_no_reproduction(run: Run, tmp_path: Path) -> None:
+    done = run("study", "compare", tmp_path)
+    assert done.status == 2
+    assert "holds no finished reproduction" in done.err
+
+
+def test_an_interrupted_run_says_how_to_go_on(
+    run: Run, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(study: Study) -> None:
+        raise KeyboardInterrupt
+
+    with_analysis(monkeypatch, interrupted)
+    done = run("study", "run", file, "--out", tmp_path / "out")
+    assert done.status == 130
+    assert "finished fits are kept: run the same command again to go on" in done.err

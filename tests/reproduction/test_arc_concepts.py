@@ -1,0 +1,67 @@
+"""ARC concepts: generated answers follow their truth, counts follow their words."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayescontam.reproduction.arc_concepts import MADE, extrapolated, made, real
+from bayescontam.reproduction.exposures import documents_with
+from bayescontam.reproduction.printed import read_published
+from bayescontam.reproduction.study import Study
+from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.specs.reproduction import ReproductionSpec
+from tests.data import shared
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    text = (shipped_folder("studies") / "arc-concepts.toml").read_text()
+    spec = ReproductionSpec.parse(text, "arc-concepts")
+    settings = {**spec.at_size(False), "tasks": 150, "models": 200}
+    folder = tmp_path_factory.mktemp("study")
+    return Study(spec, settings, read_published(spec.published), folder)
+
+
+def test_answers_follow_the_true_contamination_not_the_expected_one(study: Study) -> None:
+    """With 200 models the share of correct answers shows each task's true accuracy."""
+    posed = made(study)
+    frame = posed.responses.frame
+    share = frame.groupby("item", sort=False)["n_correct"].mean().loc[posed.items].to_numpy()
+    genuine, boost = study.settings["genuine"], study.settings["boost"]
+    true = (share - genuine) / boost
+    low, high = np.quantile(posed.contamination, [0.0005, 0.9995], axis=0)
+    noise = 4 * np.sqrt(0.25 / 200) / boost
+    assert ((true > low - noise) & (true < high + noise)).all()
+    reference = study.settings["reference"]
+    assert posed.truth["genuine_ability"] == pytest.approx(genuine + boost * reference)
+    over = frame["n_correct"].mean() - posed.truth["genuine_ability"]
+    assert posed.truth["overfitting"] == pytest.approx(over, abs=4 * 0.5 / len(frame) ** 0.5)
+
+
+def test_the_same_seed_gives_the_same_answers(study: Study, tmp_path: Path) -> None:
+    one, again = made(study), made(replace(study, folder=tmp_path))
+    assert one.responses.data_hash == again.responses.data_hash
+    assert (one.contamination == again.contamination).all()
+    assert one.name == MADE
+
+
+def test_a_document_counts_once_for_each_concept_whose_word_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    texts = ["Above, above and below!", "Sorted: ORDER", "nothing", "disorder above"]
+    path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    words = {"AboveBelow": ["above", "below"], "Order": ["order", "sorted"], "Copy": ["copy"]}
+    assert documents_with(path, words).tolist() == [2, 1, 0]
+
+
+def test_all_items_of_a_concept_share_its_exposure(study: Study) -> None:
+    posed = real(study, shared("conceptarc.csv"), shared("texts/corpus.jsonl"))
+    assert posed.contamination.shape[1] == len(posed.items) == 480
+    assert len(np.unique(posed.contamination[0].round(12))) == 16
+    assert set(posed.responses.models) == set(study.settings["solvers"])
+    assert "contamination" not in posed.responses.frame
+    least = posed.contamination.mean(axis=0).min()
+    assert "are extrapolated" in extrapolated(posed, least - 0.01)[0]
+    assert extrapolated(posed, least) == []

@@ -1,0 +1,72 @@
+"""Prevalence done again: ranks of true duplicates, in all and in parts of the corpus."""
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from bayescontam.reproduction.prevalence import by_share, first_ranks, judgements
+from bayescontam.reproduction.printed import read_published
+from bayescontam.reproduction.searched import Searched, named_after, searched_of
+from bayescontam.reproduction.study import Study
+from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.specs.reproduction import ReproductionSpec
+from tests.evidence.made import make_scan, match
+
+MATCHES = [
+    match("a", 0.9, "good-a-1"), match("a", 0.8, "other"), match("a", 0.7, "good-a-2"),
+    match("b", 0.9, "other"), match("b", 0.8, "good-a-1"), match("b", 0.6, "good-b-1"),
+    match("c", 0.5, "other"), match("c", 0.4, "good-b-1"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def searched(tmp_path: Path) -> Searched:
+    scan = make_scan(tmp_path / "scan", MATCHES)
+    return searched_of("quiz", scan, lambda item, document: document.startswith(f"good-{item}"))
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    text = (shipped_folder("studies") / "prevalence.toml").read_text()
+    spec = ReproductionSpec.parse(text, "prevalence")
+    settings = {**spec.at_size(False), "judged": 1, "tail": 1, "repeats": 4000}
+    return Study(spec, settings, read_published(spec.published), tmp_path)
+
+
+def test_the_first_duplicate_of_each_item_has_its_rank(searched: Searched) -> None:
+    assert first_ranks(searched).to_dict() == {"a": 1, "b": 3, "c": inf}
+
+
+def test_only_the_first_chunk_of_a_document_holds_the_duplicate(tmp_path: Path) -> None:
+    rows = [match("a", 0.9, "good-a", chunk=1), match("a", 0.5, "good-a", chunk=0)]
+    one = searched_of("quiz", make_scan(tmp_path, rows), lambda item, document: True)
+    assert one.true.tolist() == [True, False]
+
+
+def test_a_part_of_the_corpus_holds_its_share_of_duplicates(
+    searched: Searched, study: Study
+) -> None:
+    """Item a has two duplicates, b one, c none: 1 − (1 − s)² and s, over three items."""
+    table = by_share(study, searched).set_index("share")
+    for share in (0.1, 0.5, 1.0):
+        expected = (1 - (1 - share) ** 2 + share) / 3
+        assert table.loc[share, "mean"] == pytest.approx(expected, abs=0.02)
+    assert table.loc[1.0, ["low", "high"]].to_list() == pytest.approx([2 / 3, 2 / 3])
+
+
+def test_judged_are_the_best_match_and_one_other_of_each_item(
+    searched: Searched, study: Study
+) -> None:
+    frame = judgements(study, searched).frame
+    assert frame.groupby("item").size().to_dict() == {"a": 2, "b": 2, "c": 2}
+    said = {(row.item, row.document): row.is_duplicate for row in frame.itertuples()}
+    assert said["a", "good-a-1"] == 1
+    assert said["b", "other"] == 0
+    assert said["c", "other"] == 0
+
+
+def test_planted_documents_are_named_after_their_task() -> None:
+    assert named_after("task-71", "exact-71")
+    assert not named_after("task-7", "exact-71")
+    assert not named_after("task-7", "instruct-7")

@@ -1,0 +1,160 @@
+"""Simulated: the published generator and method, against formulas written out."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+from bayescontam.reproduction import decomposition, eight_models, novelty, versions
+from bayescontam.reproduction.simulated import (
+    Corpus,
+    Generator,
+    coverage,
+    estimate,
+    over_tables,
+    published_method,
+    responses_of,
+    spread,
+)
+from tests.reproduction.made import study
+
+GENERATOR, CORPUS = Generator(0.35, 0.30, 400), Corpus(0.2, 0.7, 3, 2)
+
+
+def test_contaminations_lie_between_those_of_the_least_and_the_most_exposed_concept() -> None:
+    exposure = CORPUS.exposures(np.random.default_rng(3))
+    found = GENERATOR.contamination(CORPUS, np.random.default_rng(3))
+    ends = 1 / (1 + (0.7 / 0.3) * np.exp(-5 * (np.sort(exposure)[[0, -1]] - 0.5)))
+    assert ends[0] < found.min() < found.max() < ends[1]
+    assert len(found) == 400
+    # The mean exposure of a task is that of the concepts, give or take chance.
+    back = 0.5 + np.log(found / (1 - found) * 0.7 / 0.3) / 5
+    assert back.mean() == pytest.approx(exposure.mean(), abs=4 * back.std() / 20)
+
+
+def test_the_truth_is_the_mean_accuracy_with_and_without_contamination() -> None:
+    at = np.array([0.2, 0.5, 0.8])
+    truth = GENERATOR.truth(at)
+    accuracy, genuine = np.mean(0.35 + 0.3 * at), 0.35 + 0.3 * 0.2
+    assert truth["accuracy"] == pytest.approx(accuracy)
+    assert truth["genuine_ability"] == pytest.approx(genuine)
+    assert truth["overfitting_fraction"] == pytest.approx((accuracy - genuine) / accuracy)
+
+
+def test_the_published_estimate_is_that_of_a_penalised_regression() -> None:
+    rng = np.random.default_rng(5)
+    at = GENERATOR.contamination(CORPUS, rng)
+    frame = responses_of([GENERATOR.answered(at, rng, "b")]).frame
+    found = published_method(frame, rng, 200)
+    y, d = frame["n_correct"].to_numpy(float), frame["contamination"].to_numpy()
+
+    def loss(x: np.ndarray) -> float:
+        eta = x[0] + x[1] * d
+        return float((np.logaddexp(0, eta) - y * eta).sum() + x[1] ** 2 / 2)
+
+    intercept, slope = minimize(loss, [0.0, 0.0], method="BFGS", options={"gtol": 1e-6}).x
+    genuine = 1 / (1 + np.exp(-(intercept + slope * d.min())))
+    assert estimate(found, "slope")[0] == pytest.approx(slope, abs=1e-4)
+    assert estimate(found, "genuine_ability")[0] == pytest.approx(genuine, abs=1e-5)
+    assert estimate(found, "accuracy")[0] == y.mean()
+    over = max(y.mean() - genuine, 0)
+    assert estimate(found, "overfitting_fraction")[0] == pytest.approx(over / y.mean(), abs=1e-4)
+    for _, row in found.iterrows():
+        assert row["low"] <= row["mean"] <= row["high"]
+
+
+def test_coverage_counts_the_intervals_that_hold_their_truth() -> None:
+    rows = pd.DataFrame({"low": [0, 0, 0, 1.0], "high": [1, 1, 1, 2.0], "truth": [0, 0.5, 1, 0.9]})
+    assert coverage(rows) == (0.75, pytest.approx(np.sqrt(0.75 * 0.25 / 4)))
+    # Of draws from a Beta(4, 1), whose mean is 4 / 5 and mean square 4 / 6.
+    assert coverage(rows[:3]) == (1.0, pytest.approx(np.sqrt(4 / 6 - (4 / 5) ** 2)))
+    assert spread(pd.Series(np.arange(101.0))) == (50.0, 2.5, 97.5)
+
+
+def test_many_tables_are_taken_up_where_they_ended(tmp_path: Path) -> None:
+    made, calls = study(tmp_path, {}), []
+
+    def make(table: int) -> pd.DataFrame:
+        calls.append(table)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return pd.DataFrame({"value": [10 * table]})
+
+    with pytest.raises(KeyboardInterrupt):
+        over_tables(made, "t", {}, make, 5, chunk=2)
+    rows = over_tables(made, "t", {}, make, 5, chunk=2)
+    assert calls == [0, 1, 2, 3, 4, 4]
+    assert rows["value"].tolist() == [0, 10, 20, 30, 40]
+    assert rows["table"].tolist() == [0, 1, 2, 3, 4]
+
+
+SETTINGS = {"tasks": 60, "genuine": 0.35, "boost": 0.3, "exposures": [0.2, 0.7, 3, 2],
+            "resamples": 50, "tables": 3}  # fmt: skip
+
+
+def test_the_decomposition_holds_each_table_against_its_own_truth(tmp_path: Path) -> None:
+    made = study(tmp_path, SETTINGS)
+    corpus = Corpus(*SETTINGS["exposures"])  # type: ignore[misc]
+    many = decomposition._many(made, Generator(0.35, 0.3, 60), corpus)
+    assert many["table"].nunique() == 3
+    for _, own in many.groupby("table"):
+        value = own.set_index("quantity")["mean"]
+        truth = own.set_index("quantity")["truth"]
+        low, mean = value["contamination_min"], value["contamination_mean"]
+        assert truth["genuine_ability"] == pytest.approx(0.35 + 0.3 * low)
+        assert truth["overfitting"] == pytest.approx(0.3 * (mean - low))
+        assert value["contamination_max"] > mean > low
+
+
+def test_versions_are_the_same_tasks_with_and_without_a_boost(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "exposures_1": [0.2, 0.7, 3, 2], "exposures_2": [0, 0.5, 2, 3]}
+    made = study(tmp_path, settings)
+    many = versions._many(made, versions._corpora(made))
+    for _, pair in many.groupby(["table", "benchmark"]):
+        assert pair["sd"].nunique() == 1
+        assert sorted(pair["boost"]) == [0.0, 0.3]
+        assert (pair.loc[pair["boost"] == 0, "truth"] == 0).all()
+        assert (pair.loc[pair["boost"] > 0, "truth"] > 0).all()
+    means = many.groupby("benchmark")[["exposure", "sd"]].mean()
+    assert (means.loc["version 1"] > 2 * means.loc["version 2"]).all()
+
+
+def test_novel_tasks_have_the_share_of_rare_concepts_that_their_level_says() -> None:
+    exposure = np.repeat([0.2, 0.8], 25)  # rare and common concepts
+    rng = np.random.default_rng(7)
+    for share in (0.0, 0.3, 1.0):
+        mean = novelty._mean_exposures(exposure, share, 4000, rng)
+        rare = (0.8 - mean) / 0.6
+        assert rare.mean() == pytest.approx(share, abs=0.01)
+        assert 0 - 1e-9 <= rare.min() <= rare.max() <= 1 + 1e-9
+
+
+def test_each_of_eight_models_has_its_own_true_fraction() -> None:
+    settings = {**SETTINGS, "genuine": [0.3, 0.5], "boost": [0.4, 0.0], "tasks": 500}
+    responses, truth = eight_models._table(settings, np.random.default_rng(2))
+    frame = responses.frame
+    least = frame["contamination"].min()
+    for name, genuine, boost in (("model 1", 0.3, 0.4), ("model 2", 0.5, 0.0)):
+        at = frame.loc[frame["model"] == name, "contamination"]
+        accuracy = genuine + boost * at.mean()
+        assert truth.common[name] == pytest.approx(boost * (at.mean() - least) / accuracy)
+        assert truth.own[name] == pytest.approx(boost * (at.mean() - at.min()) / accuracy)
+        share = frame.loc[frame["model"] == name, "n_correct"].mean()
+        assert share == pytest.approx(accuracy, abs=4 * np.sqrt(0.25 / 500))
+
+
+def test_scores_are_error_coverage_width_and_rank_agreement() -> None:
+    many = pd.DataFrame(
+        {
+            "table": 0, "estimator": "e", "mean": [0.1, 0.2, 0.3], "truth": [0.1, 0.3, 0.2],
+            "low": [0.0, 0.1, 0.0], "high": [0.2, 0.25, 0.4],
+        }
+    )  # fmt: skip
+    (row,) = eight_models._scores(many).to_dict("records")
+    assert row["error"] == pytest.approx(np.sqrt(0.02 / 3))
+    assert row["bias"] == pytest.approx(0)
+    assert row["coverage"] == pytest.approx(2 / 3)
+    assert row["width"] == pytest.approx((0.2 + 0.15 + 0.4) / 3)
+    assert row["rank agreement"] == pytest.approx(1 / 3)  # two of three pairs in order

@@ -1,0 +1,63 @@
+"""Reproduction specs: strict, told from simulation studies, and shipped with their sources."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from bayescontam.errors import SpecError
+from bayescontam.reproduction.printed import read_published
+from bayescontam.specs.catalogue import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.reproduction import ReproductionSpec
+from tests.reproduction.made import TEXT
+
+TITLES = (
+    "Quantifying Knowledge-Dependent Overfitting on ARC-AGI, (?:Table|Section) |"
+    "The ConceptARC Benchmark|Soft Contamination Means Benchmarks Test Shallow Generalization"
+)
+SHIPPED = [name for name in shipped_studies() if isinstance(load_study(name), ReproductionSpec)]
+
+
+def test_full_replaces_settings_and_leaves_the_others() -> None:
+    spec = ReproductionSpec.parse(TEXT.replace("tables = 3", "tables = 3\na = [1, 2]"), "x.toml")
+    assert spec.at_size(False) == {"tables": 3, "a": [1, 2]}
+    assert spec.at_size(True) == {"tables": 7, "a": [1, 2]}
+    assert (spec.seed, spec.name) == (1, "x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[full]\ntables", "[full]\ntable", r"full.table: no such setting to replace \(did you"),
+        ('"decomposition"', '"decompositon"', r"analysis: got .*; did you mean 'decomposition'\?"),
+        ("question =", "questions =", r"questions: unknown key \(did you mean 'question'\?\)"),
+        ('data = "Made up."', "", "data: is missing and has no default"),
+        ('published = "arc', 'seed = -1\npublished = "arc', "seed: got -1; allowed is 0 or more"),
+    ],
+)
+def test_what_cannot_be_used_is_told(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(SpecError, match=message):
+        ReproductionSpec.parse(TEXT.replace(old, new), "x.toml")
+
+
+def test_the_kind_decides_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    path = shipped_folder("studies") / "arc-decomposition.toml"
+    text = path.read_text(encoding="utf-8").replace('"reproduction"', '"reproducton"')
+    file = tmp_path / "x.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=r"kind: got 'reproducton'; did you mean 'reproduction'\?"):
+        load_study(file)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_reproductions_have_an_analysis_and_sources(name: str) -> None:
+    spec = load_study(name)
+    assert isinstance(spec, ReproductionSpec)
+    analysis = importlib.import_module(f"bayescontam.reproduction.{spec.analysis}")
+    assert callable(analysis.analyse)
+    table = read_published(spec.published)
+    assert table["source"].str.contains(TITLES).all()
+    assert not table.duplicated(["quantity", "where"]).any()
+    readme = (shipped_folder("studies") / "data" / "README.md").read_text(encoding="utf-8")
+    assert not spec.published or f"`{spec.published}.csv`" in readme
