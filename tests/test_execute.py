@@ -246,6 +246,18 @@ def test_usable_cores_are_those_of_this_process() -> None:
     assert usable_cores() == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.ray
+def test_ray_starts_workers_from_a_folder_whose_name_has_a_space(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+    (tmp_path / "a folder").symlink_to(sys.prefix)
+    python = tmp_path / "a folder" / Path(sys.executable).relative_to(sys.prefix)
+    monkeypatch.setattr(sys, "executable", str(python))
+    results = dict(run_tasks(workers.squares, NUMBERS, engine="ray", jobs=1))
+    assert results == {key: number**2 for key, number in NUMBERS.items()}
+
+
 def test_ray_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'bayescontam\[ray\]'"):

@@ -2,7 +2,9 @@
 
 import contextlib
 import functools
+import shlex
 import socket
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -23,7 +25,7 @@ def on_ray(
     """Yield results of `jobs` actors; one that dies is replaced and its task done again."""
     with cluster(ray, address, jobs):
         kind = ray.remote(Worker).options(
-            num_cpus=1, num_gpus=gpus, runtime_env={"env_vars": ONE_THREAD}
+            num_cpus=1, num_gpus=gpus, runtime_env=_environment(address)
         )
         size = min(_room(ray, jobs, gpus), len(tasks))
         actors = _Actors(ray, functools.partial(kind.remote, make_worker), size)
@@ -31,6 +33,17 @@ def on_ray(
             yield from collect(actors, tasks)
         finally:
             actors.kill()
+
+
+def _environment(address: str | None) -> dict[str, Any]:
+    """Return what actors run in."""
+    environment: dict[str, Any] = {"env_vars": ONE_THREAD}
+    # Ray hands the interpreter to a shell as it is, so that from a folder whose name has a
+    # space no worker ever starts, and the run waits for ever.
+    quoted = shlex.quote(sys.executable)
+    if address is None and quoted != sys.executable:
+        environment["py_executable"] = quoted
+    return environment
 
 
 class _Actors:
