@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     )
     from bayescontam.evidence.prevalence import prevalence, prevalence_by
     from bayescontam.judgements import Judgements, read_judgements
+    from bayescontam.reproduction.findings import Findings
+    from bayescontam.reproduction.run import run_reproduction
     from bayescontam.responses import Responses, read_responses
     from bayescontam.scanning import Scan, run_scan
     from bayescontam.specs.catalogue import load_curve, load_manifest, load_spec, load_study
     from bayescontam.specs.corpus import Manifest
     from bayescontam.specs.curve import CurveSpec
     from bayescontam.specs.model import ModelSpec
+    from bayescontam.specs.reproduction import ReproductionSpec
     from bayescontam.specs.study import StudySpec
     from bayescontam.updating import Update, update
     from bayescontam.weighing import (
@@ -66,10 +69,13 @@ _HOMES = {
     "prevalence_by": "evidence.prevalence",
     "Judgements": "judgements",
     "read_judgements": "judgements",
+    "Findings": "reproduction.findings",
+    "run_reproduction": "reproduction.run",
     "Responses": "responses",
     "read_responses": "responses",
     "Scan": "scanning",
     "run_scan": "scanning",
+    "ReproductionSpec": "specs.reproduction",
     "load_curve": "specs.catalogue",
     "load_manifest": "specs.catalogue",
     "load_spec": "specs.catalogue",
@@ -93,6 +99,7 @@ __all__ = [
     "Curve",
     "CurveSpec",
     "DataError",
+    "Findings",
     "Fit",
     "FitError",
     "Judgements",
@@ -100,6 +107,7 @@ __all__ = [
     "MissingExtraError",
     "ModelSpec",
     "Outcome",
+    "ReproductionSpec",
     "Responses",
     "Scan",
     "SpecError",
@@ -122,6 +130,7 @@ __all__ = [
     "read_covariates",
     "read_judgements",
     "read_responses",
+    "run_reproduction",
     "run_scan",
     "run_study",
     "update",

@@ -66,6 +66,15 @@ def run_reproduction(
     UsageError
         If the folder holds another study or cannot be written to, there is no such data
         folder, or the study is none of a publication.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.run_reproduction("novetly", "out")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.SpecError: study 'novetly': no such study (did you mean 'novelty'?)
+    ...
     """
     spec = study if isinstance(study, ReproductionSpec) else load_study(study)
     if not isinstance(spec, ReproductionSpec):
