@@ -1,5 +1,6 @@
 """Whole specs: what every file of a spec has, whatever it is a spec of."""
 
+from functools import cached_property
 from pathlib import PurePath
 from typing import Self
 
@@ -13,7 +14,6 @@ class WholeSpec(Block):
 
     _name: str = PrivateAttr(default="unnamed")
     _text: str = PrivateAttr(default="")
-    _source: str = PrivateAttr(default="unnamed")
 
     @property
     def name(self) -> str:
@@ -25,10 +25,10 @@ class WholeSpec(Block):
         """The file as it was read, comments included."""
         return self._text
 
-    @property
+    @cached_property
     def source(self) -> str:
         """Path that it was read from, as messages say it; a shipped spec's file name."""
-        return self._source
+        return "unnamed"
 
     @property
     def hash(self) -> str:
@@ -52,5 +52,8 @@ class WholeSpec(Block):
             With every fault found.
         """
         spec = validate(cls, parse_toml(text, name), name)
-        spec._name, spec._text, spec._source = PurePath(name).stem, text, name
+        spec._name, spec._text = PurePath(name).stem, text
+        # Unlike a private attribute it has no part in equality: where a spec was read from
+        # is no difference between two.
+        spec.__dict__["source"] = name
         return spec

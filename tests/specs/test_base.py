@@ -4,6 +4,8 @@ import pytest
 
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import Block, validate
+from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import ModelSpec
 
 
 class Shelves(Block):
@@ -18,3 +20,10 @@ def test_a_list_under_a_key_of_ones_own_is_asked_for() -> None:
     assert [str(fault) for fault in caught.value.faults] == [
         "mine.toml: books.top: got 'Gauss'; a list is needed"
     ]
+
+
+def test_where_a_spec_was_read_from_is_no_difference() -> None:
+    shipped = load_spec("single")
+    again = ModelSpec.parse(shipped.text, "elsewhere/single.toml")
+    assert again.source != shipped.source
+    assert again == shipped
