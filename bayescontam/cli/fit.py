@@ -11,11 +11,14 @@ from bayescontam.cli.options import (
     SAMPLER,
     Chains,
     CovariatesFile,
+    Difficulties,
     Draws,
     DropMissing,
     Engine,
     EngineName,
+    ItemDraws,
     MissingContamination,
+    OnDifficulties,
     OnMissing,
     Out,
     Quiet,
@@ -92,6 +95,8 @@ def fit(
     target_accept: Annotated[
         float, typer.Option(help="Acceptance that the step size aims at.", rich_help_panel=SAMPLER)
     ] = 0.9,
+    difficulties: OnDifficulties = Difficulties.AUTO,
+    item_draws: ItemDraws = 0,
     engine: EngineName = Engine.NUTPIE,
     seed: Annotated[
         int | None,
@@ -129,6 +134,8 @@ def fit(
         chains=chains,
         cores=cores,
         target_accept=target_accept,
+        difficulties=difficulties.value,
+        item_draws=item_draws,
         progress=not quiet,
         command=shlex.join(["bayescontam", *sys.argv[1:]]),
     )

@@ -90,6 +90,31 @@ class Engine(StrEnum):
 EngineName = Annotated[
     Engine, typer.Option(help="Sampler; numpyro needs the extra 'jax'.", rich_help_panel=SAMPLER)
 ]
+
+
+class Difficulties(StrEnum):
+    """What is done about item difficulties while sampling."""
+
+    AUTO = "auto"
+    SAMPLED = "sampled"
+    MARGINALISED = "marginalised"
+
+
+OnDifficulties = Annotated[
+    Difficulties,
+    typer.Option(
+        help="Item difficulties: sampled with the rest, or integrated out and drawn afterwards;"
+        " auto: integrated out of large tables, which is many times faster.",
+        rich_help_panel=SAMPLER,
+    ),
+]
+ItemDraws = Annotated[
+    int,
+    typer.Option(
+        help="Draws of item difficulties to keep where they were integrated out.",
+        rich_help_panel=SAMPLER,
+    ),
+]
 Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=SAMPLER)]
 Tune = Annotated[int, typer.Option(help="Draws before those, to adapt.", rich_help_panel=SAMPLER)]
 Chains = Annotated[int, typer.Option(help="Chains.", rich_help_panel=SAMPLER)]

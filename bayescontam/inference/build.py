@@ -1,7 +1,7 @@
 """Build: a model spec and tables to a PyMC model."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from bayescontam.inference.effects import (
     add_slopes,
 )
 from bayescontam.inference.guess import add_guess
+from bayescontam.inference.lattice import Lattice
 from bayescontam.inference.likelihood import add_model_by_item, add_responses
+from bayescontam.inference.marginalised import Difficulties, add_marginalised, plan_lattice
 from bayescontam.inference.mixture import add_mixture
 from bayescontam.inference.predictor import Effects, linear_predictor, response_slopes
 from bayescontam.inference.terms import Terms, plan_terms
@@ -39,21 +41,27 @@ class Built:
     spec : ModelSpec
     design : Design
     terms : Terms
+    lattice : Lattice or None
+        Where item difficulties are integrated out: what stands in for the items.
     """
 
     model: pm.Model
     spec: ModelSpec
     design: Design
     terms: Terms
+    lattice: Lattice | None = None
 
 
-def build(spec: ModelSpec, responses: Responses) -> Built:
+def build(spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled") -> Built:
     """Build the PyMC model of a model spec for a table of responses.
 
     Parameters
     ----------
     spec : ModelSpec
     responses : Responses
+    difficulties : {"sampled", "marginalised", "auto"}, default "sampled"
+        Whether item difficulties are parameters, or integrated out; ``"auto"``: of large
+        tables integrated out, where that can be done. See `plan_lattice`.
 
     Returns
     -------
@@ -65,8 +73,14 @@ def build(spec: ModelSpec, responses: Responses) -> Built:
         If the table lacks what the spec needs.
     SpecError
         If the spec names what the table does not have.
+    UsageError
+        If difficulties cannot be integrated out, and are to be.
     """
     design = make_design(spec, responses)
+    terms = plan_terms(spec, design)
+    lattice = plan_lattice(spec, design, terms, difficulties)
+    if lattice is not None:
+        return _build_marginalised(spec, design, terms, lattice)
     return build_design(spec, design)
 
 
@@ -100,6 +114,17 @@ def build_design(
             slope = response_slopes(effects, design)
             add_mixture(spec, design, terms, predictor, slope, guess)
     return Built(model, spec, design, terms)
+
+
+def _build_marginalised(spec: ModelSpec, design: Design, terms: Terms, lattice: Lattice) -> Built:
+    """Build the PyMC model of a design with item difficulties integrated out."""
+    coords = dict(design.coords)
+    if "increments" in terms:
+        coords["segment"] = np.arange(len(design.knots) + 1)
+    with pm.Model(coords=coords) as model:
+        effects = _add_effects(spec, design, replace(terms, entered=terms.entered - {"delta"}))
+        add_marginalised(spec, design, effects, lattice)
+    return Built(model, spec, design, terms, lattice)
 
 
 def _add_effects(spec: ModelSpec, design: Design, terms: Terms) -> Effects:

@@ -3,10 +3,11 @@
 import numpy as np
 import xarray as xr
 
+from bayescontam.inference.averages import Averages
 from bayescontam.inference.build import Built
+from bayescontam.inference.difficulties import counted, stand_ins
 from bayescontam.inference.draws import Draws, accuracy_at, log_odds
 from bayescontam.inference.guess import response_guess
-from bayescontam.inference.predictive import Cells
 
 MOST_DRAWS = 400
 POINTS = 13
@@ -30,18 +31,18 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
         over the range observed in the benchmark.
     """
     design = built.design
-    cells = Cells(design.model_benchmark, design.answered.size, design.weight)
+    seen = stand_ins(built)
+    average = Averages.over(seen.design, "model_benchmark", design.answered.size)
     low, high = design.contamination_range()
     grid = np.linspace(low, high, POINTS, axis=1)
     draws = draws.thinned(MOST_DRAWS)
     points = []
     for k in range(POINTS):
         parts = []
-        for part in draws.chunks(design):
-            eta, guess = log_odds(part, design), response_guess(part, built.spec, design)
-            parts.append(
-                cells.means(accuracy_at(part, design, eta, grid[design.benchmark, k], guess))
-            )
+        for some in draws.chunks(seen.design):
+            part, at = counted(some, built.lattice), grid[seen.design.benchmark, k]
+            eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
+            parts.append(average.of(accuracy_at(part, seen.design, eta, at, guess), part))
         points.append(np.concatenate(parts))
     curves = np.stack(points, axis=-1).reshape(-1, *design.answered.shape, POINTS)
     tails = [(1 - level) / 2, (1 + level) / 2]

@@ -51,6 +51,14 @@ class Draws:
     node : array of int or None
         Dims (draw, group): which of its values each group's contamination has, where it
         is not known; see `locate`.
+    sigma_delta : array or None
+        Dims (draw, benchmark).
+    place, offset : array or None
+        Where difficulties were integrated out: which node each item's difficulty lies at,
+        dims (draw, item), and by how many standard deviations the nodes of a draw are
+        moved, (draw, 1); see `bayescontam.inference.difficulties`.
+    tally : array or None
+        Dims (draw, item): how many items of the table an item stands for, if not itself.
     """
 
     theta: Floats
@@ -66,6 +74,10 @@ class Draws:
     guess: Floats | None = None
     p_shift: Floats | None = None
     node: NDArray[np.int8] | None = None
+    sigma_delta: Floats | None = None
+    place: NDArray[np.integer[Any]] | None = None
+    offset: Floats | None = None
+    tally: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -119,7 +131,7 @@ def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
     sigma_eps = flat("sigma_eps") if "eta" in posterior else None
     if sigma_eps is not None and sigma_eps.shape[1] > 1:
         sigma_eps = sigma_eps[:, design.model_benchmark[design.n_single :]]
-    known = ("theta", "sigma_eps", "node")
+    known = ("theta", "sigma_eps", "node", "place", "offset", "tally")
     others: dict[str, Any] = {
         field.name: flat(field.name) for field in fields(Draws) if field.name not in known
     }

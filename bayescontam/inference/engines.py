@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
+from bayescontam.inference.marginalised import Difficulties
 from bayescontam.optional import require
 from bayescontam.specs.base import closest
 
@@ -34,6 +35,9 @@ class Sampling:
         Chains that run at the same time.
     target_accept : float, default 0.9
         Acceptance that the step size is adapted to, in (0, 1).
+    difficulties : {"auto", "sampled", "marginalised"}, default "auto"
+        Whether item difficulties are sampled with all other parameters, or integrated out
+        and drawn afterwards. ``"auto"`` integrates out those of large tables.
     """
 
     engine: Engine = "nutpie"
@@ -42,12 +46,16 @@ class Sampling:
     chains: int = 4
     cores: int = 2
     target_accept: float = 0.9
+    difficulties: Difficulties = "auto"
 
     def __post_init__(self) -> None:
         """Refuse what no sampler can do."""
         if self.engine not in get_args(Engine):
             hint = closest(str(self.engine), get_args(Engine))
             raise UsageError(f"engine: got {self.engine!r}; {hint}")
+        if self.difficulties not in get_args(Difficulties):
+            hint = closest(str(self.difficulties), get_args(Difficulties))
+            raise UsageError(f"difficulties: got {self.difficulties!r}; {hint}")
         least = {"draws": 4, "tune": 1, "chains": 2, "cores": 1}
         for name, value in least.items():
             if getattr(self, name) < value:

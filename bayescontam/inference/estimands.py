@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import sparse
 
 from bayescontam.errors import UsageError
+from bayescontam.inference.averages import Averages
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.difficulties import counted, stand_ins
 from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
@@ -96,18 +97,20 @@ def estimands(
         is the part of overfitting that items at the reference have too.
     """
     design = built.design
-    groupings = {"benchmark": (design.model_benchmark, len(design.benchmarks))}
+    groupings = {"benchmark": ("model_benchmark", len(design.benchmarks))}
     if design.unit_dim != "benchmark":
-        groupings[design.unit_dim] = (design.model_unit, len(design.units))
+        groupings[design.unit_dim] = ("model_unit", len(design.units))
+    seen = stand_ins(built)
     averages = {
-        dim: _averaging(cell, len(design.models) * count, design.weight)
+        dim: Averages.over(seen.design, cell, len(design.models) * count)
         for dim, (cell, count) in groupings.items()
     }
     parts: dict[str, list[dict[str, Floats]]] = {dim: [] for dim in groupings}
-    for part in draws.chunks(design):
-        levels = _accuracies(part, built, reference)
+    for some in draws.chunks(seen.design):
+        part = counted(some, built.lattice)
+        levels = _accuracies(part, seen, reference)
         for dim, average in averages.items():
-            parts[dim].append({name: (average @ p.T).T for name, p in levels.items()})
+            parts[dim].append({name: average.of(p, part) for name, p in levels.items()})
     result = {}
     for dim, (_, count) in groupings.items():
         means = {name: np.concatenate([p[name] for p in parts[dim]]) for name in parts[dim][0]}
@@ -136,12 +139,6 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
             at = wanted["reference"][design.benchmark]
             levels["lifted"] = accuracy_at(draws, design, eta, at, guess, spilled=False)
     return levels
-
-
-def _averaging(cell: Integers, count: int, weight: Floats) -> sparse.csr_array:
-    """Return the matrix that averages responses within cells; an empty cell gives 0."""
-    share = weight / np.bincount(cell, weight, minlength=count)[cell]
-    return sparse.csr_array((share, (cell, np.arange(len(cell)))), shape=(count, len(cell)))
 
 
 def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Floats]:

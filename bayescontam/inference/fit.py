@@ -17,16 +17,19 @@ import xarray as xr
 from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
 from bayescontam.inference.build import Built, build
-from bayescontam.inference.checks import Thresholds
+from bayescontam.inference.checks import Check, Thresholds
 from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.design import Design
 from bayescontam.inference.design_checks import design_checks
-from bayescontam.inference.draws import take_draws
+from bayescontam.inference.difficulties import difficulty, placed
+from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
 from bayescontam.inference.fitted import FORMAT, Fitted
 from bayescontam.inference.identification import identify
+from bayescontam.inference.integration import integration_check
+from bayescontam.inference.lattice import Lattice
 from bayescontam.inference.located import Moments, located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.predictive import posterior_checks, prior_draws
@@ -38,7 +41,9 @@ from bayescontam.responses import Responses
 from bayescontam.seeds import stream
 from bayescontam.specs.model import ModelSpec
 
-PRIOR_DRAWS = 2000
+PRIOR_DRAWS, FEWEST_PRIOR_DRAWS = 2000, 500
+MOST_NUMBERS = 100_000_000
+"""Prior draws times responses; of larger tables fewer draws are made."""
 _ITEM_LEVEL = ("delta", "eta", "n_correct")
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 Stage = Callable[[str], AbstractContextManager[Any]]
@@ -62,6 +67,8 @@ class Options:
         How the posterior is sampled.
     command : str
         What the user ran, for the record.
+    item_draws : int, default 0
+        Draws of item difficulties that are kept, where they were integrated out.
     """
 
     seed: int
@@ -70,12 +77,15 @@ class Options:
     thresholds: Thresholds = field(default_factory=Thresholds)
     sampling: Sampling = field(default_factory=Sampling)
     command: str = ""
+    item_draws: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
         reference_level(self.reference)
         if not 0.5 <= self.level < 1:
             raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
+        if self.item_draws < 0:
+            raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
         if self.seed < 0:
             raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
 
@@ -110,7 +120,7 @@ def fit_responses(
         If the parts do not go together; before anything long is started.
     """
     started = time.perf_counter()
-    built = build(spec, responses)
+    built = build(spec, responses, options.sampling.difficulties)
     reference = None
     if built.design.contamination is not None:
         reference = reference_levels(options.reference, built.design)
@@ -126,6 +136,7 @@ def fit_responses(
             ),
             *checking.loo_checks(groups["loo"], options.thresholds),
             *checking.predictive_checks(groups["predictive"], options.thresholds),
+            *_integrated(posterior, built, options),
             *design_checks(built, reference),
         ]
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
@@ -138,10 +149,13 @@ def fit_responses(
 def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, xr.Dataset]:
     """Return everything that follows from the draws, group by group."""
     draws = take_draws(posterior, built.design)
+    rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
+    draws = placed(draws, built.lattice, rng, cores=cores)
     draws, moments = located(draws, built, stream(options.seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     groups = estimands(draws, built, shape, options.reference)
-    prior, parameters = prior_draws(built, PRIOR_DRAWS, stream(options.seed, "prior"))
+    count = min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
+    prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
     prior_estimands = estimands(prior, built, (1, len(prior)), options.reference)["estimands"]
     prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
     groups["prior"] = parameters.drop_vars(_ITEM_LEVEL, errors="ignore").drop_dims(
@@ -165,9 +179,37 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     if built.spec.contamination.confounding == "sensitivity":
         told = posterior, groups["estimands"], built, options.level
         groups["confounding"] = confounding_curves(*told)
+    if built.lattice is not None:
+        groups["items"] = _items(draws, built.lattice, options.item_draws)
     if moments is not None:
         groups["exposure"] = _exposure(built.design, moments)
     return groups | _data(built)
+
+
+def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[Check]:
+    """Check the quadrature of difficulties, where they were integrated out."""
+    if built.lattice is None:
+        return []
+    rng = stream(options.seed, "integration")
+    return [integration_check(take_draws(posterior, built.design), built.lattice, rng)]
+
+
+def _items(draws: Draws, lattice: Lattice, most: int) -> xr.Dataset:
+    """Return what is kept of difficulties that were integrated out, dims (item,).
+
+    Posterior ``mean`` and ``sd``, and some draws as ``delta``, dims (item_draw, item).
+    """
+    first, second = np.zeros(len(lattice.total)), np.zeros(len(lattice.total))
+    for part in draws.chunks(lattice.design.whole):
+        delta = difficulty(part, lattice)
+        first, second = first + delta.sum(axis=0), second + (delta**2).sum(axis=0)
+    mean = first / len(draws)
+    sd = np.sqrt(np.maximum(second / len(draws) - mean**2, 0.0))
+    data: dict[str, Any] = {"mean": ("item", mean), "sd": ("item", sd)}
+    if most:
+        data["delta"] = ("item_draw", "item"), difficulty(draws.thinned(most), lattice)
+    items = {"item": list(lattice.design.whole.items)}
+    return xr.Dataset(data, items).astype(np.float32)
 
 
 def _kept(dataset: xr.Dataset, kept: np.ndarray) -> xr.Dataset:

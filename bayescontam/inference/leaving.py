@@ -151,7 +151,8 @@ def predicted(prediction: Prediction, rows: Integers, unit: Integers) -> tuple[F
     while first + 1 < len(bounds):
         reached = int(np.searchsorted(bounds, bounds[first] + most, side="right")) - 1
         last = max(first + 1, reached)
-        density = prediction.density(rows[bounds[first] : bounds[last]])
+        some = rows[bounds[first] : bounds[last]]
+        density = prediction.density(some, prediction.center(some))
         together = np.add.reduceat(density, bounds[first:last] - bounds[first], axis=1)
         total = logsumexp(together, axis=0)
         worth = np.exp(2 * total - logsumexp(2 * together, axis=0))

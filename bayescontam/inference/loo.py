@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.exposure import Exposure, draw_nodes
+from bayescontam.inference.pooled_loo import can_pool, pooled_leave_one_out
 from bayescontam.inference.prediction import Prediction, kept_draws
+from bayescontam.inference.psis import predicted, weigh
 
 
 def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
@@ -22,6 +23,8 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     have an effect of their own, it is integrated out by quadrature: given that effect
     a response would hardly depend on the others, and importance sampling would fail.
     Where responses share an unknown contamination, it is summed out given the others.
+    Where item difficulties were integrated out and many responses are alike, so are they;
+    see `pooled_leave_one_out`.
 
     Parameters
     ----------
@@ -43,6 +46,8 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     Vehtari, Gelman & Gabry (2017), doi:10.1007/s11222-016-9696-4; Merkle, Furr &
     Rabe-Hesketh (2019), doi:10.1007/s11336-019-09679-0, on integrating effects out.
     """
+    if can_pool(built):
+        return pooled_leave_one_out(draws, built, rng)
     design, exposure = built.design, built.design.exposure
     numbers = len(design) * (1 if exposure is None else exposure.nodes.shape[1])
     kept = kept_draws(draws, numbers)
@@ -51,16 +56,17 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     if exposure is None:
         step = max(1, CHUNK // len(kept))
         for rows in np.split(np.arange(len(design)), range(step, len(design), step)):
-            density = predictive.density(rows)
+            center = predictive.center(rows)
+            density = predictive.density(rows, center)
             joint += density.sum(axis=1)
-            parts.append(_left_out(density, *predictive.replicated(rows, 0.0, rng), rng))
+            parts.append(_left_out(density, *predictive.replicated(rows, center, rng), rng))
             order.append(rows)
     else:
         for groups in _blocks(exposure, max(1, CHUNK // (len(kept) * exposure.nodes.shape[1]))):
             block = _Block.of(exposure, groups)
-            density, shift, together = _mixed(predictive, exposure, block, rng)
+            density, center, together = _mixed(predictive, exposure, block, rng)
             joint += together
-            replicated = predictive.replicated(block.rows, shift, rng)
+            replicated = predictive.replicated(block.rows, center, rng)
             parts.append(_left_out(density, *replicated, rng))
             order.append(block.rows)
     back = np.argsort(np.concatenate(order))
@@ -117,16 +123,17 @@ def _mixed(
     -------
     density : array
         Dims (draw, rows): log density of a response given the others of its group.
-    shift : array
-        Dims (draw, rows): what a contamination drawn given the others adds to log-odds.
+    center : array
+        Dims (draw, rows): log-odds at a contamination drawn given the others.
     joint : array
         Dims (draw,): log density of all responses of the block.
     """
     design, draws = predictive.built.design, predictive.draws
-    slope = predictive.slope[:, block.rows]
+    slope = predictive.slope(block.rows)
     offsets = exposure.offsets[block.groups][block.group]
+    center = predictive.center(block.rows)
     each = np.stack(
-        [predictive.density(block.rows, slope * offset) for offset in offsets.T], axis=-1
+        [predictive.density(block.rows, center + slope * offset) for offset in offsets.T], axis=-1
     )
     weights = exposure.weights(draws.p_shift, design.benchmark, block.groups)
     whole = weights + np.add.reduceat(each, block.starts, axis=1)
@@ -135,20 +142,17 @@ def _mixed(
     density = logsumexp(whole, axis=-1)[:, block.group] - alone
     node = draw_nodes(others - alone[..., None], rng)
     shift = slope * offsets[np.arange(len(offsets)), node]
-    return density, shift, logsumexp(whole, axis=-1).sum(axis=1)
+    return density, center + shift, logsumexp(whole, axis=-1).sum(axis=1)
 
 
 def _left_out(
     density: Floats, below: Floats, at: Floats, rng: np.random.Generator
 ) -> dict[str, Floats]:
     """Weigh draws as if each response had been left out."""
-    log_weights, pareto_k = array_stats.psislw(density.T, r_eff=1, axis=-1)
-    log_weights = log_weights - logsumexp(log_weights, axis=1, keepdims=True)
+    log_weights, pareto_k = weigh(density)
     weights = np.exp(log_weights)
     lower, level = (weights * below.T).sum(axis=1), (weights * at.T).sum(axis=1)
-    return {
-        "elpd": logsumexp(log_weights + density.T, axis=1),
-        "log_density": logsumexp(density, axis=0) - np.log(len(density)),
+    return predicted(density, log_weights) | {
         "pareto_k": pareto_k,
         "pit": np.clip(lower + rng.random(len(lower)) * level, 0, 1),
     }

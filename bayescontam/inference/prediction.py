@@ -1,14 +1,15 @@
 """Prediction: how probable responses are given draws, their own effects not looked at."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.density import NODES, Rows, grid_size, log_density
-from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.difficulties import spelt_out
 from bayescontam.inference.draws import CHUNK, Draws, predictor, slopes
+from bayescontam.inference.part import part_of
 
 MOST_DRAWS = 6000
 """Draws that predictive densities are averaged over: Pareto k of fewer is noisy."""
@@ -38,8 +39,6 @@ class Prediction:
     built : Built
     rows : Rows
         All responses.
-    center : array
-        Dims (draw, response): log-odds without model-by-item effects.
     spread : array or None
         Dims (draw, repeated or 1): of these effects.
     """
@@ -47,26 +46,35 @@ class Prediction:
     draws: Draws
     built: Built
     rows: Rows
-    center: Floats
     spread: Floats | None
 
     @classmethod
     def of(cls, draws: Draws, built: Built) -> "Prediction":
         """Return the predictions of all responses that a model was built for."""
         spread = None if draws.eta is None else draws.sigma_eps
-        return cls(draws, built, Rows.of(built, draws), predictor(draws, built.design), spread)
+        return cls(draws, built, Rows.of(built, draws), spread)
 
-    @cached_property
-    def slope(self) -> Floats:
-        """Slope that holds for each response, dims (draw, response)."""
-        return slopes(self.draws, self.built.design)
+    def center(self, rows: Integers) -> Floats:
+        """Return log-odds without model-by-item effects, dims (draw, rows)."""
+        return predictor(*self._seen(rows))
 
-    def density(self, rows: Integers, shift: Floats | float = 0.0) -> Floats:
-        """Return log densities at shifted log-odds, dims (draw, rows).
+    def slope(self, rows: Integers) -> Floats:
+        """Return the slope that holds for each response, dims (draw, rows)."""
+        return slopes(*self._seen(rows))
+
+    def _seen(self, rows: Integers) -> tuple[Draws, Design]:
+        """Return draws and design of some responses: those of all would not fit in memory."""
+        design, lattice = self.built.design, self.built.lattice
+        if lattice is None:
+            return self.draws, part_of(design, rows, design.item[rows])
+        items, own = np.unique(design.item[rows], return_inverse=True)
+        return spelt_out(self.draws, lattice, items), part_of(design, rows, own)
+
+    def density(self, rows: Integers, center: Floats) -> Floats:
+        """Return log densities given log-odds as `center` has them, dims (draw, rows).
 
         Effects of single responses are integrated out by quadrature.
         """
-        center = self.center[:, rows] + shift
         if self.spread is None:
             return log_density(self.rows[rows], center, None)
         single = rows < self.built.design.n_single
@@ -86,10 +94,10 @@ class Prediction:
         return self.spread[:, rows - self.built.design.n_single] if wide else self.spread
 
     def replicated(
-        self, rows: Integers, shift: Floats | float, rng: np.random.Generator
+        self, rows: Integers, center: Floats, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
         """Replicate counts; return whether they are below, and at, the observed ones."""
-        eta = self.center[:, rows] + shift
+        eta = center.copy()
         repeated = rows >= self.built.design.n_single
         if self.spread is not None and repeated.any():
             noise = rng.standard_normal((len(eta), int(repeated.sum())))

@@ -8,6 +8,7 @@ import xarray as xr
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.difficulties import placed, spelt_out
 from bayescontam.inference.draws import Draws, exposed, predictor, take_draws
 from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.guess import response_guess
@@ -16,6 +17,8 @@ from bayescontam.inference.located import located
 
 REPLICATES = 500
 """Replicated data sets drawn for each check."""
+FEWEST, MOST_NUMBERS = 200, 100_000_000
+"""Fewest replicates, and most numbers of all of them, for large tables."""
 BINS = 6
 """Most contamination bins of a benchmark."""
 
@@ -86,10 +89,10 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
         groups["binned"] = (bins, centers.shape)
         result["bin_contamination"] = (("benchmark", "bin"), centers)
     observed = (design.n_correct / design.n_trials)[None]
-    draws = draws.thinned(REPLICATES)
+    draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
     replicated: dict[str, list[Floats]] = {name: [] for name in groups}
     for part in draws.chunks(design):
-        scores = _replicate(part, built, rng)
+        scores = _replicate(spelt_out(part, built.lattice), built, rng)
         for name, (cells, _) in groups.items():
             replicated[name].append(cells.means(scores))
     for name, (cells, size) in groups.items():
@@ -117,7 +120,10 @@ def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
         shape = len(draws), *weights.shape[1:]
         node = draw_nodes(np.broadcast_to(weights, shape), rng)
         eta = exposed(replace(draws, node=node), design, eta)
-    return rng.binomial(design.n_trials, accuracy(eta, guess)) / design.n_trials
+    p = accuracy(eta, guess)
+    if design.n_single == len(design):  # several times faster, and tables may be large
+        return (rng.random(p.shape) < p) * 1.0
+    return rng.binomial(design.n_trials, p) / design.n_trials
 
 
 def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Draws, xr.Dataset]:
@@ -146,5 +152,5 @@ def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Dra
         compile_kwargs={"mode": "FAST_COMPILE"},
     )
     prior = tree["prior"].to_dataset()
-    draws = take_draws(prior, built.design)
+    draws = placed(take_draws(prior, built.design), built.lattice, rng, responses=False)
     return located(draws, built, rng, responses=False)[0], prior

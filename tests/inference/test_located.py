@@ -168,5 +168,6 @@ def test_a_response_is_predicted_from_the_others_of_its_item(trials):
     others = log_w + np.delete(told, block.rows[j], axis=1).sum(axis=1)
     p = np.exp(others - logsumexp(others))
     expected = (p * [e[1] for e in events(b)]).sum()
-    drawn = parts[1][:, j] / BETA + d.contamination[block.rows[j]]
+    shift = parts[1] - predictive.center(block.rows)
+    drawn = shift[:, j] / BETA + d.contamination[block.rows[j]]
     assert drawn.mean() == pytest.approx(expected, abs=0.03)

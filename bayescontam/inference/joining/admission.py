@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 from bayescontam.inference.density import Rows
 from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.difficulties import placed, spelt_out
 from bayescontam.inference.draws import CHUNK, Draws, take_draws
 from bayescontam.inference.joining.completion import Completion
 from bayescontam.inference.joining.difficulties import Difficulties, Items
@@ -16,6 +17,7 @@ from bayescontam.inference.joining.forecast import features, forecast
 from bayescontam.inference.joining.marginal import Marginal
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.proposal import Effects, mode, propose
+from bayescontam.inference.lattice import make_lattice
 from bayescontam.inference.priors import SMALLEST
 
 _FEW = 40
@@ -122,6 +124,9 @@ class _Admission:
         cls, posterior: xr.Dataset, newcomer: Newcomer, rng: np.random.Generator
     ) -> "_Admission":
         draws = take_draws(posterior, newcomer.host)
+        if "delta" in newcomer.built.terms and draws.delta is None:
+            lattice = make_lattice(newcomer.host)
+            draws = spelt_out(placed(draws, lattice, rng), lattice)
         rows = Rows.of(newcomer.built, draws)
         spread = None
         if draws.delta is not None:

@@ -1,0 +1,242 @@
+"""Lattice: a few made-up items that stand in for all items of a table."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebpts1, chebvander
+
+from bayescontam.inference.design import Design, Floats, Integers
+
+LEVELS = 12
+"""Chebyshev points of a group in which contamination takes more values than this."""
+
+
+class LatticeDesign(Design):
+    """A design of made-up items that all models answer; their doses count from a table's means."""
+
+    whole: Design
+    """Of the table."""
+
+    @classmethod
+    def of(
+        cls, whole: Design, item_unit: Integers, level: Floats | None, answered: Floats
+    ) -> "LatticeDesign":
+        """Return the design of items of given units and contaminations.
+
+        Parameters
+        ----------
+        whole : Design
+            Of the table.
+        item_unit : array of int, one for each made-up item
+        level : array or None
+            Contamination of each; None where the model spec uses none.
+        answered : array
+            Dims (made-up item, model): 1 where the items that it stands for were answered.
+        """
+        n_models, n_items = len(whole.models), len(item_unit)
+        item = np.repeat(np.arange(n_items), n_models)
+        unit = item_unit[item]
+        ones = np.ones(len(item), dtype=np.int64)
+        made = cls(
+            whole.models, whole.benchmarks, whole.units, tuple(map(str, range(n_items))),
+            whole.by, whole.benchmark_of_unit, whole.benchmark_of_unit[item_unit],
+            np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
+            ones, ones, None if level is None else level[item], answered.ravel(), None,
+            whole.knots, whole.clean, whole.additive,
+        )  # fmt: skip
+        object.__setattr__(made, "whole", whole)
+        return made
+
+    @cached_property
+    def center(self) -> Floats:
+        """Mean contamination of each benchmark's responses in the table."""
+        return self.whole.center
+
+    @cached_property
+    def reach_dose(self) -> Floats:
+        """Reach of each level less its mean over the benchmark's responses in the table."""
+        whole = self.whole
+        assert self.contamination is not None
+        assert whole.contamination is not None
+        first = np.unique(whole.benchmark, return_index=True)[1]
+        mean = whole.reach(whole.contamination[first]) - whole.reach_dose[first]
+        dose: Floats = self.reach(self.contamination) - mean[self.benchmark]
+        return dose
+
+    @cached_property
+    def item_dose(self) -> Floats:
+        """Each level less its mean over the benchmark's items in the table."""
+        whole, level = self.whole, item_levels(self.whole)
+        assert self.contamination is not None
+        assert level is not None
+        size = len(whole.benchmarks)
+        total = np.bincount(whole.benchmark_of_item, level, minlength=size)
+        mean = total / np.bincount(whole.benchmark_of_item, minlength=size)
+        dose: Floats = self.contamination - mean[self.benchmark]
+        return dose
+
+    @cached_property
+    def cell_contamination(self) -> Floats:
+        """Mean contamination of each response's model on its benchmark in the table."""
+        cells = np.zeros(self.whole.answered.size)
+        cells[self.whole.model_benchmark] = self.whole.cell_contamination
+        return cells[self.model_benchmark]
+
+    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
+        """Return the smallest and largest contamination in the table."""
+        return self.whole.contamination_range(by_model)
+
+
+def item_levels(design: Design) -> Floats | None:
+    """Return each item's contamination, NaN where it is not the same for all models.
+
+    That of models known to be clean does not count: their slopes are zero.
+    """
+    if design.contamination is None:
+        return None
+    told = ~design.clean[design.model]
+    count = np.bincount(design.item[told], minlength=len(design.items))
+    rows = np.flatnonzero(told | (count[design.item] == 0))
+    low, high = np.full(len(design.items), np.inf), np.full(len(design.items), -np.inf)
+    np.minimum.at(low, design.item[rows], design.contamination[rows])
+    np.maximum.at(high, design.item[rows], design.contamination[rows])
+    return np.where(high > low, np.nan, low)
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Items in groups that the same models answered, and the levels that stand for them.
+
+    The responses to an item tell its difficulty by their number of correct ones alone, so
+    that items of a group with the same total and contamination are all alike. A function
+    of contamination that is smooth within a group, such as the log likelihood of an
+    item's responses, is a weighted sum of its values at the group's levels: the
+    polynomial through Chebyshev points. Where contamination takes few values these are
+    the levels, and nothing is interpolated.
+
+    Attributes
+    ----------
+    design : LatticeDesign
+        Its items are the levels of all groups.
+    group : array of int, one for each item of the table
+    first : array of int, one for each group
+        Position of its first level.
+    basis : array
+        Dims (item, level of its group): weights of the levels, filled up with zeros.
+    total : array of int, one for each item of the table
+        Correct answers.
+    trials : array
+        Dims (level, model): trials of each model at each item of the group.
+    correct : array
+        Dims (level, model): correct answers, shared out among the levels.
+
+    References
+    ----------
+    Trefethen (2019), Approximation Theory and Approximation Practice,
+    doi:10.1137/1.9781611975949, chapter 8, on the geometric convergence of polynomials
+    through Chebyshev points; Rasch (1960) on totals as sufficient statistics.
+    """
+
+    design: LatticeDesign
+    group: Integers
+    first: Integers
+    basis: Floats
+    total: Integers
+    trials: Floats
+    correct: Floats
+
+    @cached_property
+    def level(self) -> Integers:
+        """Levels of each item's group, dims (item, level of its group).
+
+        Those that fill up repeat the last one.
+        """
+        ends = np.append(self.first[1:], len(self.trials)) - 1
+        level = self.first[:, None] + np.arange(self.basis.shape[1])
+        return np.minimum(level, ends[:, None])[self.group]
+
+    @cached_property
+    def classes(self) -> tuple[Integers, Integers, Floats]:
+        """Level, total and number of items of all (level, total) that items have."""
+        totals = int(self.total.max()) + 1
+        used = self.basis != 0
+        key = (self.level * totals + self.total[:, None])[used]
+        keys, at = np.unique(key, return_inverse=True)
+        return *divmod(keys, totals), np.bincount(at, self.basis[used])
+
+
+def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
+    """Return the lattice of a table in which an item has one contamination for all models.
+
+    Parameters
+    ----------
+    design : Design
+    levels : int, default 12
+        Chebyshev points of a group, between two knots of a dose-response.
+    """
+    shape = len(design.items), len(design.models)
+    trials, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    trials[design.item, design.model] = design.n_trials
+    correct[design.item, design.model] = design.n_correct
+    unit = np.zeros(len(design.items), dtype=np.int64)
+    unit[design.item] = design.unit
+    of_group, group = np.unique(np.column_stack([unit, trials]), axis=0, return_inverse=True)
+    at, basis = _levels(design, group, levels)
+    count = np.array([len(a) for a in at])
+    first = np.cumsum(count) - count
+    of_level = np.repeat(np.arange(len(at)), count)
+    made = LatticeDesign.of(
+        design,
+        of_group[of_level, 0],
+        None if design.contamination is None else np.concatenate(at),
+        (of_group[of_level, 1:] > 0).astype(float),
+    )
+    shared = np.zeros((len(of_level), shape[1]))
+    for k in range(basis.shape[1]):
+        used = np.flatnonzero(basis[:, k])
+        np.add.at(shared, first[group[used]] + k, basis[used, k, None] * correct[used])
+    total = correct.sum(axis=1).astype(np.int64)
+    return Lattice(made, group, first, basis, total, of_group[of_level, 1:].astype(float), shared)
+
+
+def _levels(design: Design, group: Integers, count: int) -> tuple[list[Floats], Floats]:
+    """Return the levels of each group, and each item's weights of them."""
+    value = item_levels(design)
+    if value is None:
+        return [np.zeros(1)] * (int(group.max()) + 1), np.ones((len(group), 1))
+    edges = np.array([0.0, *design.knots, 1.0])
+    rows_of = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    made = [_interpolated(value[rows], edges, count) for rows in rows_of]
+    basis = np.zeros((len(group), max(len(at) for at, _ in made)))
+    for rows, (at, weights) in zip(rows_of, made, strict=True):
+        basis[rows, : len(at)] = weights
+    return [at for at, _ in made], basis
+
+
+def _interpolated(value: Floats, edges: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return levels for values, and each value's weights of them, (value, level).
+
+    A function of the value is smooth between two edges.
+    """
+    distinct, same = np.unique(value, return_inverse=True)
+    if len(distinct) <= count:
+        return distinct, np.eye(len(distinct))[same]
+    segment = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, len(edges) - 2)
+    rows_of = [np.flatnonzero(segment == s) for s in np.unique(segment)]
+    made = [_polynomial(value[rows], count) for rows in rows_of]
+    weights, start = np.zeros((len(value), sum(len(at) for at, _ in made))), 0
+    for rows, (at, part) in zip(rows_of, made, strict=True):
+        weights[rows, start : start + len(at)] = part
+        start += len(at)
+    return np.concatenate([at for at, _ in made]), weights
+
+
+def _polynomial(value: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return Chebyshev points for values, and the weights of the polynomial through them."""
+    low, high = value.min(), value.max()
+    if low == high:
+        return np.array([low]), np.ones((len(value), 1))
+    points, scaled = chebpts1(count), (2 * value - low - high) / (high - low)
+    weights = np.linalg.solve(chebvander(points, count - 1).T, chebvander(scaled, count - 1).T).T
+    return (low + high + points * (high - low)) / 2, weights

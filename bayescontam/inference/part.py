@@ -1,0 +1,41 @@
+"""Part: some responses of a design, as the linear predictor asks for them."""
+
+from typing import Any, cast
+
+from bayescontam.inference.design import Design, Integers
+
+_BY_RESPONSE = frozenset(
+    {
+        "model", "benchmark", "unit", "n_correct", "n_trials", "contamination", "weight",
+        "model_unit", "model_benchmark", "dose", "item_dose", "cell_contamination", "cell_dose",
+        "reach_dose",
+    }
+)  # fmt: skip
+
+
+class _Part:
+    def __init__(self, design: Design, rows: Integers, item: Integers) -> None:
+        self._design, self._rows, self.item = design, rows, item
+
+    def __getattr__(self, name: str) -> Any:
+        values = getattr(self._design, name)
+        return values if values is None or name not in _BY_RESPONSE else values[self._rows]
+
+
+def part_of(design: Design, rows: Integers, item: Integers) -> Design:
+    """Return some responses of a design; doses are counted from the means of all of them.
+
+    Parameters
+    ----------
+    design : Design
+    rows : array of int
+        Positions of the responses.
+    item : array of int
+        What their items are called: positions in the draws of difficulties.
+
+    Returns
+    -------
+    Design
+        To be asked for arrays over responses, and for what does not depend on them.
+    """
+    return cast(Design, _Part(design, rows, item))

@@ -1,0 +1,164 @@
+"""Pooled LOO: leave-one-out where items of equal totals are alike."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.difficulties import at_nodes
+from bayescontam.inference.draws import CHUNK, Draws
+from bayescontam.inference.lattice import Lattice
+from bayescontam.inference.marginalised import nodes
+from bayescontam.inference.prediction import kept_draws
+from bayescontam.inference.psis import predicted, weigh
+
+
+def can_pool(built: Built) -> bool:
+    """Whether responses are so many more than their kinds that leaving kinds out is cheaper."""
+    lattice, design = built.lattice, built.design
+    if lattice is None or design.n_single < len(design):
+        return False
+    return 2 * len(Kinds.of(lattice).level) * len(design.models) < len(design)
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Items of one level and total, which are all alike.
+
+    Attributes
+    ----------
+    level, total : array of int
+        One for each kind.
+    count : array
+        Items of the kind: a sum of weights of levels.
+    place : array of int
+        Dims (level, total): position of the kind, -1 where there is none.
+    """
+
+    level: Integers
+    total: Integers
+    count: Floats
+    place: Integers
+
+    @classmethod
+    def of(cls, lattice: Lattice) -> "Kinds":
+        """Return the kinds of a lattice."""
+        level, total, count = lattice.classes
+        place = np.full((len(lattice.trials), int(lattice.total.max()) + 1), -1)
+        place[level, total] = np.arange(len(level))
+        return cls(level, total, count, place)
+
+    @cached_property
+    def rows(self) -> list[slice]:
+        """Kinds of each level: they are in the order of levels."""
+        ends = np.searchsorted(self.level, np.arange(len(self.place) + 1))
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
+    """Compute PSIS-LOO of every response, by kinds of responses.
+
+    An item's difficulty is integrated out given the other responses to it, not drawn given
+    all of them: weights of draws hardly differ, and importance sampling is the better for
+    it. What results depends on the item by its total and contamination alone, so that it
+    is computed at the lattice's levels and read off between them.
+
+    Parameters
+    ----------
+    draws : Draws
+    built : Built
+        With a lattice; every response has one trial.
+    rng : numpy.random.Generator
+        Randomises the probability integral transform.
+
+    Returns
+    -------
+    xarray.Dataset
+        As `bayescontam.inference.loo.leave_one_out`.
+    """
+    lattice, design = built.lattice, built.design
+    assert lattice is not None
+    kinds = Kinds.of(lattice)
+    possible = _possible(lattice, kinds)
+    kept = kept_draws(draws, int(possible.sum()))
+    density, joint = np.empty((len(kept), int(possible.sum()))), np.empty(len(kept))
+    for row, d in enumerate(kept):
+        each, joint[row] = _densities(draws[d : d + 1], lattice, kinds)
+        density[row] = each[possible]
+    data = _at_responses(_left_out(density), possible, design, lattice, kinds)
+    right, chance = design.n_correct == 1, np.exp(data["elpd"])
+    below = np.where(right, 1 - chance, 0.0)
+    data["pit"] = np.clip(below + rng.random(len(design)) * chance, 0, 1)
+    columns = {name: ("response", values) for name, values in data.items()}
+    return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, {"kept_draw": kept})
+
+
+def _left_out(density: Floats) -> dict[str, Floats]:
+    """Weigh draws as if each kind had been left out, some kinds at a time."""
+    parts = []
+    step = max(1, CHUNK // len(density))
+    for start in range(0, density.shape[1], step):
+        some = density[:, start : start + step]
+        log_weights, pareto_k = weigh(some)
+        parts.append(predicted(some, log_weights) | {"pareto_k": pareto_k})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _at_responses(
+    told: dict[str, Floats], possible: np.ndarray, design: Design, lattice: Lattice, kinds: Kinds
+) -> dict[str, Floats]:
+    """Return for every response what is told of the kinds between which it lies.
+
+    A Pareto k is not smooth: that of the nearest kind is told.
+    """
+    number = np.full(possible.shape, -1)
+    number[possible] = np.arange(int(possible.sum()))
+    result: dict[str, Floats] = {name: np.empty(len(design)) for name in told}
+    step = max(1, CHUNK // lattice.basis.shape[1])
+    for start in range(0, len(design), step):
+        rows = slice(start, start + step)
+        item = design.item[rows]
+        weights = lattice.basis[item]
+        kind = kinds.place[lattice.level[item], lattice.total[item, None]]
+        own = number[kind, design.model[rows, None], design.n_correct[rows, None]]
+        nearest = np.abs(weights).argmax(axis=1)[:, None]
+        for name, values in told.items():
+            if name == "pareto_k":
+                result[name][rows] = values[np.take_along_axis(own, nearest, axis=1)[:, 0]]
+            else:
+                result[name][rows] = (weights * values[own]).sum(axis=1)
+    return result
+
+
+def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
+    """Whether there can be such a response, dims (kind, model, wrong or right)."""
+    trials = lattice.trials[kinds.level]
+    possible = np.stack([kinds.total < trials.sum(axis=1), kinds.total > 0], axis=-1)
+    result: np.ndarray = (trials > 0)[:, :, None] & possible[:, None, :]
+    return result
+
+
+def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, float]:
+    """Return log densities given all other responses, and of all responses together."""
+    z = nodes(lattice)
+    log_weight = -0.5 * z**2
+    log_weight -= np.log(np.exp(log_weight).sum())
+    level, added, normaliser = at_nodes(draw, lattice, z)
+    each = (kinds.total * added[kinds.level])[:, None] * z - normaliser[kinds.level] + log_weight
+    top = each.max(axis=1)
+    weight = np.exp(each - top[:, None])
+    whole = weight.sum(axis=1)
+    eta = level[:, :, None] + (added[:, None] * z)[:, None, :]
+    result = np.empty((len(whole), level.shape[1], 2))
+    for answer, sign in enumerate((1.0, -1.0)):
+        # The others' density is all responses' over this one's, 1 / (1 + exp(eta)) if wrong.
+        ratio = 1.0 / expit(-sign * eta)
+        for own, rows in enumerate(kinds.rows):
+            result[rows, :, answer] = weight[rows] @ ratio[own].T
+    log_all = kinds.count @ (np.log(whole) + top) + (lattice.correct * level).sum()
+    return np.log(whole)[:, None, None] - np.log(result), float(log_all)

@@ -1,0 +1,51 @@
+"""PSIS: draws weighed as if a response had been left out."""
+
+import numpy as np
+from arviz_stats.base.array import array_stats
+from scipy.special import logsumexp
+
+from bayescontam.inference.design import Floats
+
+
+def weigh(density: Floats) -> tuple[Floats, Floats]:
+    """Return Pareto-smoothed importance weights of draws.
+
+    Parameters
+    ----------
+    density : array
+        Dims (draw, response): log density of each.
+
+    Returns
+    -------
+    log_weights : array
+        Dims (response, draw); each row's weights add up to 1.
+    pareto_k : array
+        Dims (response,).
+
+    References
+    ----------
+    Vehtari et al. (2024), arXiv:1507.02646.
+    """
+    log_weights, pareto_k = array_stats.psislw(density.T, r_eff=1, axis=-1)
+    return log_weights - logsumexp(log_weights, axis=1, keepdims=True), pareto_k
+
+
+def predicted(density: Floats, log_weights: Floats) -> dict[str, Floats]:
+    """Return log predictive densities of responses, leaving them out and not.
+
+    Parameters
+    ----------
+    density : array
+        Dims (draw, response).
+    log_weights : array
+        Dims (response, draw), as `weigh` returns them.
+
+    Returns
+    -------
+    dict of str to array
+        ``elpd`` and ``log_density``, dims (response,).
+    """
+    return {
+        "elpd": logsumexp(log_weights + density.T, axis=1),
+        "log_density": logsumexp(density, axis=0) - np.log(len(density)),
+    }
