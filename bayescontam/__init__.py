@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from bayescontam.evidence.prevalence import prevalence, prevalence_by
+    from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.judgements import Judgements, read_judgements
     from bayescontam.reproduction.findings import Findings
     from bayescontam.reproduction.run import run_reproduction
@@ -67,6 +68,8 @@ _HOMES = {
     "UsageError": "errors",
     "prevalence": "evidence.prevalence",
     "prevalence_by": "evidence.prevalence",
+    "Ranking": "inference.ranking",
+    "rank_models": "inference.ranking",
     "Judgements": "judgements",
     "read_judgements": "judgements",
     "Findings": "reproduction.findings",
@@ -107,6 +110,7 @@ __all__ = [
     "MissingExtraError",
     "ModelSpec",
     "Outcome",
+    "Ranking",
     "ReproductionSpec",
     "Responses",
     "Scan",
@@ -127,6 +131,7 @@ __all__ = [
     "load_study",
     "prevalence",
     "prevalence_by",
+    "rank_models",
     "read_covariates",
     "read_judgements",
     "read_responses",

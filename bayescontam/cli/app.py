@@ -13,6 +13,7 @@ from bayescontam.cli import (
     judge,
     models,
     plan,
+    rank,
     report,
     scan,
     study,
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.add_typer(import_.app, name="import", epilog=import_.EXAMPLES)
 app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
 app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
+app.command("rank", epilog=rank.EXAMPLES)(rank.rank)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("update", epilog=update.EXAMPLES)(update.update)

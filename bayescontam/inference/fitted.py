@@ -1,9 +1,11 @@
 """Fitted: a fit as a tree of named arrays, in memory and as one file."""
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayescontam.inference.checks import Outcome
+from bayescontam.inference.ordering import p_larger
 from bayescontam.inference.stored import Stored
 from bayescontam.inference.summary import summarise
 from bayescontam.specs.model import ModelSpec, restored_spec
@@ -123,11 +125,22 @@ class Fitted(Stored):
         xarray.DataArray
             Dims (model, other, benchmark): posterior probability that the genuine
             ability (the accuracy, where there is no contamination) of ``model`` is
-            larger than that of ``other``. NaN on the diagonal.
+            larger than that of ``other``; draws in which both are equal count half. NaN
+            on the diagonal, and where one of them answered nothing.
+
+        See Also
+        --------
+        bayescontam.rank_models : Ranks and pairs across benchmarks.
         """
-        ranks = self.tree["estimands"]["rank"]
-        better = (ranks < ranks.rename(model="other")).mean(("chain", "draw"))
-        answered = ranks.notnull().all(("chain", "draw"))
-        both = answered & answered.rename(model="other")
-        differ = ranks["model"] != ranks["model"].rename(model="other")
-        return better.where(both & differ).transpose("model", "other", "benchmark")
+        estimands = self.tree["estimands"].to_dataset()
+        name = "genuine_ability" if "genuine_ability" in estimands else "accuracy"
+        ability = estimands[name].transpose("chain", "draw", "model", "benchmark")
+        models, benchmarks = ability["model"].to_numpy(), ability["benchmark"].to_numpy()
+        better = np.full((len(models), len(models), len(benchmarks)), np.nan)
+        answered = ability.isel(chain=0, draw=0).notnull().to_numpy()
+        for b in range(len(benchmarks)):
+            rows = np.flatnonzero(answered[:, b])
+            draws = ability.to_numpy()[:, :, rows, b].reshape(-1, len(rows))
+            better[np.ix_(rows, rows, [b])] = p_larger(draws)[..., None]
+        coords = {"model": models, "other": models, "benchmark": benchmarks}
+        return xr.DataArray(better, coords, ("model", "other", "benchmark"), name="p_better")

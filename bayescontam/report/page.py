@@ -16,6 +16,7 @@ from bayescontam.report.confounding import confounding_section
 from bayescontam.report.contaminated import contaminated_section
 from bayescontam.report.evidence import Evidence
 from bayescontam.report.picture import Picture
+from bayescontam.report.ranking import ranking_section
 from bayescontam.report.template import fill
 from bayescontam.report.verdicts import EXPLAINED
 from bayescontam.storage import write_text
@@ -139,7 +140,7 @@ def _results(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> di
                   if (kinds == kind).any()],
         "slopes": slopes.to_dict("records"),
         "concepts": concepts.to_dict("records"),
-        "better": {name: table for name, table in tables.better(fit).items() if len(table) > 1},
+        "ranking": ranking_section(fit),
         "pictures": pictures,
     }  # fmt: skip
 

@@ -149,35 +149,6 @@ def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
     return f"{said}; {overfitting_sentence(headline(fit) if table is None else table)}."
 
 
-def better(fit: Fitted) -> dict[str, pd.DataFrame]:
-    """Return for each benchmark the probabilities that one model is better than another.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    dict of str to pandas.DataFrame
-        By benchmark: row and column models, in the order of expected rank; a value is
-        the posterior probability that the model of the row has the larger genuine
-        ability (accuracy, without contamination). NaN on the diagonal. Models that
-        did not answer the benchmark are left out.
-    """
-    probabilities = fit.p_better()
-    ranks = fit.tree["estimands"]["rank"].mean(("chain", "draw"))
-    tables = {}
-    for benchmark in ranks["benchmark"].to_numpy():
-        order = ranks.sel(benchmark=benchmark).to_series().dropna().sort_values().index
-        cells = probabilities.sel(benchmark=benchmark, model=list(order), other=list(order))
-        tables[str(benchmark)] = pd.DataFrame(
-            cells.transpose("model", "other").to_numpy(),
-            index=pd.Index(order, name="model"),
-            columns=pd.Index(order, name="other"),
-        )
-    return tables
-
-
 def sensitivity(fit: Fitted) -> pd.DataFrame:
     """Return one row for each model and benchmark: how much the prior decides.
 

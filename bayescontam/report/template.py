@@ -29,6 +29,6 @@ def fill(name: str, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for filter_name in ("number", "probability", "percent", "interval", "measured"):
+    for filter_name in ("number", "probability", "percent", "interval", "measured", "place"):
         environment.filters[filter_name] = getattr(words, filter_name)
     return environment.get_template(name).render(content)

@@ -149,6 +149,17 @@ def measured(value: object) -> str:
     return number(known, 4 if 0.99 < abs(known) < 1.1 else 3)
 
 
+def place(value: object) -> str:
+    """Return a rank: whole, or with a half where models share one.
+
+    Examples
+    --------
+    >>> place(3.0), place(2.5)
+    ('3', '2.5')
+    """
+    return f"{_float(value):g}"
+
+
 def _float(value: object) -> float:
     try:
         return float(value)  # type: ignore[arg-type]

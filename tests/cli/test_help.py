@@ -20,8 +20,8 @@ from tests.cli.conftest import Done, command, environment
 
 Run = Callable[..., Done]
 VERBS = [
-    "", "fit", "summary", "report", "compare", "demo", "models", "models list", "models show",
-    "models prior", "plan", "update",
+    "", "fit", "summary", "rank", "report", "compare", "demo", "models", "models list",
+    "models show", "models prior", "plan", "update",
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",

@@ -97,7 +97,7 @@ def test_links_ids_and_images(page: Parsed) -> None:
     assert {"#results", "#slopes", "#checks", "#comparison", "#provenance"} <= set(links)
     assert all(str(link)[1:] in ids and str(link)[0] == "#" for link in links)
     images = [attrs for tag, attrs in page.tags if tag == "img"]
-    assert len(images) == 14
+    assert len(images) == 15
     for image in images:
         assert str(image["src"]).startswith("data:image/")
         assert len(str(image["alt"])) > 30
@@ -211,7 +211,7 @@ def test_the_page_in_a_browser(opened: Any) -> None:
     ]
     assert {url.split(":")[0] for url in requests} <= {"file", "data", "chrome", "chrome-untrusted"}
     images = opened.find_elements("tag name", "img")
-    assert len(images) == 14
+    assert len(images) == 15
     for image in images:
         assert image.get_attribute("alt")
         assert int(image.get_property("naturalWidth")) > 0

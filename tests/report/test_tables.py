@@ -130,16 +130,6 @@ def test_fits_of_earlier_versions_say_nothing_of_extrapolation(hostile: Fitted) 
     pd.testing.assert_series_equal(table["slope"], tables.slopes(hostile)["slope"])
 
 
-def test_better_is_complementary_and_leaves_out_who_did_not_answer(hostile: Fitted) -> None:
-    squares = tables.better(hostile)
-    assert [len(squares[name]) for name in BENCHMARKS] == [3, 2]
-    square = squares[BENCHMARKS[0]].to_numpy()
-    off = ~np.eye(3, dtype=bool)
-    np.testing.assert_allclose((square + square.T)[off], 1)
-    assert np.isnan(np.diag(square)).all()
-    assert squares[BENCHMARKS[0]].index[0] == MODELS[0]
-
-
 def test_sensitivity_has_no_row_for_what_was_not_answered(hostile: Fitted) -> None:
     table = tables.sensitivity(hostile)
     assert len(table) == 5

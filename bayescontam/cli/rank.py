@@ -1,0 +1,133 @@
+"""Verb ``rank``: models in order, and which cannot be told apart."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayescontam.cli.options import (
+    FitFile,
+    Format,
+    InsteadOfPrinting,
+    TableFormat,
+    check_out,
+)
+
+if TYPE_CHECKING:
+    from bayescontam.inference.ranking import Ranking
+EXAMPLES = """
+Examples:
+
+bayescontam rank fit.nc
+
+bayescontam rank fit.nc --benchmark mmlu --benchmark gsm8k --weights item
+
+bayescontam rank fit.nc --pairs --level 0.9
+
+bayescontam rank fit.nc --format csv --out ranks.csv
+"""
+_SPARE = ("_sd", "rank_joint_low", "rank_joint_high", "mean_rank", "raw_ties", "p_best")
+"""Columns that a narrow terminal has no room for."""
+
+
+class By(StrEnum):
+    """What models are ranked by."""
+
+    GENUINE_ABILITY = "genuine_ability"
+    ACCURACY = "accuracy"
+
+
+class Weights(StrEnum):
+    """What counts alike in an average over benchmarks."""
+
+    BENCHMARK = "benchmark"
+    ITEM = "item"
+
+
+def rank(
+    path: FitFile,
+    benchmark: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Benchmark to rank on; may be repeated, to average over several. Default: the"
+            " average over all. Only models that answered every one are ranked.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        By | None,
+        typer.Option(
+            help="What to rank by; default: genuine ability, or accuracy where contamination was"
+            " not modelled.",
+            show_default=False,
+        ),
+    ] = None,
+    weights: Annotated[
+        Weights, typer.Option(help="What counts alike in the average: benchmarks, or items.")
+    ] = Weights.BENCHMARK,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            help="Probability of the intervals, and of the order of two models from which they"
+            " are told apart; default: the fit's.",
+            show_default=False,
+        ),
+    ] = None,
+    pairs: Annotated[
+        bool,
+        typer.Option(
+            "--pairs",
+            help="Every pair of models, and how probably the first is better, instead of the"
+            " ranks. JSON has both.",
+        ),
+    ] = False,
+    output: Format = TableFormat.TABLE,
+    out: InsteadOfPrinting = None,
+) -> None:
+    """Rank models, on one benchmark or across several, and tell which cannot be told apart."""
+    from bayescontam.api import Fit
+    from bayescontam.cli.terminal import print_lines, put_text
+    from bayescontam.inference.ranking import rank_models
+    from bayescontam.report.tables import verdict_line
+
+    check_out(output, out)
+    fit = Fit.load(path)
+    ranking = rank_models(
+        fit,
+        benchmark or None,
+        by=None if by is None else by.value,
+        weights=weights.value,
+        level=level,
+    )
+    if output is TableFormat.TABLE:
+        _print(ranking, pairs)
+        print_lines([*ranking.sentences(), verdict_line(fit)])
+    elif output is TableFormat.CSV:
+        put_text((ranking.pairs() if pairs else ranking.table).to_csv(index=False), out)
+    else:
+        put_text(_json(ranking, verdict_line(fit)), out)
+
+
+def _print(ranking: "Ranking", pairs: bool) -> None:
+    from bayescontam.cli.terminal import print_lines, print_table
+
+    if pairs:
+        if len(ranking.table) < 2:
+            print_lines(["There is one model, and so no pair."])
+            return
+        told = ranking.pairs()
+        print_table(told.assign(told_apart=told["told_apart"].map({True: "yes", False: "no"})))
+        return
+    spare = [str(name) for name in ranking.table if str(name).endswith(_SPARE)]
+    print_table(ranking.table, spare)
+    print_lines([
+        "Models that share a letter cannot be told apart. rank_change counts places from the"
+        " rank by raw accuracy, positive ones down."
+    ])  # fmt: skip
+
+
+def _json(ranking: "Ranking", verdict: str) -> str:
+    import json
+
+    content = ranking.to_dict() | {"verdict": verdict}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

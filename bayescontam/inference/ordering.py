@@ -1,0 +1,148 @@
+"""Ordering: ranks, pairs and joint intervals of models, from draws of what they can do."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from bayescontam.inference.design import Floats
+
+
+def shared_ranks(ability: Floats) -> Floats:
+    """Return ranks within each draw, 1 for the largest; equal models share their mean rank.
+
+    Parameters
+    ----------
+    ability : array
+        Dims (draw, model).
+
+    Returns
+    -------
+    array
+        Dims (draw, model).
+
+    Examples
+    --------
+    >>> shared_ranks(np.array([[0.2, 0.9, 0.2], [0.3, 0.2, 0.1]])).tolist()
+    [[2.5, 1.0, 2.5], [1.0, 2.0, 3.0]]
+    """
+    ranks: Floats = rankdata(-ability, method="average", axis=1)
+    return ranks
+
+
+def p_larger(ability: Floats) -> Floats:
+    """Return the share of draws in which a model is better than another.
+
+    Parameters
+    ----------
+    ability : array
+        Dims (draw, model).
+
+    Returns
+    -------
+    array
+        Dims (model, other). A draw in which both are equal counts half, so that the two
+        directions of a pair sum to 1. NaN on the diagonal.
+
+    Notes
+    -----
+    One model is compared at a time: memory grows with draws and models, never with their
+    pairs in every draw.
+
+    Examples
+    --------
+    >>> p_larger(np.array([[0.5, 0.4], [0.5, 0.6], [0.5, 0.5], [0.5, 0.1]])).tolist()
+    [[nan, 0.625], [0.375, nan]]
+    """
+    columns = np.ascontiguousarray(ability.T)
+    count, draws = columns.shape
+    wins = np.full((count, count), np.nan)
+    for model in range(count - 1):
+        others = columns[model + 1 :]
+        above = np.count_nonzero(columns[model] > others, axis=1)
+        below = np.count_nonzero(columns[model] < others, axis=1)
+        ties = draws - above - below
+        wins[model, model + 1 :] = above + ties / 2
+        wins[model + 1 :, model] = below + ties / 2
+    return wins / draws
+
+
+def p_first(ability: Floats) -> Floats:
+    """Return how probably each model is the best, dims (model,).
+
+    A draw in which several are equally good counts for each by its share, so that all
+    sum to 1.
+
+    Parameters
+    ----------
+    ability : array
+        Dims (draw, model).
+
+    Examples
+    --------
+    >>> p_first(np.array([[0.5, 0.5, 0.1], [0.2, 0.3, 0.1]])).tolist()
+    [0.25, 0.75, 0.0]
+    """
+    first = ability == ability.max(axis=1, keepdims=True)
+    shares: Floats = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares
+
+
+def p_all_hold(ability: Floats, above: NDArray[np.bool_]) -> float:
+    """Return the share of draws in which every one of some orders holds.
+
+    Parameters
+    ----------
+    ability : array
+        Dims (draw, model).
+    above : array of bool
+        Dims (model, other): where the model is said to be better than the other.
+
+    Examples
+    --------
+    >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
+    >>> p_all_hold(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), said)
+    0.5
+    """
+    columns = np.ascontiguousarray(ability.T)
+    holds = np.ones(columns.shape[1], dtype=bool)
+    for model, others in enumerate(above):
+        holds &= (columns[model] > columns[others]).all(axis=0)
+    return float(holds.mean())
+
+
+def joint_intervals(values: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return intervals that hold all columns at once in a share `level` of the draws.
+
+    Each column's interval lies between its k-th smallest and its k-th largest draw, with
+    the smallest k for which enough draws lie inside in every column.
+
+    Parameters
+    ----------
+    values : array
+        Dims (draw, column).
+    level : float
+        Probability, jointly.
+
+    Returns
+    -------
+    low, high : array
+        Dims (column,); values that occur.
+
+    References
+    ----------
+    Besag, Green, Higdon & Mengersen (1995), section 6.3, doi:10.1214/ss/1177010123.
+
+    Examples
+    --------
+    >>> draws = np.array([[1, 2], [1, 2], [1, 2], [2, 1]])
+    >>> [ends.tolist() for ends in joint_intervals(draws, 0.75)]
+    [[1, 2], [1, 2]]
+    """
+    count = len(values)
+    # Of equal draws the position that lies inside the narrower interval.
+    from_below = rankdata(values, method="min", axis=0)
+    from_above = count + 1 - rankdata(values, method="max", axis=0)
+    outermost = np.maximum(from_below, from_above).max(axis=1)
+    k = int(np.sort(outermost)[int(np.ceil(level * count - 1e-9)) - 1])
+    ordered = np.sort(values, axis=0)
+    return ordered[count - k], ordered[k - 1]

@@ -1,0 +1,301 @@
+"""Ranking: models in order of what they can do, on one benchmark or across several."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam.errors import UsageError
+from bayescontam.inference import ordering
+from bayescontam.inference.compared import Compared, compared_models
+from bayescontam.inference.design import Floats
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.groups import alike_groups, letters, letters_of
+
+By = Literal["genuine_ability", "accuracy"]
+Weighting = Literal["benchmark", "item"]
+WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Models in order, and how sure each part of the order is. Made by `rank_models`.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row for each model, the best expected rank first.
+
+        ``model``; ``groups``: letters, two models share one if and only if they cannot be
+        told apart; ``genuine_ability`` (or ``accuracy``): posterior mean of the average
+        over benchmarks, with ``_sd``, ``_low`` and ``_high`` (equal-tailed interval);
+        ``rank`` (median, 1 = best) with ``rank_low, rank_high`` (interval of this rank)
+        and ``rank_joint_low, rank_joint_high`` (intervals that hold all ranks at once);
+        ``mean_rank``; ``p_best``; ``raw_accuracy``: the observed score, averaged alike;
+        ``rank_raw``: its rank, ties share the better one; ``raw_ties``: how many other
+        models have the same score; ``rank_change``: places by which ``rank`` lies behind
+        (negative: before) those that models of this score share; ``p_above_raw,
+        p_below_raw``: probabilities that the rank is truly better, or worse, than those.
+    p_better : pandas.DataFrame
+        Square, in the order of the table: probability that the model of the row is better
+        than the model of the column, ties counted half. NaN on the diagonal.
+    groups : tuple of tuple of str
+        Models of each letter.
+    compared : Compared
+        Models and benchmarks that are compared, and which are not.
+    by : str
+        What is ranked: ``"genuine_ability"`` or ``"accuracy"``.
+    weights : str
+        ``"benchmark"`` or ``"item"``.
+    level : float
+        Probability of intervals, and from which a pair is told apart.
+    p_orders_hold : float
+        Posterior probability that the orders of all pairs told apart hold at once.
+
+    See Also
+    --------
+    rank_models : Makes one; with an example.
+    """
+
+    table: pd.DataFrame
+    p_better: pd.DataFrame
+    groups: tuple[tuple[str, ...], ...]
+    compared: Compared
+    by: By
+    weights: Weighting
+    level: float
+    p_orders_hold: float
+
+    def pairs(self) -> pd.DataFrame:
+        """Return one row for each pair of models.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, other`` (lower in the table), ``p_better`` (that `model` is better)
+            and ``told_apart``.
+        """
+        models = self.table["model"].to_numpy()
+        first, second = np.triu_indices(len(models), 1)
+        better = self.p_better.to_numpy()[first, second]
+        told = told_apart(self.p_better.to_numpy(), self.level)[first, second]
+        columns = {"model": models[first], "other": models[second], "p_better": better}
+        return pd.DataFrame(columns | {"told_apart": told})
+
+    def sentences(self) -> list[str]:
+        """Return what is compared, how far the order can be trusted, and who is left out."""
+        return [*self._orders(), *self.compared.sentences()]
+
+    def _orders(self) -> list[str]:
+        pairs = self.pairs()
+        if pairs.empty:
+            return []
+        chance = pairs["p_better"][pairs["told_apart"]]
+        of = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''} of models"
+        if chance.empty:
+            return [f"None of {of} can be told apart with a probability of {self.level:g}."]
+        wrong = float((1 - np.maximum(chance, 1 - chance)).sum())
+        return [
+            f"{len(chance)} of {of} can be told apart, each with a probability of at least"
+            f" {self.level:g}. Of these orders {_expected(wrong)} are expected to be wrong; all"
+            f" hold at once with probability {_probability(self.p_orders_hold)}."
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain lists, texts and numbers, for JSON."""
+        names = self.p_better.index.to_list()
+        ordered = [
+            {"model": model, "other": other, "probability": float(value)}
+            for model, row in zip(names, self.p_better.to_numpy(), strict=True)
+            for other, value in zip(names, row, strict=True)
+            if model != other
+        ]
+        return {
+            "by": self.by,
+            "weights": self.weights,
+            "level": self.level,
+            "benchmarks": self.compared.shares.to_dict(),
+            "models": self.table.to_dict("records"),
+            "groups": dict(zip(letters(len(self.groups)), map(list, self.groups), strict=True)),
+            "p_better": ordered,
+            "p_orders_hold": self.p_orders_hold,
+            "left_out": {name: list(missed) for name, missed in self.compared.left_out.items()},
+            "sentences": self.sentences(),
+        }
+
+
+def rank_models(
+    fit: Fitted,
+    benchmark: str | Iterable[str] | None = None,
+    *,
+    by: By | None = None,
+    weights: Weighting = "benchmark",
+    level: float | None = None,
+) -> Ranking:
+    """Rank models by what they can do, on one benchmark or on average over several.
+
+    Parameters
+    ----------
+    fit : Fit
+    benchmark : str or iterable of str, optional
+        Benchmarks to average over; default: all. Only models that answered every one of
+        them are ranked; the others are named in ``compared.left_out``.
+    by : {"genuine_ability", "accuracy"}, optional
+        What is ranked, on the probability scale. Default: genuine ability, or accuracy
+        where the fit has no contamination.
+    weights : {"benchmark", "item"}, default "benchmark"
+        What counts alike in the average: each benchmark, or each item of any.
+    level : float, optional
+        Probability of the equal-tailed and of the joint intervals, and the probability of
+        one order from which two models are told apart. Default: that of the fit.
+
+    Returns
+    -------
+    Ranking
+
+    Raises
+    ------
+    UsageError
+        If a benchmark is not there, no model answered all of them, or an option is not
+        allowed.
+
+    Notes
+    -----
+    Averages are taken within each draw of the joint posterior, so that whatever makes
+    models' abilities move together is counted. The probability that two models are told
+    apart holds for each pair by itself.
+
+    References
+    ----------
+    Groups as letters: Piepho (2004), doi:10.1198/1061860043515. Joint intervals: Besag,
+    Green, Higdon & Mengersen (1995), doi:10.1214/ss/1177010123.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": ["good"] * 40 + ["bad"] * 40, "benchmark": "b",
+    ...     "item": [f"i{i}" for i in range(40)] * 2, "correct": [1] * 35 + [0] * 40 + [1] * 5,
+    ...     "contamination": [0.1, 0.6] * 40,
+    ... })
+    >>> fit = bayescontam.fit(table, "single", seed=1, draws=200, tune=200, chains=2)
+    >>> ranking = bayescontam.rank_models(fit, "b")
+    >>> ranking.table[["model", "groups", "rank", "rank_raw"]].values.tolist()
+    [['good', 'a', 1.0, 1], ['bad', 'b', 2.0, 2]]
+    >>> float(ranking.p_better.loc["good", "bad"]) > 0.95
+    True
+    """
+    by, level = _by(fit, by), fit.level if level is None else level
+    if weights not in WEIGHTINGS:
+        raise UsageError(f"weights: got {weights!r}; allowed are 'benchmark' or 'item'")
+    if not 0.5 <= level < 1:
+        raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
+    names = [benchmark] if isinstance(benchmark, str) else benchmark
+    compared = compared_models(fit, names, by_item=weights == "item")
+    draws = _averaged(fit.tree["estimands"].to_dataset()[by], compared)
+    raw = _averaged(fit.raw_accuracy(), compared)
+    ranks = ordering.shared_ranks(draws)
+    order = np.lexsort((-draws.mean(axis=0), ranks.mean(axis=0)))
+    draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
+    models = pd.Index(compared.models[order], name="model")
+    better = ordering.p_larger(draws)
+    apart = told_apart(better, level)
+    groups = alike_groups(apart)
+    table = pd.DataFrame(
+        {"model": models, "groups": letters_of(groups, len(models))}
+        | _abilities(by, draws, level)
+        | _ranks(ranks, level)
+        | {"p_best": ordering.p_first(draws)}
+        | _changes(raw, ranks)
+    )
+    return Ranking(
+        table=table,
+        p_better=pd.DataFrame(better, index=models, columns=models.rename("other")),
+        groups=tuple(tuple(models[list(group)]) for group in groups),
+        compared=compared,
+        by=by,
+        weights=weights,
+        level=level,
+        p_orders_hold=ordering.p_all_hold(draws, apart & (better > 0.5)),
+    )
+
+
+def told_apart(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return where one order of a pair has at least this probability, dims (model, other)."""
+    return np.fmax(p_better, p_better.T) >= level
+
+
+def _expected(count: float) -> str:
+    return f"{count:.2g}" if count >= 0.001 else "fewer than 0.001"
+
+
+def _probability(value: float) -> str:
+    """Return a probability that never claims certainty: draws are finite."""
+    if value < 0.001:
+        return "below 0.001"
+    return f"{value:.3f}" if value <= 0.999 else "above 0.999"
+
+
+def _by(fit: Fitted, by: str | None) -> By:
+    estimands = fit.tree["estimands"].to_dataset()
+    known = [name for name in ("genuine_ability", "accuracy") if name in estimands]
+    if by is None:
+        by = known[0]
+    if by not in ("genuine_ability", "accuracy"):
+        raise UsageError(f"by: got {by!r}; allowed are 'genuine_ability' or 'accuracy'")
+    if by not in known:
+        raise UsageError(
+            f"by: got {by!r}, but contamination was not modelled in this fit; rank by 'accuracy'"
+        )
+    return by  # type: ignore[return-value]
+
+
+def _averaged(values: xr.DataArray, compared: Compared) -> Floats:
+    """Return the weighted mean over benchmarks, dims ([draw,] model), chains joined."""
+    draws = [dim for dim in ("chain", "draw") if dim in values.dims]
+    values = values.transpose(*draws, "model", "benchmark")
+    total: Floats = np.zeros(())
+    # One benchmark at a time: equal abilities stay equal, and only one benchmark is copied.
+    for column, share in zip(compared.columns, compared.shares, strict=True):
+        total = total + share * values.to_numpy()[..., compared.rows, column]
+    return total.reshape(-1, len(compared.rows)) if draws else total
+
+
+def _abilities(by: str, draws: Floats, level: float) -> dict[str, Floats]:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    spread = draws.std(axis=0, ddof=1)
+    return {by: draws.mean(axis=0), f"{by}_sd": spread, f"{by}_low": low, f"{by}_high": high}
+
+
+def _ranks(ranks: Floats, level: float) -> dict[str, Floats]:
+    # Ranks that occur: between two of them lies none.
+    ends = np.array([0.5, (1 - level) / 2, (1 + level) / 2])
+    middle, low, high = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
+    # Of a rank that has one tail only, the interval by itself may be the wider one.
+    joint_low, joint_high = ordering.joint_intervals(ranks, level)
+    return {
+        "rank": middle, "rank_low": low, "rank_high": high,
+        "rank_joint_low": np.minimum(joint_low, low),
+        "rank_joint_high": np.maximum(joint_high, high),
+        "mean_rank": ranks.mean(axis=0),
+    }  # fmt: skip
+
+
+def _changes(raw: Floats, ranks: Floats) -> dict[str, Any]:
+    """Return raw scores and ranks, and how the posterior ranks differ from these."""
+    scores = pd.Series(raw).round(12)  # scores that differ by rounding only are ties
+    first = scores.rank(ascending=False, method="min").to_numpy()
+    last = scores.rank(ascending=False, method="max").to_numpy()
+    middle = np.quantile(ranks, 0.5, axis=0, method="inverted_cdf")
+    return {
+        "raw_accuracy": raw,
+        "rank_raw": first.astype(int),
+        "raw_ties": (last - first).astype(int),
+        "rank_change": middle - np.clip(middle, first, last),
+        "p_above_raw": (ranks < first).mean(axis=0),
+        "p_below_raw": (ranks > last).mean(axis=0),
+    }

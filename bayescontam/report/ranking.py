@@ -1,0 +1,194 @@
+"""Ranking: the section of a fit's report that puts models in order."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.groups import letters
+from bayescontam.inference.ranking import Ranking, rank_models
+from bayescontam.report.figures import RAW, name_models, note_of
+from bayescontam.report.picture import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    WIDTH,
+    Picture,
+    finish,
+    new_figure,
+    plain_labels,
+    style,
+)
+from bayescontam.report.words import level_text
+
+MOST_MODELS = 100
+"""Models in the picture; the table holds all."""
+MOST_GROUPS = 40
+"""Groups in the picture; the table holds all."""
+MOST_LETTERS = 26
+"""Groups up to which the picture names them."""
+MOST_PAIRS = 30
+"""Models up to which the page has a square of pairs; ``bayescontam rank`` has all."""
+
+_THICK: dict[str, Any] = {"color": "#9ccbe8", "lw": 5}
+_DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
+"""Larger than a dot, so that it is seen where both have one place."""
+
+
+def ranking_section(fit: Fitted) -> dict[str, Any] | None:
+    """Return what the page says of ranks: across benchmarks, and within each.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    dict or None
+        ``across`` (None for one benchmark, or where no two models answered all),
+        ``not_across`` (why not), ``within`` (by benchmark), ``picture``, ``by`` and
+        ``level``. None where no benchmark has two models.
+    """
+    names = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
+    within = {name: rank_models(fit, name) for name in names}
+    if max(len(ranking.table) for ranking in within.values()) < 2:
+        return None
+    across, why = _across(fit) if len(names) > 1 else (None, "")
+    shown = within[names[0]] if len(names) == 1 else across
+    return {
+        "across": across and _rows(across),
+        "not_across": why,
+        "within": {name: _rows(one) for name, one in within.items() if len(one.table) > 1},
+        "picture": shown and ranking_picture(shown),
+        "by": within[names[0]].by,
+        "level": level_text(fit.level),
+    }
+
+
+def _across(fit: Fitted) -> tuple[Ranking | None, str]:
+    try:
+        ranking = rank_models(fit)
+    except UsageError as error:
+        return None, str(error)
+    if len(ranking.table) < 2:
+        return None, "only one model answered all benchmarks"
+    return ranking, ""
+
+
+def _rows(ranking: Ranking) -> dict[str, Any]:
+    """Return the table of a ranking as the page shows it."""
+    ends = ("", "_low", "_high")
+    table = ranking.table.rename(columns={ranking.by + end: "ability" + end for end in ends})
+    moved = table["rank_change"]
+    chance = table["p_below_raw"].where(moved > 0, table["p_above_raw"])
+    rows = table.assign(p_moved=chance.where(moved != 0)).to_dict("records")
+    square = ranking.p_better if len(table) <= MOST_PAIRS else None
+    return {"rows": rows, "square": square, "sentences": ranking.sentences()}
+
+
+def ranking_picture(ranking: Ranking) -> Picture:
+    """Draw ranks with intervals, raw ranks, and groups that cannot be told apart.
+
+    Parameters
+    ----------
+    ranking : Ranking
+
+    Returns
+    -------
+    Picture
+        Of at most 100 models and 40 groups: the best ones.
+    """
+    table = ranking.table.head(MOST_MODELS)
+    groups = [
+        at
+        for group in ranking.groups
+        if (at := np.flatnonzero(table["model"].isin(group).to_numpy())).size
+    ][:MOST_GROUPS]
+    words = ranking.by.replace("_", " ")
+    note = " Their letters stand in the table." if len(groups) > MOST_LETTERS else ""
+    note += note_of(len(table), len(ranking.table), "models", "best ranks")
+    note += note_of(len(groups), len(ranking.groups), "groups", "best ranks")
+    with style():
+        figure, (left, right) = _axes(len(table), len(groups))
+        _draw_ranks(left, table)
+        left.set_xlabel(f"rank by {words} (1 = best)")
+        left.set_xlim(0.4, len(ranking.table) + 0.6)
+        name_models([left], list(table["model"]))
+        _draw_groups(right, groups)
+        figure.legend(handles=_marks(words, ranking.level), loc="outside upper left", ncols=3)
+        alt = (
+            f"Interval plot of the ranks of {len(table)} models by {words}, in"
+            f" {len(ranking.groups)} group{'s' if len(ranking.groups) > 1 else ''} that cannot be"
+            " told apart; first is"
+            f" {plain_labels(table['model'])[0]}, best with probability"
+            f" {table['p_best'].iloc[0]:.2f}; {int((table['rank_change'] != 0).sum())} ranks differ"
+            " from those by raw accuracy."
+        )
+        caption = (
+            f"Dot: median rank. Thick: its {level_text(ranking.level)} interval. Thin: intervals"
+            f" that hold all ranks at once with a probability of {level_text(ranking.level)}."
+            " Diamond: rank by raw accuracy (a line through it: tied with others); an arrow leads"
+            " from it to a different median. Columns at the right: models that share a bar cannot"
+            f" be told apart.{note}"
+        )
+        return finish(figure, "ranking", "Ranking", alt, caption)
+
+
+def _axes(models: int, groups: int) -> tuple[Any, Any]:
+    """Return a figure with a panel for ranks, and a narrow one for groups."""
+    row = 0.3 if models <= 30 else 0.19
+    side = 0.3 + min(0.2 * groups, 2.4)
+    figure = new_figure(WIDTH, row * models + 1.3)
+    axes = figure.subplots(1, 2, sharey=True, width_ratios=[WIDTH - 2 - side, side])
+    return figure, axes
+
+
+def _draw_ranks(axis: Any, table: pd.DataFrame) -> None:
+    axis.grid()
+    at = np.arange(len(table))
+    axis.hlines(at, table["rank_joint_low"], table["rank_joint_high"], color=BLUE, lw=1)
+    axis.hlines(at, table["rank_low"], table["rank_high"], **_THICK)
+    first, median = table["rank_raw"].to_numpy(float), table["rank"].to_numpy(float)
+    last = first + table["raw_ties"].to_numpy(float)
+    axis.hlines(at, first, last, color=ORANGE, lw=1, zorder=3)
+    axis.plot((first + last) / 2, at, **_DIAMOND, zorder=4)
+    arrow = {"arrowstyle": "->", "color": ORANGE, "lw": 1.1, "shrinkA": 5, "shrinkB": 1}
+    for y in np.flatnonzero(table["rank_change"]):
+        middle = (first[y] + last[y]) / 2
+        axis.annotate("", (median[y], y), (middle, y), arrowprops=arrow, zorder=4)
+    axis.plot(table["rank"], at, "o", color=BLUE, ms=4.2, ls="none", zorder=5)
+    if len(table) <= 12:
+        axis.set_xticks(range(1, len(table) + 1))
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+
+
+def _draw_groups(axis: Any, groups: list[np.ndarray]) -> None:
+    """Draw a bar for each group, broken where a model between does not belong to it."""
+    width = 3 if len(groups) <= 12 else 1.8
+    for x, members in enumerate(groups):
+        runs = np.split(members, np.flatnonzero(np.diff(members) > 1) + 1)
+        axis.plot([x, x], [members[0], members[-1]], color=GREY, lw=0.8, ls=":")
+        for run in runs:
+            axis.plot([x, x], [run[0] - 0.3, run[-1] + 0.3], color=INK, lw=width)
+    axis.set_xlim(-0.8, len(groups) - 0.2)
+    if len(groups) <= MOST_LETTERS:
+        axis.set_xticks(range(len(groups)), letters(len(groups)))
+    else:
+        axis.set_xticks([])
+    axis.xaxis.tick_top()
+    axis.tick_params(length=0, labelleft=False)
+    axis.spines[["left", "bottom"]].set_visible(False)
+
+
+def _marks(words: str, level: float) -> list[Line2D]:
+    return [
+        Line2D([], [], marker="o", mfc=BLUE, mec=BLUE, ms=4.2, label=f"Rank by {words}", **_THICK),
+        Line2D([], [], color=BLUE, lw=1, label=f"All ranks at once, {level_text(level)}"),
+        Line2D([], [], label="Rank by raw accuracy", **_DIAMOND),
+    ]
