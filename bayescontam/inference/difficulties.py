@@ -14,7 +14,6 @@ from bayescontam.inference.draws import Draws
 from bayescontam.inference.lattice import Lattice, LatticeDesign
 from bayescontam.inference.marginalised import at_levels, nodes
 from bayescontam.inference.priors import SMALLEST
-from bayescontam.inference.terms import shared_benchmarks
 
 Places = NDArray[np.integer[Any]]
 
@@ -113,7 +112,7 @@ def at_nodes(draw: Draws, lattice: Lattice, z: Floats) -> tuple[Floats, Floats, 
 def _scale(draws: Draws, lattice: Lattice, benchmark: Integers) -> Floats:
     """Return the spread of difficulties, (draw, one for each of the given benchmarks)."""
     assert draws.sigma_delta is not None
-    scale: Floats = (draws.sigma_delta + SMALLEST) * shared_benchmarks(lattice.design.whole)
+    scale: Floats = (draws.sigma_delta + SMALLEST) * lattice.shared
     return scale[:, benchmark]
 
 

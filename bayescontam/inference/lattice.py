@@ -5,8 +5,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
+from numpy.typing import NDArray
 
 from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.terms import shared_benchmarks
 
 LEVELS = 12
 """Chebyshev points of a group in which contamination takes more values than this."""
@@ -145,6 +147,11 @@ class Lattice:
     total: Integers
     trials: Floats
     correct: Floats
+
+    @cached_property
+    def shared(self) -> NDArray[np.bool_]:
+        """Whether the items of each benchmark have difficulties."""
+        return shared_benchmarks(self.design.whole)
 
     @cached_property
     def level(self) -> Integers:
