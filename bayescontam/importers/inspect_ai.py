@@ -7,11 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.errors import DataError, Fault
 from bayescontam.importers.choices import chosen
-from bayescontam.importers.imported import Imported, imported, kept_columns
+from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.inspect_logs import Log, Sample, find_logs, read_log
 from bayescontam.importers.inspect_scores import NoAnswer, Partial, Scoring, as_array
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import reading_bar
 from bayescontam.importers.runs import Differing, model_names
@@ -80,26 +81,22 @@ def import_inspect(
         If logs cannot be used.
     """
     scoring = Scoring(partial, no_answer, threshold)
-    columns, left_out = kept_columns(keep), LeftOut(skip_broken)
+    kept, left_out = Kept.of(keep), LeftOut(skip_broken)
     reader = require("inspect_ai.log", "inspect")
     files = find_logs(paths, reader)
     logs = []
     with reading_bar(files, progress, _LARGE) as advance:
         for file in files:
-            logs += read_log(file, reader, columns, left_out)
+            logs += read_log(file, reader, kept, left_out)
             advance(file.stat().st_size / 1e6)
     left_out.raise_if_broken()
     names, notes = model_names([log.run for log in logs], differing)
     if differing != "pool":
         _check_inputs(logs)
     taken = chosen("scorer", scorer, _candidates(logs), "samples")
-    trials = _trials(logs, names, taken, scoring, left_out)
-    for name, path in columns.items():
-        if len(trials) and trials[name].isna().all():
-            raise UsageError(
-                f"--keep {visible('.'.join(path))}: no sample has it; what a data set says of "
-                "samples is in 'metadata', such as metadata.level"
-            )
+    trials = _trials(logs, names, taken, scoring, kept, left_out)
+    hint = "what a data set says of samples is in 'metadata', such as metadata.level"
+    kept.check(trials, "sample", hint)
     notes += _notes(logs) + scoring.notes(trials.pop("value") if len(trials) else ())
     source = listed(map(str, paths), most=3)
     return imported(trials, left_out, chosen=taken, notes=notes, source=source)
@@ -138,6 +135,7 @@ def _trials(
     names: Sequence[str],
     taken: Mapping[str, str],
     scoring: Scoring,
+    kept: Kept,
     left_out: LeftOut,
 ) -> pd.DataFrame:
     """Return the trials that count, each sample once."""
@@ -165,16 +163,18 @@ def _trials(
                 left_out.add(task, "sample that is in another log too")
         for reason, count in Counter(value for value in read if isinstance(value, str)).items():
             left_out.add(task, reason, count)
-        parts.append(_frame(log, model, taken.get(task, ""), rows, read))
+        frame = _frame(log, model, taken.get(task, ""), rows, read)
+        parts.append(kept.beside(frame, [sample.kept for sample in rows]))
     if faults:
         raise DataError(faults)
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    trials = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"correct": []})
+    return trials[trials["correct"].notna()]
 
 
 def _frame(
     log: Log, model: str, scorer: str, rows: Sequence[Sample], read: list[float | str]
 ) -> pd.DataFrame:
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "model": model,
             "benchmark": log.run.benchmark,
@@ -184,9 +184,6 @@ def _frame(
             "value": [sample.values.get(scorer) for sample in rows],
         }
     )
-    for position, column in enumerate(log.columns):
-        frame[column] = [sample.kept[position] for sample in rows]
-    return frame[frame["correct"].notna()]
 
 
 def _notes(logs: Sequence[Log]) -> list[str]:

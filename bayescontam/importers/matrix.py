@@ -9,8 +9,10 @@ import pandas as pd
 
 from bayescontam.columns import FaultList, read_names, read_numbers
 from bayescontam.errors import UsageError
-from bayescontam.importers.imported import Imported, imported, kept_columns, scores
+from bayescontam.importers.imported import Imported, imported
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.outcomes import check_threshold, scores
 from bayescontam.importers.table import read_table
 from bayescontam.names import listed
 
@@ -65,35 +67,38 @@ def import_matrix(
         raise UsageError(f"items={items!r}: allowed are 'columns' and 'rows'")
     if items == "columns" and (keep or benchmark_in_column):
         raise UsageError("items stand in columns, so that no column can be one of items' own")
+    check_threshold(threshold)
+    kept = Kept.of(keep)
     # Column names are whole here: they may hold dots.
-    columns = {name: ".".join(parts) for name, parts in kept_columns(keep).items()}
+    columns = [".".join(parts) for parts in kept.paths.values()]
     table, source = read_table(path), os.fspath(path)
     label = names or table.columns[0]
-    aside = [label, *columns.values(), *([benchmark] if benchmark_in_column else [])]
+    aside = [label, *columns, *([benchmark] if benchmark_in_column else [])]
     if absent := [name for name in aside if name not in table.columns]:
         raise UsageError(f"{source}: no column {listed(absent)}; found {listed(table.columns)}")
     cells = [name for name in table.columns if name not in aside]
     faults = FaultList(source, np.arange(1, len(table) + 1))
     given = read_names(table, label, faults)
-    faults.flag(given.duplicated().to_numpy(), label, "{} stands in another row too", given)
+    own = read_names(table, benchmark, faults) if benchmark_in_column else None
+    # Items of other benchmarks may have the same names.
+    twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
+    faults.flag(twice.to_numpy(), label, "{} stands in another row too", given)
     values = _values(table, cells, threshold, faults)
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))
     rows = given.to_numpy()[down]
-    where = read_names(table, benchmark, faults).to_numpy()[down] if benchmark_in_column else None
     trials = pd.DataFrame(
         {
             "model": rows if items == "columns" else across,
-            "benchmark": benchmark if where is None else where,
+            "benchmark": benchmark if own is None else own.to_numpy()[down],
             "item": across if items == "columns" else rows,
             "correct": values.ravel(),
             "run": source,
         }
     )
-    for name, column in columns.items():
-        trials[name] = table[column].to_numpy()[down]
-    faults.raise_if_any()
+    rows_kept = list(table[columns].iloc[down].itertuples(index=False, name=None))
+    trials = kept.beside(trials, rows_kept if columns else [])
     left_out = LeftOut()
     missing = trials["correct"].isna()
     for at, count in trials.loc[missing, "benchmark"].value_counts().items():
