@@ -1,7 +1,6 @@
 """Rows of Every Eval Ever (``*_samples.jsonl``) to responses."""
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.choices import chosen
+from bayescontam.importers.choices import Names, Paths, chosen, several
 from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
@@ -29,13 +28,13 @@ _COLUMNS = [
 
 
 def import_every_eval_ever(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Paths,
     *,
-    metric: Sequence[str] = (),
-    only: Sequence[str] = (),
+    metric: Names = (),
+    only: Names = (),
     threshold: float | None = None,
     verdict: bool = False,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     skip_broken: bool = False,
     progress: bool = False,
 ) -> Imported:
@@ -47,19 +46,19 @@ def import_every_eval_ever(
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : path-like or sequence of path-like
         Files ``*_samples.jsonl``, or folders that hold them.
-    metric : sequence of str, optional
+    metric : str or sequence of str, optional
         Result (``evaluation_result_id``) that counts, needed where an evaluation has several.
         One of the form ``evaluation=name`` is for this evaluation only.
-    only : sequence of str, optional
+    only : str or sequence of str, optional
         Evaluations to take. Default: all, if no two are of the same questions.
     threshold : float, optional
         Score from which on an answer is correct, or up to which if lower is better. Default:
         scores must be 0 or 1, and agree with ``is_correct``.
     verdict : bool, default False
         Take ``is_correct`` and not the score.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns to keep, such as ``metadata.topic``, or ``name=metadata.topic`` to rename it.
     skip_broken : bool, default False
         Leave out and count broken rows; otherwise they are an error.
@@ -80,6 +79,18 @@ def import_every_eval_ever(
     References
     ----------
     The schema: https://github.com/evaleval/every_eval_ever, https://arxiv.org/abs/2606.14516
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> row = {"evaluation_id": "run 1", "model_id": "org/model", "evaluation_name": "quiz"}
+    >>> row |= {"sample_id": "q0", "evaluation": {"score": 1.0, "is_correct": True}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "quiz_samples.jsonl")
+    ...     _ = file.write_text(json.dumps(row))
+    ...     found = import_every_eval_ever(file)
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/model', 'benchmark': 'quiz', 'item': 'q0', 'n_correct': 1, 'n_trials': 1}]
     """
     if verdict and threshold is not None:
         raise UsageError("threshold and verdict: give one; --threshold is for scores")
@@ -100,7 +111,7 @@ def import_every_eval_ever(
                     left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
     table = pd.DataFrame(rows, columns=[*_COLUMNS, *kept.columns])
-    table = _of(table, only, left_out)
+    table = _of(table, several(only), left_out)
     counts = {str(name): Counter(own["metric"]) for name, own in table.groupby("benchmark")}
     taken = chosen("metric", metric, counts)
     other = table["metric"] != table["benchmark"].map(taken)
@@ -111,7 +122,7 @@ def import_every_eval_ever(
     kept.check(trials, "row", "what else is told of samples is in 'metadata'")
     notes = _notes(trials)
     trials = trials[["model", "benchmark", "item", "correct", "run", *kept.columns]]
-    source = listed(map(str, paths), most=3)
+    source = listed(map(str, several(paths)), most=3)
     return imported(trials, left_out, chosen=taken, notes=notes, source=source)
 
 

@@ -18,13 +18,13 @@ KEYS = ["model", "benchmark", "item"]
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A table of responses, and what an importer read and left out to make it.
+    """Responses, and what an importer read and left out to make them.
 
-    Parameters
+    Attributes
     ----------
-    frame : pandas.DataFrame
-        ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials`` and the columns kept. One
-        row for each model and item, repeats added up; sorted by benchmark, model and item.
+    responses : Responses
+        One row for each model and item, repeats added up; sorted by benchmark, model and item.
+        Beside ``n_correct`` and ``n_trials`` the columns that were kept.
     read : pandas.DataFrame
         A row for each benchmark: ``benchmark``, what was ``chosen``, numbers of ``models``,
         ``runs``, ``items``, ``responses`` and ``trials``, the fewest and most trials of a
@@ -35,10 +35,15 @@ class Imported:
         What else to know.
     """
 
-    frame: pd.DataFrame
+    responses: Responses
     read: pd.DataFrame
     left_out: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The table of `responses`."""
+        return self.responses.frame
 
 
 def imported(
@@ -91,9 +96,9 @@ def imported(
         frame = frame.join(own.apply(of_one_kind))
     frame = frame.reset_index().astype({"n_correct": np.int64, "n_trials": np.int64})
     frame = frame.sort_values(["benchmark", "model", "item"], kind="stable", ignore_index=True)
-    table = Responses.from_frame(frame, source=source).frame
-    read = _read(trials, table, chosen)
-    return Imported(table, read, left_out.frame(), tuple(notes))
+    responses = Responses.from_frame(frame, source=source)
+    read = _read(trials, responses.frame, chosen)
+    return Imported(responses, read, left_out.frame(), tuple(notes))
 
 
 def _check_kept(trials: pd.DataFrame, kept: Mapping[str, str], source: str) -> None:

@@ -1,6 +1,5 @@
 """Logs of Inspect (.eval and .json) to responses."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault
-from bayescontam.importers.choices import chosen
+from bayescontam.importers.choices import Names, Paths, chosen, several
 from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.inspect_logs import Log, Sample, find_logs, read_log
 from bayescontam.importers.inspect_scores import NoAnswer, Partial, Scoring, as_array
@@ -25,13 +24,13 @@ _UNSCORED = "no score of the scorer chosen"
 
 
 def import_inspect(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Paths,
     *,
-    scorer: Sequence[str] = (),
+    scorer: Names = (),
     partial: Partial = "error",
     no_answer: NoAnswer = "incorrect",
     threshold: float | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     differing: Differing = "error",
     skip_broken: bool = False,
     progress: bool = False,
@@ -45,9 +44,9 @@ def import_inspect(
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : path-like or sequence of path-like
         Log files (.eval, .json), or folders that hold them.
-    scorer : sequence of str, optional
+    scorer : str or sequence of str, optional
         Scorer that counts, needed where a task has several. An entry of a scorer that gives
         a dictionary is named ``scorer.entry``. One of the form ``task=name`` is for this task
         only.
@@ -57,7 +56,7 @@ def import_inspect(
         What becomes of "N", which Inspect gives to refusals and counts as zero.
     threshold : float, optional
         Number from which on an answer is correct. Default: numbers must be 0 or 1.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns to keep, such as ``metadata.level``, or ``name=metadata.level`` to rename it.
     differing : {"error", "pool", "split"}, default "error"
         What becomes of runs of one model with other settings; see
@@ -79,6 +78,13 @@ def import_inspect(
         If files are missing, or a choice is needed or cannot be used.
     DataError
         If logs cannot be used.
+
+    Examples
+    --------
+    >>> import_inspect("logs", no_answer="half")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.UsageError: no_answer='half': allowed are 'incorrect', 'leave-out'
     """
     scoring = Scoring(partial, no_answer, threshold)
     kept, left_out = Kept.of(keep), LeftOut(skip_broken)
@@ -98,7 +104,7 @@ def import_inspect(
     hint = "what a data set says of samples is in 'metadata', such as metadata.level"
     kept.check(trials, "sample", hint)
     notes += _notes(logs) + scoring.notes(trials.pop("value") if len(trials) else ())
-    source = listed(map(str, paths), most=3)
+    source = listed(map(str, several(paths)), most=3)
     return imported(trials, left_out, chosen=taken, notes=notes, source=source)
 
 

@@ -1,14 +1,13 @@
 """Logs of Inspect as files: what counts of their headers and samples."""
 
 import hashlib
-import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from bayescontam.importers.choices import Paths
 from bayescontam.importers.inspect_scores import named_values
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
@@ -46,7 +45,7 @@ class Log:
     samples: list[Sample]
 
 
-def find_logs(paths: Iterable[str | os.PathLike[str]], reader: ModuleType) -> list[Path]:
+def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
     """Return log files, those in folders included, sorted and each once.
 
     Raises

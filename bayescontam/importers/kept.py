@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayescontam.columns import shown
 from bayescontam.errors import UsageError
+from bayescontam.importers.choices import Names, several
 from bayescontam.names import visible
 
 _TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
@@ -32,12 +33,12 @@ class Kept:
     paths: dict[str, list[str]]
 
     @classmethod
-    def of(cls, keep: Sequence[str]) -> "Kept":
+    def of(cls, keep: Names) -> "Kept":
         """Return the columns that are asked for.
 
         Parameters
         ----------
-        keep : sequence of str
+        keep : str or sequence of str
             Paths such as ``doc.subject``, kept under their last part, or ``name=path``.
 
         Raises
@@ -51,7 +52,7 @@ class Kept:
         {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
         """
         found: dict[str, list[str]] = {}
-        for text in keep:
+        for text in several(keep):
             named = _NAMED.fullmatch(text)
             path = (named[2] if named else text).split(".")
             name = named[1] if named else path[-1]

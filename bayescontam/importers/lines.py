@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 from pydantic_core import from_json
 
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.choices import Paths, several
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
@@ -29,7 +30,7 @@ def reading_bar(
 
 
 def log_files(
-    paths: Iterable[str | os.PathLike[str]],
+    paths: Paths,
     inside: Callable[[Path], Iterable[Path]],
     advice: str,
 ) -> list[Path]:
@@ -37,7 +38,7 @@ def log_files(
 
     Parameters
     ----------
-    paths : iterable of path-like
+    paths : path-like or sequence of path-like
     inside : callable
         Gives the logs in a folder.
     advice : str
@@ -49,7 +50,7 @@ def log_files(
         If there is no such path, or a folder holds none.
     """
     found: dict[Path, Path] = {}
-    for path in map(Path, paths):
+    for path in map(Path, several(paths)):
         if path.is_dir():
             files = list(inside(path))
             if not files:

@@ -1,6 +1,5 @@
 """Logs of lm-evaluation-harness: what ``lm_eval --log_samples`` wrote, to responses."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.choices import chosen
+from bayescontam.importers.choices import Names, Paths, chosen, several
 from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
@@ -27,13 +26,13 @@ from bayescontam.names import listed, visible
 
 
 def import_lm_eval(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Paths,
     *,
-    filter: Sequence[str] = (),
-    metric: Sequence[str] = (),
+    filter: Names = (),
+    metric: Names = (),
     threshold: float | None = None,
     model: str | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     differing: Differing = "error",
     skip_broken: bool = False,
     progress: bool = False,
@@ -46,10 +45,10 @@ def import_lm_eval(
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : path-like or sequence of path-like
         Files ``samples_{task}_{date}.jsonl``, or folders that hold them. The model's name is
         taken from the results file beside them.
-    filter, metric : sequence of str, optional
+    filter, metric : str or sequence of str, optional
         Filter and metric that count, needed where a task has several. One of the form
         ``task=name`` is for this task only.
     threshold : float, optional
@@ -57,7 +56,7 @@ def import_lm_eval(
         better. Default: values must be 0 or 1.
     model : str, optional
         Name of the model that all files are of. Default: as the results files say.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns to keep, such as ``doc.subject``, or ``name=doc.subject`` to rename it.
     differing : {"error", "pool", "split"}, default "error"
         What becomes of runs of one model with other settings; see
@@ -77,6 +76,17 @@ def import_lm_eval(
         If files are missing, or a choice is needed or cannot be used.
     DataError
         If logs cannot be used.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> row = '{"doc_id": 0, "doc_hash": "d0", "filter": "none", "metrics": ["acc"], "acc": 1.0}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "samples_quiz_2026-01-31T12-00-00.jsonl")
+    ...     _ = file.write_text(row)
+    ...     found = import_lm_eval(folder, model="org/model")
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/model', 'benchmark': 'quiz', 'item': 'd0', 'n_correct': 1, 'n_trials': 1}]
     """
     check_threshold(threshold)
     kept, left_out, files = Kept.of(keep), LeftOut(skip_broken), ResultsFiles()
@@ -100,7 +110,7 @@ def import_lm_eval(
     choice = {task: f"{own.metric}, filter {own.filter}" for task, own in taken.items()}
     trials = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     kept.check(trials, "row", "documents are in 'doc', such as doc.subject")
-    source = listed(map(str, paths), most=3)
+    source = listed(map(str, several(paths)), most=3)
     return imported(trials, left_out, chosen=choice, notes=notes + item_notes, source=source)
 
 

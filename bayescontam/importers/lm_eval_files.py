@@ -1,13 +1,13 @@
 """Files of lm-evaluation-harness: which hold samples, of which task, by which model."""
 
-import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bayescontam.errors import DataError, Fault
+from bayescontam.importers.choices import Paths
 from bayescontam.importers.lines import json_object, log_files, part
 from bayescontam.importers.runs import Run
 
@@ -68,7 +68,7 @@ class ResultsFiles:
         return next((results for results in found if "config" in results), {})
 
 
-def find_files(paths: Iterable[str | os.PathLike[str]], results: ResultsFiles) -> list[Path]:
+def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
     """Return files of samples, those in folders included, sorted and each once.
 
     Raises

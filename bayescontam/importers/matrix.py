@@ -1,7 +1,6 @@
 """Matrices of models by items to responses."""
 
 import os
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,6 +8,7 @@ import pandas as pd
 
 from bayescontam.columns import FaultList, read_names, read_numbers
 from bayescontam.errors import UsageError
+from bayescontam.importers.choices import Names
 from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
@@ -28,7 +28,7 @@ def import_matrix(
     names: str | None = None,
     benchmark_in_column: bool = False,
     threshold: float | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
 ) -> Imported:
     """Read a matrix with a row for each model and a column for each item, or the reverse.
 
@@ -48,7 +48,7 @@ def import_matrix(
         Take the benchmark from a column; only where items stand in rows.
     threshold : float, optional
         Value from which on an answer is correct. Default: values must be 0 or 1.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns of items to keep, or ``name=column`` to rename one; only where items stand in
         rows.
 
@@ -62,6 +62,16 @@ def import_matrix(
         If there is no such file or column, or an option cannot be used.
     DataError
         If the matrix cannot be used; all faulty cells are listed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "scores.csv")
+    ...     _ = file.write_text("model,q0,q1\\na,1,\\nb,0,1\\n")
+    ...     found = import_matrix(file, benchmark="quiz")
+    >>> found.frame["item"].tolist(), found.left_out["reason"].tolist()
+    (['q0', 'q0', 'q1'], ['blank cell'])
     """
     if items not in ("columns", "rows"):
         raise UsageError(f"items={items!r}: allowed are 'columns' and 'rows'")
