@@ -111,19 +111,10 @@ def lm_eval(
     from bayescontam.importers.lm_eval import import_lm_eval
 
     import_table(
-        out,
-        quiet,
-        import_lm_eval,
-        paths,
-        filter=filter or (),
-        metric=metric or (),
-        threshold=threshold,
-        model=model,
-        keep=keep or (),
-        differing=differing.value,
-        skip_broken=skip_broken,
-        progress=not quiet,
-    )
+        out, quiet, import_lm_eval, paths,
+        filter=filter or (), metric=metric or (), threshold=threshold, model=model, keep=keep or (),
+        differing=differing.value, skip_broken=skip_broken, progress=not quiet,
+    )  # fmt: skip
 
 
 def inspect(
@@ -152,19 +143,10 @@ def inspect(
     from bayescontam.importers.inspect_ai import import_inspect
 
     import_table(
-        out,
-        quiet,
-        import_inspect,
-        paths,
-        scorer=scorer or (),
-        partial=partial.value,
-        no_answer=no_answer.value,
-        threshold=threshold,
-        keep=keep or (),
-        differing=differing.value,
-        skip_broken=skip_broken,
-        progress=not quiet,
-    )
+        out, quiet, import_inspect, paths,
+        scorer=scorer or (), partial=partial.value, no_answer=no_answer.value, threshold=threshold,
+        keep=keep or (), differing=differing.value, skip_broken=skip_broken, progress=not quiet,
+    )  # fmt: skip
 
 
 def every_eval_ever(
@@ -187,15 +169,7 @@ def every_eval_ever(
     from bayescontam.importers.every_eval_ever import import_every_eval_ever
 
     import_table(
-        out,
-        quiet,
-        import_every_eval_ever,
-        paths,
-        metric=metric or (),
-        only=only or (),
-        threshold=threshold,
-        verdict=is_correct,
-        keep=keep or (),
-        skip_broken=skip_broken,
-        progress=not quiet,
-    )
+        out, quiet, import_every_eval_ever, paths,
+        metric=metric or (), only=only or (), threshold=threshold, verdict=is_correct,
+        keep=keep or (), skip_broken=skip_broken, progress=not quiet,
+    )  # fmt: skip

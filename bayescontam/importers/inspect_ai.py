@@ -14,7 +14,7 @@ from bayescontam.importers.inspect_scores import NoAnswer, Partial, Scoring, as_
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import reading_bar
-from bayescontam.importers.runs import Differing, model_names
+from bayescontam.importers.runs import Differing, model_names, version_notes
 from bayescontam.names import listed, visible
 from bayescontam.optional import require
 
@@ -193,11 +193,7 @@ def _frame(
 
 
 def _notes(logs: Sequence[Log]) -> list[str]:
-    versions = Counter(log.version for log in logs)
-    notes = []
-    if len(versions) > 1:
-        told = ", ".join(f"{name} ({count} logs)" for name, count in sorted(versions.items()))
-        notes.append(f"logs of several versions of Inspect: {visible(told)}")
+    notes = version_notes("Inspect", (log.version for log in logs), "logs")
     if open_ := Counter(log.status for log in logs if log.status != "success"):
         told = ", ".join(f"{count} {name}" for name, count in sorted(open_.items()))
         notes.append(f"runs that did not end well ({told}): the samples that they finished count")

@@ -46,13 +46,7 @@ class Log:
 
 
 def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
-    """Return log files, those in folders included, sorted and each once.
-
-    Raises
-    ------
-    UsageError
-        If there is no such path, or a folder holds none.
-    """
+    """Return log files, also of folders; see `bayescontam.importers.lines.log_files`."""
     return log_files(
         paths,
         lambda folder: (

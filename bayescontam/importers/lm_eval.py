@@ -21,7 +21,7 @@ from bayescontam.importers.lm_eval_files import (
 )
 from bayescontam.importers.lm_eval_rows import Log, Rows, read_log
 from bayescontam.importers.outcomes import check_threshold, number, scores
-from bayescontam.importers.runs import Differing, model_names
+from bayescontam.importers.runs import Differing, model_names, version_notes
 from bayescontam.names import listed, visible
 
 
@@ -144,11 +144,7 @@ def _without_copies(logs: Sequence[Log], names: Sequence[str], left_out: LeftOut
 
 
 def _notes(files: Sequence[SamplesFile]) -> list[str]:
-    versions = Counter(file.version or "unknown" for file in files)
-    notes = []
-    if len(versions) > 1:
-        told = ", ".join(f"{name} ({count} files)" for name, count in sorted(versions.items()))
-        notes.append(f"logs of several versions of lm_eval: {visible(told)}")
+    notes = version_notes("lm_eval", (file.version or "unknown" for file in files), "files")
     if unnamed := sorted({file.run.model for file in files if file.random_name}):
         notes.append(
             f"no model argument names the model: it is called after its kind, {listed(unnamed)}"

@@ -69,13 +69,7 @@ class ResultsFiles:
 
 
 def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
-    """Return files of samples, those in folders included, sorted and each once.
-
-    Raises
-    ------
-    UsageError
-        If there is no such path, or a folder holds none.
-    """
+    """Return files of samples, also of folders; see `bayescontam.importers.lines.log_files`."""
     return log_files(
         paths,
         lambda folder: (file for file in folder.rglob("*.json*") if _is_samples(file, results)),
