@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.calibration.coverage import coverage_table
-from bayescontam.calibration.coverage import ALL
+from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.results import Results
 from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
