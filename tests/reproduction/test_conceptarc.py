@@ -10,16 +10,14 @@ from scipy.stats import beta
 
 from bayescontam.errors import DataError
 from bayescontam.reproduction import conceptarc
-from bayescontam.reproduction.conceptarc import (
+from bayescontam.reproduction.conceptarc import alone, gap, p_best
+from bayescontam.reproduction.conceptarc_answers import (
     FIRST,
     HUMANS,
     SECOND,
     TABLE,
-    alone,
     disagreements,
-    gap,
     item_responses,
-    p_best,
     table_responses,
 )
 from bayescontam.reproduction.printed import read_printed, read_published
