@@ -79,14 +79,13 @@ class Kept:
         """
         return tuple(_value(row, path) for path in self.paths.values())
 
-    def beside(self, frame: pd.DataFrame, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
-        """Return trials with the values of their rows as columns."""
-        values = zip(*rows, strict=True) if rows else [()] * len(self.paths)
+    def beside(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
+        """Return trials with columns of what `values` gave for the row of each."""
         own = {
-            name: pd.Series(list(column), index=frame.index, dtype=object)
-            for name, column in zip(self.columns, values, strict=True)
+            column: pd.Series([row[place] for row in rows], index=frame.index, dtype=object)
+            for place, column in enumerate(self.columns)
         }
-        return frame.assign(**own)
+        return frame.assign(**own) if own else frame
 
     def check(self, trials: pd.DataFrame, unit: str, hint: str) -> None:
         """Refuse a column that is in none of the trials, if there are any.

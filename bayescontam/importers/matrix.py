@@ -107,8 +107,7 @@ def import_matrix(
             "run": source,
         }
     )
-    rows_kept = list(table[columns].iloc[down].itertuples(index=False, name=None))
-    trials = kept.beside(trials, rows_kept if columns else [])
+    trials = kept.beside(trials, table[columns].iloc[down].to_numpy(dtype=object))
     left_out = LeftOut()
     missing = trials["correct"].isna()
     for at, count in trials.loc[missing, "benchmark"].value_counts().items():
