@@ -107,7 +107,7 @@ def import_matrix(
             "run": source,
         }
     )
-    trials = kept.beside(trials, table[columns].iloc[down].to_numpy(dtype=object))
+    trials = kept.beside(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())
     left_out = LeftOut()
     missing = trials["correct"].isna()
     for at, count in trials.loc[missing, "benchmark"].value_counts().items():
