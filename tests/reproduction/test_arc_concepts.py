@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.errors import UsageError
+from bayescontam.errors import DataError, UsageError
 from bayescontam.reproduction.arc_concepts import MADE, extrapolated, made, real, shares
 from bayescontam.reproduction.exposures import documents_with
 from bayescontam.reproduction.printed import read_published
@@ -76,6 +76,13 @@ def test_a_document_counts_once_for_each_concept_whose_word_it_has(tmp_path: Pat
     path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     words = {"AboveBelow": ["above", "below"], "Order": ["order", "sorted"], "Copy": ["copy"]}
     assert documents_with(path, words).tolist() == [2, 1, 0]
+
+
+def test_lines_without_a_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"text": "above"}\n{"text": 3}\n{"te\n')
+    with pytest.raises(DataError, match=r"line 2: has no 'text'(?s:.*)line 3: is no whole JSON"):
+        documents_with(path, {"AboveBelow": ["above"]})
 
 
 def test_all_items_of_a_concept_share_its_exposure(study: Study) -> None:
