@@ -50,7 +50,7 @@ def analyse(study: Study) -> Findings:
     verdicts = _identification(fits)
     return Findings(
         _headline(table, verdicts, many),
-        tuple(_comparisons(study, rows, many)),
+        tuple(_comparisons(study, rows, verdicts, many)),
         (_intervals(study, table), _seeds(study, many)),
         (verdicts, _one(table), _method(many, settings["tables"])),
         tuple(note for name, fit in fits.items() for note in study.failed_checks(name, fit)),
@@ -117,22 +117,22 @@ def _identification(fits: dict[str, Fitted]) -> Titled:
 
 
 def _comparisons(
-    study: Study, rows: dict[str, pd.DataFrame], many: pd.DataFrame
+    study: Study, rows: dict[str, pd.DataFrame], verdicts: Titled, many: pd.DataFrame
 ) -> list[Comparison]:
     reasons = {
         "version 1": "One table of ours against one of theirs, and no penalty that narrows ours.",
         "version 2": (
             "Nearly all tasks have the same contamination, so that their penalty of 1 on the slope"
-            " outweighs the data, and overfitting below 0 is cut off. Ours says that almost"
-            " nothing is known."
+            " outweighs the data, and overfitting below 0 is cut off."
         ),
     }
+    said = verdicts.table.set_index(["posterior", "benchmark"])["verdict"]
     found = []
     for benchmark in VERSIONS:
         for name in _SPECS:
             value = estimate(rows[f"posterior, {name}"], FRACTION, benchmark=benchmark)
             label = f"{benchmark}; posterior, {name}"
-            reason = reasons[benchmark]
+            reason = f"{reasons[benchmark]} Verdict on our slope: {said[name, benchmark]}."
             found.append(study.compared(FRACTION, value, reason, where=benchmark, label=label))
         boosted = many[(many["benchmark"] == benchmark) & (many["boost"] > 0)]
         tables = boosted["table"].nunique()
