@@ -28,6 +28,11 @@ if TYPE_CHECKING:
         UsageError,
     )
     from bayescontam.evidence.prevalence import prevalence, prevalence_by
+    from bayescontam.importers.every_eval_ever import import_every_eval_ever
+    from bayescontam.importers.imported import Imported
+    from bayescontam.importers.inspect_ai import import_inspect
+    from bayescontam.importers.lm_eval import import_lm_eval
+    from bayescontam.importers.matrix import import_matrix
     from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.judgements import Judgements, read_judgements
     from bayescontam.reproduction.findings import Findings
@@ -68,6 +73,11 @@ _HOMES = {
     "UsageError": "errors",
     "prevalence": "evidence.prevalence",
     "prevalence_by": "evidence.prevalence",
+    "import_every_eval_ever": "importers.every_eval_ever",
+    "Imported": "importers.imported",
+    "import_inspect": "importers.inspect_ai",
+    "import_lm_eval": "importers.lm_eval",
+    "import_matrix": "importers.matrix",
     "Ranking": "inference.ranking",
     "rank_models": "inference.ranking",
     "Judgements": "judgements",
@@ -105,6 +115,7 @@ __all__ = [
     "Findings",
     "Fit",
     "FitError",
+    "Imported",
     "Judgements",
     "Manifest",
     "MissingExtraError",
@@ -125,6 +136,10 @@ __all__ = [
     "contamination_covariates",
     "duplicate_curve",
     "fit",
+    "import_every_eval_ever",
+    "import_inspect",
+    "import_lm_eval",
+    "import_matrix",
     "load_curve",
     "load_manifest",
     "load_spec",

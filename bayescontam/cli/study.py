@@ -109,6 +109,7 @@ def run(
 ) -> None:
     """Run a study; an interrupted run is taken up, a finished simulation added to."""
     from bayescontam.cli.terminal import calm
+    from bayescontam.reproduction.printed import read_published
     from bayescontam.specs.catalogue import load_study
     from bayescontam.specs.reproduction import ReproductionSpec
 
@@ -117,6 +118,7 @@ def run(
     given = {"--replicates": replicates is not None, "--jobs": jobs is not None}
     given |= {"--engine": engine is not Workplace.LOCAL, "--address": address is not None}
     reproduction.refuse_others(spec, given | {"--full": full, "--data": data is not None})
+    read_published(spec.published)  # what is wrong with it is told before hours of fits
     with _resumable():
         if isinstance(spec, ReproductionSpec):
             reproduction.run_again(spec, out, full, data, quiet)

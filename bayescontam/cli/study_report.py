@@ -42,6 +42,7 @@ def report(
     from rich.console import Console
 
     from bayescontam.cli import reproduction
+    from bayescontam.errors import UsageError
     from bayescontam.inference.checks import Outcome
     from bayescontam.names import visible
     from bayescontam.report.reproduction import write_reproduction_report
@@ -49,6 +50,8 @@ def report(
     from bayescontam.report.study_words import verdict
 
     if reproduction.holds_reproduction(folder):
+        if strict:
+            raise UsageError("--strict: is for simulation studies; leave it out")
         record = write_reproduction_report(folder)
         if not quiet:
             reproduction.show(record, folder)

@@ -103,7 +103,9 @@ def calm() -> None:
     """Keep PyMC from announcing what it samples: the progress bar shows it."""
     import logging
 
-    logging.getLogger("pymc").setLevel(logging.WARNING)
+    # Not "pymc" itself, whose level is set anew when it is imported.
+    for name in ("pymc.sampling", "pymc.stats"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -7,7 +7,8 @@ import xarray as xr
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import BuiltCurve, CurveDraws, take_curve
+from bayescontam.evidence.curve import BuiltCurve
+from bayescontam.evidence.curve_draws import CurveDraws, take_curve
 from bayescontam.evidence.verdicts import Floats, Integers, Verdicts, is_model
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.seeds import stream

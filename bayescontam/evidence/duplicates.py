@@ -16,7 +16,8 @@ import xarray as xr
 
 from bayescontam.errors import UsageError
 from bayescontam.evidence import curve_checks
-from bayescontam.evidence.curve import BuiltCurve, CurveDraws, build_curve, take_curve
+from bayescontam.evidence.curve import BuiltCurve, build_curve
+from bayescontam.evidence.curve_draws import CurveDraws, take_curve
 from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
 from bayescontam.inference.engines import Sampling, sample_model

@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit, log_expit
 
-from bayescontam.evidence.curve import CurveDraws, effects
+from bayescontam.evidence.curve import effects
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.matched import Matched
 from bayescontam.evidence.verdicts import Floats, Integers
 

@@ -139,7 +139,8 @@ def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame
     absent = [name for name in _NEEDED if name not in table]
     if absent:
         raise DataError([Fault(file, f"no column '{absent[0]}'; needed are task and concept")])
-    table = table[list(_NEEDED)].astype(str)
+    table = table[list(_NEEDED)].astype(object)
+    table = table.where(table.notna(), "").astype(str)
     faults = []
     known = set(tasks.tasks)
     twice = table.duplicated()

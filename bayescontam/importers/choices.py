@@ -1,5 +1,6 @@
 """Choices: the one filter, metric or scorer that counts for each benchmark, never guessed."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -7,9 +8,27 @@ from bayescontam.errors import UsageError
 from bayescontam.importers.left_out import counted
 from bayescontam.names import listed, visible
 
+type Names = str | Sequence[str]
+"""One name, or several."""
+type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One path, or several."""
+
+
+def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
+    """Return names or paths as a list, of which there may be one that stands alone.
+
+    Examples
+    --------
+    >>> several("acc"), several(["acc", "f1"])
+    (['acc'], ['acc', 'f1'])
+    """
+    if isinstance(given, str | os.PathLike):
+        return [given]
+    return list(given)
+
 
 def chosen(
-    what: str, given: Sequence[str], candidates: Mapping[str, Counter[str]], unit: str = "rows"
+    what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
 ) -> dict[str, str]:
     """Return the candidate that was asked for, or is the only one, for each benchmark.
 
@@ -17,7 +36,7 @@ def chosen(
     ----------
     what : str
         What is chosen, which is also the option's name, such as ``"filter"``.
-    given : sequence of str
+    given : str or sequence of str
         Names; one of the form ``benchmark=name`` is for this benchmark only.
     candidates : mapping of str to Counter
         For each benchmark the names that occur, and how often.
@@ -35,7 +54,7 @@ def chosen(
         If a benchmark has several candidates of which not exactly one is asked for, or a name
         occurs nowhere.
     """
-    own, general = _split(given, candidates)
+    own, general = _split(several(given), candidates)
     problems, result = [], {}
     for benchmark, counts in candidates.items():
         wanted = own.get(benchmark) or [name for name in general if name in counts]

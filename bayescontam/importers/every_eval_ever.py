@@ -1,9 +1,8 @@
 """Rows of Every Eval Ever (``*_samples.jsonl``) to responses."""
 
 import hashlib
-import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,12 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.choices import chosen
-from bayescontam.importers.imported import Imported, imported, kept_columns, kept_value, scores
+from bayescontam.importers.choices import Names, Paths, chosen, several
+from bayescontam.importers.imported import Imported, imported
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
-from bayescontam.importers.lines import json_object, objects, reading_bar
+from bayescontam.importers.lines import json_object, log_files, objects, part, reading_bar
+from bayescontam.importers.outcomes import check_threshold, number, scores
 from bayescontam.names import listed, visible
 
 _ENDING = "_samples.jsonl"
@@ -27,13 +28,13 @@ _COLUMNS = [
 
 
 def import_every_eval_ever(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Paths,
     *,
-    metric: Sequence[str] = (),
-    only: Sequence[str] = (),
+    metric: Names = (),
+    only: Names = (),
     threshold: float | None = None,
     verdict: bool = False,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     skip_broken: bool = False,
     progress: bool = False,
 ) -> Imported:
@@ -45,19 +46,19 @@ def import_every_eval_ever(
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : path-like or sequence of path-like
         Files ``*_samples.jsonl``, or folders that hold them.
-    metric : sequence of str, optional
+    metric : str or sequence of str, optional
         Result (``evaluation_result_id``) that counts, needed where an evaluation has several.
         One of the form ``evaluation=name`` is for this evaluation only.
-    only : sequence of str, optional
+    only : str or sequence of str, optional
         Evaluations to take. Default: all, if no two are of the same questions.
     threshold : float, optional
         Score from which on an answer is correct, or up to which if lower is better. Default:
         scores must be 0 or 1, and agree with ``is_correct``.
     verdict : bool, default False
         Take ``is_correct`` and not the score.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns to keep, such as ``metadata.topic``, or ``name=metadata.topic`` to rename it.
     skip_broken : bool, default False
         Leave out and count broken rows; otherwise they are an error.
@@ -78,56 +79,54 @@ def import_every_eval_ever(
     References
     ----------
     The schema: https://github.com/evaleval/every_eval_ever, https://arxiv.org/abs/2606.14516
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> row = {"evaluation_id": "run 1", "model_id": "org/model", "evaluation_name": "quiz"}
+    >>> row |= {"sample_id": "q0", "evaluation": {"score": 1.0, "is_correct": True}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "quiz_samples.jsonl")
+    ...     _ = file.write_text(json.dumps(row))
+    ...     found = import_every_eval_ever(file)
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/model', 'benchmark': 'quiz', 'item': 'q0', 'n_correct': 1, 'n_trials': 1}]
     """
     if verdict and threshold is not None:
         raise UsageError("threshold and verdict: give one; --threshold is for scores")
-    columns, left_out = kept_columns(keep), LeftOut(skip_broken)
-    files = _find(paths)
+    check_threshold(threshold)
+    kept, left_out = Kept.of(keep), LeftOut(skip_broken)
+    files = log_files(
+        paths,
+        lambda folder: folder.rglob(f"*{_ENDING}"),
+        f"holds no *{_ENDING}; check the folder",
+    )
     rows: list[tuple[Any, ...]] = []
     with reading_bar(files, progress) as advance:
         for file in files:
             for place, row in objects(file, left_out, advance):
                 try:
-                    rows += _row(row, str(file), columns, left_out)
+                    rows += _row(row, str(file), kept, left_out)
                 except (KeyError, TypeError, ValueError) as error:
                     left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
-    table = pd.DataFrame(rows, columns=[*_COLUMNS, *columns])
-    table = _of(table, only, left_out)
-    counts = {str(name): Counter(part["metric"]) for name, part in table.groupby("benchmark")}
+    table = pd.DataFrame(rows, columns=[*_COLUMNS, *kept.columns])
+    table = _of(table, several(only), left_out)
+    counts = {str(name): Counter(own["metric"]) for name, own in table.groupby("benchmark")}
     taken = chosen("metric", metric, counts)
     other = table["metric"] != table["benchmark"].map(taken)
     for name, count in table.loc[other, "benchmark"].value_counts().items():
         left_out.add(str(name), "rows of another result", int(count))
     table = _without_copies(_once(table[~other], left_out), left_out)
-    trials = _scored(table, threshold, verdict)
-    for name in columns:
-        if len(trials) and trials[name].isna().all():
-            raise UsageError(f"--keep {name}: no row has it; try metadata.{name}")
+    trials = _scored(table, threshold, verdict, left_out)
+    kept.check(trials, "row", "what else is told of samples is in 'metadata'")
     notes = _notes(trials)
-    trials = trials[["model", "benchmark", "item", "correct", "run", *columns]]
-    source = listed(map(str, paths), most=3)
+    trials = trials[["model", "benchmark", "item", "correct", "run", *kept.columns]]
+    source = listed(map(str, several(paths)), most=3)
     return imported(trials, left_out, chosen=taken, notes=notes, source=source)
 
 
-def _find(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    found: dict[Path, Path] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
-            inside = list(path.rglob(f"*{_ENDING}"))
-            if not inside:
-                raise UsageError(f"{visible(str(path))}: holds no *{_ENDING}; check the folder")
-        elif path.is_file():
-            inside = [path]
-        else:
-            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
-        found.update({file.resolve(): file for file in inside})
-    return [found[file] for file in sorted(found)]
-
-
-def _row(
-    row: dict[str, Any], file: str, columns: Mapping[str, Sequence[str]], left_out: LeftOut
-) -> list[tuple[Any, ...]]:
+def _row(row: dict[str, Any], file: str, kept: Kept, left_out: LeftOut) -> list[tuple[Any, ...]]:
     """Return what counts of a row; nothing if it is of an error."""
     names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
     if absent := [name for name in names if not isinstance(row.get(name), str)]:
@@ -139,18 +138,21 @@ def _row(
     found = row.get("evaluation")
     if not isinstance(found, dict) or "score" not in found or "is_correct" not in found:
         raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
-    score, verdict = found["score"], found["is_correct"]
-    if not isinstance(score, int | float | None) or not isinstance(verdict, bool | None):
-        raise TypeError(f"'evaluation' is {visible(repr(found), 60)}; need a number and true/false")
-    kept = [kept_value(row, path) for path in columns.values()]
-    epoch = (row.get("metadata") or {}).get("epoch", "")
-    metric = row.get("evaluation_result_id") or _UNNAMED
-    numbers = (np.nan if value is None else float(value) for value in (score, verdict))
-    hash_ = row.get("sample_hash")
+    verdict = found["is_correct"]
+    if not isinstance(verdict, bool | None):
+        raise TypeError(f"'is_correct' is {visible(repr(verdict), 60)}; need true or false")
+    try:
+        score = number(found["score"])
+    except TypeError as error:
+        raise TypeError(f"'score' {error}") from error
+    metric, hash_ = (row.get(name) for name in ("evaluation_result_id", "sample_hash"))
+    if not isinstance(metric, str | None) or not isinstance(hash_, str | None):
+        raise TypeError("'evaluation_result_id' and 'sample_hash' must be text where they stand")
+    epoch = str(part(row, "metadata").get("epoch", ""))
     said = repr((row.get("output"), row.get("messages"))).encode()
     answer = hashlib.blake2b(said, digest_size=16).hexdigest()
-    where = (file, run, model, benchmark, metric, item, str(epoch))
-    return [(*where, hash_, answer, *numbers, *kept)]
+    where = (file, run, model, benchmark, metric or _UNNAMED, item, epoch)
+    return [(*where, hash_, answer, score, number(verdict), *kept.values(row))]
 
 
 def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataFrame:
@@ -174,15 +176,20 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
 
 
 def _once(table: pd.DataFrame, left_out: LeftOut) -> pd.DataFrame:
-    """Return rows without those that occur again; the same answer scored otherwise is a fault."""
+    """Return rows without those that occur again; another answer, or score, is a fault."""
     keys = ["run", "model", "benchmark", "item", "epoch"]
     again = table.duplicated(keys)
-    same = table.duplicated([*keys, "score", "verdict"])
+    same = table.duplicated([*keys, "hash", "answer", "score", "verdict"])
     if (again & ~same).any():
         row = table[again & ~same].iloc[0]
         problem = f"sample '{visible(row['item'], 60)}' of {visible(row['benchmark'], 60)} occurs "
         raise DataError(
-            [Fault(row["file"], f"{problem}again in the same run, scored otherwise")],
+            [
+                Fault(
+                    row["file"],
+                    f"{problem}again in the same run, with another answer, input or score",
+                )
+            ],
             "give one of these files; repeats need epochs (metadata.epoch)",
         )
     for name, count in table.loc[again, "benchmark"].value_counts().items():
@@ -197,20 +204,20 @@ def _without_copies(table: pd.DataFrame, left_out: LeftOut) -> pd.DataFrame:
     """
     found: set[tuple[str, str, str]] = set()
     copies: list[pd.Index[int]] = []
-    for (model, benchmark, _), part in table.groupby(["model", "benchmark", "run"], sort=True):
-        said = part.sort_values(["item", "epoch"])[["item", "epoch", "answer", "score"]]
+    for (model, benchmark, _), own in table.groupby(["model", "benchmark", "run"], sort=True):
+        said = own.sort_values(["item", "epoch"])[["item", "epoch", "answer", "score"]]
         key = (str(model), str(benchmark), repr(said.to_numpy().tolist()))
         if key in found:
-            left_out.add(
-                str(benchmark), "rows of a run with the same answers as another", len(part)
-            )
-            copies.append(part.index)
+            left_out.add(str(benchmark), "rows of a run with the same answers as another", len(own))
+            copies.append(own.index)
         found.add(key)
     return table.drop(index=[row for index in copies for row in index])
 
 
-def _scored(table: pd.DataFrame, threshold: float | None, verdict: bool) -> pd.DataFrame:
-    """Return the table with what is correct."""
+def _scored(
+    table: pd.DataFrame, threshold: float | None, verdict: bool, left_out: LeftOut
+) -> pd.DataFrame:
+    """Return the rows that have a score, with what is correct."""
     lower = _lower_better(table)
     values = table["verdict" if verdict else "score"].to_numpy(dtype=float)
     correct, odd = scores(values, threshold)
@@ -231,7 +238,10 @@ def _scored(table: pd.DataFrame, threshold: float | None, verdict: bool) -> pd.D
             "give the score from which an answer is correct (threshold, --threshold), or take "
             "is_correct (verdict, --is-correct)",
         )
-    return table.assign(correct=correct).dropna(subset=["correct"])
+    missing = np.isnan(correct)
+    for name, count in table.loc[missing, "benchmark"].value_counts().items():
+        left_out.add(str(name), f"no {'is_correct' if verdict else 'score'}", int(count))
+    return table.assign(correct=correct)[~missing]
 
 
 def _lower_better(table: pd.DataFrame) -> "pd.Series[bool]":
@@ -241,9 +251,10 @@ def _lower_better(table: pd.DataFrame) -> "pd.Series[bool]":
         beside = Path(file.removesuffix(_ENDING) + ".json")
         if not file.endswith(_ENDING) or not beside.is_file():
             continue
-        for result in json_object(beside).get("evaluation_results") or []:
-            if (result.get("metric_config") or {}).get("lower_is_better"):
-                lower.add((file, result.get("evaluation_result_id") or _UNNAMED))
+        results = json_object(beside).get("evaluation_results")
+        for result in results if isinstance(results, list) else []:
+            if part({"result": result}, "result", "metric_config").get("lower_is_better"):
+                lower.add((file, str(result.get("evaluation_result_id") or _UNNAMED)))
     pairs = zip(table["file"], table["metric"], strict=True)
     return pd.Series([pair in lower for pair in pairs], index=table.index, dtype=bool)
 

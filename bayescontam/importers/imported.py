@@ -1,33 +1,30 @@
 """Imported: a table of responses made of the trials that an importer found."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import Floats, Mask, shown
-from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.columns import shown
+from bayescontam.errors import DataError, Fault
+from bayescontam.importers.kept import kept_names, of_one_kind
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
 
 KEYS = ["model", "benchmark", "item"]
-_TAKEN = {*KEYS, "correct", "n_correct", "n_trials"}
-_NAMED = re.compile(r"(\w+)=(.+)")
 
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A table of responses, and what an importer read and left out to make it.
+    """Responses, and what an importer read and left out to make them.
 
-    Parameters
+    Attributes
     ----------
-    frame : pandas.DataFrame
-        ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials`` and the columns kept. One
-        row for each model and item, repeats added up; sorted by benchmark, model and item.
+    responses : Responses
+        One row for each model and item, repeats added up; sorted by benchmark, model and item.
+        Beside ``n_correct`` and ``n_trials`` the columns that were kept.
     read : pandas.DataFrame
         A row for each benchmark: ``benchmark``, what was ``chosen``, numbers of ``models``,
         ``runs``, ``items``, ``responses`` and ``trials``, the fewest and most trials of a
@@ -38,10 +35,15 @@ class Imported:
         What else to know.
     """
 
-    frame: pd.DataFrame
+    responses: Responses
     read: pd.DataFrame
     left_out: pd.DataFrame
     notes: tuple[str, ...] = ()
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The table of `responses`."""
+        return self.responses.frame
 
 
 def imported(
@@ -58,7 +60,7 @@ def imported(
     ----------
     trials : pandas.DataFrame
         ``model``, ``benchmark``, ``item``, ``correct`` (0 or 1), ``run`` (which log a trial is
-        from), and columns to keep.
+        from), and columns to keep; see `bayescontam.importers.kept.Kept`.
     left_out : LeftOut
         What was left out so far.
     chosen : mapping of str to str
@@ -85,27 +87,29 @@ def imported(
         )
         problem = f"no scored trial is left; left out: {visible(reasons) or 'nothing'}"
         raise DataError([Fault(source, problem)], "check that these are the logs that you mean")
-    kept = [name for name in trials.columns if name not in {*KEYS, "correct", "run"}]
+    kept = kept_names(trials)
     _check_kept(trials, kept, source)
     groups = trials.groupby(KEYS, sort=True, observed=True)
     frame = groups.agg(n_correct=("correct", "sum"), n_trials=("correct", "size"))
-    frame = frame.join(groups[kept].first(skipna=False)) if kept else frame
+    if kept:
+        own = groups[list(kept)].first(skipna=False).rename(columns=kept)
+        frame = frame.join(own.apply(of_one_kind))
     frame = frame.reset_index().astype({"n_correct": np.int64, "n_trials": np.int64})
     frame = frame.sort_values(["benchmark", "model", "item"], kind="stable", ignore_index=True)
-    table = Responses.from_frame(frame, source=source).frame
-    read = _read(trials, table, chosen)
-    return Imported(table, read, left_out.frame(), tuple(notes))
+    responses = Responses.from_frame(frame, source=source)
+    read = _read(trials, responses.frame, chosen)
+    return Imported(responses, read, left_out.frame(), tuple(notes))
 
 
-def _check_kept(trials: pd.DataFrame, kept: list[str], source: str) -> None:
+def _check_kept(trials: pd.DataFrame, kept: Mapping[str, str], source: str) -> None:
     """Refuse kept columns that differ between the trials of a response."""
     faults = []
-    for name in kept:
-        values = trials[[*KEYS, name]].drop_duplicates()
+    for column, name in kept.items():
+        values = trials[[*KEYS, column]].drop_duplicates()
         twice = values.duplicated(KEYS, keep=False)
         if twice.any():
             model, benchmark, item = values.loc[twice, KEYS].iloc[0]
-            found = listed(map(str, values.loc[twice, name].iloc[:3]))
+            found = listed(map(str, values.loc[twice, column].iloc[:3]))
             where = f"{shown(model)} on {shown(item)} of {shown(benchmark)}"
             problem = f"differs between trials that would be added up: {found} for {where}"
             faults.append(Fault(source, problem, column=name))
@@ -132,70 +136,3 @@ def _read(trials: pd.DataFrame, table: pd.DataFrame, chosen: Mapping[str, str]) 
             }
         )
     return pd.DataFrame(rows)
-
-
-def kept_columns(keep: Sequence[str]) -> dict[str, list[str]]:
-    """Return the columns to keep: name, and path in a row of the log.
-
-    Parameters
-    ----------
-    keep : sequence of str
-        Paths such as ``doc.subject``, kept under their last part, or ``name=path``.
-
-    Raises
-    ------
-    UsageError
-        If a name is taken.
-
-    Examples
-    --------
-    >>> kept_columns(["doc.subject", "level=doc.meta.level"])
-    {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
-    """
-    found: dict[str, list[str]] = {}
-    for text in keep:
-        named = _NAMED.fullmatch(text)
-        path = (named[2] if named else text).split(".")
-        name = named[1] if named else path[-1]
-        if name in _TAKEN or name in found or not all(path):
-            reason = "is no column path" if not all(path) else f"the name '{name}' is taken"
-            raise UsageError(
-                f"--keep {visible(text)}: {reason}; give COLUMN, or NEWNAME=COLUMN to rename it"
-            )
-        found[name] = path
-    return found
-
-
-def kept_value(row: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return what stands at a path in a row: text, a number, true, false, or None.
-
-    Raises
-    ------
-    TypeError
-        If it is a list or an object.
-    """
-    value: Any = row
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    if isinstance(value, list | dict):
-        raise TypeError(f"is {shown(repr(value))}; only text, numbers, true and false are kept")
-    return value
-
-
-def scores(
-    values: Floats, threshold: float | None, *, lower_better: bool = False
-) -> tuple[Floats, Mask]:
-    """Return values as 0 and 1 (NaN where missing), and which of them are neither.
-
-    Parameters
-    ----------
-    values : array of float
-    threshold : float, optional
-        From which value on an answer is correct, or up to which if lower is better.
-    lower_better : bool, default False
-    """
-    missing = np.isnan(values)
-    if threshold is None:
-        return values, ~missing & ~np.isin(values, (0.0, 1.0))
-    passed = values <= threshold if lower_better else values >= threshold
-    return np.where(missing, np.nan, passed.astype(float)), np.zeros(len(values), dtype=bool)

@@ -1,20 +1,20 @@
 """Logs of Inspect (.eval and .json) to responses."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.choices import chosen
-from bayescontam.importers.imported import Imported, imported, kept_columns
+from bayescontam.errors import DataError, Fault
+from bayescontam.importers.choices import Names, Paths, chosen, several
+from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.inspect_logs import Log, Sample, find_logs, read_log
 from bayescontam.importers.inspect_scores import NoAnswer, Partial, Scoring, as_array
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import reading_bar
-from bayescontam.importers.runs import Differing, model_names
+from bayescontam.importers.runs import Differing, model_names, version_notes
 from bayescontam.names import listed, visible
 from bayescontam.optional import require
 
@@ -24,13 +24,13 @@ _UNSCORED = "no score of the scorer chosen"
 
 
 def import_inspect(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Paths,
     *,
-    scorer: Sequence[str] = (),
+    scorer: Names = (),
     partial: Partial = "error",
     no_answer: NoAnswer = "incorrect",
     threshold: float | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     differing: Differing = "error",
     skip_broken: bool = False,
     progress: bool = False,
@@ -44,9 +44,9 @@ def import_inspect(
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : path-like or sequence of path-like
         Log files (.eval, .json), or folders that hold them.
-    scorer : sequence of str, optional
+    scorer : str or sequence of str, optional
         Scorer that counts, needed where a task has several. An entry of a scorer that gives
         a dictionary is named ``scorer.entry``. One of the form ``task=name`` is for this task
         only.
@@ -56,7 +56,7 @@ def import_inspect(
         What becomes of "N", which Inspect gives to refusals and counts as zero.
     threshold : float, optional
         Number from which on an answer is correct. Default: numbers must be 0 or 1.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns to keep, such as ``metadata.level``, or ``name=metadata.level`` to rename it.
     differing : {"error", "pool", "split"}, default "error"
         What becomes of runs of one model with other settings; see
@@ -78,30 +78,33 @@ def import_inspect(
         If files are missing, or a choice is needed or cannot be used.
     DataError
         If logs cannot be used.
+
+    Examples
+    --------
+    >>> import_inspect("logs", no_answer="half")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.UsageError: no_answer='half': allowed are 'incorrect', 'leave-out'
     """
     scoring = Scoring(partial, no_answer, threshold)
-    columns, left_out = kept_columns(keep), LeftOut(skip_broken)
+    kept, left_out = Kept.of(keep), LeftOut(skip_broken)
     reader = require("inspect_ai.log", "inspect")
     files = find_logs(paths, reader)
     logs = []
     with reading_bar(files, progress, _LARGE) as advance:
         for file in files:
-            logs += read_log(file, reader, columns, left_out)
+            logs += read_log(file, reader, kept, left_out)
             advance(file.stat().st_size / 1e6)
     left_out.raise_if_broken()
     names, notes = model_names([log.run for log in logs], differing)
     if differing != "pool":
         _check_inputs(logs)
     taken = chosen("scorer", scorer, _candidates(logs), "samples")
-    trials = _trials(logs, names, taken, scoring, left_out)
-    for name, path in columns.items():
-        if len(trials) and trials[name].isna().all():
-            raise UsageError(
-                f"--keep {visible('.'.join(path))}: no sample has it; what a data set says of "
-                "samples is in 'metadata', such as metadata.level"
-            )
+    trials = _trials(logs, names, taken, scoring, kept, left_out)
+    hint = "what a data set says of samples is in 'metadata', such as metadata.level"
+    kept.check(trials, "sample", hint)
     notes += _notes(logs) + scoring.notes(trials.pop("value") if len(trials) else ())
-    source = listed(map(str, paths), most=3)
+    source = listed(map(str, several(paths)), most=3)
     return imported(trials, left_out, chosen=taken, notes=notes, source=source)
 
 
@@ -138,6 +141,7 @@ def _trials(
     names: Sequence[str],
     taken: Mapping[str, str],
     scoring: Scoring,
+    kept: Kept,
     left_out: LeftOut,
 ) -> pd.DataFrame:
     """Return the trials that count, each sample once."""
@@ -165,16 +169,18 @@ def _trials(
                 left_out.add(task, "sample that is in another log too")
         for reason, count in Counter(value for value in read if isinstance(value, str)).items():
             left_out.add(task, reason, count)
-        parts.append(_frame(log, model, taken.get(task, ""), rows, read))
+        frame = _frame(log, model, taken.get(task, ""), rows, read)
+        parts.append(kept.beside(frame, [sample.kept for sample in rows]))
     if faults:
         raise DataError(faults)
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    trials = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"correct": []})
+    return trials[trials["correct"].notna()]
 
 
 def _frame(
     log: Log, model: str, scorer: str, rows: Sequence[Sample], read: list[float | str]
 ) -> pd.DataFrame:
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "model": model,
             "benchmark": log.run.benchmark,
@@ -184,17 +190,10 @@ def _frame(
             "value": [sample.values.get(scorer) for sample in rows],
         }
     )
-    for position, column in enumerate(log.columns):
-        frame[column] = [sample.kept[position] for sample in rows]
-    return frame[frame["correct"].notna()]
 
 
 def _notes(logs: Sequence[Log]) -> list[str]:
-    versions = Counter(log.version for log in logs)
-    notes = []
-    if len(versions) > 1:
-        told = ", ".join(f"{name} ({count} logs)" for name, count in sorted(versions.items()))
-        notes.append(f"logs of several versions of Inspect: {visible(told)}")
+    notes = version_notes("Inspect", (log.version for log in logs), "logs")
     if open_ := Counter(log.status for log in logs if log.status != "success"):
         told = ", ".join(f"{count} {name}" for name, count in sorted(open_.items()))
         notes.append(f"runs that did not end well ({told}): the samples that they finished count")

@@ -1,18 +1,17 @@
 """Logs of Inspect as files: what counts of their headers and samples."""
 
 import hashlib
-import os
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from bayescontam.errors import UsageError
-from bayescontam.importers.imported import kept_value
+from bayescontam.importers.choices import Paths
 from bayescontam.importers.inspect_scores import named_values
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.lines import log_files
 from bayescontam.importers.runs import Run
 from bayescontam.names import visible
 
@@ -44,38 +43,21 @@ class Log:
     status: str
     created: str
     samples: list[Sample]
-    columns: tuple[str, ...]
 
 
-def find_logs(paths: Iterable[str | os.PathLike[str]], reader: ModuleType) -> list[Path]:
-    """Return log files, those in folders included, sorted and each once.
-
-    Raises
-    ------
-    UsageError
-        If there is no such path, or a folder holds none.
-    """
-    found: dict[Path, Path] = {}
-    for path in map(Path, paths):
-        if path.is_dir():
-            infos = reader.list_eval_logs(str(path))
-            inside = [Path(unquote(urlparse(info.name).path)) for info in infos]
-            if not inside:
-                raise UsageError(
-                    f"{visible(str(path))}: holds no logs of Inspect (.eval, .json); give the "
-                    "folder that was --log-dir of inspect eval"
-                )
-        elif path.is_file():
-            inside = [path]
-        else:
-            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
-        found.update({file.resolve(): file for file in inside})
-    return [found[file] for file in sorted(found)]
+def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
+    """Return log files, also of folders; see `bayescontam.importers.lines.log_files`."""
+    return log_files(
+        paths,
+        lambda folder: (
+            Path(unquote(urlparse(info.name).path)) for info in reader.list_eval_logs(str(folder))
+        ),
+        "holds no logs of Inspect (.eval, .json); give the folder that was --log-dir of inspect "
+        "eval",
+    )
 
 
-def read_log(
-    file: Path, reader: ModuleType, columns: Mapping[str, Sequence[str]], left_out: LeftOut
-) -> list[Log]:
+def read_log(file: Path, reader: ModuleType, kept: Kept, left_out: LeftOut) -> list[Log]:
     """Read a log.
 
     Parameters
@@ -83,8 +65,7 @@ def read_log(
     file : pathlib.Path
     reader : module
         ``inspect_ai.log``.
-    columns : mapping of str to sequence of str
-        Paths of the columns to keep, by name.
+    kept : Kept
     left_out : LeftOut
         Told of broken logs, and of samples that are missing.
 
@@ -114,7 +95,7 @@ def read_log(
             left_out.add(spec.task, "sample was invalidated")
         else:
             try:
-                samples.append(_sample(found, spec.eval_id, columns))
+                samples.append(_sample(found, spec.eval_id, kept))
             except TypeError as error:
                 left_out.broken(str(file), place, str(error))
         seen.add((str(found.id), found.epoch))
@@ -123,18 +104,17 @@ def read_log(
     run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec))
     version = str((spec.packages or {}).get("inspect_ai", "unknown"))
     created = str(spec.created)
-    return [Log(run, spec.eval_id, version, header.status, created, samples, tuple(columns))]
+    return [Log(run, spec.eval_id, version, header.status, created, samples)]
 
 
-def _sample(found: Any, eval_id: str, columns: Mapping[str, Sequence[str]]) -> Sample:
+def _sample(found: Any, eval_id: str, kept: Kept) -> Sample:
     row = {name: getattr(found, name, None) for name in ("metadata", "target", "limit", "epoch")}
-    kept = tuple(kept_value(row, path) for path in columns.values())
     texts = found.input
     if not isinstance(texts, str):
         texts = repr([(message.role, message.text) for message in texts])
     key = found.uuid or f"{eval_id} {found.id} {found.epoch}"
     text = hashlib.sha256(texts.encode()).hexdigest()
-    return Sample(key, str(found.id), text, dict(named_values(found.scores)), kept)
+    return Sample(key, str(found.id), text, dict(named_values(found.scores)), kept.values(row))
 
 
 def _invalid(file: str, reader: ModuleType) -> set[tuple[str, int]]:

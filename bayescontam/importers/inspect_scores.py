@@ -10,6 +10,7 @@ import numpy as np
 
 from bayescontam.columns import shown
 from bayescontam.errors import UsageError
+from bayescontam.importers.outcomes import check_threshold, number
 
 type Partial = Literal["error", "correct", "incorrect", "leave-out"]
 """What becomes of partial credit ("P")."""
@@ -46,6 +47,7 @@ class Scoring:
             if value not in allowed:
                 words = ", ".join(map(repr, allowed))
                 raise UsageError(f"{name}={value!r}: allowed are {words}")
+        check_threshold(self.threshold)
 
     def read(self, value: Any) -> float | str:
         """Return 1 (correct) or 0, or why there is none.
@@ -62,7 +64,7 @@ class Scoring:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int | float):
-            return self._number(float(value))
+            return self._number(number(value))
         raise ValueError(f"is {shown(repr(value))}; allowed is one number or text")
 
     def _text(self, value: str) -> float | str:
@@ -79,10 +81,10 @@ class Scoring:
         if value.strip().lower() in _WORDS:
             return _WORDS[value.strip().lower()]
         try:
-            number = float(value)
+            spelled = float(value)
         except ValueError:
             raise ValueError(f"is {shown(value)}; allowed are C, I, P, N, yes, no") from None
-        return "unscored" if math.isnan(number) else self._number(number)
+        return "unscored" if math.isnan(spelled) else self._number(spelled)
 
     def _taken(self, letter: str, choice: str) -> float | str:
         return _SPELLED[letter] if choice == "leave-out" else float(choice == "correct")

@@ -7,6 +7,10 @@ import pandas as pd
 from bayescontam.errors import DataError, Fault
 from bayescontam.names import visible
 
+ADVICE = (
+    "write the logs again, or leave such rows out (skip_broken, --skip-broken), which counts them"
+)
+
 
 class LeftOut:
     """Counts of what was not taken.
@@ -34,13 +38,9 @@ class LeftOut:
         else:
             self._faults.append(Fault(file, f"{place}: {problem}"))
 
-    def raise_if_broken(self) -> None:
-        """Raise one `DataError` with all broken rows."""
+    def raise_if_broken(self, advice: str = ADVICE) -> None:
+        """Raise one `DataError` with all broken rows, and what to do about them."""
         if self._faults:
-            advice = (
-                "write the logs again, or leave such rows out (skip_broken, --skip-broken), "
-                "which counts them"
-            )
             raise DataError(self._faults, advice)
 
     def frame(self) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 from pydantic_core import from_json
 
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.choices import Paths, several
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
@@ -26,6 +27,40 @@ def reading_bar(
     """Return a progress bar over the bytes of files, shown from `large` bytes on."""
     total = sum(path.stat().st_size for path in paths)
     return progress_bar(shown and total >= large, "Reading", total / 1e6, "MB")
+
+
+def log_files(
+    paths: Paths,
+    inside: Callable[[Path], Iterable[Path]],
+    advice: str,
+) -> list[Path]:
+    """Return files, those in folders included, sorted and each once.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+    inside : callable
+        Gives the logs in a folder.
+    advice : str
+        What to say of a folder that holds none, after its name.
+
+    Raises
+    ------
+    UsageError
+        If there is no such path, or a folder holds none.
+    """
+    found: dict[Path, Path] = {}
+    for path in map(Path, several(paths)):
+        if path.is_dir():
+            files = list(inside(path))
+            if not files:
+                raise UsageError(f"{visible(str(path))}: {advice}")
+        elif path.is_file():
+            files = [path]
+        else:
+            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
+        found.update({file.resolve(): file for file in files})
+    return [found[file] for file in sorted(found)]
 
 
 def objects(
@@ -76,6 +111,20 @@ def objects(
         raise DataError([Fault(os.fspath(path), problem)]) from error
     except OSError as error:
         raise UsageError(f"{visible(str(path))}: cannot be read ({error.strerror})") from error
+
+
+def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the object that stands under these names, one in another; empty if there is none.
+
+    Examples
+    --------
+    >>> part({"a": {"b": {"c": 1}}, "d": "text"}, "a", "b"), part({"d": "text"}, "d")
+    ({'c': 1}, {})
+    """
+    found: Any = content
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
 def json_object(path: Path) -> dict[str, Any]:

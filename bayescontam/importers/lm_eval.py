@@ -1,22 +1,16 @@
 """Logs of lm-evaluation-harness: what ``lm_eval --log_samples`` wrote, to responses."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.choices import chosen
-from bayescontam.importers.imported import (
-    Imported,
-    imported,
-    kept_columns,
-    scores,
-)
+from bayescontam.importers.choices import Names, Paths, chosen, several
+from bayescontam.importers.imported import Imported, imported
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import reading_bar
 from bayescontam.importers.lm_eval_files import (
@@ -26,18 +20,19 @@ from bayescontam.importers.lm_eval_files import (
     samples_file,
 )
 from bayescontam.importers.lm_eval_rows import Log, Rows, read_log
-from bayescontam.importers.runs import Differing, model_names
+from bayescontam.importers.outcomes import check_threshold, number, scores
+from bayescontam.importers.runs import Differing, model_names, version_notes
 from bayescontam.names import listed, visible
 
 
 def import_lm_eval(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Paths,
     *,
-    filter: Sequence[str] = (),
-    metric: Sequence[str] = (),
+    filter: Names = (),
+    metric: Names = (),
     threshold: float | None = None,
     model: str | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
     differing: Differing = "error",
     skip_broken: bool = False,
     progress: bool = False,
@@ -50,10 +45,10 @@ def import_lm_eval(
 
     Parameters
     ----------
-    paths : sequence of path-like
+    paths : path-like or sequence of path-like
         Files ``samples_{task}_{date}.jsonl``, or folders that hold them. The model's name is
         taken from the results file beside them.
-    filter, metric : sequence of str, optional
+    filter, metric : str or sequence of str, optional
         Filter and metric that count, needed where a task has several. One of the form
         ``task=name`` is for this task only.
     threshold : float, optional
@@ -61,7 +56,7 @@ def import_lm_eval(
         better. Default: values must be 0 or 1.
     model : str, optional
         Name of the model that all files are of. Default: as the results files say.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns to keep, such as ``doc.subject``, or ``name=doc.subject`` to rename it.
     differing : {"error", "pool", "split"}, default "error"
         What becomes of runs of one model with other settings; see
@@ -81,53 +76,75 @@ def import_lm_eval(
         If files are missing, or a choice is needed or cannot be used.
     DataError
         If logs cannot be used.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> row = '{"doc_id": 0, "doc_hash": "d0", "filter": "none", "metrics": ["acc"], "acc": 1.0}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "samples_quiz_2026-01-31T12-00-00.jsonl")
+    ...     _ = file.write_text(row)
+    ...     found = import_lm_eval(folder, model="org/model")
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/model', 'benchmark': 'quiz', 'item': 'd0', 'n_correct': 1, 'n_trials': 1}]
     """
-    columns, left_out, files = kept_columns(keep), LeftOut(skip_broken), ResultsFiles()
-    found = [samples_file(path, model, files) for path in find_files(map(Path, paths), files)]
+    check_threshold(threshold)
+    kept, left_out, files = Kept.of(keep), LeftOut(skip_broken), ResultsFiles()
+    found = [samples_file(path, model, files) for path in find_files(paths, files)]
     with reading_bar([file.path for file in found], progress) as advance:
-        read = [read_log(file, columns, left_out, advance) for file in found]
+        read = [read_log(file, kept, left_out, advance) for file in found]
     left_out.raise_if_broken()
-    read = _without_copies(read, left_out)
+    read = _without_copies(
+        read, model_names([log.file.run for log in read], differing)[0], left_out
+    )
     names, notes = model_names([log.file.run for log in read], differing)
     notes += _notes([log.file for log in read])
     filters, metrics = _choices(read, filter, metric)
     items, item_notes = _items(read, filters)
+    taken = {task: Taken(filters[task], metrics[task], items[task]) for task in filters}
     parts = [
-        _trials(log, name, filters[task], metrics[task], items[task], threshold, left_out)
+        _trials(log, name, taken[task], threshold, kept, left_out)
         for log, name in zip(read, names, strict=True)
-        if (task := log.file.run.benchmark) in filters
+        if (task := log.file.run.benchmark) in taken
     ]
-    choice = {task: f"{metrics[task]}, filter {filters[task]}" for task in filters}
+    choice = {task: f"{own.metric}, filter {own.filter}" for task, own in taken.items()}
     trials = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    _check_keep(trials, columns)
-    source = listed(map(str, paths), most=3)
+    kept.check(trials, "row", "documents are in 'doc', such as doc.subject")
+    source = listed(map(str, several(paths)), most=3)
     return imported(trials, left_out, chosen=choice, notes=notes + item_notes, source=source)
 
 
-def _without_copies(logs: Sequence[Log], left_out: LeftOut) -> list[Log]:
+class Taken(NamedTuple):
+    """What counts of a task."""
+
+    filter: str
+    metric: str
+    item: str
+    """By what items are named: ``"doc_hash"`` or ``"doc_id"``."""
+
+
+def _without_copies(logs: Sequence[Log], names: Sequence[str], left_out: LeftOut) -> list[Log]:
     """Return logs of which no two are of one run, nor have the same answers throughout.
 
     Two runs in which nothing was random have the same answers too, and tell no more than one.
+    Models of other names are other models, whatever they answer.
     """
     found: dict[tuple[Any, ...], Log] = {}
-    for log in sorted(logs, key=lambda log: (-log.size, str(log.file.path))):
+    named = zip(logs, names, strict=True)
+    for log, name in sorted(named, key=lambda pair: (-pair[0].size, str(pair[0].file.path))):
         run = log.file.run
-        keys: list[tuple[Any, ...]] = [(run.model, run.benchmark, log.digest)]
-        keys += [(run.model, run.benchmark, log.file.date)] if log.file.date else []
+        keys: list[tuple[Any, ...]] = [("answers", name, run.benchmark, log.digest)]
+        keys += [("date", run.model, run.benchmark, log.file.date)] if log.file.date else []
         if any(key in found for key in keys):
             left_out.add(run.benchmark, "rows of a run that is there already", log.size)
         else:
             found.update(dict.fromkeys(keys, log))
-    kept = {id(log) for log in found.values()}
-    return [log for log in logs if id(log) in kept]
+    first = {id(log) for log in found.values()}
+    return [log for log in logs if id(log) in first]
 
 
 def _notes(files: Sequence[SamplesFile]) -> list[str]:
-    versions = Counter(file.version or "unknown" for file in files)
-    notes = []
-    if len(versions) > 1:
-        told = ", ".join(f"{name} ({count} files)" for name, count in sorted(versions.items()))
-        notes.append(f"logs of several versions of lm_eval: {visible(told)}")
+    notes = version_notes("lm_eval", (file.version or "unknown" for file in files), "files")
     if unnamed := sorted({file.run.model for file in files if file.random_name}):
         notes.append(
             f"no model argument names the model: it is called after its kind, {listed(unnamed)}"
@@ -221,18 +238,17 @@ def _check_numbers(task: str, logs: Sequence[Log]) -> None:
 def _trials(
     log: Log,
     model: str,
-    name: str,
-    metric: str,
-    item: str,
+    taken: Taken,
     threshold: float | None,
+    kept: Kept,
     left_out: LeftOut,
 ) -> pd.DataFrame:
     """Return the trials of a log that count."""
-    task = log.file.run.benchmark
+    task, metric = log.file.run.benchmark, taken.metric
     for other, rows in log.rows.items():
-        if other != name:
+        if other != taken.filter:
             left_out.add(task, f"rows of another filter: {visible(other, 60)}", len(rows.doc_id))
-    rows = log.rows.get(name, Rows())
+    rows = log.rows.get(taken.filter, Rows())
     values = np.array([_number(found.get(metric), log, metric) for found in rows.metrics])
     lower = log.file.lower_better.get(metric, False)
     correct, odd = scores(values, threshold, lower_better=lower)
@@ -242,25 +258,24 @@ def _trials(
         {
             "model": model,
             "benchmark": task,
-            "item": rows.doc_hash if item == "doc_hash" else rows.doc_id,
+            "item": rows.doc_hash if taken.item == "doc_hash" else rows.doc_id,
             "correct": correct,
             "run": str(log.file.path),
         }
     )
-    for position, column in enumerate(log.columns):
-        frame[column] = [kept[position] for kept in rows.kept]
     missing = np.isnan(correct)
     left_out.add(task, f"no value of {visible(metric, 60)}", int(missing.sum()))
-    return frame[~missing]
+    return kept.beside(frame, rows.kept)[~missing]
 
 
 def _number(value: Any, log: Log, metric: str) -> float:
-    if value is None:
-        return np.nan
-    if isinstance(value, int | float):
-        return float(value)
-    problem = f"metric {visible(metric, 60)} is {visible(repr(value), 60)}, which is no number"
-    raise DataError([Fault(str(log.file.path), problem)], "choose another one (metric, --metric)")
+    try:
+        return number(value)
+    except TypeError as error:
+        raise DataError(
+            [Fault(str(log.file.path), f"metric {visible(metric, 60)} {error}")],
+            "choose another one (metric, --metric)",
+        ) from error
 
 
 def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> DataError:
@@ -277,12 +292,3 @@ def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> DataError:
         f"choose another metric, or give the value {side} which an answer is correct (threshold, "
         "--threshold)",
     )
-
-
-def _check_keep(trials: pd.DataFrame, columns: Mapping[str, Sequence[str]]) -> None:
-    for name, path in columns.items():
-        if name in trials and trials[name].isna().all():
-            raise UsageError(
-                f"--keep {visible('.'.join(path))}: no row has it; documents are in 'doc', "
-                "such as doc.subject"
-            )

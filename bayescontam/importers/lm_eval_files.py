@@ -1,15 +1,15 @@
 """Files of lm-evaluation-harness: which hold samples, of which task, by which model."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.lines import json_object
+from bayescontam.errors import DataError, Fault
+from bayescontam.importers.choices import Paths
+from bayescontam.importers.lines import json_object, log_files, part
 from bayescontam.importers.runs import Run
-from bayescontam.names import visible
 
 _SAMPLES = re.compile(
     r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?(?:\.gz)?"
@@ -54,7 +54,7 @@ class ResultsFiles:
         if path not in self._known:
             found = json_object(path)
             # Configurations of tasks are long, and only their names are needed.
-            self._known[path] = {**found, "configs": list(found.get("configs") or {})}
+            self._known[path] = {**found, "configs": list(part(found, "configs"))}
         return self._known[path]
 
     def of(self, path: Path, date: str | None) -> dict[str, Any]:
@@ -68,29 +68,14 @@ class ResultsFiles:
         return next((results for results in found if "config" in results), {})
 
 
-def find_files(paths: Iterable[Path], results: ResultsFiles) -> list[Path]:
-    """Return files of samples, those in folders included, sorted and each once.
-
-    Raises
-    ------
-    UsageError
-        If there is no such path, or a folder holds none.
-    """
-    found: dict[Path, Path] = {}
-    for path in paths:
-        if path.is_dir():
-            inside = [file for file in path.rglob("*.json*") if _is_samples(file, results)]
-            if not inside:
-                raise UsageError(
-                    f"{visible(str(path))}: holds no samples_TASK_DATE.jsonl; give the folder "
-                    "that was --output_path of lm_eval, run with --log_samples"
-                )
-        elif path.is_file():
-            inside = [path]
-        else:
-            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
-        found.update({file.resolve(): file for file in inside})
-    return sorted(found.values())
+def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
+    """Return files of samples, also of folders; see `bayescontam.importers.lines.log_files`."""
+    return log_files(
+        paths,
+        lambda folder: (file for file in folder.rglob("*.json*") if _is_samples(file, results)),
+        "holds no samples_TASK_DATE.jsonl; give the folder that was --output_path of lm_eval, "
+        "run with --log_samples",
+    )
 
 
 def samples_file(path: Path, model: str | None, files: ResultsFiles) -> SamplesFile:
@@ -114,8 +99,7 @@ def samples_file(path: Path, model: str | None, files: ResultsFiles) -> SamplesF
     named = _SAMPLES.fullmatch(path.name)
     results = files.of(path, named["date"] if named else None)
     task = named["task"] if named else _old_task(path, results)
-    config = results.get("config") or {}
-    given = _arguments(config.get("model_args"))
+    given = _arguments(part(results, "config").get("model_args"))
     found = model or _model(results, given)
     if not found:
         raise DataError(
@@ -124,7 +108,7 @@ def samples_file(path: Path, model: str | None, files: ResultsFiles) -> SamplesF
         )
     lower = {
         name: not better
-        for name, better in ((results.get("higher_is_better") or {}).get(task) or {}).items()
+        for name, better in part(results, "higher_is_better", task).items()
         if isinstance(better, bool)
     }
     run = Run(found, task, str(path), _of_model(results, given), _of_task(results, task))
@@ -159,18 +143,18 @@ def _arguments(given: Any) -> dict[str, str]:
     if isinstance(given, str):
         pairs = (part.partition("=") for part in given.split(",") if part.strip())
         return {name.strip(): value for name, _, value in pairs}
-    return {name: str(value) for name, value in (given or {}).items()}
+    return {name: str(value) for name, value in part({"given": given}, "given").items()}
 
 
 def _model(results: Mapping[str, Any], given: Mapping[str, str]) -> str:
     named = next((given[name] for name in _NAMING if name in given), None)
     # Without such an argument the tool makes up a name, another one in each run.
-    return named or str((results.get("config") or {}).get("model") or "")
+    return named or str(part(results, "config").get("model") or "")
 
 
 def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
     """Return settings that make it another model; what is absent has the tool's default."""
-    config = results.get("config") or {}
+    config = part(results, "config")
     found: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
     found |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
     found |= {name: results.get(name) for name in ("chat_template_sha", "system_instruction_sha")}
@@ -178,9 +162,5 @@ def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str,
 
 
 def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
-    found = {"version": results.get("versions"), "n-shot": results.get("n-shot")}
-    return {
-        name: str(values[task])
-        for name, values in found.items()
-        if isinstance(values, dict) and task in values
-    }
+    found = {"version": part(results, "versions"), "n-shot": part(results, "n-shot")}
+    return {name: str(values[task]) for name, values in found.items() if task in values}

@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayescontam.importers.imported import kept_value
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import objects
 from bayescontam.importers.lm_eval_files import SamplesFile
@@ -38,21 +37,17 @@ class Log:
 
     file: SamplesFile
     rows: dict[str, Rows]
-    columns: tuple[str, ...]
     digest: int
     size: int
 
 
-def read_log(
-    file: SamplesFile, columns: Mapping[str, Sequence[str]], left_out: LeftOut, advance: Advance
-) -> Log:
+def read_log(file: SamplesFile, kept: Kept, left_out: LeftOut, advance: Advance) -> Log:
     """Read a file of samples.
 
     Parameters
     ----------
     file : SamplesFile
-    columns : mapping of str to sequence of str
-        Paths of the columns to keep, by name.
+    kept : Kept
     left_out : LeftOut
         Told of broken rows.
     advance : callable
@@ -73,7 +68,7 @@ def read_log(
     source = str(file.path)
     for place, row in objects(file.path, left_out, advance):
         try:
-            key = _add(row, rows, columns, seen)
+            key = _add(row, rows, kept, seen)
         except (KeyError, TypeError, ValueError) as error:
             left_out.broken(source, place, str(error.args[0]))
             continue
@@ -81,13 +76,13 @@ def read_log(
         # A sum, because the order of rows does not count.
         answer = (key, row.get("resps"), row.get("filtered_resps"), rows[key[0]].metrics[-1])
         digest += int.from_bytes(hashlib.blake2b(repr(answer).encode(), digest_size=16).digest())
-    return Log(file, rows, tuple(columns), digest, len(seen))
+    return Log(file, rows, digest, len(seen))
 
 
 def _add(
     row: dict[str, Any],
     rows: dict[str, Rows],
-    columns: Mapping[str, Sequence[str]],
+    kept: Kept,
     seen: set[tuple[str, str]],
 ) -> tuple[str, str]:
     """Add a row to those of its filter; return filter and number of its document."""
@@ -102,15 +97,17 @@ def _add(
     names = row.get("metrics")
     measured = names if isinstance(names, list) else [key for key in row if key not in _FIXED]
     metrics = {key: row[key] for key in measured if key in row}
-    kept = tuple(kept_value(row, path) for path in columns.values())
+    values = kept.values(row)
     given = row.get("doc_hash")
+    if not isinstance(given, str | None):
+        raise TypeError(f"'doc_hash' is {visible(repr(given), 60)}; allowed is text")
     content = given or (_hash(row["doc"]) if "doc" in row else None)
     known = rows.setdefault(name, Rows())
     known.doc_id.append(doc_id)
     known.doc_hash.append(given)
     known.content.append(content)
     known.metrics.append(metrics)
-    known.kept.append(kept)
+    known.kept.append(values)
     return name, doc_id
 
 

@@ -1,7 +1,6 @@
 """Matrices of models by items to responses."""
 
 import os
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,8 +8,11 @@ import pandas as pd
 
 from bayescontam.columns import FaultList, read_names, read_numbers
 from bayescontam.errors import UsageError
-from bayescontam.importers.imported import Imported, imported, kept_columns, scores
+from bayescontam.importers.choices import Names
+from bayescontam.importers.imported import Imported, imported
+from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.outcomes import check_threshold, scores
 from bayescontam.importers.table import read_table
 from bayescontam.names import listed
 
@@ -26,7 +28,7 @@ def import_matrix(
     names: str | None = None,
     benchmark_in_column: bool = False,
     threshold: float | None = None,
-    keep: Sequence[str] = (),
+    keep: Names = (),
 ) -> Imported:
     """Read a matrix with a row for each model and a column for each item, or the reverse.
 
@@ -46,7 +48,7 @@ def import_matrix(
         Take the benchmark from a column; only where items stand in rows.
     threshold : float, optional
         Value from which on an answer is correct. Default: values must be 0 or 1.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns of items to keep, or ``name=column`` to rename one; only where items stand in
         rows.
 
@@ -60,40 +62,52 @@ def import_matrix(
         If there is no such file or column, or an option cannot be used.
     DataError
         If the matrix cannot be used; all faulty cells are listed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "scores.csv")
+    ...     _ = file.write_text("model,q0,q1\\na,1,\\nb,0,1\\n")
+    ...     found = import_matrix(file, benchmark="quiz")
+    >>> found.frame["item"].tolist(), found.left_out["reason"].tolist()
+    (['q0', 'q0', 'q1'], ['blank cell'])
     """
     if items not in ("columns", "rows"):
         raise UsageError(f"items={items!r}: allowed are 'columns' and 'rows'")
     if items == "columns" and (keep or benchmark_in_column):
         raise UsageError("items stand in columns, so that no column can be one of items' own")
+    check_threshold(threshold)
+    kept = Kept.of(keep)
     # Column names are whole here: they may hold dots.
-    columns = {name: ".".join(parts) for name, parts in kept_columns(keep).items()}
+    columns = [".".join(parts) for parts in kept.paths.values()]
     table, source = read_table(path), os.fspath(path)
     label = names or table.columns[0]
-    aside = [label, *columns.values(), *([benchmark] if benchmark_in_column else [])]
+    aside = [label, *columns, *([benchmark] if benchmark_in_column else [])]
     if absent := [name for name in aside if name not in table.columns]:
         raise UsageError(f"{source}: no column {listed(absent)}; found {listed(table.columns)}")
     cells = [name for name in table.columns if name not in aside]
     faults = FaultList(source, np.arange(1, len(table) + 1))
     given = read_names(table, label, faults)
-    faults.flag(given.duplicated().to_numpy(), label, "{} stands in another row too", given)
+    own = read_names(table, benchmark, faults) if benchmark_in_column else None
+    # Items of other benchmarks may have the same names.
+    twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
+    faults.flag(twice.to_numpy(), label, "{} stands in another row too", given)
     values = _values(table, cells, threshold, faults)
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))
     rows = given.to_numpy()[down]
-    where = read_names(table, benchmark, faults).to_numpy()[down] if benchmark_in_column else None
     trials = pd.DataFrame(
         {
             "model": rows if items == "columns" else across,
-            "benchmark": benchmark if where is None else where,
+            "benchmark": benchmark if own is None else own.to_numpy()[down],
             "item": across if items == "columns" else rows,
             "correct": values.ravel(),
             "run": source,
         }
     )
-    for name, column in columns.items():
-        trials[name] = table[column].to_numpy()[down]
-    faults.raise_if_any()
+    trials = kept.beside(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())
     left_out = LeftOut()
     missing = trials["correct"].isna()
     for at, count in trials.loc[missing, "benchmark"].value_counts().items():

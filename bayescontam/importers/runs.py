@@ -1,5 +1,6 @@
 """Runs: evaluations of one model on one benchmark, and whether they are repeats of each other."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -82,6 +83,27 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
         "other; give those of one kind, or choose --differing split (different models) or pool "
         "(add them up even so)",
     )
+
+
+def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:
+    """Say that logs are of several versions of a tool, if they are.
+
+    Parameters
+    ----------
+    tool : str
+    versions : iterable of str
+        One for each log.
+    unit : str
+        What a log is called.
+
+    Examples
+    --------
+    >>> version_notes("Inspect", ["0.3.1", "0.3.2", "0.3.1"], "logs")
+    ['logs of several versions of Inspect: 0.3.1 (2 logs), 0.3.2 (1 logs)']
+    """
+    counts = Counter(versions)
+    told = ", ".join(f"{name} ({count} {unit})" for name, count in sorted(counts.items()))
+    return [f"logs of several versions of {tool}: {visible(told)}"] if len(counts) > 1 else []
 
 
 def _varying[Key: Hashable](

@@ -1,16 +1,10 @@
 """CSV, TSV, Parquet and JSON Lines files to raw tables, nothing interpreted."""
 
-import csv
 import difflib
 import gzip
-import io
-import json
 import os
-import re
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -18,7 +12,9 @@ import pyarrow.parquet as pq
 
 from bayescontam.columns import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.names import listed, visible
+from bayescontam.importers.delimited import read_cells
+from bayescontam.importers.json_rows import json_rows
+from bayescontam.names import visible
 
 ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz), or .parquet"
 
@@ -172,7 +168,8 @@ def _text(data: bytes, source: str, *, zipped: bool) -> str:
 
 
 def _csv(text: str, source: str, delimiter: str) -> pd.DataFrame:
-    rows, faults = _cells(text, source, delimiter)
+    rows, broken = read_cells(text, delimiter)
+    faults = [Fault(source, broken, len(rows) or None)] if broken else []
     header = rows.pop(0) if rows else []
     if header:
         _check_delimiter(header, source, delimiter)
@@ -191,24 +188,6 @@ def _csv(text: str, source: str, delimiter: str) -> pd.DataFrame:
     return pd.DataFrame(data, dtype="str")
 
 
-def _cells(text: str, source: str, delimiter: str) -> tuple[list[list[str]], list[Fault]]:
-    rows: list[list[str]] = []
-    # newline="" keeps a carriage return inside a quoted cell.
-    lines = io.StringIO(text, newline="")
-    limit = csv.field_size_limit(len(text) + 1)
-    try:
-        # strict: otherwise a forgotten quote swallows the rest of the file in silence.
-        for cells in csv.reader(lines, delimiter=delimiter, strict=True):
-            if cells:
-                rows.append(cells)
-    except csv.Error as error:
-        problem = f"broken quotes ({error}); a quote inside a quoted cell is doubled"
-        return rows, [Fault(source, problem, len(rows) or None)]
-    finally:
-        csv.field_size_limit(limit)
-    return rows, []
-
-
 def _check_delimiter(header: list[str], source: str, delimiter: str) -> None:
     others = [other for other in ",;\t|" if other != delimiter and other in header[0]]
     if len(header) == 1 and others:
@@ -224,79 +203,10 @@ def _spelled(delimiter: str) -> str:
 
 
 def _json(text: str, source: str) -> pd.DataFrame:
-    faults: list[Fault] = []
-    records: list[dict[str, Any]] = []
-    for row, value in enumerate(_json_values(text, source), start=1):
-        if isinstance(value, dict):
-            records.append(value)
-        else:
-            problem = value.problem if isinstance(value, _Bad) else _not_object(value)
-            faults.append(Fault(source, problem, row))
-    if faults:
-        raise DataError(faults, 'each line must be one whole JSON object, such as {"item": "a"}')
-    frame = pd.DataFrame(records, dtype=object)
+    frame = pd.DataFrame(json_rows(text, source), dtype=object)
     if not len(frame.columns):
         raise _refuse(source, "no columns: the list or its objects are empty")
     return frame
-
-
-class _Bad:
-    """A line that is no JSON, and why."""
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-
-
-def _not_object(value: Any) -> str:
-    return f"got {visible(json.dumps(value), 60)}; allowed is one JSON object a row"
-
-
-def _json_values(text: str, source: str) -> Iterable[Any]:
-    if text.lstrip().startswith("["):
-        try:
-            values = _DECODER.decode(text)
-        except json.JSONDecodeError as error:
-            if error.msg != "Extra data":  # otherwise lines that are lists: said line by line
-                place = f"line {error.lineno}, column {error.colno}"
-                raise _refuse(source, f"is no JSON list: {error.msg} in {place}") from error
-        except (RecursionError, ValueError) as error:
-            raise _refuse(source, f"is no JSON list of objects: {error}") from error
-        else:
-            return [_unicode(value) for value in values] if _HALF.search(text) else values
-    # Not splitlines(): names may hold the other characters that it splits at.
-    return (_json_line(line) for line in text.split("\n") if line.strip())
-
-
-def _json_line(line: str) -> Any:
-    try:
-        value = _DECODER.decode(line)
-    except json.JSONDecodeError as error:
-        return _Bad(f"is no JSON: {error.msg} at character {error.colno} of {visible(line, 60)}")
-    except (RecursionError, ValueError) as error:
-        return _Bad(str(error))
-    return _unicode(value) if _HALF.search(line) else value
-
-
-def _unicode(value: Any) -> Any:
-    # JSON can spell half of a surrogate pair, which no file, hash or terminal can hold.
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        return _Bad(f"is no valid Unicode: {error.reason}; write the character whole")
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = [name for name in found if names.count(name) > 1]
-        raise ValueError(f"repeated key {listed(repeated)}; keep one")
-    return found
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _parquet(data: bytes, source: str) -> pd.DataFrame:

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
-from bayescontam.evidence.curve import CurveDraws
 from bayescontam.evidence.curve_checks import marginal
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.verdicts import Floats, first_runs, is_model
 from bayescontam.judgements import PAIR
 

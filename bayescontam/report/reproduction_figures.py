@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from bayescontam.report.picture import (
     BLUE,
@@ -36,6 +37,8 @@ _DASHES = ("-", "--", ":", "-.")
 _COLUMNS = {"intervals": 3, "curves": 3, "shares": 2, "grid": 2}
 """Most panels in a row."""
 _BINS = 30
+_TICKS = 4
+"""Most steps between numbers below a panel that stands beside others."""
 _LABEL = 34
 _TABLE_OF_MOST = 400
 """Cells of a grid up to which each holds its value."""
@@ -62,6 +65,8 @@ def drawn(wanted: Wanted, name: str) -> Picture | None:
             _DRAW[wanted.kind](axis, part, table)
             axis.set_title("\n".join(plain_labels([title], 44)))
             axis.set_xlabel(wanted.x)
+            if len(panels) > 1 and wanted.kind != "grid":
+                axis.xaxis.set_major_locator(MaxNLocator(_TICKS))
         for axis in axes[:: min(len(axes), _COLUMNS[wanted.kind])]:
             axis.set_ylabel(wanted.y)
         _legend(figure, wanted.kind, table)

@@ -61,17 +61,20 @@ def published_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _figure(results: Results, kind: str, quantity: str, estimator: str) -> str:
-    """Return a figure of an estimator as text; "–" where there is none."""
+    """Return a figure of an estimator as text; "–" where there is none, or one of each cell."""
     if kind == "coverage":
         table = results.coverage
         own = table[
             (table["counted"] == ALL) & (table["level"] == HEAD) & _of(table, quantity, estimator)
         ]
-        if own.empty:
+        if len(own) != 1:
             return "–"
         return f"{number(own['coverage'].iloc[0])} ± {number(own['mc_se'].iloc[0])}"
     rows = results.rows
-    means = rows.loc[_of(rows, quantity, estimator) & ~rows["audit"], "mean"]
+    own = rows[_of(rows, quantity, estimator) & ~rows["audit"]]
+    if own["cell"].nunique() != 1:
+        return "–"
+    means = own["mean"]
     return number(means.mean() if kind == "mean" else means.std(ddof=1))
 
 

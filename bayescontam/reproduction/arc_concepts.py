@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.covariates import Covariates
+from bayescontam.errors import UsageError
 from bayescontam.importers.arc import ArcTasks, membership, read_arc, read_concepts
 from bayescontam.inference.fitted import Fitted
+from bayescontam.names import listed
 from bayescontam.reproduction.exposures import (
     Floats,
     contamination_draws,
@@ -102,17 +104,18 @@ def made(study: Study) -> Posed:
     The exposures that are given are means; the true ones lie around them as their standard
     deviation says, and answers follow from the true ones.
     """
-    settings, folder = study.settings, study.folder / "tasks"
+    settings = study.settings
+    # Of this size and seed: the folder may hold those of another run.
+    folder = study.folder / f"tasks-{settings['tasks']}-{study.spec.seed}"
     if not (folder / CONCEPTS_FILE).exists():
         make_tasks(folder, settings["tasks"], study.stream("tasks"))
     tasks = read_arc(folder)
-    concepts = read_concepts(folder / CONCEPTS_FILE, tasks)
-    share = membership(concepts, tasks.tasks).reindex(columns=list(CONCEPTS), fill_value=0.0)
+    share = shares(read_concepts(folder / CONCEPTS_FILE, tasks), tasks.tasks, list(CONCEPTS))
     rng = study.stream("exposures")
     mean = 0.2 + 0.7 * rng.beta(3, 2, size=len(CONCEPTS))
     sd = np.full(len(CONCEPTS), settings["exposure_sd"])
     formula = _formula(study)
-    true = contamination_draws(given_exposures(mean, sd, 1, rng), share.to_numpy(), *formula)[0]
+    true = contamination_draws(given_exposures(mean, sd, 1, rng), share, *formula)[0]
     drawn = given_exposures(mean, sd, DRAWS, study.stream("draws"))
     p = settings["genuine"] + settings["boost"] * true
     responses = _answered(tasks, p, settings["models"], study.stream("answers"))
@@ -122,9 +125,27 @@ def made(study: Study) -> Posed:
         MADE,
         responses,
         list(tasks.items["item"]),
-        contamination_draws(drawn, share.to_numpy(), *formula),
+        contamination_draws(drawn, share, *formula),
         {"genuine_ability": float(at), "overfitting": float(over)},
     )
+
+
+def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> Floats:
+    """Return the share of each known concept in a task, dims (task, concept).
+
+    Raises
+    ------
+    UsageError
+        If a task needs a concept whose exposure is not known.
+    """
+    table = membership(concepts, tasks)
+    if strange := [name for name in table.columns if name not in known]:
+        raise UsageError(
+            f"study: no exposure is known of the concepts {listed(strange)}; known are"
+            f" {listed(known)}"
+        )
+    result: Floats = table.reindex(columns=known, fill_value=0.0).to_numpy()
+    return result
 
 
 def extrapolated(posed: Posed, reference: float) -> list[str]:
@@ -163,13 +184,13 @@ def real(study: Study, answers: Path, corpus: Path) -> Posed:
     counts = documents_with(corpus, words)
     exposure = counted_exposures(counts, study.settings["share"], DRAWS, study.stream("counted"))
     items = frame.drop_duplicates("item")[["item", "concept"]].rename(columns={"item": "task"})
-    share = membership(items, tuple(items["task"])).reindex(columns=list(words), fill_value=0.0)
+    share = shares(items, tuple(items["task"]), list(words))
     kept = frame.drop(columns=["minimal", "task", "concept"])
     return Posed(
         REAL,
         Responses.from_frame(kept, source=answers.name),
         list(items["task"]),
-        contamination_draws(exposure, share.to_numpy(), *_formula(study)),
+        contamination_draws(exposure, share, *_formula(study)),
         {},
     )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,20 +10,25 @@ from scipy.stats import binomtest
 
 from bayescontam.calibration.plan import changed_spec
 from bayescontam.inference.fitted import Fitted
+from bayescontam.reproduction.conceptarc_answers import (
+    FIRST,
+    HUMANS,
+    NAMES,
+    ROUNDING,
+    SECOND,
+    TABLE,
+    disagreements,
+    item_responses,
+    table_responses,
+)
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.study import Study
 from bayescontam.reproduction.told import row_of, rows_of, told
-from bayescontam.responses import Responses, read_responses
 from bayescontam.specs.catalogue import load_spec
 
-TABLE = "conceptarc_table1"
 ITEMS = "conceptarc.csv"
 """Answers to single items, in the data folder."""
 BY_TABLE, BY_ITEM = "printed table", "single items"
-HUMANS, FIRST, SECOND = "humans", "kaggle_first", "kaggle_second"
-NAMES = {HUMANS: "humans", FIRST: "first program", SECOND: "second program", "gpt4": "GPT-4"}
-ROUNDING = 0.0051
-"""Half of the last printed digit."""
 POINTS = "accuracy"
 
 
@@ -57,70 +61,16 @@ def analyse(study: Study) -> Findings:
         )
     draws = {name: abilities(fit, printed) for name, fit in fits.items()}
     return Findings(
-        _headline(draws[BY_TABLE]),
+        _headline(draws[BY_TABLE], study.settings["items"]),
         (*_gaps(study, draws), *_cells(printed, draws[BY_TABLE], study.settings["items"])),
-        (_accuracies(draws[BY_TABLE]), _best(draws[BY_TABLE]), _gap_picture(draws)),
+        (
+            _accuracies(draws[BY_TABLE], study.settings["items"]),
+            _best(draws[BY_TABLE]),
+            _gap_picture(draws),
+        ),
         tuple(_tables(printed, draws, fits)),
         tuple(notes),
     )
-
-
-def table_responses(printed: pd.DataFrame, items: int) -> Responses:
-    """Return printed accuracies as counts out of the items of a concept.
-
-    Parameters
-    ----------
-    printed : pandas.DataFrame
-        ``model, concept, printed``.
-    items : int
-        Of a concept.
-    """
-    table = printed[["model", "concept"]].assign(
-        benchmark="ConceptARC",
-        item=printed["concept"],
-        n_correct=np.rint(printed["printed"] * items).astype(int),
-        n_trials=items,
-    )
-    return Responses.from_frame(table, source=f"{TABLE}.csv (printed figures)")
-
-
-def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -> Responses:
-    """Return answers to single items, attention checks left out, with the printed names.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Table with the columns ``concept`` and ``minimal``.
-    solvers : dict of str to str
-        Printed name of each solver.
-    printed : pandas.DataFrame
-        ``concept``: the names to use.
-    """
-    frame = read_responses(path, where="not minimal").frame
-    concepts = {_joined(name): name for name in printed["concept"].unique()}
-    frame = frame.assign(
-        model=frame["model"].map(solvers), concept=frame["concept"].map(concepts)
-    ).dropna(subset=["model", "concept"])
-    return Responses.from_frame(frame, source=path.name)
-
-
-def _joined(concept: str) -> str:
-    """Return a concept's name as folders of tasks have it: Above and Below is AboveBelow."""
-    return "".join(word for word in concept.title().split() if word != "And")
-
-
-def disagreements(printed: pd.DataFrame, answers: pd.DataFrame) -> list[str]:
-    """Return a note for each printed accuracy that the single items do not amount to."""
-    share = (answers["n_correct"] / answers["n_trials"]).groupby(
-        [answers["model"], answers["concept"]]
-    )
-    own = printed.join(share.mean().rename("own"), on=["model", "concept"])
-    return [
-        f"{NAMES[row.model]} on {row.concept}: {row.printed:.2f} is printed, the single items"
-        f" amount to {row.own:.2f}."
-        for row in rows_of(own)
-        if abs(row.own - row.printed) > ROUNDING
-    ]
 
 
 def abilities(fit: Fitted, printed: pd.DataFrame) -> xr.DataArray:
@@ -142,7 +92,7 @@ def gap(draws: xr.DataArray, better: str, worse: str) -> xr.DataArray:
     return draws.sel(model=better, drop=True) - draws.sel(model=worse, drop=True)
 
 
-def _headline(draws: xr.DataArray) -> str:
+def _headline(draws: xr.DataArray, items: int) -> str:
     machines = draws.drop_sel(model=HUMANS)
     sure = int((p_best(draws)[HUMANS] > 0.95).sum())
     first = int((p_best(machines)[FIRST] > 0.95).sum())
@@ -151,7 +101,7 @@ def _headline(draws: xr.DataArray) -> str:
         f"Humans are best at {sure} of {draws.sizes['concept']} concepts with probability above"
         f" 0.95; over all concepts they lead the first program by {mean:.0f} points"
         f" [{low:.0f}, {high:.0f}]. Among the machines the first program is best with that"
-        f" certainty at only {first} concepts: 30 items a concept tell no more."
+        f" certainty at only {first} concepts: {items} items a concept tell no more."
     )
 
 
@@ -170,13 +120,38 @@ def _gaps(study: Study, draws: dict[str, xr.DataArray]) -> Iterator[Comparison]:
 def _cells(printed: pd.DataFrame, draws: xr.DataArray, items: int) -> Iterator[Comparison]:
     for row in rows_of(printed):
         ours = told(draws.sel(model=row.model, concept=row.concept))
-        away = "up" if ours[0] > row.printed else "down"
-        reason = f"Drawn {away} towards what the solver does on other concepts."
+        of_solver = printed[printed["model"] == row.model]
+        others = of_solver.loc[of_solver["concept"] != row.concept, "printed"].mean()
+        reason = moved(row.printed, ours[0], others)
         if not ours[1] <= row.printed <= ours[2]:
             low, high = alone(row.printed, items)
             reason += f" Its {items} items alone leave {low:.2f} to {high:.2f}."
         where = f"{NAMES[row.model]}, {row.concept}"
         yield Comparison("accuracy", where, row.printed, np.nan, np.nan, *ours, reason)
+
+
+def moved(printed: float, ours: float, others: float) -> str:
+    """Say which way our estimate lies from the printed one.
+
+    Parameters
+    ----------
+    printed, ours : float
+        Accuracies on a concept.
+    others : float
+        Mean printed accuracy of the solver on the other concepts.
+
+    Examples
+    --------
+    >>> moved(0.5, 0.45, 0.3)
+    'Drawn down towards what the solver does on other concepts.'
+    >>> moved(0.5, 0.45, 0.6)
+    'Drawn away from what the solver does on other concepts.'
+    """
+    if abs(ours - printed) <= ROUNDING:
+        return "As printed, but for rounding."
+    up, nearer = ours > printed, (ours - printed) * (others - printed) > 0
+    way = f"Drawn {'up' if up else 'down'} towards" if nearer else "Drawn away from"
+    return f"{way} what the solver does on other concepts."
 
 
 def alone(share: float, items: int) -> tuple[float, float]:
@@ -190,7 +165,7 @@ def alone(share: float, items: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def _accuracies(draws: xr.DataArray) -> Picture:
+def _accuracies(draws: xr.DataArray, items: int) -> Picture:
     rows = [
         {"label": concept, "series": NAMES[model]} | row_of(draws.sel(model=model, concept=concept))
         for concept in draws["concept"].to_numpy()
@@ -199,8 +174,8 @@ def _accuracies(draws: xr.DataArray) -> Picture:
     return Picture(
         "intervals",
         "Accuracy by concept, from the printed table",
-        "Posterior means with 95 % intervals. A concept has 30 items; what a solver does on the"
-        " other concepts counts too.",
+        f"Posterior means with 95 % intervals. A concept has {items} items; what a solver does on"
+        " the other concepts counts too.",
         pd.DataFrame(rows),
         POINTS,
         "concept",

@@ -1,6 +1,5 @@
 """Exposures: how often a corpus shows a concept, and what follows for the tasks that need it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from bayescontam.errors import UsageError
+from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.lines import objects
 
 Floats = NDArray[np.floating[Any]]
 Random = np.random.Generator
@@ -97,14 +98,21 @@ def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
         JSON Lines with the key ``text``.
     words : dict of str to list of str
         Small letters.
+
+    Raises
+    ------
+    DataError
+        If a line is no object with a text; all such lines are listed.
     """
-    counts = np.zeros(len(words), dtype=int)
-    with corpus.open(encoding="utf-8") as lines:
-        for line in lines:
-            text = set(
-                "".join(c if c.isalnum() else " " for c in json.loads(line)["text"]).lower().split()
-            )
-            counts += [not text.isdisjoint(own) for own in words.values()]
+    counts, left_out = np.zeros(len(words), dtype=int), LeftOut()
+    for place, document in objects(corpus, left_out):
+        text = document.get("text")
+        if not isinstance(text, str):
+            left_out.broken(str(corpus), place, "has no 'text'")
+            continue
+        there = set("".join(c if c.isalnum() else " " for c in text).lower().split())
+        counts += [not there.isdisjoint(own) for own in words.values()]
+    left_out.raise_if_broken("mend these lines, or give another folder (--data)")
     return counts
 
 

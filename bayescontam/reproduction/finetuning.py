@@ -186,7 +186,7 @@ def _compared(table: pd.DataFrame) -> Iterator[Comparison]:
     for row in rows_of(table):
         spread = 1.96 * row.printed_sd
         yield Comparison(
-            f"gain on {'all' if row.group == 'all' else row.group} items",
+            f"gain on {row.group} items",
             f"{row.target}, {row.training}",
             row.printed, row.printed - spread, row.printed + spread, row.mean, row.low, row.high,
             "Printed: difference of two accuracies, interval from their standard errors."

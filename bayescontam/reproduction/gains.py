@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.special import expit
 
 from bayescontam.inference.build import build
@@ -74,13 +75,38 @@ def expected_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
     built = build(fit.spec, responses)
     draws = take_draws(fit.tree["posterior"].to_dataset(), built.design)
     center = predictor(replace(draws, delta=None), built.design)
-    posterior = fit.tree["posterior"].to_dataset()
-    variance = np.zeros(len(draws))
+    first, index = _cells_of(fit, responses.frame, group)
+    variance = effects_variance(fit.tree["posterior"].to_dataset(), index)
+    return Cells(index, logistic_mean(center[:, first], np.sqrt(variance)))
+
+
+def effects_variance(posterior: xr.Dataset, cells: pd.MultiIndex) -> Floats:
+    """Return how much effects of items, and of items in a model, vary in each cell.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        With ``sigma_delta`` (by benchmark) and ``sigma_eps`` (one, or by model and benchmark)
+        where the model has these effects.
+    cells : pandas.MultiIndex
+        ``model, benchmark, group``.
+
+    Returns
+    -------
+    array
+        Variances, dims (draw, cell).
+    """
+    names = {
+        dim: xr.DataArray(cells.get_level_values(dim).to_numpy(), dims="cell")
+        for dim in ("model", "benchmark")
+    }
+    variance = np.zeros((posterior.sizes["chain"] * posterior.sizes["draw"], len(cells)))
     for name in ("sigma_delta", "sigma_eps"):
         if name in posterior:
-            variance += posterior[name].to_numpy().reshape(len(draws), -1).mean(axis=1) ** 2
-    first, index = _cells_of(fit, responses.frame, group)
-    return Cells(index, logistic_mean(center[:, first], np.sqrt(variance)))
+            own = {dim: names[dim] for dim in names if dim in posterior[name].dims}
+            sd = posterior[name].sel(own).stack(sample=("chain", "draw"))
+            variance += sd.transpose("sample", ...).to_numpy().reshape(len(variance), -1) ** 2
+    return variance
 
 
 def logistic_mean(center: Floats, spread: Floats) -> Floats:
@@ -91,14 +117,15 @@ def logistic_mean(center: Floats, spread: Floats) -> Floats:
     center : array
         Dims (draw, cell).
     spread : array
-        Dims (draw,).
+        Dims (draw, cell).
 
     Examples
     --------
-    >>> logistic_mean(np.array([[0.0, 2.0]]), np.array([0.0])).round(3).tolist()
+    >>> logistic_mean(np.array([[0.0, 2.0]]), np.array([[0.0, 0.0]])).round(3).tolist()
     [[0.5, 0.881]]
     """
-    columns = [expit(one[:, None] + spread[:, None] * _Z) @ _WEIGHT for one in center.T]
+    pairs = zip(center.T, spread.T, strict=True)
+    columns = [expit(mean[:, None] + sd[:, None] * _Z) @ _WEIGHT for mean, sd in pairs]
     return np.stack(columns, axis=1)
 
 

@@ -1,5 +1,7 @@
 """Printed: numbers of published studies, as they stand in ``studies/data``."""
 
+from collections.abc import Iterator
+
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
@@ -55,7 +57,8 @@ def read_published(name: str) -> pd.DataFrame:
     UsageError
         If there is none.
     DataError
-        If a column is absent, a number is none, or a row has no source.
+        If a column is absent, a number is none, a row has no source or no number, or ends of
+        an interval do not go with its value.
     """
     if not name:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -77,6 +80,20 @@ def read_published(name: str) -> pd.DataFrame:
         wrong = table.index[numbers.isna() & table[column].notna()]
         faults += [Fault(file, "is no number", row=int(row) + 1, column=column) for row in wrong]
         table = table.assign(**{column: numbers.astype(float)})
+    faults = faults or list(_impossible(table, file))
     if faults:
         raise DataError(faults)
     return table
+
+
+def _impossible(table: pd.DataFrame, file: str) -> Iterator[Fault]:
+    """Give the rows whose numbers tell nothing, or do not go together."""
+    value, low, high = (table[name] for name in _NUMBERS)
+    ends = low.notna() & high.notna()
+    problems = {
+        "has no number; give a value, or both ends of an interval": value.isna() & ~ends,
+        "has one end of an interval; give both or none": low.notna() ^ high.notna(),
+        "must be low ≤ value ≤ high": (low > high) | (value < low) | (value > high),
+    }
+    for problem, wrong in problems.items():
+        yield from (Fault(file, problem, row=int(row) + 1) for row in table.index[wrong])

@@ -98,8 +98,12 @@ class Record:
             raise UsageError(f"{place}: cannot be read ({error}); run the study again") from error
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise UsageError(f"{place}: has another layout; run the study again")
-        runs, findings = tuple(content["runs"]), _findings(content["findings"])
-        return cls(content["name"], content["text"], runs, findings)
+        try:
+            runs, findings = tuple(content["runs"]), _findings(content["findings"])
+            return cls(content["name"], content["text"], runs, findings)
+        except (KeyError, TypeError, ValueError) as error:
+            problem = f"lacks a part, or holds something else ({visible(repr(error))})"
+            raise UsageError(f"{place}: {problem}; run the study again") from error
 
 
 def slug(title: str) -> str:

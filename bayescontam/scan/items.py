@@ -1,8 +1,6 @@
 """Items: the texts of benchmarks that are looked for."""
 
-import csv
 import hashlib
-import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import pyarrow as pa
 
 from bayescontam.columns import check_headers, shown
 from bayescontam.errors import DataError, Fault
+from bayescontam.importers.delimited import read_cells
 from bayescontam.names import listed, visible
 from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up
 from bayescontam.scan.files import is_remote, open_decompressed
@@ -121,27 +120,23 @@ def _csv_rows(path: str, fields: Fields) -> Rows:
         text = stream.read().decode("utf-8-sig", "surrogateescape")
     if "\0" in text:
         raise ValueError("it holds NUL bytes: it is UTF-16, or no text; save it as UTF-8")
-    # strict: otherwise a forgotten quote swallows the rest of the file in silence.
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    limit = csv.field_size_limit(len(text) + 1)
-    try:
-        fields.there = list(reader.fieldnames or ())
-        check_headers(fields.there, path)
-        return [(number, _csv_row(row)) for number, row in enumerate(reader, 1)]
-    except csv.Error as error:
-        raise ValueError(f"broken quotes in line {reader.reader.line_num}: {error}") from error
-    finally:
-        csv.field_size_limit(limit)
+    rows, broken = read_cells(text)
+    fields.there = rows[0] if rows else []
+    check_headers(fields.there, path)
+    if broken:
+        raise ValueError(broken)
+    return [(number, _csv_row(fields.there, cells)) for number, cells in enumerate(rows[1:], 1)]
 
 
-def _csv_row(row: dict[Any, Any]) -> dict[Any, Any] | Unreadable:
-    if None in row or None in row.values():
-        return Unreadable(f"{'more' if None in row else 'fewer'} cells than the header has")
+def _csv_row(header: list[str], cells: list[str]) -> dict[str, str] | Unreadable:
+    if len(cells) != len(header):
+        more = len(cells) > len(header)
+        return Unreadable(f"{'more' if more else 'fewer'} cells than the header has")
     try:
-        "".join(row.values()).encode()
+        "".join(cells).encode()
     except UnicodeEncodeError:
         return Unreadable("not UTF-8")
-    return row
+    return dict(zip(header, cells, strict=True))
 
 
 def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ import pytest
 
 from bayescontam.reproduction.run import DATA
 from bayescontam.reproduction.study import Study
+from bayescontam.specs.catalogue import shipped_folder
 from tests.cli.conftest import Done
 from tests.reproduction.made import TEXT, findings, with_analysis
 
@@ -92,3 +93,23 @@ def test_an_interrupted_run_says_how_to_go_on(
     done = run("study", "run", file, "--out", tmp_path / "out")
     assert done.status == 130
     assert "finished fits are kept: run the same command again to go on" in done.err
+
+
+def test_options_and_tables_that_do_not_fit_are_refused_first(
+    run: Run, file: Path, tmp_path: Path
+) -> None:
+    run("study", "run", file, "--out", tmp_path / "out", "--quiet")
+    done = run("study", "report", tmp_path / "out", "--strict")
+    assert (done.status, done.err) == (
+        2, "error: --strict: is for simulation studies; leave it out\n"
+    )  # fmt: skip
+    other = tmp_path / "other.toml"
+    other.write_text(
+        (shipped_folder("studies") / "recovery.toml")
+        .read_text()
+        .replace('published = "arc_recovery"', 'published = "arc_recover"')
+    )
+    done = run("study", "run", other, "--out", tmp_path / "none")
+    assert done.status == 2
+    assert "no table 'arc_recover' in studies/data (did you mean 'arc_recovery'?)" in done.err
+    assert not (tmp_path / "none").exists()

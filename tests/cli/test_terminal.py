@@ -1,5 +1,8 @@
 """What is printed is whole, however narrow the terminal is."""
 
+import subprocess
+import sys
+
 import pandas as pd
 import pytest
 
@@ -19,3 +22,16 @@ def test_no_column_is_lost(
     for name, row, place in (("one", rows[0], 0), ("two", rows[1], 1)):
         figures = [f"{values[place]:.3f}" for values in numbers.values()]
         assert row == [name, *figures, table["left"].iloc[place]]
+
+
+def test_pymc_stays_calm_though_it_is_imported_later() -> None:
+    code = (
+        "import logging; from bayescontam.cli.terminal import calm; calm(); import pymc\n"
+        "names = ['pymc.sampling.forward', 'pymc.sampling.mcmc', 'pymc.stats.convergence']\n"
+        "for level in (logging.INFO, logging.WARNING):\n"
+        "    print([logging.getLogger(name).isEnabledFor(level) for name in names])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.splitlines() == ["[False, False, False]", "[True, True, True]"]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import BuiltCurve, basis, build_curve, take_curve
+from bayescontam.evidence.curve import BuiltCurve, basis, build_curve
+from bayescontam.evidence.curve_draws import take_curve
 from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.specs.catalogue import load_curve
 from bayescontam.specs.curve import CurveSpec, Shape

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import BuiltCurve, CurveDraws, build_curve
+from bayescontam.evidence.curve import BuiltCurve, build_curve
 from bayescontam.evidence.curve_checks import (
     BINS,
     FEWEST,
@@ -20,6 +20,7 @@ from bayescontam.evidence.curve_checks import (
     predictive_checks,
     replicate,
 )
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.verdicts import Verdicts, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.specs.curve import CurveSpec

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bayescontam.evidence.curve import CurveDraws
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.exposure import ItemExposure
 from bayescontam.evidence.matched import Matched
 from tests.evidence.made import line, make_draws

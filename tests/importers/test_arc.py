@@ -109,3 +109,13 @@ def test_annotations_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(DataError, match=told):
         read_concepts(write(tmp_path, "c.csv", text), tasks)
+
+
+def test_a_concept_that_is_not_there_is_blank(tasks: ArcTasks, tmp_path: Path) -> None:
+    lines = ['{"task": "Copy1", "concept": "a"}', '{"task": "Order1"}', '{"concept": null}']
+    path = write(tmp_path, "c.jsonl", "\n".join(lines[:2]))
+    with pytest.raises(DataError, match="row 2: concept: blank"):
+        read_concepts(path, tasks)
+    path = write(tmp_path, "d.jsonl", "\n".join(lines))
+    with pytest.raises(DataError, match="row 3: concept: blank"):
+        read_concepts(path, tasks)

@@ -124,7 +124,7 @@ def test_lower_is_better_is_told_by_the_file_beside(tmp_path: Path) -> None:
     [
         ({"sample_id": 5}, "line 1: no text in 'sample_id'"),
         ({"evaluation": {"score": 1.0}}, "no 'evaluation' with 'score' and 'is_correct'"),
-        ({"evaluation": {"score": "1", "is_correct": True}}, "need a number and true/false"),
+        ({"evaluation": {"score": "1", "is_correct": True}}, "'score' is '1', which is no number"),
     ],
 )
 def test_rows_of_another_form_are_refused(

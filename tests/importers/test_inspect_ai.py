@@ -72,7 +72,9 @@ def one(folder: Path, task: str, ending: str = "eval") -> Path:
 
 
 def test_what_the_tool_logged_becomes_responses(inspect_logs: Path) -> None:
-    found = import_inspect([inspect_logs], **CHOICES, keep=["metadata.level", "t=metadata.task"])
+    keep = ["metadata.level", "t=metadata.task", "value=metadata.level"]
+    found = import_inspect([inspect_logs], **CHOICES, keep=keep)
+    assert found.frame["value"].equals(found.frame["level"].rename("value"))
     table, left = expected()
     pd.testing.assert_frame_equal(comparable(found), table, check_dtype=False)
     assert left_of(found) == left

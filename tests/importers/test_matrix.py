@@ -54,7 +54,7 @@ def test_both_ways_of_writing_it_mean_the_same(
 
 def test_items_in_rows_may_have_columns_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
-    path.write_text("id,task,sub.topic,A,B\nq1,x,t1,1,0\nq1,y,t2,0.2,\n")
+    path.write_text("id,task,sub.topic,A,B\nq1,x,t1,1,0\nq1,x,t2,0.2,\n")
     with pytest.raises(DataError, match="'q1' stands in another row too"):
         import_matrix(path, benchmark="task", benchmark_in_column=True, items="rows")
     path.write_text("id,task,sub.topic,A,B\nq1,x,t1,1,0\nq2,y,t2,0.2,\n")

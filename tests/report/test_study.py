@@ -1,18 +1,19 @@
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.calibration.coverage import coverage_table
+from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.results import Results
 from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
 from bayescontam.report.study import render_study, write_study_report
 from bayescontam.report.study_figures import ecdf
-from bayescontam.report.study_published import published_rows
+from bayescontam.report.study_published import _figure, published_rows
 from bayescontam.report.study_words import verdict
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run
@@ -293,6 +294,19 @@ def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -
     html = render_study(results)
     assert "Published beside ours" in html
     assert "Section 3.6" in html
+
+
+def test_a_figure_of_several_cells_is_none_to_set_beside_the_printed_one() -> None:
+    own = {"quantity": "slope", "estimator": "exact", "audit": False}
+    rows = pd.DataFrame([{"cell": cell, "mean": 0.5, **own} for cell in ("a", "a", "b")])
+    table = pd.DataFrame(
+        [{"cell": c, "counted": ALL, "level": 0.95, "coverage": 0.9, "mc_se": 0.1} for c in "ab"]
+    ).assign(**own)
+    both = SimpleNamespace(rows=rows, coverage=table)
+    one = SimpleNamespace(rows=rows[:2], coverage=table[:1])
+    for kind, text in {"coverage": "0.900 ± 0.100", "mean": "0.500", "sd": "0.000"}.items():
+        assert _figure(both, kind, "slope", "exact") == "–"  # type: ignore[arg-type]
+        assert _figure(one, kind, "slope", "exact") == text  # type: ignore[arg-type]
 
 
 def test_a_study_without_printed_figures_has_no_such_part(html: str) -> None:

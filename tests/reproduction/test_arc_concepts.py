@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bayescontam.reproduction.arc_concepts import MADE, extrapolated, made, real
+from bayescontam.errors import DataError, UsageError
+from bayescontam.reproduction.arc_concepts import MADE, extrapolated, made, real, shares
 from bayescontam.reproduction.exposures import documents_with
 from bayescontam.reproduction.printed import read_published
 from bayescontam.reproduction.study import Study
@@ -48,12 +50,39 @@ def test_the_same_seed_gives_the_same_answers(study: Study, tmp_path: Path) -> N
     assert one.name == MADE
 
 
+def test_tasks_of_another_size_or_seed_in_the_folder_are_not_taken(
+    study: Study, tmp_path: Path
+) -> None:
+    first = replace(study, folder=tmp_path, settings={**study.settings, "tasks": 4, "models": 1})
+    more = replace(first, settings={**first.settings, "tasks": 6})
+    other = replace(first, spec=first.spec.model_copy(update={"seed": first.spec.seed + 1}))
+    assert [len(made(one).items) for one in (first, more, first)] == [4, 6, 4]
+    alone = replace(other, folder=tmp_path / "alone")
+    (tmp_path / "alone").mkdir()
+    assert (made(other).contamination == made(alone).contamination).all()
+
+
+def test_a_concept_without_exposure_is_refused() -> None:
+    concepts = pd.DataFrame({"task": ["a", "b", "b"], "concept": ["Copy", "Copy", "Ordr"]})
+    with pytest.raises(UsageError, match="of the concepts 'Ordr'; known are 'Copy', 'Order'"):
+        shares(concepts, ("a", "b"), ["Copy", "Order"])
+    concepts = concepts.replace("Ordr", "Order")
+    assert shares(concepts, ("a", "b"), ["Order", "Copy"]).tolist() == [[0, 1], [0.5, 0.5]]
+
+
 def test_a_document_counts_once_for_each_concept_whose_word_it_has(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     texts = ["Above, above and below!", "Sorted: ORDER", "nothing", "disorder above"]
     path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
     words = {"AboveBelow": ["above", "below"], "Order": ["order", "sorted"], "Copy": ["copy"]}
     assert documents_with(path, words).tolist() == [2, 1, 0]
+
+
+def test_lines_without_a_text_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"text": "above"}\n{"text": 3}\n{"te\n')
+    with pytest.raises(DataError, match=r"line 2: has no 'text'(?s:.*)line 3: is no whole JSON"):
+        documents_with(path, {"AboveBelow": ["above"]})
 
 
 def test_all_items_of_a_concept_share_its_exposure(study: Study) -> None:

@@ -8,17 +8,16 @@ import pytest
 import xarray as xr
 from scipy.stats import beta
 
+from bayescontam.errors import DataError
 from bayescontam.reproduction import conceptarc
-from bayescontam.reproduction.conceptarc import (
+from bayescontam.reproduction.conceptarc import alone, gap, p_best
+from bayescontam.reproduction.conceptarc_answers import (
     FIRST,
     HUMANS,
     SECOND,
     TABLE,
-    alone,
     disagreements,
-    gap,
     item_responses,
-    p_best,
     table_responses,
 )
 from bayescontam.reproduction.printed import read_printed, read_published
@@ -102,6 +101,14 @@ def test_single_items_carry_the_printed_names(printed: pd.DataFrame, tmp_path: P
     assert set(frame["model"]) == {HUMANS}
 
 
+def test_a_concept_that_is_not_printed_is_refused(printed: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "items.csv"
+    head = "model,benchmark,item,n_correct,n_trials,minimal,concept\n"
+    path.write_text(f"{head}people,c,a,8,9,False,Copy\npeople,c,b,8,9,False,Kopy\n")
+    with pytest.raises(DataError, match="concept: no printed concept is called 'Kopy'"):
+        item_responses(path, {"people": HUMANS}, printed)
+
+
 def test_cells_that_the_items_do_not_amount_to_are_told() -> None:
     printed = pd.DataFrame({"model": FIRST, "concept": ["Copy", "Order"], "printed": [0.50, 0.33]})
     answers = pd.DataFrame(
@@ -115,6 +122,8 @@ def test_cells_that_the_items_do_not_amount_to_are_told() -> None:
     assert disagreements(printed, answers) == [
         "first program on Copy: 0.50 is printed, the single items amount to 0.60."
     ]
+    notes = disagreements(printed, answers[answers["concept"] == "Order"])
+    assert notes == ["first program on Copy: 0.50 is printed, there are no single items."]
 
 
 def test_one_cell_of_the_shared_items_differs_from_print(printed: pd.DataFrame) -> None:

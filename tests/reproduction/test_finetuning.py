@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats
 from scipy.special import expit
 
@@ -22,7 +23,13 @@ from bayescontam.reproduction.finetuning import (
     pooled,
     printed_rows,
 )
-from bayescontam.reproduction.gains import Cells, expected_cells, logistic_mean, own_cells
+from bayescontam.reproduction.gains import (
+    Cells,
+    effects_variance,
+    expected_cells,
+    logistic_mean,
+    own_cells,
+)
 from bayescontam.reproduction.printed import read_published
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses
@@ -90,12 +97,33 @@ def test_gains_are_held_against_the_same_benchmark_before_finetuning(
 
 def test_the_mean_over_effects_is_that_of_a_simulation() -> None:
     center, spread = np.array([[0.7, -1.5], [0.7, -1.5]]), np.array([0.0, 6.5])
-    found = logistic_mean(center, spread)
+    found = logistic_mean(center, np.tile(spread[:, None], 2))
     assert found[0] == pytest.approx(expit(center[0]))
     draws = np.random.default_rng(1).standard_normal(400_000)
     for cell in (0, 1):
         simulated = expit(center[1, cell] + spread[1] * draws).mean()
         assert found[1, cell] == pytest.approx(simulated, abs=0.003)
+
+
+def test_items_vary_as_those_of_their_own_benchmark_and_model() -> None:
+    delta = xr.DataArray(
+        [[[0.5, 2.0], [1.0, 3.0]]],
+        {"benchmark": ["easy", "mixed"]},
+        ("chain", "draw", "benchmark"),
+    )
+    own = np.arange(8.0).reshape(1, 2, 2, 2)
+    eps = xr.DataArray(
+        own,
+        {"model": ["one", "two"], "benchmark": ["easy", "mixed"]},
+        ("chain", "draw", "model", "benchmark"),
+    )
+    cells = pd.MultiIndex.from_tuples(
+        [("two", "mixed", "all"), ("one", "easy", "all")], names=["model", "benchmark", "group"]
+    )
+    both = effects_variance(xr.Dataset({"sigma_delta": delta, "sigma_eps": eps}), cells)
+    assert both.tolist() == [[4 + 9, 0.25 + 0], [9 + 49, 1 + 16]]
+    one = effects_variance(xr.Dataset({"sigma_eps": delta.isel(benchmark=0, drop=True)}), cells)
+    assert one.tolist() == [[0.25, 0.25], [1, 1]]
 
 
 @pytest.fixture(scope="module")

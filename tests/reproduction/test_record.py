@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.reproduction.record import Record
+from bayescontam.reproduction.record import RECORD, Record
 from tests.reproduction.made import TEXT, findings
 
 RUN = {"started": "2000-01-01", "seconds": 1.0, "command": "", "full": False, "data": False,
@@ -65,4 +65,13 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, content: str | None, mes
     if content is not None:
         (tmp_path / "reproduction.json").write_text(content)
     with pytest.raises(UsageError, match=message):
+        Record.load(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["runs", "findings", "text"])
+def test_a_record_without_a_part_is_refused(record: Record, tmp_path: Path, part: str) -> None:
+    content = json.loads((tmp_path / RECORD).read_text())
+    del content[part]
+    (tmp_path / RECORD).write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=r"reproduction\.json: lacks a part(?s:.*)run the study"):
         Record.load(tmp_path)

@@ -158,3 +158,31 @@ def test_scores_are_error_coverage_width_and_rank_agreement() -> None:
     assert row["coverage"] == pytest.approx(2 / 3)
     assert row["width"] == pytest.approx((0.2 + 0.15 + 0.4) / 3)
     assert row["rank agreement"] == pytest.approx(1 / 3)  # two of three pairs in order
+
+
+def test_only_posteriors_can_fail_to_converge() -> None:
+    names = [eight_models.METHOD, eight_models.ALONE, eight_models.POOLED]
+    many = pd.DataFrame(
+        [
+            {"table": table, "estimator": name, "faults": "few draws" * (table == 0 and k == 2)}
+            for table in range(4)
+            for k, name in enumerate(names)
+            for _ in range(2)
+        ]
+    )
+    told = "1 of 8 posteriors of the many tables did not converge in full."
+    assert eight_models._unconverged(many) == [told]
+    assert eight_models._unconverged(many[many["table"] > 0]) == []
+
+
+def test_how_often_a_boost_is_told_apart_is_counted_in_pairs() -> None:
+    rng = np.random.default_rng(1)
+    one, other = (pd.Series(rng.integers(0, 4, size)) for size in (7, 5))
+    pairs = [(a > b) + 0.5 * (a == b) for a in one for b in other]
+    assert versions.larger(one, other) == pytest.approx(np.mean(pairs))
+
+
+def test_the_caption_says_on_which_side_of_the_truth_estimates_lie() -> None:
+    many = pd.DataFrame({"quantity": "slope", "mean": [0.1, 0.2], "truth": [0.2, 0.3]})
+    assert decomposition.off(many, "slope") == "10.0 points lower"
+    assert decomposition.off(many.assign(truth=0.0), "slope") == "15.0 points higher"

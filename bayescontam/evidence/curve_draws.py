@@ -1,0 +1,116 @@
+"""Curve draws: P(duplicate | cosine) for every draw of a posterior."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from bayescontam.evidence.curve import basis, segments
+from bayescontam.evidence.verdicts import Floats, Integers
+from bayescontam.specs.curve import CurveSpec
+
+
+@dataclass(frozen=True, eq=False)
+class CurveDraws:
+    """Draws of a curve, chains joined; the same lines serve report and covariates.
+
+    Attributes
+    ----------
+    threshold, steepness, threshold_open, steepness_open : array
+        Dims (draw, benchmark).
+    source_shift : array
+        Dims (draw, source).
+    relative : array
+        Dims (draw, segment).
+    sigma_item : array
+        Dims (draw, 1); zero where items have no effect.
+    edges : array
+        Ends of the segments.
+    """
+
+    threshold: Floats
+    steepness: Floats
+    threshold_open: Floats
+    steepness_open: Floats
+    source_shift: Floats
+    relative: Floats
+    sigma_item: Floats
+    edges: Floats
+
+    def __len__(self) -> int:
+        return len(self.threshold)
+
+    def __getitem__(self, rows: Any) -> "CurveDraws":
+        names = [field.name for field in fields(self) if field.name != "edges"]
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
+
+    def log_odds(self, cosine: Floats, benchmark: int, source: Integers | int) -> Floats:
+        """Return the log-odds of a duplicate for an open item without effect.
+
+        Parameters
+        ----------
+        cosine : array
+            One for each match.
+        benchmark : int
+        source : int or array of int
+            Positions, one for all or for each match; -1 is a source of no shift.
+
+        Returns
+        -------
+        array
+            Dims (draw, match).
+        """
+        shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
+        middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
+        return self.steepness[:, [benchmark]] * self._rise(cosine, middle)
+
+    def log_odds_open(self, best: Floats, benchmark: int) -> Floats:
+        """Return the log-odds that items are open, dims (draw, item).
+
+        Parameters
+        ----------
+        best : array
+            Cosine of each item's best match.
+        benchmark : int
+        """
+        middle = self.threshold_open[:, [benchmark]]
+        return self.steepness_open[:, [benchmark]] * self._rise(best, middle)
+
+    def _rise(self, cosine: Floats, middle: Floats) -> Floats:
+        start = np.einsum("smk,sk->sm", basis(middle, self.edges), self.relative)
+        rise: Floats = self.relative @ basis(np.asarray(cosine, dtype=float), self.edges).T - start
+        return rise
+
+
+def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
+    """Return the draws of a posterior (or prior) group, chains joined.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        Dims (chain, draw, …).
+    spec : CurveSpec
+
+    Returns
+    -------
+    CurveDraws
+    """
+    count = posterior.sizes["chain"] * posterior.sizes["draw"]
+    edges = segments(spec)
+
+    def flat(name: str, width: int = 1, default: float = 0.0) -> Floats:
+        if name not in posterior:
+            return np.full((count, width), default)
+        return posterior[name].to_numpy().reshape(count, -1)
+
+    return CurveDraws(
+        threshold=flat("threshold"),
+        steepness=flat("steepness"),
+        threshold_open=flat("threshold_open"),
+        steepness_open=flat("steepness_open"),
+        source_shift=flat("source_shift"),
+        relative=flat("relative", len(edges) - 1, 1.0),
+        sigma_item=flat("sigma_item"),
+        edges=edges,
+    )

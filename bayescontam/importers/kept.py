@@ -1,0 +1,132 @@
+"""Kept: further columns of logs that stay beside the responses."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from bayescontam.columns import shown
+from bayescontam.errors import UsageError
+from bayescontam.importers.choices import Names, several
+from bayescontam.names import visible
+
+_TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
+_NAMED = re.compile(r"(\w+)=(.+)")
+_MARK = "kept:"
+"""Begins kept columns among trials, so that they never meet a column that an importer needs."""
+_WHOLE = 2**63
+"""Whole numbers from here on are kept as text: no column of a table holds them."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Columns to keep; make one with `Kept.of`.
+
+    Attributes
+    ----------
+    paths : dict of str to list of str
+        Name of each column, and its path in a row of the log.
+    """
+
+    paths: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, keep: Names) -> "Kept":
+        """Return the columns that are asked for.
+
+        Parameters
+        ----------
+        keep : str or sequence of str
+            Paths such as ``doc.subject``, kept under their last part, or ``name=path``.
+
+        Raises
+        ------
+        UsageError
+            If a name is taken.
+
+        Examples
+        --------
+        >>> Kept.of(["doc.subject", "level=doc.meta.level"]).paths
+        {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
+        """
+        found: dict[str, list[str]] = {}
+        for text in several(keep):
+            named = _NAMED.fullmatch(text)
+            path = (named[2] if named else text).split(".")
+            name = named[1] if named else path[-1]
+            if name in _TAKEN or name in found or not all(path):
+                reason = "is no column path" if not all(path) else f"the name '{name}' is taken"
+                raise UsageError(
+                    f"--keep {visible(text)}: {reason}; give COLUMN, or NEWNAME=COLUMN to rename it"
+                )
+            found[name] = path
+        return cls(found)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns among trials."""
+        return [_MARK + name for name in self.paths]
+
+    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return what stands in a row: text, a number, true, false, or None for each column.
+
+        Raises
+        ------
+        TypeError
+            If it is a list or an object.
+        """
+        return tuple(_value(row, path) for path in self.paths.values())
+
+    def beside(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
+        """Return trials with columns of what `values` gave for the row of each."""
+        own = {
+            column: pd.Series([row[place] for row in rows], index=frame.index, dtype=object)
+            for place, column in enumerate(self.columns)
+        }
+        return frame.assign(**own) if own else frame
+
+    def check(self, trials: pd.DataFrame, unit: str, hint: str) -> None:
+        """Refuse a column that is in none of the trials, if there are any.
+
+        Raises
+        ------
+        UsageError
+        """
+        for column, path in zip(self.columns, self.paths.values(), strict=True):
+            if len(trials) and trials[column].isna().all():
+                text = visible(".".join(path))
+                raise UsageError(f"--keep {text}: no {unit} has it; {hint}")
+
+
+def kept_names(trials: pd.DataFrame) -> dict[str, str]:
+    """Return which columns of trials are kept ones, with the names that were asked for."""
+    names = [str(name) for name in trials.columns]
+    return {name: name.removeprefix(_MARK) for name in names if name.startswith(_MARK)}
+
+
+def of_one_kind(column: pd.Series) -> pd.Series:
+    """Return a column as it is, or as text if no one kind of number or truth holds it."""
+    there = column.dropna()
+    kinds = {_kind(value) for value in there}
+    if len(kinds) < 2 and "huge" not in kinds:
+        return column.infer_objects()
+    return there.map(str).reindex(column.index).astype("str")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "truth"
+    if isinstance(value, int) and abs(value) >= _WHOLE:
+        return "huge"
+    return "text" if isinstance(value, str) else "number"
+
+
+def _value(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = row
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, list | dict):
+        raise TypeError(f"is {shown(repr(value))}; only text, numbers, true and false are kept")
+    return value

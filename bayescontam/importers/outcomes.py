@@ -1,0 +1,61 @@
+"""Outcomes: which numbers of a log count as correct."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayescontam.columns import Floats, Mask, shown
+from bayescontam.errors import UsageError
+
+
+def scores(
+    values: Floats, threshold: float | None, *, lower_better: bool = False
+) -> tuple[Floats, Mask]:
+    """Return values as 0 and 1 (NaN where missing), and which of them are neither.
+
+    Parameters
+    ----------
+    values : array of float
+    threshold : float, optional
+        From which value on an answer is correct, or up to which if lower is better.
+    lower_better : bool, default False
+    """
+    missing = np.isnan(values)
+    if threshold is None:
+        return values, ~missing & ~np.isin(values, (0.0, 1.0))
+    passed = values <= threshold if lower_better else values >= threshold
+    return np.where(missing, np.nan, passed.astype(float)), np.zeros(len(values), dtype=bool)
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Refuse a threshold that no answer, or every answer, would pass.
+
+    Raises
+    ------
+    UsageError
+        If it is no finite number.
+    """
+    if threshold is not None and not math.isfinite(threshold):
+        raise UsageError(
+            f"threshold: got {threshold}; allowed is a finite number, from which on an answer is "
+            "correct (--threshold)"
+        )
+
+
+def number(value: Any) -> float:
+    """Return a number, true or false of a log; NaN for None.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    if value is None:
+        return math.nan
+    if not isinstance(value, int | float):
+        raise TypeError(f"is {shown(value)}, which is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
