@@ -122,7 +122,8 @@ def _build_marginalised(spec: ModelSpec, design: Design, terms: Terms, lattice: 
     if "increments" in terms:
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
-        effects = _add_effects(spec, design, replace(terms, entered=terms.entered - {"delta"}))
+        others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
+        effects = _add_effects(spec, design, others)
         add_marginalised(spec, design, effects, lattice)
     return Built(model, spec, design, terms, lattice)
 

@@ -147,6 +147,10 @@ class Rough:
             estimate = np.where(clear, np.log(self.estimate), 0.0)
             return Rough(estimate, np.where(clear, self.se / self.estimate, np.inf))
 
+    def stretched(self, factor: Floats) -> "Rough":
+        """Return the same with estimates and errors multiplied."""
+        return Rough(self.estimate * factor, self.se * factor)
+
     def reshape(self, *shape: int) -> "Rough":
         """Return the same in another shape."""
         return Rough(self.estimate.reshape(shape), self.se.reshape(shape))
@@ -160,7 +164,7 @@ def rough_abilities(design: Design, overdispersed: bool) -> Rough:
         design.model_unit, _information(design, overdispersed), minlength=np.prod(shape)
     )
     # Averaging over items draws accuracies towards one half; undo it on the log-odds.
-    stretch = np.sqrt(1 + 0.346 * _spread(design) ** 2) if overdispersed else 1.0
+    stretch = _stretch(_spread(design)) if overdispersed else 1.0
     with np.errstate(divide="ignore"):
         return Rough(np.log(p / (1 - p)) * stretch, 1 / np.sqrt(information)).reshape(*shape)
 
@@ -173,6 +177,25 @@ def rough_slopes(design: Design, overdispersed: bool) -> Rough:
     score = np.bincount(cell, weight * residual * design.dose, minlength=size)
     information = np.bincount(cell, weight * design.dose**2, minlength=size)
     return _weighted(score, information).reshape(*shape)
+
+
+def stretch_of_items(design: Design) -> Floats:
+    """Return by how much item difficulties draw log-odds of accuracies towards zero.
+
+    Dims (benchmark,). An accuracy is a mean over items, and log-odds of a mean are nearer
+    zero than those of a typical item, by a factor that grows with how items differ.
+    """
+    size = len(design.items)
+    k = np.bincount(design.item, design.n_correct, minlength=size)
+    n = np.bincount(design.item, design.n_trials, minlength=size)
+    p = np.bincount(
+        design.item, design.n_trials * _accuracy(design)[design.model_unit]
+    ) / np.maximum(n, 1)
+    spreads = []
+    for b in range(len(design.benchmarks)):
+        rows = (design.benchmark_of_item == b) & (n > 1)
+        spreads.append(_spread_of(k[rows], n[rows], p[rows]) if rows.any() else 0.0)
+    return _stretch(np.array(spreads))
 
 
 def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
@@ -223,13 +246,22 @@ def _spread(design: Design) -> float:
     if not repeated.any():
         return 1.0
     k, n = design.n_correct[repeated], design.n_trials[repeated]
-    p = _accuracy(design)[design.model_unit[repeated]]
+    return _spread_of(k, n, _accuracy(design)[design.model_unit[repeated]])
+
+
+def _stretch(spread: Any) -> Any:
+    """Return the ratio of log-odds to log-odds of their mean accuracy."""
+    return np.sqrt(1 + 0.346 * spread**2)
+
+
+def _spread_of(k: Any, n: Any, p: Floats) -> float:
+    """Return the spread of log-odds at which counts vary as these do around their accuracies."""
     excess = ((k / n - p) ** 2 - p * (1 - p) / n) / (p * (1 - p) * (1 - 1 / n))
     nodes, weights = np.polynomial.hermite_e.hermegauss(31)
     level = np.log(p.mean() / (1 - p.mean()))
 
     def correlation(spread: float) -> float:
-        stretched = level * np.sqrt(1 + 0.346 * spread**2)
+        stretched = level * _stretch(spread)
         accuracy = 1 / (1 + np.exp(-(stretched + spread * nodes)))
         mean, square = np.average(np.stack([accuracy, accuracy**2]), axis=1, weights=weights)
         return float((square - mean**2) / (mean * (1 - mean)))

@@ -10,6 +10,7 @@ from bayescontam.inference.coordinates import (
     rough_abilities,
     rough_difficulties,
     rough_slopes,
+    stretch_of_items,
 )
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.priors import Tensor, spread, variable
@@ -17,13 +18,19 @@ from bayescontam.inference.terms import Terms, shared_benchmarks
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
 
+COORDINATES = (
+    "a_coordinates", "beta_level", "beta_benchmark_level", "beta_model_mean",
+    "beta_model_coordinates",
+)  # fmt: skip
+"""Variables that only the sampler needs: others, with meanings, follow from them."""
+
 
 def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination."""
     dims = ("model", design.unit_dim)
     if spec.ability.pooling == "none":
         return variable("theta", spec.priors.theta, dims=dims)
-    rough = rough_abilities(design, "eps" in terms)
+    rough = _rough_abilities(design, terms)
     center = _unit_means(spec, design, terms)
     scale = spread("sigma_theta", spec.priors.sigma_theta) if "sigma_theta" in terms else None
     if "a" in terms:
@@ -38,12 +45,19 @@ def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     return pm.Deterministic("theta", center + variable("theta_offset", prior, dims=dims), dims=dims)
 
 
+def _rough_abilities(design: Design, terms: Terms) -> Rough:
+    rough = rough_abilities(design, "eps" in terms)
+    if not terms.integrated:
+        return rough
+    return rough.stretched(stretch_of_items(design)[design.benchmark_of_unit])
+
+
 def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
     if "sigma_mu" not in terms:
         return variable("mu", spec.priors.mu, dims=design.unit_dim)
     bar = variable("mu_bar", spec.priors.mu_bar, dims="benchmark")
     scale = spread("sigma_mu", spec.priors.sigma_mu)
-    rough = rough_abilities(design, "eps" in terms).pooled(axis=0, differ=True)
+    rough = _rough_abilities(design, terms).pooled(axis=0, differ=True)
     mean = bar[design.benchmark_of_unit]
     return pm.Normal("mu", mean, scale, dims=design.unit_dim, default_transform=rough.transform())
 
@@ -95,10 +109,15 @@ def _free_slopes(name: str, spec: ModelSpec, design: Design, terms: Terms) -> Te
     if spec.contamination.pooling == "none":
         return variable(name, spec.priors.beta_bar, dims=dims)
     positive = spec.contamination.sign == "positive"
-    bar = variable("beta_bar", spec.priors.beta_bar)
     rough = rough_slopes(design, "eps" in terms)
+    if terms.integrated:
+        rough = rough.stretched(stretch_of_items(design))
     rough = rough.logarithm() if positive else rough
-    level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough)
+    if terms.integrated and "u" in terms and isinstance(spec.priors.beta_bar, Normal):
+        level = _swept_levels(spec, terms, spec.priors.beta_bar, rough)
+    else:
+        bar = variable("beta_bar", spec.priors.beta_bar)
+        level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough)
     if "w" in terms:
         scale = spread("sigma_bmb", spec.priors.sigma_bmb)
         inner, transform = "log_beta" if positive else name, rough.transform()
@@ -125,6 +144,39 @@ def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -
         model = pm.Normal("beta_model", 0.0, scale, dims="model", default_transform=transform)
         level = level + model[:, None]
     return level
+
+
+def _swept_levels(spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough) -> Tensor:
+    """Add the same as `_slope_levels`, in coordinates for tables that tell slopes well.
+
+    Data tell what models add to slopes on average, ``beta_model_mean``, only together with
+    the mean slope or those of benchmarks. Where they tell slopes well, moving the one
+    against the other is the one direction in which a posterior is wide. The sums are
+    sampled in their stead, and what models add in an orthonormal basis of the vectors that
+    sum to zero: then the mean meets the data no more, and the others do not meet it.
+    """
+    models, scale = rough.se.shape[0], spread("sigma_bm", spec.priors.sigma_bm)
+    basis = zero_sum_basis(models)
+    offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+    told = offset.pooled(axis=1, differ="w" in terms).along(basis)
+    free = Rough(np.zeros(()), np.array(np.inf)).transform()
+    mean = pm.Normal("beta_model_mean", 0.0, scale / np.sqrt(models), default_transform=free)
+    along = pm.Normal(
+        "beta_model_coordinates", 0.0, scale,
+        shape=basis.shape[1], default_transform=told.transform(),
+    )  # fmt: skip
+    apart = pt.dot(basis, along)
+    pm.Deterministic("beta_model", mean + apart, dims="model")
+    level = pm.Normal("beta_level", prior.mu + mean, prior.sigma)
+    pm.Deterministic("beta_bar", level - mean)
+    if "v" in terms:
+        transform = rough.pooled(axis=0, differ=True).transform()
+        spread_of = spread("sigma_bb", spec.priors.sigma_bb)
+        level = pm.Normal(
+            "beta_benchmark_level", level, spread_of, dims="benchmark", default_transform=transform
+        )
+        pm.Deterministic("beta_benchmark", level - mean, dims="benchmark")
+    return level + apart[:, None]
 
 
 def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:

@@ -24,10 +24,14 @@ class Terms:
         ``increments``, ``spillover``, ``kappa``, ``gamma``, ``delta``, ``alpha``, ``eps``.
     left_out : tuple of (str, str)
         Symbol and reason for each effect that the spec has and the data cannot carry.
+    integrated : bool, default False
+        Whether item difficulties, which then are not among those entered, are integrated
+        out of the likelihood.
     """
 
     entered: frozenset[str]
     left_out: tuple[tuple[str, str], ...]
+    integrated: bool = False
 
     def __contains__(self, symbol: str) -> bool:
         return symbol in self.entered

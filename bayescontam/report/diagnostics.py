@@ -11,6 +11,7 @@ import xarray as xr
 from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
+from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.summary import convergence
 from bayescontam.report.picture import (
@@ -51,7 +52,7 @@ def convergence_table(fit: Fitted) -> tuple[pd.DataFrame, xr.DataArray]:
     columns = []
     for group in ("posterior", "estimands"):
         for name, values in fit.tree[group].to_dataset().data_vars.items():
-            if _ITEM_DIMS & set(values.dims) or name in ("rank", "a_coordinates"):
+            if _ITEM_DIMS & set(values.dims) or name in ("rank", *COORDINATES):
                 continue
             if (group, name) == ("estimands", "slope"):
                 continue  # the same as the parameter beta
