@@ -13,6 +13,9 @@ from bayescontam.inference.checks import Check, Outcome
 from bayescontam.names import visible
 from bayescontam.storage import atomic_path
 
+_LONG = 10_000
+"""Integers of an array from which packing it is worth the time."""
+
 
 class Stored:
     """A tree of named arrays with a record of how it was made.
@@ -73,7 +76,7 @@ class Stored:
         """
         tree = _with_safe_labels(self.tree)
         with atomic_path(path) as temporary:
-            tree.to_netcdf(temporary, engine="h5netcdf")
+            tree.to_netcdf(temporary, engine="h5netcdf", encoding=_packed(tree))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -108,6 +111,19 @@ class Stored:
                 f" {cls._AGAIN}"
             )
         return stored
+
+
+def _packed(tree: xr.DataTree) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return how long arrays of integers are packed: codes of a table shrink to a hundredth."""
+    packing = {"zlib": True, "complevel": 1, "shuffle": True}
+    return {
+        node.path: {
+            str(name): packing
+            for name, values in node.variables.items()
+            if values.dtype.kind in "iu" and values.size >= _LONG
+        }
+        for node in tree.subtree
+    }
 
 
 def unsafe_labels(coords: dict[str, Any]) -> dict[str, list[str]]:
