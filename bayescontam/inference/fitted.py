@@ -1,5 +1,6 @@
 """Fitted: a fit as a tree of named arrays, in memory and as one file."""
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -45,7 +46,7 @@ class Fitted(Stored):
         stored = self.record["spec"]
         return restored_spec(stored["content"], stored["name"], stored["text"])
 
-    def estimands(self, level: float | None = None) -> pd.DataFrame:
+    def estimands(self, level: float | None = None, *, progress: bool = False) -> pd.DataFrame:
         """Return one row for each estimand.
 
         Parameters
@@ -53,6 +54,8 @@ class Fitted(Stored):
         level : float, optional
             Probability of the equal-tailed intervals; default: that of the fit (0.95
             unless it was set).
+        progress : bool, default False
+            Whether to show a progress bar.
 
         Returns
         -------
@@ -63,7 +66,7 @@ class Fitted(Stored):
             a column ``concept``, empty in the rows for whole benchmarks.
         """
         level = self.level if level is None else level
-        table = summarise(self.tree["estimands"].to_dataset(), level)
+        table = summarise(self.tree["estimands"].to_dataset(), level, progress)
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
@@ -125,9 +128,13 @@ class Fitted(Stored):
             ability (the accuracy, where there is no contamination) of ``model`` is
             larger than that of ``other``. NaN on the diagonal.
         """
-        ranks = self.tree["estimands"]["rank"]
-        better = (ranks < ranks.rename(model="other")).mean(("chain", "draw"))
-        answered = ranks.notnull().all(("chain", "draw"))
-        both = answered & answered.rename(model="other")
-        differ = ranks["model"] != ranks["model"].rename(model="other")
-        return better.where(both & differ).transpose("model", "other", "benchmark")
+        ranks = self.tree["estimands"]["rank"].transpose("model", "chain", "draw", "benchmark")
+        cells = ranks.to_numpy()
+        # Model by model: all pairs at once need the memory of as many fits as there are models.
+        better = np.stack([(one < cells).mean(axis=(1, 2)) for one in cells])
+        answered = ~np.isnan(cells).any(axis=(1, 2))
+        differ = ~np.eye(len(cells), dtype=bool)[..., None]
+        better = np.where(answered[:, None] & answered & differ, better, np.nan)
+        names = ranks["model"].to_numpy()
+        coords = {"model": names, "other": names, "benchmark": ranks["benchmark"].to_numpy()}
+        return xr.DataArray(better, coords, tuple(coords))

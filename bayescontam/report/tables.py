@@ -149,12 +149,14 @@ def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
     return f"{said}; {overfitting_sentence(headline(fit) if table is None else table)}."
 
 
-def better(fit: Fitted) -> dict[str, pd.DataFrame]:
+def better(fit: Fitted, most: int | None = None) -> dict[str, pd.DataFrame]:
     """Return for each benchmark the probabilities that one model is better than another.
 
     Parameters
     ----------
     fit : Fitted
+    most : int, optional
+        Models of each benchmark, those of the best expected ranks; default: all.
 
     Returns
     -------
@@ -168,7 +170,7 @@ def better(fit: Fitted) -> dict[str, pd.DataFrame]:
     ranks = fit.tree["estimands"]["rank"].mean(("chain", "draw"))
     tables = {}
     for benchmark in ranks["benchmark"].to_numpy():
-        order = ranks.sel(benchmark=benchmark).to_series().dropna().sort_values().index
+        order = ranks.sel(benchmark=benchmark).to_series().dropna().sort_values().index[:most]
         cells = probabilities.sel(benchmark=benchmark, model=list(order), other=list(order))
         tables[str(benchmark)] = pd.DataFrame(
             cells.transpose("model", "other").to_numpy(),
@@ -241,19 +243,17 @@ def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
 
 def _overfitting_verdicts(fit: Fitted, wide: pd.DataFrame) -> list[str]:
     """Judge at the fit's own level, whatever the level of the intervals shown."""
-    judged = _wide(_whole(fit, None)).reindex(wide.index)
-    references = reference_levels(fit)
+    known = fit.tree["estimands"].to_dataset()
+    tails = [(1 - fit.level) / 2, (1 + fit.level) / 2]
+    ends = known["overfitting"].quantile(tails, ("chain", "draw"), skipna=False)
+    low, high = (end.to_series().reindex(wide.index) for end in ends.drop_vars("quantile"))
+    slopes = known["slope"].mean(("chain", "draw")).to_series().reindex(wide.index)
+    levels = reference_levels(fit)
+    references = [levels[name] for name in wide.index.get_level_values("benchmark")]
+    verdicts = wide["slope", "verdict"].astype(str)
     return [
-        overfitting_verdict(
-            str(row["slope", "verdict"]),
-            float(row["overfitting", "ci_low"]),
-            float(row["overfitting", "ci_high"]),
-            references[benchmark],
-            float(row["slope", "mean"]),
-        ).value
-        for benchmark, (_, row) in zip(
-            judged.index.get_level_values("benchmark"), judged.iterrows(), strict=True
-        )
+        overfitting_verdict(*each).value
+        for each in zip(verdicts, low, high, references, slopes, strict=True)
     ]
 
 
