@@ -88,7 +88,13 @@ class Fit(Fitted):
         return confounding_table(self.tree["confounding"].to_dataset() if known else None)
 
     def report(
-        self, path: Path, *, scan: "Scan | None" = None, curve: "Curve | None" = None
+        self,
+        path: Path,
+        *,
+        scan: "Scan | None" = None,
+        curve: "Curve | None" = None,
+        tables: Path | None = None,
+        progress: bool = False,
     ) -> None:
         """Write the report: one HTML file that needs no network.
 
@@ -101,6 +107,11 @@ class Fit(Fitted):
             contaminated items with the texts that matched them.
         curve : Curve, optional
             Curve that the covariates come from.
+        tables : path-like, optional
+            Folder to which every table of the page is written as CSV, whole: of large
+            fits the page has parts of some.
+        progress : bool, default False
+            Whether to show a progress bar.
 
         Raises
         ------
@@ -113,7 +124,7 @@ class Fit(Fitted):
         if (scan is None) != (curve is None):
             raise UsageError("report: give both, scan and curve, or neither")
         evidence = gather(scan, curve) if scan is not None and curve is not None else None
-        write_report(self, path, evidence=evidence)
+        write_report(self, path, evidence=evidence, tables_in=tables, progress=progress)
 
 
 def fit(

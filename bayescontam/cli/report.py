@@ -2,13 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayescontam.cli.options import Out, Quiet
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pandas as pd
 
     from bayescontam.evidence.duplicates import Curve
@@ -20,6 +22,8 @@ Examples:
 bayescontam report fit.nc --out report.html
 
 bayescontam report fit.nc --compare positive.nc --out report.html
+
+bayescontam report fit.nc --out report.html --tables tables/
 
 bayescontam report fit.nc --scan scanned/ --curve curve.nc --out report.html
 
@@ -83,25 +87,40 @@ def report(
             rich_help_panel=_SCANS,
         ),
     ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for every table of a fit's report as CSV, whole: of large fits the page"
+            " has parts of some.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fit, a scan or a curve: one HTML file that needs no network."""
-    from rich.console import Console
-
     from bayescontam.storage import check_writable
 
     check_writable(out)
     folder = os.path.isdir(path)  # noqa: PTH112 (pathlib raises for names that are too long)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
+    given |= {"tables": tables}
     options = {name for name, value in given.items() if value}
-    with Console(stderr=True, quiet=quiet).status("drawing"):
-        if folder:
-            _refuse(path, "a scan", options - {"curve", "items", "by"})
+    if folder:
+        _refuse(path, "a scan", options - {"curve", "items", "by"})
+        with _at_work("drawing", quiet):
             _report_scan(path, curve, items, by, out)
-        else:
-            _report_file(path, compare_with or [], scan, curve, options, out)
+    else:
+        _report_file(path, compare_with or [], scan, curve, options, out, tables, quiet)
     if not quiet:
         print(f"The report lies in {out}")
+        if tables is not None:
+            print(f"Its tables lie in {tables}")
+
+
+def _at_work(what: str, quiet: bool) -> "AbstractContextManager[Any]":
+    from rich.console import Console
+
+    return Console(stderr=True, quiet=quiet).status(what)
 
 
 def _report_scan(
@@ -148,6 +167,8 @@ def _report_file(
     curve: Path | None,
     options: set[str],
     out: Path,
+    tables: Path | None,
+    quiet: bool,
 ) -> None:
     from bayescontam.cli.compare import load_all
     from bayescontam.errors import UsageError
@@ -158,19 +179,26 @@ def _report_file(
     from bayescontam.report.page import write_report
     from bayescontam.scan.results import Scan
 
-    known = _load(path)
+    with _at_work("reading", quiet):
+        known = _load(path)
     if isinstance(known, Curve):
         _refuse(path, "a curve", options)
-        write_curve_report(known, out)
+        with _at_work("drawing", quiet):
+            write_curve_report(known, out)
         return
-    _refuse(path, "a fit", options - {"compare", "scan", "curve"})
+    _refuse(path, "a fit", options - {"compare", "scan", "curve", "tables"})
     if (scan is None) != (curve is None):
         raise UsageError("--scan, --curve: for the report of a fit, give both or none of them")
     evidence = None
     if scan is not None and curve is not None:
-        evidence = gather(Scan.load(scan), Curve.load(curve))
-    comparison = compare_fits(load_all([path, *compare_with])) if compare_with else None
-    write_report(known, out, comparison=comparison, evidence=evidence)
+        evidence = gather(Scan.load(scan), Curve.load(curve), progress=not quiet)
+    comparison = None
+    if compare_with:
+        with _at_work("comparing", quiet):
+            comparison = compare_fits(load_all([path, *compare_with]))
+    write_report(
+        known, out, comparison=comparison, evidence=evidence, tables_in=tables, progress=not quiet
+    )
 
 
 def _load(path: Path) -> "Fitted | Curve":

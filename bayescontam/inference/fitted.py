@@ -47,7 +47,7 @@ class Fitted(Stored):
         stored = self.record["spec"]
         return restored_spec(stored["content"], stored["name"], stored["text"])
 
-    def estimands(self, level: float | None = None) -> pd.DataFrame:
+    def estimands(self, level: float | None = None, *, progress: bool = False) -> pd.DataFrame:
         """Return one row for each estimand.
 
         Parameters
@@ -55,6 +55,8 @@ class Fitted(Stored):
         level : float, optional
             Probability of the equal-tailed intervals; default: that of the fit (0.95
             unless it was set).
+        progress : bool, default False
+            Whether to show a progress bar.
 
         Returns
         -------
@@ -65,7 +67,7 @@ class Fitted(Stored):
             a column ``concept``, empty in the rows for whole benchmarks.
         """
         level = self.level if level is None else level
-        table = summarise(self.tree["estimands"].to_dataset(), level)
+        table = summarise(self.tree["estimands"].to_dataset(), level, progress)
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.progress import progress_bar
+
 LEVEL = 0.95
 """Default probability of intervals."""
 COLUMNS = (
@@ -14,7 +16,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def summarise(estimands: xr.Dataset, level: float = LEVEL) -> pd.DataFrame:
+def summarise(estimands: xr.Dataset, level: float = LEVEL, progress: bool = False) -> pd.DataFrame:
     """Summarise draws of estimands.
 
     Parameters
@@ -23,6 +25,8 @@ def summarise(estimands: xr.Dataset, level: float = LEVEL) -> pd.DataFrame:
         Dims (chain, draw, model, benchmark or concept).
     level : float, default 0.95
         Probability of the equal-tailed intervals.
+    progress : bool, default False
+        Whether to show a progress bar.
 
     Returns
     -------
@@ -32,7 +36,11 @@ def summarise(estimands: xr.Dataset, level: float = LEVEL) -> pd.DataFrame:
         left out. The convergence figures of a constant are NaN: it has nothing to
         converge. ``p_best`` follows each ``rank``: the probability of rank 1.
     """
-    parts = [_summarise(estimands[name], level) for name in estimands.data_vars]
+    parts = []
+    with progress_bar(progress, "judging", len(estimands.data_vars), "quantities") as advance:
+        for name in estimands.data_vars:
+            parts.append(_summarise(estimands[name], level))
+            advance(1)
     dims = [str(dim) for dim in estimands["accuracy"].dims[2:]]
     table = pd.concat([part for part in parts if len(part)], ignore_index=True)
     table = table[[*dims, "quantity", *COLUMNS]]
@@ -83,7 +91,7 @@ def convergence(cells: np.ndarray) -> dict[str, np.ndarray]:
     dict of str to array
         ``ess_bulk``, ``ess_tail``, ``r_hat``, ``mcse_mean``.
     """
-    flat = cells.reshape(-1, cells.shape[2])
+    flat = cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])  # there may be none
     broken = ~np.isfinite(flat).all(axis=0)
     moving = ~broken & (np.ptp(flat, axis=0) > 0)
     data = xr.Dataset({"x": (("chain", "draw", "column"), cells[..., moving])})

@@ -21,7 +21,7 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import level_text, number
+from bayescontam.report.words import in_file, level_text, number
 
 MOST_MODELS, MOST_BENCHMARKS = 12, 12
 """Models in one picture, and pictures; the table holds all."""
@@ -40,7 +40,7 @@ def confounding_section(fit: Fitted) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        ``reason`` (why there are no curves, or empty), ``pictures``, ``rows`` of
+        ``reason`` (why there are no curves, or empty), ``pictures``, ``rows``: the
         `sign_table`, ``own`` (the location of the model spec), ``several`` (whether each
         benchmark was also changed alone) and ``note``. None where the model spec has no
         prior to move.
@@ -54,16 +54,17 @@ def confounding_section(fit: Fitted) -> dict[str, Any] | None:
     largest = table.groupby("benchmark", sort=False)["overfitting"].agg(lambda x: x.abs().max())
     kept = largest.sort_values(ascending=False, kind="stable").index[:MOST_BENCHMARKS]
     drawn = [name for name in largest.index if name in set(kept)]
+    note = note_of(len(drawn), len(largest), "benchmarks", "largest overfitting")
     return {
         "reason": "",
         "pictures": [
             _picture(fit, curves, table[table["benchmark"] == name], letter)
             for name, letter in zip(drawn, ascii_lowercase, strict=False)
         ],
-        "rows": table.to_dict("records"),
+        "rows": table,
         "own": float(curves["own_location"]),
         "several": "own" in curves["changed"],
-        "note": note_of(len(drawn), len(largest), "benchmarks", "largest overfitting"),
+        "note": f"{note} All: {in_file('confounding')}." if note else "",
     }
 
 

@@ -1,6 +1,7 @@
 """Figures of the draws: whether chains agree, and move freely."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import arviz as az
@@ -31,14 +32,33 @@ _TITLE = {"size": 8}
 _ITEM_DIMS = {"item", "repeated", "response"}
 
 
-def convergence_table(fit: Fitted) -> tuple[pd.DataFrame, xr.DataArray]:
-    """Return convergence figures of parameters and estimands, and their draws.
+@dataclass(frozen=True)
+class _Part:
+    """Draws of one parameter or estimand, dims (chain, draw, element)."""
+
+    group: str
+    name: str
+    labels: list[str]
+    cells: np.ndarray
+
+    @property
+    def heads(self) -> np.ndarray:
+        """The first draws, enough to tell which elements are equal draw by draw."""
+        return self.cells.reshape(-1, self.cells.shape[-1])[:64]
+
+
+def convergence_table(
+    fit: Fitted, estimands: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, xr.DataArray]:
+    """Return convergence figures of parameters and estimands, and draws of the worst.
 
     Effects of single items are left out: they are many, and checked with the fit.
 
     Parameters
     ----------
     fit : Fitted
+    estimands : pandas.DataFrame, optional
+        From ``fit.estimands``, whose figures are then not computed again.
 
     Returns
     -------
@@ -46,37 +66,69 @@ def convergence_table(fit: Fitted) -> tuple[pd.DataFrame, xr.DataArray]:
         ``quantity, ess_bulk, ess_tail, r_hat``, the worst mixing first; constants are
         left out.
     draws : xarray.DataArray
-        Dims (chain, draw, quantity), in the order of the table.
+        Dims (chain, draw, quantity): those of the first `WORST` rows.
     """
-    labels: list[str] = []
-    columns = []
+    estimands = fit.estimands() if estimands is None else estimands
+    parts = list(_parts(fit))
+    kept = _first_of_equals(np.concatenate([part.heads for part in parts], axis=1))
+    ends = np.cumsum([part.cells.shape[-1] for part in parts])
+    masks = [_moving(part.cells) & each
+             for part, each in zip(parts, np.split(kept, ends[:-1]), strict=True)]  # fmt: skip
+    tables = [
+        _figures(*each, estimands) for each in zip(parts, masks, strict=True) if each[1].any()
+    ]
+    # Without any, the first one gives the columns.
+    table = pd.concat(tables or [_figures(parts[0], masks[0], estimands)], ignore_index=True)
+    least = table[["ess_bulk", "ess_tail"]].min(axis=1).fillna(0)
+    order = np.lexsort([least, -table["r_hat"].fillna(np.inf).clip(lower=1.01)])
+    table = table.iloc[order]
+    cells = [parts[i].cells[..., j] for i, j in _places(masks, order[:WORST])]
+    shape = (*parts[0].cells.shape[:2], 0)
+    draws = np.stack(cells, axis=-1) if cells else np.empty(shape)
+    return table.reset_index(drop=True), xr.DataArray(draws, dims=("chain", "draw", "quantity"))
+
+
+def _parts(fit: Fitted) -> Iterator[_Part]:
     for group in ("posterior", "estimands"):
         for name, values in fit.tree[group].to_dataset().data_vars.items():
             if _ITEM_DIMS & set(values.dims) or name in ("rank", *COORDINATES):
                 continue
             if (group, name) == ("estimands", "slope"):
                 continue  # the same as the parameter beta
-            labels += _labels(str(name), values)
-            columns.append(values.to_numpy().reshape(*values.shape[:2], -1))
-    cells = np.concatenate(columns, axis=-1)
-    moving = ~np.isnan(cells).any(axis=(0, 1)) & (np.ptp(cells, axis=(0, 1)) > 0)
-    moving &= _first_of_equals(cells)
-    cells = cells[..., moving]
-    table = pd.DataFrame({"quantity": [x for x, keep in zip(labels, moving, strict=True) if keep]})
-    for name, column in convergence(cells).items():
-        table[name] = column
-    least = table[["ess_bulk", "ess_tail"]].min(axis=1).fillna(0)
-    order = np.lexsort([least, -table["r_hat"].fillna(np.inf).clip(lower=1.01)])
-    table = table.iloc[order][["quantity", "ess_bulk", "ess_tail", "r_hat"]]
-    draws = xr.DataArray(cells[..., order], dims=("chain", "draw", "quantity"))
-    return table.reset_index(drop=True), draws
+            cells = values.to_numpy().reshape(*values.shape[:2], -1)
+            yield _Part(group, str(name), _labels(str(name), values), cells)
 
 
-def _first_of_equals(cells: np.ndarray) -> np.ndarray:
+def _moving(cells: np.ndarray) -> np.ndarray:
+    """Return which elements are known and not constant."""
+    return ~np.isnan(cells).any(axis=(0, 1)) & (np.ptp(cells, axis=(0, 1)) > 0)
+
+
+def _figures(part: _Part, mask: np.ndarray, estimands: pd.DataFrame) -> pd.DataFrame:
+    """Return name and figures of the elements of the mask; estimands have theirs already."""
+    names = [label for label, keep in zip(part.labels, mask, strict=True) if keep]
+    columns = ["ess_bulk", "ess_tail", "r_hat"]
+    if part.group == "estimands":
+        # Elements are in the order of the rows, which lack only those without answers.
+        known = ~np.isnan(part.cells).all(axis=(0, 1))
+        rows = estimands[estimands["quantity"] == part.name]
+        rows = rows[rows["concept"] == ""] if "concept" in rows else rows
+        figures = {name: rows[name].to_numpy(float)[mask[known]] for name in columns}
+    else:
+        figures = convergence(part.cells[..., mask])
+    return pd.DataFrame({"quantity": names} | {name: figures[name] for name in columns})
+
+
+def _places(masks: list[np.ndarray], rows: np.ndarray) -> list[tuple[int, int]]:
+    """Return part and element of rows of the table that the masks make."""
+    every = [(i, int(j)) for i, mask in enumerate(masks) for j in np.flatnonzero(mask)]
+    return [every[row] for row in rows]
+
+
+def _first_of_equals(heads: np.ndarray) -> np.ndarray:
     """Return which columns do not repeat an earlier one, draw by draw."""
-    flat = cells.reshape(-1, cells.shape[-1])
-    first = np.zeros(flat.shape[1], dtype=bool)
-    first[np.unique(np.nan_to_num(flat[:64]), axis=1, return_index=True)[1]] = True
+    first = np.zeros(heads.shape[1], dtype=bool)
+    first[np.unique(np.nan_to_num(heads), axis=1, return_index=True)[1]] = True
     return first
 
 
@@ -100,7 +152,7 @@ def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> 
     """
     worst = table.head(WORST)
     names = ", ".join(worst["quantity"])
-    tree = _tree(fit, draws.isel(quantity=slice(0, WORST)), list(worst["quantity"]))
+    tree = _tree(fit, draws, list(worst["quantity"]))
     say = f"The {len(worst)} worst mixing of {len(table)} parameters and estimands: {names}."
     seen = f"Bulk ESS {numbers(worst['ess_bulk'], 0)}, R-hat {numbers(worst['r_hat'], 3)}."
     diverging = int(tree["sample_stats"]["diverging"].sum())

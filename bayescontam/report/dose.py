@@ -7,6 +7,7 @@ import pandas as pd
 from arviz_stats.base.array import array_stats
 
 from bayescontam.inference.fitted import Fitted
+from bayescontam.report.figures import note_of
 from bayescontam.report.picture import (
     BLUE,
     GREY,
@@ -19,7 +20,7 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import contamination_name, level_text
+from bayescontam.report.words import contamination_name, in_file, level_text
 
 MOST_PAIRS = 12
 BINS = 6
@@ -60,14 +61,15 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
             axis.set_title("\n".join(plain_labels([model, benchmark], 24)))
         for axis in axes[::columns]:
             axis.set_ylabel("accuracy")
-        note = f" Only {len(shown)} of {len(pairs)} pairs are drawn (largest overfitting)."
+        note = note_of(len(shown), len(pairs), "pairs", "largest overfitting")
+        note += f" All: {in_file('curves')}." if note else ""
         caption = (
             "Line: mean accuracy if all items had that contamination, with its band"
             f" ({level_text(fit.level)}); dashed outside what was observed for the model. Circles:"
             f" observed scores of up to {BINS} bins of items, with 95 % intervals, at their"
             f" {contamination_name(fit)}."
             " Contaminated items may differ from clean ones in difficulty, so that circles need"
-            f" not lie on the line.{note if len(shown) < len(pairs) else ''}"
+            f" not lie on the line.{note}"
         )
         rise = headline.loc[order[0]]
         ends = curves["mean"].sel(model=rise["model"], benchmark=rise["benchmark"]).to_numpy()
@@ -171,14 +173,15 @@ def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
             axis.set_title("\n".join(plain_labels([row.model, row.benchmark], 24)))
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=2)
-        note = f" Only {len(shown)} of {len(slopes)} are drawn (least changed by the data)."
+        note = note_of(len(shown), len(slopes), "slopes", "least changed by the data")
+        note += f" All: {in_file('slopes')}." if note else ""
         alt = (
             f"Prior and posterior densities of {len(shown)} slopes: prior sd"
             f" {numbers(shown['prior_sd'])}, posterior sd {numbers(shown['sd'])}."
         )
         caption = (
             "Where the two are alike, the data said little of the slope and the prior decides."
-            f"{note if len(shown) < len(slopes) else ''}"
+            f"{note}"
         )
         return finish(figure, "prior-posterior", "Slopes: prior and posterior", alt, caption)
 

@@ -25,17 +25,19 @@ from bayescontam.report.picture import (
     style,
 )
 from bayescontam.report.verdicts import Overfitting
-from bayescontam.report.words import level_text
+from bayescontam.report.words import in_file, level_text
 
 MOST_MODELS, MOST_BENCHMARKS = 24, 12
 """Models and benchmarks in one picture; the tables hold all."""
+MOST_MARKS, LEAST_PANELS = 72, 3
+"""Pairs in a picture of a part of them, and benchmarks that it has even so."""
 MOST_CELLS = 500
 """Cells of a picture of ranks up to which each holds its percentage."""
 RAW: dict[str, Any] = {
     "marker": "D", "mfc": "white", "mec": ORANGE, "ls": "none", "ms": 5.5, "mew": 1.4,
 }  # fmt: skip
 _FILLED: dict[str, Any] = {"marker": "o", "color": BLUE, "mfc": BLUE, "ls": "-"}
-_STYLES: dict[str, dict[str, Any]] = {
+STYLES: dict[str, dict[str, Any]] = {
     "ability": _FILLED,
     Overfitting.SHOWN: _FILLED,
     Overfitting.NOT_FOUND: {**_FILLED, "mfc": "white"},
@@ -64,11 +66,12 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
     Returns
     -------
     Picture
-        Of at most 24 models and 12 benchmarks: those with the largest overfitting.
+        Of at most 24 models and 12 benchmarks; of fits with more about 72 pairs of them.
+        Those with the largest overfitting.
     """
     ability, words = ability_of(headline)
     score = "overfitting" if ability == "genuine_ability" else "raw_accuracy"
-    shown, note = part(headline, score)
+    shown, note = part(headline, score, "headline")
     kinds = shown.get("overfitting_verdict", pd.Series("ability", shown.index))
     intervals = shown.assign(kind=kinds, mean=shown[ability])
     intervals["low"], intervals["high"] = shown[f"{ability}_low"], shown[f"{ability}_high"]
@@ -103,7 +106,7 @@ def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
     """
     if table.empty:
         return None
-    shown, note = part(table, "slope")
+    shown, note = part(table, "slope", "slopes")
     columns = {"slope": "mean", "slope_low": "low", "slope_high": "high", "verdict": "kind"}
     models = by_score(shown, "slope")
     with style():
@@ -130,23 +133,23 @@ def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
     if draws.sizes["model"] < 2:
         return None
     _, words = ability_of(headline)
-    shown, note = part(headline, "raw_accuracy")
+    shown, note = part(headline, "raw_accuracy", "headline")
     models = by_score(shown, "raw_accuracy")
     benchmarks = list(dict.fromkeys(shown["benchmark"]))
     count = draws.sizes["model"]
-    likely = []
     told = len(models) * count * len(benchmarks) <= MOST_CELLS
+    cells = draws.sel(benchmark=benchmarks, model=models).transpose("benchmark", "model", ...)
+    chances = [
+        (each.to_numpy()[..., None] == np.arange(1, count + 1)).mean(axis=(1, 2)) for each in cells
+    ]
+    darkest = 1.25 * (1.0 if told else max(chance.max() for chance in chances))
     with style():
         figure, axes = grid(
             len(benchmarks), 3, 0.27 * len(models) + 0.75, sharey=True,
             width=WIDTH if len(benchmarks) > 1 else 2.6 + 0.5 * min(count, 12),
         )  # fmt: skip
-        for axis, benchmark in zip(axes, benchmarks, strict=True):
-            cells = draws.sel(benchmark=benchmark, model=models)
-            levels = np.arange(1, count + 1)
-            chance = (cells.to_numpy()[..., None] == levels).mean(axis=(0, 1))
-            likely.append(float(chance.max(axis=1).min()))
-            _rank_cells(axis, chance, told)
+        for axis, benchmark, chance in zip(axes, benchmarks, chances, strict=True):
+            _rank_cells(axis, chance, told, darkest)
             rows = shown[shown["benchmark"] == benchmark].set_index("model")["rank_raw"]
             axis.plot(rows, [models.index(m) for m in rows.index], **RAW)
             axis.set_title(plain_labels([benchmark])[0])
@@ -157,7 +160,7 @@ def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
         alt = (
             f"Probability of each rank by {words} for {len(models)} models on"
             f" {len(benchmarks)} benchmarks; the least certain model has its likeliest rank with"
-            f" probability {min(likely):.2f}."
+            f" probability {min(float(chance.max(axis=1).min()) for chance in chances):.2f}."
         )
         caption = (
             f"The darker, the more probable the rank by {words} (1 = best)."
@@ -177,7 +180,7 @@ def _panels(
     for axis, benchmark in zip(axes, benchmarks, strict=True):
         axis.grid(axis="y")
         for row in intervals[intervals["benchmark"] == benchmark].itertuples():
-            y, look = models.index(row.model), _STYLES[row.kind]
+            y, look = models.index(row.model), STYLES[row.kind]
             if raw:
                 axis.plot([row.mean, row.raw_accuracy], [y, y], color=ORANGE, lw=0.8, alpha=0.7)
                 axis.plot(row.raw_accuracy, y, **RAW)
@@ -198,12 +201,12 @@ def name_models(axes: list[Any], names: list[str]) -> None:
     axes[0].set_ylim(len(names) - 0.4, -0.6)
 
 
-def _rank_cells(axis: Any, chance: np.ndarray, told: bool) -> None:
+def _rank_cells(axis: Any, chance: np.ndarray, told: bool, darkest: float) -> None:
     """Draw a shaded cell for each model and rank, with its percentage if `told`."""
     count = chance.shape[1]
     edges_x, edges_y = np.arange(count + 1) + 0.5, np.arange(len(chance) + 1) - 0.5
     axis.pcolormesh(
-        edges_x, edges_y, chance, cmap="Blues", vmin=0, vmax=1.25, edgecolor="white", lw=0.5
+        edges_x, edges_y, chance, cmap="Blues", vmin=0, vmax=darkest, edgecolor="white", lw=0.5
     )
     axis.xaxis.set_major_locator(MaxNLocator(min(count, 12), integer=True))
     if not told:
@@ -222,7 +225,7 @@ def legend(figure: Any, kinds: Iterable[str], words: str, raw: bool) -> None:
     for kind in dict.fromkeys(kinds):
         label = f"{words}; overfitting {kind}" if raw else f"{words} {kind}"
         label = words if kind == "ability" else label
-        marks.append(Line2D([], [], label=label, **_STYLES[kind], ms=5.5))
+        marks.append(Line2D([], [], label=label, **STYLES[kind], ms=5.5))
     figure.legend(handles=marks, loc="outside upper left", ncols=min(3, len(marks)))
 
 
@@ -238,20 +241,38 @@ def by_score(table: pd.DataFrame, score: str) -> list[str]:
     return list(table.groupby("model", sort=False)[score].mean().sort_values()[::-1].index)
 
 
-def part(table: pd.DataFrame, score: str) -> tuple[pd.DataFrame, str]:
-    """Return the rows of the models and benchmarks that fit in, and what to say of it."""
-    note = ""
-    for dim, most in (("benchmark", MOST_BENCHMARKS), ("model", MOST_MODELS)):
+def is_large(table: pd.DataFrame) -> bool:
+    """Return whether there are more models or benchmarks than a picture of each pair takes."""
+    return table["model"].nunique() > MOST_MODELS or table["benchmark"].nunique() > MOST_BENCHMARKS
+
+
+def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows of the models and benchmarks that fit in, and what to say of it.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row for each pair: ``model, benchmark`` and the score.
+    score : str
+        Column by whose size they are chosen.
+    file : str
+        Table of `bayescontam.report.export` that has all, without its ending.
+    """
+    note, panels = "", MOST_BENCHMARKS
+    if is_large(table):
+        rows = min(table["model"].nunique(), MOST_MODELS)
+        panels = min(max(MOST_MARKS // rows, LEAST_PANELS), panels)
+    for dim, most in (("benchmark", panels), ("model", MOST_MODELS)):
         size = table[score].abs().groupby(table[dim], sort=False).max().sort_values()
         kept = list(size.index[::-1][:most])
         note += note_of(len(kept), len(size), f"{dim}s", f"largest {score.replace('_', ' ')}")
         table = table[table[dim].isin(kept)]
-    return table, note
+    return table, f"{note} All: {in_file(file)}." if note else ""
 
 
 def note_of(shown: int, of: int, what: str, which: str) -> str:
     """Say that only a part is drawn, if so."""
-    return f" Only {shown} of {of} {what} are drawn ({which})." if shown < of else ""
+    return f" Only {shown:,} of {of:,} {what} are drawn ({which})." if shown < of else ""
 
 
 def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:

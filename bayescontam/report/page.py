@@ -1,6 +1,7 @@
 """Page: one HTML file that holds everything there is to say of a fit."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,15 @@ import pandas as pd
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fitted import Fitted
 from bayescontam.names import visible
+from bayescontam.progress import Advance, progress_bar
 from bayescontam.report import concepts as concept_figures
-from bayescontam.report import diagnostics, dose, figures, predictions, tables, words
+from bayescontam.report import diagnostics, dose, figures, overview, predictions, tables, words
 from bayescontam.report.assumed import assumptions
 from bayescontam.report.confounding import confounding_section
 from bayescontam.report.contaminated import contaminated_section
 from bayescontam.report.evidence import Evidence
+from bayescontam.report.export import make_folder, write_tables
+from bayescontam.report.listed import listed
 from bayescontam.report.picture import Picture
 from bayescontam.report.ranking import ranking_section
 from bayescontam.report.template import fill
@@ -24,6 +28,9 @@ from bayescontam.storage import write_text
 MOST_ROWS = 400
 """Estimands that the page lists; more are left to ``bayescontam summary``."""
 
+Ways = dict[str, Callable[[], Picture | None]]
+"""How to draw pictures, by name."""
+
 
 def write_report(
     fit: Fitted,
@@ -31,6 +38,8 @@ def write_report(
     *,
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
+    tables_in: str | os.PathLike[str] | None = None,
+    progress: bool = False,
 ) -> None:
     """Write the report of a fit as one HTML file that needs no network.
 
@@ -44,50 +53,107 @@ def write_report(
     evidence : Evidence, optional
         From `bayescontam.report.evidence.gather`, of the scan behind the contamination:
         adds the most contaminated items with their matched texts.
+    tables_in : path-like, optional
+        Folder for every table of the page as CSV, see
+        `bayescontam.report.export.write_tables`.
+    progress : bool, default False
+        Whether to show a progress bar.
 
     Raises
     ------
     UsageError
-        If the file cannot be written.
+        If a file cannot be written.
     """
-    write_text(path, render(fit, comparison, evidence))
+    if tables_in is not None:
+        make_folder(tables_in)
+    estimands = fit.estimands(progress=progress)
+    write_text(path, render(fit, comparison, evidence, estimands=estimands, progress=progress))
+    if tables_in is not None:
+        write_tables(fit, tables_in, estimands)
 
 
 def render(
-    fit: Fitted, comparison: pd.DataFrame | None = None, evidence: Evidence | None = None
+    fit: Fitted,
+    comparison: pd.DataFrame | None = None,
+    evidence: Evidence | None = None,
+    *,
+    estimands: pd.DataFrame | None = None,
+    progress: bool = False,
 ) -> str:
     """Return the report of a fit as HTML.
 
     Parameters
     ----------
     fit : Fitted
-    comparison, evidence : optional
+    comparison, evidence, progress : optional
         See `write_report`.
+    estimands : pandas.DataFrame, optional
+        From ``fit.estimands``; made if left out.
 
     Returns
     -------
     str
     """
-    estimands = fit.estimands()
+    estimands = fit.estimands(progress=progress) if estimands is None else estimands
     headline = tables.headline(fit, estimands)
-    identity = _identity(fit)
-    most = contaminated_section(fit, evidence, identity["names"]["model"]) if evidence else None
-    content = {
-        "fit": fit,
-        "level": words.level_text(fit.level),
-        "contaminated": "identification" in fit.tree,
-        **identity,
-        **_results(fit, estimands, headline),
-        **_judgement(fit, headline),
-        "confounding": confounding_section(fit),
-        "sensitivity": tables.sensitivity(fit).to_dict("records"),
-        "comparison": _comparison(comparison),
-        "evidence": most,
-        "ngram": most["ngram"] if most else "",
-        "all_estimands": _all_estimands(estimands),
-        "n_estimands": len(estimands),
+    shown = headline, tables.slopes(fit, estimands), tables.by_concept(fit, estimands)
+    ways = _pictures(fit, *shown)
+    with progress_bar(progress, "drawing", len(ways) + 3, "parts") as advance:
+        content = {"pictures": _drawn(ways, advance)} | _results(fit, *shown)
+        content |= {"confounding": _confounding(fit), "sensitivity": _sensitivity(fit)}
+        advance(1)
+        content |= _judgement(fit, estimands, headline)
+        advance(1)
+        content |= _identity(fit)
+        most = contaminated_section(fit, evidence, content["names"]["model"]) if evidence else None
+        content |= {
+            "fit": fit,
+            "level": words.level_text(fit.level),
+            "contaminated": "identification" in fit.tree,
+            "comparison": _comparison(comparison),
+            "evidence": most,
+            "ngram": most["ngram"] if most else "",
+            "all_estimands": _all_estimands(estimands),
+            "n_estimands": len(estimands),
+        }
+        html = fill("report.html", content)
+        advance(1)
+    return html
+
+
+def _pictures(
+    fit: Fitted, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
+) -> Ways:
+    """Return how to draw each picture of the results."""
+    return {
+        "raw_genuine": lambda: figures.raw_against_genuine(fit, headline),
+        "slopes": lambda: figures.slopes(fit, slopes),
+        "dose": lambda: dose.dose_response(fit, headline),
+        "ranks": lambda: figures.ranks(fit, headline),
+        "concepts": lambda: concept_figures.concepts(fit, concepts),
+        "prior": lambda: dose.prior_posterior(fit, slopes),
+        **_overviews(headline, slopes),
     }
-    return fill("report.html", content)
+
+
+def _drawn(ways: Ways, advance: Advance) -> dict[str, Picture | None]:
+    pictures = {}
+    for name, draw in ways.items():
+        pictures[name] = draw()
+        advance(1)
+    return pictures
+
+
+def _overviews(headline: pd.DataFrame, slopes: pd.DataFrame) -> Ways:
+    """Return how to draw every pair, where pictures of single ones cannot show all."""
+    if not figures.is_large(headline):
+        return {}
+    ways: Ways = {"scatter": lambda: overview.scatter(headline)}
+    if len(slopes):
+        gap = headline, "overfitting", "overfitting_verdict", "headline"
+        ways["overfitting_map"] = lambda: overview.effect_map(*gap)
+        ways["slope_map"] = lambda: overview.effect_map(slopes, "slope", "verdict", "slopes")
+    return ways
 
 
 def _identity(fit: Fitted) -> dict[str, Any]:
@@ -115,41 +181,45 @@ def _identity(fit: Fitted) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _results(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> dict[str, Any]:
-    """Return tables and pictures of abilities, slopes and ranks."""
-    slopes = tables.slopes(fit, estimands)
-    concepts = tables.by_concept(fit, estimands)
+def _results(
+    fit: Fitted, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
+) -> dict[str, Any]:
+    """Return tables of abilities, slopes and ranks."""
     ability = "genuine_ability" if "genuine_ability" in headline else "accuracy"
     rank = "rank_genuine" if ability == "genuine_ability" else "rank_accuracy"
     ordered = headline.sort_values([rank, "rank_raw"], kind="stable")
     kinds = headline["overfitting_verdict"] if "overfitting_verdict" in headline else pd.Series()
-    pictures = {
-        "raw_genuine": figures.raw_against_genuine(fit, headline),
-        "slopes": figures.slopes(fit, slopes),
-        "dose": dose.dose_response(fit, headline),
-        "ranks": figures.ranks(fit, headline),
-        "concepts": concept_figures.concepts(fit, concepts),
-        "prior": dose.prior_posterior(fit, slopes),
-    }
     return {
         "ability": ability,
         "spillover": "spillover" in headline,
         "rank": rank,
+        "n_pairs": len(headline),
         "headline": _grouped(ordered, list(dict.fromkeys(headline["benchmark"]))),
         "kinds": [(kind.value, int((kinds == kind).sum()), text) for kind, text in EXPLAINED.items()
                   if (kinds == kind).any()],
-        "slopes": slopes.to_dict("records"),
-        "concepts": concepts.to_dict("records"),
+        "slopes": listed(slopes, "slope", "slopes"),
+        "beyond": bool((slopes["extrapolation"] > 0).any()),
+        "concepts": listed(concepts, ability, "concepts"),
         "ranking": ranking_section(fit),
-        "pictures": pictures,
     }  # fmt: skip
 
 
-def _judgement(fit: Fitted, headline: pd.DataFrame) -> dict[str, Any]:
+def _confounding(fit: Fitted) -> dict[str, Any] | None:
+    section = confounding_section(fit)
+    if section is not None and not section["reason"]:
+        section |= {"table": listed(section.pop("rows"), "overfitting", "confounding")}
+    return section
+
+
+def _sensitivity(fit: Fitted) -> dict[str, Any]:
+    return listed(tables.sensitivity(fit), "overfitting_prior", "sensitivity")
+
+
+def _judgement(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> dict[str, Any]:
     """Return the verdict, the checks and their pictures."""
     outcomes = {check.outcome for check in fit.checks()}
     worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
-    mixing, draws = diagnostics.convergence_table(fit)
+    mixing, draws = diagnostics.convergence_table(fit, estimands)
     sampling: list[Picture] = []
     if len(mixing):
         sampling = diagnostics.sampling_pictures(fit, mixing, draws)
@@ -160,7 +230,7 @@ def _judgement(fit: Fitted, headline: pd.DataFrame) -> dict[str, Any]:
         "mixing": mixing.head(diagnostics.WORST).to_dict("records"),
         "n_mixing": len(mixing),
         "sampling_pictures": sampling,
-        "predictive_pictures": predictions.predictive_pictures(fit, headline),
+        "predictive_pictures": predictions.predictive_pictures(fit),
     }
 
 

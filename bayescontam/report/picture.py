@@ -122,7 +122,8 @@ def finish(
     """Return a drawn figure as a picture: vectors, or pixels for crowded ones."""
     buffer = io.BytesIO()
     if raster:
-        figure.savefig(buffer, format="png", dpi=144, metadata={"Software": None})
+        options: Any = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
+        figure.savefig(buffer, format="png", dpi=144, **options)
     else:
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     width = round(figure.get_figwidth() * 96)

@@ -8,8 +8,14 @@ import xarray as xr
 from matplotlib.lines import Line2D
 
 from bayescontam.inference.fitted import Fitted
-from bayescontam.report import words
-from bayescontam.report.figures import MOST_BENCHMARKS, RAW, by_score, name_models, part
+from bayescontam.report.figures import (
+    MOST_BENCHMARKS,
+    RAW,
+    by_score,
+    name_models,
+    note_of,
+    part,
+)
 from bayescontam.report.picture import (
     BLUE,
     GREY,
@@ -25,90 +31,128 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
+from bayescontam.report.words import contamination_name, in_file
 
 MOST_POINTS = 20_000
-_TAILS = [0.005, 0.025, 0.5, 0.975, 0.995]
+_TAILS = {"low_99": 0.005, "low_95": 0.025, "median": 0.5, "high_95": 0.975, "high_99": 0.995}
+"""Quantiles of replicated scores, by column."""
 
 
-def predictive_pictures(fit: Fitted, headline: pd.DataFrame) -> list[Picture]:
-    """Draw observed against replicated scores, the LOO-PIT and Pareto k.
-
-    Parameters
-    ----------
-    fit : Fitted
-    headline : pandas.DataFrame
-        From `bayescontam.report.tables.headline`.
-    """
-    predictive = fit.tree["predictive"].to_dataset()
-    pictures = [_scores(predictive, headline)]
-    if "binned" in predictive:
-        pictures.append(_bins(predictive, words.contamination_name(fit)))
+def predictive_pictures(fit: Fitted) -> list[Picture]:
+    """Draw observed against replicated scores, the LOO-PIT and Pareto k."""
+    pictures = [_scores(predicted_scores(fit))]
+    if "binned" in fit.tree["predictive"]:
+        pictures.append(_bins(predicted_bins(fit), contamination_name(fit)))
     loo = fit.tree["loo"].to_dataset()
     return [*pictures, _pit(loo), _pareto(loo, fit.record["thresholds"]["pareto_k"])]
 
 
-def _scores(predictive: xr.Dataset, headline: pd.DataFrame) -> Picture:
-    shown, note = part(headline, "raw_accuracy")
-    models, benchmarks = by_score(shown, "raw_accuracy"), list(dict.fromkeys(shown["benchmark"]))
-    answered = predictive["score"].notnull()
-    # Cells without answers: any number will do, they are not drawn.
-    replicated = predictive["score_replicated"].where(answered, 0.0)
-    tails = replicated.quantile(_TAILS, "replicate").transpose("quantile", "model", "benchmark")
+def predicted_scores(fit: Fitted) -> pd.DataFrame:
+    """Return observed scores beside those of data replicated from the fit.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each model and benchmark: ``score``; ``low_99, low_95, median, high_95,
+        high_99`` (quantiles of replicated scores); ``surprise``: how far the score is from
+        their mean, in their standard deviations.
+    """
+    known = fit.tree["predictive"].to_dataset()
+    return _beside(known["score"], known["score_replicated"], ["model", "benchmark"])
+
+
+def predicted_bins(fit: Fitted) -> pd.DataFrame:
+    """Return the same for all models together, by benchmark and bin of contamination.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As of `predicted_scores`, with ``bin`` and ``contamination`` in place of the model.
+        Empty without contamination.
+    """
+    known = fit.tree["predictive"].to_dataset()
+    if "binned" not in known:
+        return pd.DataFrame()
+    table = _beside(known["binned"], known["binned_replicated"], ["benchmark", "bin"])
+    places = pd.MultiIndex.from_frame(table[["benchmark", "bin"]])
+    x = known["bin_contamination"].transpose("benchmark", "bin").to_series().reindex(places)
+    table.insert(2, "contamination", x.to_numpy())
+    return table
+
+
+def _beside(observed: xr.DataArray, replicated: xr.DataArray, dims: list[str]) -> pd.DataFrame:
+    observed = observed.transpose(*dims)
+    cells = replicated.transpose("replicate", *dims).to_numpy()
+    kept = observed.notnull().to_numpy()
+    labels = [observed.get_index(dim) for dim in dims]
+    table = pd.DataFrame(
+        {dim: each[at] for dim, each, at in zip(dims, labels, np.nonzero(kept), strict=True)}
+    )
+    table["score"], cells = observed.to_numpy()[kept], cells[:, kept]
+    quantiles = np.quantile(cells, list(_TAILS.values()), axis=0)
+    table = table.assign(**dict(zip(_TAILS, quantiles, strict=True)))
+    spread = cells.std(axis=0)
+    # Scores that cannot vary are no surprise.
+    distance = np.abs(table["score"] - cells.mean(axis=0))
+    table["surprise"] = np.divide(distance, spread, where=spread > 0, out=np.zeros(len(table)))
+    return table
+
+
+def _outside(table: pd.DataFrame) -> int:
+    """Return how many observed scores are outside 95 % of the replicated ones."""
+    return int(((table["score"] < table["low_95"]) | (table["score"] > table["high_95"])).sum())
+
+
+def _scores(table: pd.DataFrame) -> Picture:
+    shown, note = part(table, "surprise", "predicted")
+    models, benchmarks = by_score(shown, "score"), list(dict.fromkeys(shown["benchmark"]))
     with style():
         height = 0.24 * len(models) + 0.75
         figure, axes = grid(len(benchmarks), 3, height, sharey=True, sharex=True)
         for axis, benchmark in zip(axes, benchmarks, strict=True):
             for row in shown[shown["benchmark"] == benchmark].itertuples():
                 at = models.index(row.model)
-                cell = tails.sel(model=row.model, benchmark=benchmark).to_numpy()
-                axis.hlines(at, cell[0], cell[4], color=PALE, lw=6)
-                axis.hlines(at, cell[1], cell[3], color="#a6a6a6", lw=6)
-                axis.plot(row.raw_accuracy, at, **RAW)
+                axis.hlines(at, row.low_99, row.high_99, color=PALE, lw=6)
+                axis.hlines(at, row.low_95, row.high_95, color="#a6a6a6", lw=6)
+                axis.plot(row.score, at, **RAW)
             axis.set_title(plain_labels([benchmark])[0])
             axis.tick_params(labelbottom=True)
             axis.set_xlabel("score")
         name_models(axes, models)
         _legend(figure, Line2D([], [], label="observed score", **RAW))
-        observed = predictive["score"].to_numpy()
-        outside = (observed < tails[1]) | (observed > tails[3])
-        alt = (
-            f"Observed scores against replicated ones: {int(outside.sum())} of"
-            f" {int(answered.sum())} observed scores are outside the 95 % interval of replicated"
-            " data."
+        counted = (
+            f"{_outside(table):,} of {len(table):,} observed scores are outside the 95 % interval"
+            " of replicated data."
         )
-        caption = f"Bars: where scores of data replicated from the fit lie.{note}"
+        alt = f"Observed scores against replicated ones: {counted}"
+        caption = f"Bars: where scores of data replicated from the fit lie. {counted}{note}"
         return finish(figure, "predicted-scores", "Predicted scores", alt, caption)
 
 
-def _bins(predictive: xr.Dataset, contamination: str) -> Picture:
-    names = [str(b) for b in predictive["benchmark"].values][:MOST_BENCHMARKS]
-    note = ""
-    if predictive.sizes["benchmark"] > len(names):
-        note = f" Only the first {len(names)} of {predictive.sizes['benchmark']} are drawn."
-    outside = total = 0
+def _bins(table: pd.DataFrame, contamination: str) -> Picture:
+    surprise = table.groupby("benchmark", sort=False)["surprise"].max()
+    most = surprise.sort_values(ascending=False, kind="stable").index[:MOST_BENCHMARKS]
+    names = [name for name in surprise.index if name in set(most)]
+    note = note_of(len(names), len(surprise), "benchmarks", "largest surprise")
+    note += f" All: {in_file('predicted-bins')}." if note else ""
     with style():
         figure, axes = grid(len(names), max(2, min(3, len(names))), 2.2)
         for axis, name in zip(axes, names, strict=True):
-            cell = predictive.sel(benchmark=name)
-            kept = np.flatnonzero(cell["binned"].notnull().to_numpy())
-            x = cell["bin_contamination"].to_numpy()[kept]
-            observed = cell["binned"].to_numpy()[kept]
-            replicated = cell["binned_replicated"].transpose("replicate", "bin").to_numpy()[:, kept]
-            low99, low, _, high, high99 = np.quantile(replicated, _TAILS, axis=0)
-            axis.vlines(x, low99, high99, color=PALE, lw=6)
-            axis.vlines(x, low, high, color="#a6a6a6", lw=6)
-            axis.plot(x, observed, **RAW)
+            rows = table[table["benchmark"] == name]
+            x = rows["contamination"]
+            axis.vlines(x, rows["low_99"], rows["high_99"], color=PALE, lw=6)
+            axis.vlines(x, rows["low_95"], rows["high_95"], color="#a6a6a6", lw=6)
+            axis.plot(x, rows["score"], **RAW)
             axis.set_title(plain_labels([name])[0])
             axis.set_xlabel(contamination)
             axis.set_ylabel("score")
             axis.margins(x=0.08)
-            outside += int(((observed < low) | (observed > high)).sum())
-            total += len(kept)
         _legend(figure, Line2D([], [], label="observed score of a bin", **RAW))
-        alt = (
-            f"Observed and replicated scores by contamination: {outside} of {total} observed ones"
-            " are outside the 95 % interval of replicated data."
+        counted = (
+            f"{_outside(table)} of {len(table)} observed ones are outside the 95 % interval of"
+            " replicated data."
         )
+        alt = f"Observed and replicated scores by contamination: {counted}"
         caption = (
             "All models together, items in bins of contamination. Observed scores that leave the"
             f" bars in a pattern speak against the form of the dose-response.{note}"

@@ -24,7 +24,7 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import level_text
+from bayescontam.report.words import in_file, level_text
 
 MOST_MODELS = 100
 """Models in the picture; the table holds all."""
@@ -32,6 +32,8 @@ MOST_GROUPS = 40
 """Groups in the picture; the table holds all."""
 MOST_LETTERS = 26
 """Groups up to which the picture names them."""
+MOST_WITHIN = 1000
+"""Rows of tables within benchmarks up to which the page has these tables."""
 MOST_PAIRS = 30
 """Models up to which the page has a square of pairs; ``bayescontam rank`` has all."""
 
@@ -51,8 +53,9 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     -------
     dict or None
         ``across`` (None for one benchmark, or where no two models answered all),
-        ``not_across`` (why not), ``within`` (by benchmark), ``picture``, ``by`` and
-        ``level``. None where no benchmark has two models.
+        ``not_across`` (why not), ``within`` (by benchmark), ``within_note`` (where these
+        are if they are not on the page), ``picture``, ``by`` and ``level``. None where no
+        benchmark has two models.
     """
     names = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
     within = {name: rank_models(fit, name) for name in names}
@@ -60,14 +63,42 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         return None
     across, why = _across(fit) if len(names) > 1 else (None, "")
     shown = within[names[0]] if len(names) == 1 else across
+    rows, note = sum(len(one.table) for one in within.values()), ""
+    if rows > MOST_WITHIN and across is not None:
+        note = f"The {rows:,} ranks within benchmarks: {in_file('ranks')}."
+        within_shown = {}
+    else:
+        within_shown = {name: _rows(one) for name, one in within.items() if len(one.table) > 1}
     return {
         "across": across and _rows(across),
         "not_across": why,
-        "within": {name: _rows(one) for name, one in within.items() if len(one.table) > 1},
+        "within": within_shown,
+        "within_note": note,
         "picture": shown and ranking_picture(shown),
         "by": within[names[0]].by,
         "level": level_text(fit.level),
     }
+
+
+def ranks(fit: Fitted) -> pd.DataFrame:
+    """Return the rankings of a fit: one row for each model and benchmark.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark``, empty for the ranking across all of them, and the columns of
+        ``Ranking.table``.
+    """
+    rankings = {
+        str(name): rank_models(fit, str(name)) for name in fit.tree["estimands"].benchmark.values
+    }
+    across = _across(fit)[0] if len(rankings) > 1 else None
+    every = ({"": across} if across is not None else {}) | rankings
+    return pd.concat([one.table.assign(benchmark=name) for name, one in every.items()])
 
 
 def _across(fit: Fitted) -> tuple[Ranking | None, str]:

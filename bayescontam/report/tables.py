@@ -212,19 +212,17 @@ def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
 
 def _overfitting_verdicts(fit: Fitted, wide: pd.DataFrame) -> list[str]:
     """Judge at the fit's own level, whatever the level of the intervals shown."""
-    judged = _wide(_whole(fit, None)).reindex(wide.index)
-    references = reference_levels(fit)
+    known = fit.tree["estimands"].to_dataset()
+    tails = [(1 - fit.level) / 2, (1 + fit.level) / 2]
+    ends = known["overfitting"].quantile(tails, ("chain", "draw"), skipna=False)
+    low, high = (end.to_series().reindex(wide.index) for end in ends.drop_vars("quantile"))
+    slopes = known["slope"].mean(("chain", "draw")).to_series().reindex(wide.index)
+    levels = reference_levels(fit)
+    references = [levels[name] for name in wide.index.get_level_values("benchmark")]
+    verdicts = wide["slope", "verdict"].astype(str)
     return [
-        overfitting_verdict(
-            str(row["slope", "verdict"]),
-            float(row["overfitting", "ci_low"]),
-            float(row["overfitting", "ci_high"]),
-            references[benchmark],
-            float(row["slope", "mean"]),
-        ).value
-        for benchmark, (_, row) in zip(
-            judged.index.get_level_values("benchmark"), judged.iterrows(), strict=True
-        )
+        overfitting_verdict(*each).value
+        for each in zip(verdicts, low, high, references, slopes, strict=True)
     ]
 
 

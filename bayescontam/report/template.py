@@ -1,11 +1,40 @@
 """Template: contents become one HTML file, everything in them escaped."""
 
+import base64
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bayescontam.report import words
+
+
+@dataclass(frozen=True)
+class Script:
+    """The script of a page.
+
+    Attributes
+    ----------
+    text : str
+        As it stands between its tags.
+    source : str
+        What allows this text, and no other, in a content security policy.
+    """
+
+    text: str
+    source: str
+
+
+@cache
+def script() -> Script:
+    """Return the script that sorts and filters tables."""
+    text = (files("bayescontam.report") / "templates" / "tables.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return Script(text, f"sha256-{digest}")
 
 
 def fill(name: str, content: Mapping[str, Any]) -> str:
@@ -29,6 +58,8 @@ def fill(name: str, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for filter_name in ("number", "probability", "percent", "interval", "measured", "place"):
+    names = ("number", "probability", "percent", "interval", "measured", "place", "raw")
+    for filter_name in names:
         environment.filters[filter_name] = getattr(words, filter_name)
+    environment.globals["script"] = script()
     return environment.get_template(name).render(content)

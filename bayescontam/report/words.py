@@ -11,6 +11,9 @@ from bayescontam.report.tables import reference_levels
 NAME_WIDTH = 40
 """Longest name in a table; longer ones are spelt out once, in a list of names."""
 
+MOST_REFERENCES = 12
+"""Benchmarks whose reference contamination is told one by one."""
+
 TERMS = {
     "a": "a general ability of each model, shared by all benchmarks",
     "sigma_theta": "the spread of abilities, learnt from the data",
@@ -77,6 +80,20 @@ def number(value: object, digits: int = 3) -> str:
         return "∞" if known > 0 else "−∞"
     text = f"{known:,.{digits}f}"
     return text.lstrip("-") if not float(text.replace(",", "")) else text.replace("-", "−")
+
+
+def raw(value: object) -> str:
+    """Return a number as a script reads it, to sort by; empty where there is none.
+
+    Examples
+    --------
+    >>> raw(0.123456789), raw(-2), raw(float("nan")), raw(float("inf"))
+    ('0.123457', '-2', '', 'Infinity')
+    """
+    known = _float(value)
+    if math.isnan(known):
+        return ""
+    return f"{known:.6g}" if math.isfinite(known) else f"{'-' if known < 0 else ''}Infinity"
 
 
 def probability(value: object) -> str:
@@ -167,6 +184,17 @@ def _float(value: object) -> float:
         return math.nan
 
 
+def in_file(file: str) -> str:
+    """Return where all rows of a table are found of which the page has a part.
+
+    Examples
+    --------
+    >>> in_file("slopes")
+    "slopes.csv of 'bayescontam report --tables'"
+    """
+    return f"{file}.csv of 'bayescontam report --tables'"
+
+
 def reference_text(fit: Fitted) -> str:
     """Return at which contamination genuine ability is told, with the value."""
     levels = reference_levels(fit)
@@ -177,6 +205,11 @@ def reference_text(fit: Fitted) -> str:
         return f"contamination {values[0]:.3g} in every benchmark"
     if max(values) - min(values) < 5e-4:
         return f"the smallest observed contamination, {values[0]:.3g} in every benchmark"
+    if len(levels) > MOST_REFERENCES:
+        return (
+            f"the smallest observed contamination of each benchmark, {min(values):.3g} to"
+            f" {max(values):.3g} (all: the first contamination of each in {in_file('curves')})"
+        )
     lowest = [f"{visible(name, NAME_WIDTH)}: {value:.3g}" for name, value in levels.items()]
     return f"the smallest observed contamination of each benchmark ({'; '.join(lowest)})"
 

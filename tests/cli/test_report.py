@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.cli.report import _items
-from tests.cli.conftest import Done, Made
+from tests.cli.conftest import NAMES, Done, Made
 from tests.report.made_curve import make_curve
 from tests.report.made_scan import make_scan
 
@@ -140,6 +140,8 @@ def test_a_fit_with_a_scan_gives_matched_texts(
     ("which", "options", "message"),
     [
         ("scan", ["--scan"], r"--scan: .* is a scan, and its report does not take that"),
+        ("scan", ["--tables"], r"--tables: .* is a scan, and its report does not take that"),
+        ("curve", ["--tables"], r"--tables: .* is a curve, and its report does not take that"),
         ("scan", ["--items", "--by"], r"--items, --by: give both, and --curve"),
         ("scan", ["--curve", "--by"], r"--items, --by: give both, and --curve"),
         ("curve", ["--curve", "--compare"], r"--compare, --curve: .* is a curve, and its report"),
@@ -164,6 +166,21 @@ def test_options_that_do_not_go_together(
     given = [part for name in options for part in (name, values.get(name, "elo"))]
     out = tmp_path / "page.html"
     refused(run("report", paths[which], *given, "--out", out), rf"^error: {message}", out)
+
+
+def test_tables_of_a_fit_are_written_beside_its_page(run: Run, made: Made, tmp_path: Path) -> None:
+    out, tables = tmp_path / "fit.html", tmp_path / "tables"
+    done = run("report", made.path, "--out", out, "--tables", tables)
+    assert done.status == 0, done.err
+    assert done.out == f"The report lies in {out}\nIts tables lie in {tables}\n"
+    assert "drawing  100 %" in done.err
+    assert len(pd.read_csv(tables / "headline.csv")) == len(NAMES)
+
+
+def test_a_folder_for_tables_that_cannot_be_made(run: Run, made: Made, tmp_path: Path) -> None:
+    out = tmp_path / "fit.html"
+    done = run("report", made.path, "--out", out, "--tables", made.path)
+    refused(done, r"^error: .*no folder can be made there", out)
 
 
 def test_a_file_that_is_neither_fit_nor_curve(run: Run, items: Path, tmp_path: Path) -> None:

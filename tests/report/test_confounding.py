@@ -124,7 +124,7 @@ def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> N
     tree["confounding"] = xr.DataTree(one)
     section = confounding_section(Fitted(tree))
     assert section is not None
-    assert [row["overfitting_zero"] for row in section["rows"]] == pytest.approx(
+    assert [row["overfitting_zero"] for row in section["rows"].to_dict("records")] == pytest.approx(
         [np.nan] * 2, nan_ok=True
     )
     assert "overfitting of 1 model on" in section["pictures"][0].alt

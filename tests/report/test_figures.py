@@ -1,11 +1,13 @@
 import io
 import warnings
 
+import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from arviz_stats.base.array import array_stats
 from PIL import Image
 
 from bayescontam.inference.fitted import Fitted
@@ -33,7 +35,7 @@ def pictures(fit: Fitted) -> list[Picture]:
         concept_figures.concepts(fit, tables.by_concept(fit)),
         dose.dose_response(fit, headline),
         dose.prior_posterior(fit, slopes),
-        *predictions.predictive_pictures(fit, headline),
+        *predictions.predictive_pictures(fit),
         *diagnostics.sampling_pictures(fit, *diagnostics.convergence_table(fit)),
     ]
     return [picture for picture in made if picture is not None]
@@ -109,14 +111,17 @@ def test_many_models_and_benchmarks_are_cut_and_said_so() -> None:
     )
     table["raw_accuracy"] = rng.random(len(table))
     table["overfitting"] = rng.normal(size=len(table))
-    shown, note = figures.part(table, "overfitting")
+    shown, note = figures.part(table, "overfitting", "headline")
     assert shown["model"].nunique() == figures.MOST_MODELS
-    assert shown["benchmark"].nunique() == figures.MOST_BENCHMARKS
-    assert "Only 12 of 15 benchmarks are drawn (largest overfitting)." in note
+    assert shown["benchmark"].nunique() == 3
+    assert "Only 3 of 15 benchmarks are drawn (largest overfitting)." in note
     assert "Only 24 of 40 models are drawn (largest overfitting)." in note
+    assert note.endswith("All: headline.csv of 'bayescontam report --tables'.")
     largest = table.loc[table["overfitting"].abs().idxmax()]
     assert largest["model"] in set(shown["model"])
-    assert figures.part(table.head(3), "overfitting")[1] == ""
+    assert figures.part(table.head(3), "overfitting", "headline")[1] == ""
+    few = table[table["model"].isin(["m0", "m1", "m2", "m3"])]  # leave room for more panels
+    assert figures.part(few, "overfitting", "headline")[0]["benchmark"].nunique() == 12
 
 
 NAMES = [*HOSTILE, "$x_1$", "\\alpha^2", "中文", "\U0001f600", "مرحبا", "$"]
@@ -163,13 +168,13 @@ def test_the_settings_of_others_are_left_alone() -> None:
 
 def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fitted) -> None:
     table, draws = diagnostics.convergence_table(hostile)
-    assert draws.sizes["quantity"] == len(table)
+    assert draws.sizes["quantity"] == diagnostics.WORST < len(table)
     assert table["quantity"].is_unique
     least = table[["ess_bulk", "ess_tail"]].min(axis=1)
     good = table["r_hat"] <= 1.01
     assert least[good].is_monotonic_increasing
-    cells = draws.to_numpy().reshape(-1, len(table))
-    assert len(np.unique(cells, axis=1).T) == len(table)
+    cells = draws.to_numpy().reshape(-1, diagnostics.WORST)
+    assert len(np.unique(cells, axis=1).T) == diagnostics.WORST
     assert not table["quantity"].str.contains("^delta|^rank|^eta").any()
 
 
@@ -200,3 +205,27 @@ def test_one_model_has_no_ranks(hostile: Fitted) -> None:
 
     fit = Fitted(hostile.tree.map_over_datasets(first_model))
     assert figures.ranks(fit, tables.headline(fit)) is None
+
+
+def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fitted) -> None:
+    told, draws = diagnostics.convergence_table(hostile, hostile.estimands())
+    for place, row in enumerate(told.head(diagnostics.WORST).itertuples()):
+        cells = draws.isel(quantity=place).to_numpy()
+        assert row.ess_bulk == pytest.approx(float(array_stats.ess(cells, method="bulk")))
+        tail = array_stats.ess(cells, method="tail", prob=az.rcParams["stats.ci_prob"])
+        assert row.ess_tail == pytest.approx(float(tail))
+        assert row.r_hat == pytest.approx(float(array_stats.rhat(cells)))
+    for quantity in ("accuracy", "genuine_ability", "overfitting_fraction"):
+        estimands = hostile.tree["estimands"][quantity].sel(model=MODELS[0], benchmark="Quiz")
+        wanted = float(array_stats.ess(estimands.to_numpy(), method="bulk"))
+        rows = told[told["quantity"].str.startswith(f"{quantity}[<")]
+        assert np.isclose(rows["ess_bulk"], wanted).sum() == 1
+
+
+def test_a_parameter_that_only_repeats_another_has_no_row(hostile: Fitted) -> None:
+    tree = hostile.tree.copy()
+    posterior = tree["posterior"].to_dataset()
+    tree["posterior"] = xr.DataTree(posterior.assign(beta_bar_again=posterior["beta_bar"]))
+    table, _ = diagnostics.convergence_table(Fitted(tree))
+    assert not table["quantity"].str.startswith("beta_bar_again").any()
+    pd.testing.assert_frame_equal(table, diagnostics.convergence_table(hostile)[0])

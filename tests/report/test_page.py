@@ -81,8 +81,8 @@ def test_the_table_shows_the_estimands(page: Parsed, hostile: Fitted) -> None:
 
 
 def test_hostile_names_are_text(html: str, page: Parsed) -> None:
-    assert not [tag for tag, _ in page.tags if tag in ("script", "b ", "iframe", "object")]
-    assert "<script" not in html
+    assert not [tag for tag, _ in page.tags if tag in ("b ", "iframe", "object")]
+    assert [tag for tag, _ in page.tags].count("script") == html.count("<script") == 1  # our own
     assert html.count("m" * 10_000) == 1  # in full once, shortened elsewhere
     assert "quiz\\n<b>" in page.text
     assert "\x07" not in html

@@ -1,0 +1,116 @@
+"""Export: every table behind a report, whole, as CSV files."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.confounding import confounding_table
+from bayescontam.inference.fitted import Fitted
+from bayescontam.names import visible
+from bayescontam.report import diagnostics, predictions, tables
+from bayescontam.report.ranking import ranks
+from bayescontam.storage import write_text
+
+
+def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
+    """Return every table of a report by the name of its file, without those that are empty.
+
+    Parameters
+    ----------
+    fit : Fitted
+    estimands : pandas.DataFrame
+        From ``fit.estimands``.
+
+    Returns
+    -------
+    dict of str to pandas.DataFrame
+        ``headline``, ``slopes``, ``concepts``, ``sensitivity``, ``checks``: as
+        `bayescontam.report.tables` has them; ``better``: ``benchmark, model, other,
+        probability``; ``ranks``: see `bayescontam.report.ranking`; ``curves``: ``model,
+        benchmark, contamination, mean, low, high``;
+        ``confounding``: as ``Fit.confounding``; ``predicted`` and ``predicted-bins``: see
+        `bayescontam.report.predictions`; ``convergence``: see
+        `bayescontam.report.diagnostics`; ``estimands``.
+    """
+    made: dict[str, Callable[[], pd.DataFrame]] = {
+        "headline": lambda: tables.headline(fit, estimands),
+        "slopes": lambda: tables.slopes(fit, estimands),
+        "concepts": lambda: tables.by_concept(fit, estimands),
+        "better": lambda: _better(fit),
+        "ranks": lambda: ranks(fit),
+        "curves": lambda: _curves(fit),
+        "confounding": lambda: _confounding(fit),
+        "sensitivity": lambda: tables.sensitivity(fit),
+        "predicted": lambda: predictions.predicted_scores(fit),
+        "predicted-bins": lambda: predictions.predicted_bins(fit),
+        "convergence": lambda: diagnostics.convergence_table(fit, estimands)[0],
+        "checks": lambda: tables.checks(fit),
+        "estimands": lambda: estimands,
+    }
+    every = {name: make() for name, make in made.items()}
+    return {name: table for name, table in every.items() if len(table)}
+
+
+def write_tables(
+    fit: Fitted, folder: str | os.PathLike[str], estimands: pd.DataFrame | None = None
+) -> None:
+    """Write every table of a report, one CSV file each.
+
+    Parameters
+    ----------
+    fit : Fitted
+    folder : path-like
+        Made if it does not exist. Files of the same names are replaced, each whole or not
+        at all.
+    estimands : pandas.DataFrame, optional
+        From ``fit.estimands``; made if left out.
+
+    Raises
+    ------
+    UsageError
+        If the folder cannot be made, or a file cannot be written.
+    """
+    path = make_folder(folder)
+    estimands = fit.estimands() if estimands is None else estimands
+    for name, table in whole_tables(fit, estimands).items():
+        write_text(path / f"{name}.csv", table.to_csv(index=False))
+
+
+def make_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the folder for tables, made if it does not exist.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made.
+    """
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{visible(str(path))}: no folder can be made there ({visible(str(error))}); give one"
+            " that can be written to"
+        ) from None
+    return path
+
+
+def _better(fit: Fitted) -> pd.DataFrame:
+    known = fit.p_better().transpose("benchmark", "model", "other")
+    return known.to_series().dropna().rename("probability").reset_index()
+
+
+def _curves(fit: Fitted) -> pd.DataFrame:
+    if "curves" not in fit.tree:
+        return pd.DataFrame()
+    curves = fit.tree["curves"].to_dataset()[["contamination", "mean", "low", "high"]]
+    table = curves.to_dataframe(["model", "benchmark", "point"]).reset_index()
+    return table.drop(columns="point").dropna(subset="mean", ignore_index=True)
+
+
+def _confounding(fit: Fitted) -> pd.DataFrame:
+    known = "confounding" in fit.tree
+    return confounding_table(fit.tree["confounding"].to_dataset() if known else None)

@@ -1,0 +1,82 @@
+"""A fit of many models and benchmarks, at once: its draws are those of the prior."""
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam.inference import fit as fitting
+from bayescontam.inference.build import Built
+from bayescontam.inference.engines import Sampling
+from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.predictive import prior_draws
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+
+CHAINS = 2
+
+
+def made_fit(models: list[str], benchmarks: list[str], items: int, draws: int) -> Fitted:
+    """Return a fit that no sampler made, whole in every other way.
+
+    Parameters
+    ----------
+    models, benchmarks : list of str
+    items : int
+        Items of each benchmark; every model answered all.
+    draws : int
+        Draws of each of two chains.
+    """
+
+    def sample(built: Built, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+        _, known = prior_draws(built, CHAINS * draws, np.random.default_rng(2))
+        return _in_chains(known), _stats(draws)
+
+    responses = Responses.from_frame(_table(models, benchmarks, items), source="made.csv")
+    sampling = Sampling(draws=draws, chains=CHAINS)
+    with mock.patch.object(fitting, "sample", sample):
+        return fitting.fit_responses(
+            responses, load_spec("hierarchical"), fitting.Options(seed=1, sampling=sampling)
+        )
+
+
+def _table(models: list[str], benchmarks: list[str], items: int) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    shape = len(models), len(benchmarks), items
+    m, b, i = (each.ravel() for each in np.indices(shape))
+    dose = np.linspace(0, 1, items)[i] * (m % 10 != 9)  # every tenth model is clean
+    return pd.DataFrame(
+        {
+            "model": np.array(models, dtype=object)[m],
+            "benchmark": np.array(benchmarks, dtype=object)[b],
+            "item": [f"item-{k}-{j}" for k, j in zip(b, i, strict=True)],
+            "correct": (rng.random(m.size) < 0.3 + 0.4 * dose).astype(int),
+            "contamination": dose,
+        }
+    )
+
+
+def _in_chains(prior: xr.Dataset) -> xr.Dataset:
+    """Return one chain as `CHAINS` of equal length."""
+    data = {
+        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(CHAINS, -1, *v.shape[2:]))
+        for name, v in prior.data_vars.items()
+    }
+    coords = {dim: prior[dim] for dim in prior.coords if dim not in ("chain", "draw")}
+    return xr.Dataset(data, coords)
+
+
+def _stats(draws: int) -> xr.Dataset:
+    """Return what a sampler without any trouble would say."""
+    shape = ("chain", "draw"), (CHAINS, draws)
+    energy = np.random.default_rng(3).normal(size=shape[1])
+    none = np.zeros(shape[1], dtype=bool)
+    return xr.Dataset(
+        {
+            "diverging": (shape[0], none),
+            "reached_max_treedepth": (shape[0], none),
+            "energy": (shape[0], energy),
+        }
+    )

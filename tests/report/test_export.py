@@ -1,0 +1,82 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.fitted import Fitted
+from bayescontam.report import tables
+from bayescontam.report.export import whole_tables, write_tables
+from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
+
+EVERY = {
+    "headline", "slopes", "better", "ranks", "curves", "sensitivity", "predicted", "predicted-bins",
+    "convergence", "checks", "estimands",
+}  # fmt: skip
+WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins"}
+
+
+def test_every_table_is_written_whole(hostile: Fitted, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "tables"
+    write_tables(hostile, folder)
+    assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in EVERY}
+    headline = pd.read_csv(folder / "headline.csv")
+    wanted = tables.headline(hostile)
+    # What a file keeps of a name is what CSV keeps.
+    pd.testing.assert_series_equal(headline["overfitting"], wanted["overfitting"])
+    assert list(headline["model"]) == list(wanted["model"])
+    assert len(pd.read_csv(folder / "estimands.csv")) == len(hostile.estimands())
+
+
+def test_without_contamination_there_are_fewer(by_concept: Fitted) -> None:
+    known = whole_tables(by_concept, by_concept.estimands())
+    assert set(known) == EVERY - WITHOUT_CONTAMINATION | {"concepts"}
+
+
+def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fitted) -> None:
+    table = whole_tables(hostile, hostile.estimands())["better"]
+    ability = hostile.tree["estimands"]["genuine_ability"]
+    assert len(table) == 3 * 2 + 2 * 1
+    for row in table.itertuples():
+        one, other = (
+            ability.sel(model=name, benchmark=row.benchmark).to_numpy().ravel()
+            for name in (row.model, row.other)
+        )
+        assert row.probability == np.mean(one > other)
+    assert not ((table["benchmark"] == UNANSWERED[1]) & (table["model"] == UNANSWERED[0])).any()
+
+
+def test_predicted_scores_are_quantiles_of_replicates(hostile: Fitted) -> None:
+    table = whole_tables(hostile, hostile.estimands())["predicted"]
+    known = hostile.tree["predictive"].to_dataset()
+    assert len(table) == 5
+    for row in table.itertuples():
+        cell = known.sel(model=row.model, benchmark=row.benchmark)
+        replicated = np.sort(cell["score_replicated"].to_numpy().astype(float))
+        places = np.linspace(0, 1, len(replicated))
+        assert row.score == float(cell["score"])
+        for column, place in (("low_95", 0.025), ("median", 0.5), ("high_99", 0.995)):
+            wanted = np.interp(place, places, replicated)
+            assert getattr(row, column) == pytest.approx(wanted, rel=1e-5)
+        z = abs(row.score - replicated.mean()) / replicated.std()
+        assert row.surprise == pytest.approx(z, rel=1e-4)
+
+
+def test_curves_and_bins_hold_what_is_drawn(hostile: Fitted) -> None:
+    known = whole_tables(hostile, hostile.estimands())
+    curves = hostile.tree["curves"].to_dataset()
+    first = known["curves"].query("model == @MODELS[0] and benchmark == @BENCHMARKS[0]")
+    here = curves.sel(model=MODELS[0], benchmark=BENCHMARKS[0])
+    np.testing.assert_array_equal(first["mean"], here["mean"])
+    np.testing.assert_array_equal(first["contamination"], here["contamination"])
+    bins = known["predicted-bins"]
+    seen = hostile.tree["predictive"]["binned"].to_series().dropna()
+    np.testing.assert_array_equal(bins["score"], seen)
+    assert bins["contamination"].between(0, 1).all()
+
+
+def test_a_folder_that_cannot_be_made_is_refused(hostile: Fitted, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file: no folder can be made there"):
+        write_tables(hostile, tmp_path / "file")

@@ -1,0 +1,257 @@
+"""The report of more models and benchmarks than pictures of single pairs have room for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayescontam.inference.fitted import Fitted
+from bayescontam.report import listed, overview, ranking, tables, words
+from bayescontam.report.page import render, write_report
+from tests.report import test_page
+from tests.report.made_fit import made_fit
+from tests.report.test_figures import is_drawn
+from tests.report.test_page import Parsed
+
+pytestmark = pytest.mark.slow
+browser = test_page.browser  # the fixture
+HOSTILE = "said \"'best'\" & <b>fast</b>", "модель ✓", "</script><script>document.title=0</script>"
+MODELS = [*HOSTILE, *(f"m{i}" for i in range(27))]
+BENCHMARKS = ["<i>quiz</i>", *(f"bench-{i}" for i in range(12))]
+ROWS = "#results tbody tr:not(.group)"
+TOOLS = 3 + 1 + 13
+"""Tables that can be filtered: three, ranks across benchmarks and within each."""
+
+
+@pytest.fixture(scope="session")
+def large() -> Fitted:
+    return made_fit(MODELS, BENCHMARKS, items=6, draws=50)
+
+
+@pytest.fixture(scope="session")
+def headline(large: Fitted) -> pd.DataFrame:
+    return tables.headline(large)
+
+
+@pytest.fixture(scope="session")
+def html(large: Fitted) -> str:
+    return render(large)
+
+
+@pytest.fixture(scope="session")
+def page(html: str) -> Parsed:
+    return Parsed(html)
+
+
+def test_the_page_says_what_it_leaves_out(page: Parsed) -> None:
+    text = " ".join(page.text.split())
+    assert "A mark for each of 390 pairs of model and benchmark" in text
+    assert "All 390 slopes, and what the data say of each" in text
+    assert "Power-scaling of all 390 pairs of model and benchmark" in text
+    assert "Only 3 of 13 benchmarks are drawn (largest overfitting)." in text
+    assert "Only 24 of 30 models are drawn (largest slope)." in text
+    assert "Only 12 of 390 slopes are drawn (least changed by the data)." in text
+    assert "All 3,120 estimands" in text
+    named = {word for word in text.replace("(", " ").split() if word.endswith(".csv")}
+    assert named - {"made.csv"} == {
+        "headline.csv", "slopes.csv", "curves.csv", "predicted.csv", "predicted-bins.csv",
+    }  # fmt: skip
+
+
+def test_every_pair_is_in_the_tables_with_its_value(html: str, headline: pd.DataFrame) -> None:
+    section = html.split('<section id="picture">')[0].split('<section id="results">')[1]
+    tags = Parsed(section).tags
+    told = [float(str(known["data-v"])) for tag, known in tags if "data-v" in known]
+    assert len(told) == 390 * 7
+    ordered = headline.sort_values(["rank_genuine", "rank_raw"], kind="stable")
+    columns = ["raw_accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "rank_raw",
+               "rank_genuine", "p_best"]  # fmt: skip
+    parts = [ordered.loc[ordered["benchmark"] == name, columns] for name in BENCHMARKS]
+    np.testing.assert_allclose(np.reshape(told, (390, 7)), pd.concat(parts), rtol=1e-5)
+
+
+def test_the_overview_shows_every_pair(large: Fitted, headline: pd.DataFrame) -> None:
+    scatter = overview.scatter(headline)
+    effect = overview.effect_map(headline, "overfitting", "overfitting_verdict", "headline")
+    assert effect is not None
+    assert is_drawn(scatter)
+    assert is_drawn(effect)
+    assert "30 models on 13 benchmarks" in effect.alt
+    for kind, count in headline["overfitting_verdict"].value_counts().items():
+        assert f"{count:,} {kind}" in effect.alt
+    most = headline["overfitting"].abs().max()
+    assert f", {most:.2f}" in effect.alt or f", -{most:.2f}" in effect.alt
+    assert "Only" not in effect.caption
+    one = headline[headline["benchmark"] == BENCHMARKS[1]]
+    assert overview.effect_map(one, "overfitting", "overfitting_verdict", "headline") is None
+
+
+def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(
+        [(f"m{m}", f"b{b}") for m in range(200) for b in range(70)], columns=["model", "benchmark"]
+    )
+    table["slope"], table["verdict"] = rng.normal(size=len(table)), "not found"
+    table = table.drop(index=[5, 900])  # pairs without answers
+    drawn = overview.effect_map(table, "slope", "verdict", "slopes")
+    assert drawn is not None
+    assert "Only 150 of 200 models are drawn (largest slope)." in drawn.caption
+    assert "Only 60 of 70 benchmarks are drawn (largest slope)." in drawn.caption
+    assert "All: slopes.csv" in drawn.caption
+    models, benchmarks, _ = overview._axes(table, "slope")
+    means = table.groupby("model")["slope"].mean()
+    assert means[models].is_monotonic_decreasing
+    sizes = table["slope"].abs().groupby(table["benchmark"]).max()
+    assert set(benchmarks) == set(sizes.nlargest(60).index)
+
+
+def test_rows_beyond_what_fits_are_left_to_files(
+    large: Fitted, headline: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed, "MOST_LISTED", 10)
+    slopes = tables.slopes(large)
+    known = listed.listed(slopes, "slope", "slopes")
+    largest = set(slopes["slope"].abs().nlargest(10))
+    assert {abs(row["slope"]) for row in known["rows"]} == largest
+    assert known["of"] == 390
+    assert known["note"] == (
+        "Only 10 of 390 rows are on the page (largest slope). All: slopes.csv of 'bayescontam"
+        " report --tables'."
+    )
+
+
+def test_ranks_within_many_benchmarks_are_left_to_files(
+    large: Fitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ranking.ranking_section(large)
+    assert whole is not None
+    assert len(whole["within"]) == 13
+    monkeypatch.setattr(ranking, "MOST_WITHIN", 100)
+    section = ranking.ranking_section(large)
+    assert section is not None
+    assert section["within"] == {}
+    assert section["within_note"] == (
+        "The 390 ranks within benchmarks: ranks.csv of 'bayescontam report --tables'."
+    )
+    table = ranking.ranks(large)
+    assert len(table) == 390 + 30
+    for name, one in whole["within"].items():
+        own = table[table["benchmark"] == name]
+        assert [row["model"] for row in one["rows"]] == list(own["model"])
+
+
+def test_many_references_are_told_as_a_range(large: Fitted) -> None:
+    assert words.reference_text(large).startswith("the smallest observed contamination, 0 in every")
+    many = Fitted(large.tree.copy())
+    curves = many.tree["curves"].to_dataset()
+    shift = curves["contamination"] + xr.DataArray(0.01 * np.arange(13), dims="benchmark")
+    many.tree["curves"] = xr.DataTree(curves.assign(contamination=shift))
+    assert "of each benchmark, 0 to 0.12 (all: the first" in words.reference_text(many)
+
+
+def test_a_page_of_two_pairs_is_as_plain_as_ever() -> None:
+    small = Parsed(render(made_fit(["one", "other"], ["quiz"], items=12, draws=60)))
+    ids = {known["id"] for _, known in small.tags if "id" in known}
+    assert not {"picture-scatter", "picture-overfitting-map", "picture-slope-map"} & ids
+    assert "tall" not in " ".join(str(known.get("class")) for _, known in small.tags)
+    assert "--tables'" not in small.text
+
+
+def test_progress_is_shown(
+    large: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_report(large, tmp_path / "a.html", tables_in=tmp_path / "tables", progress=True)
+    shown = capsys.readouterr().err
+    assert "judging  100 %" in shown
+    assert "drawing  100 %" in shown
+    assert (tmp_path / "tables" / "better.csv").exists()
+
+
+@pytest.fixture(params=[1200, 400])
+def opened(request: pytest.FixtureRequest, browser: Any, html: str, tmp_path: Path) -> Any:
+    path = tmp_path / "report.html"
+    path.write_text(html, encoding="utf-8")
+    size = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def values(page: Any, at: int) -> list[float]:
+    """Return the values of a column of the headline table, as its rows stand."""
+    script = f"return [...document.querySelectorAll('{ROWS}')].map(r => r.cells[{at}].dataset.v)"
+    return [float(value) for value in page.execute_script(script)]
+
+
+@pytest.mark.browser
+def test_sorting_and_filtering_in_a_browser(opened: Any, headline: pd.DataFrame) -> None:
+    button = opened.find_element("css selector", "#results button[aria-label*='Overfitting']")
+    button.click()
+    np.testing.assert_allclose(values(opened, 5), np.sort(headline["overfitting"]), rtol=1e-5)
+    button.click()
+    falling = np.sort(headline["overfitting"])[::-1]
+    np.testing.assert_allclose(values(opened, 5), falling, rtol=1e-5)
+    told = opened.find_element("css selector", "#results output")
+    options = opened.find_elements("css selector", "#results select option")
+    names = [option.get_property("textContent") for option in options]
+    assert {words.Names(MODELS, "").label(name) for name in MODELS} <= set(names)
+    for name in (HOSTILE[0], BENCHMARKS[0]):
+        options[names.index(name)].click()
+    assert told.text == "1 of 390 rows"
+    opened.find_element("css selector", "#results .tools button").click()
+    assert told.text == "390 of 390 rows"
+    field = opened.find_element("css selector", "#results input")
+    field.send_keys("МОДЕЛЬ")
+    assert told.text == "13 of 390 rows"
+    assert opened.get_log("browser") == []
+    assert opened.title.startswith("bayescontam: hierarchical")
+
+
+@pytest.mark.browser
+def test_nothing_overflows(opened: Any) -> None:
+    opened.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    script = "const d = document.documentElement; return d.scrollWidth - d.clientWidth"
+    assert opened.execute_script(script) <= 0
+    waiting = WebDriverWait(opened, 10)  # tables get their tools when they are unfolded
+    waiting.until(lambda page: len(page.find_elements("css selector", ".tools")) == TOOLS)
+    assert opened.execute_script(script) <= 0
+
+
+@pytest.mark.browser
+def test_all_rows_are_printed_whatever_is_filtered(opened: Any) -> None:
+    opened.find_element("css selector", "#results input").send_keys("bench-3 m5")
+    count = f"return [...document.querySelectorAll('{ROWS}')].filter(r => r.offsetHeight).length"
+    assert opened.execute_script(count) == 1
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert opened.execute_script(count) == 390
+        assert not opened.find_element("css selector", ".tools").is_displayed()
+        tall = "return [...document.querySelectorAll('.tall')].filter(b => b.offsetHeight).every("
+        tall += "b => b.scrollHeight <= b.clientHeight + 1)"
+        assert opened.execute_script(tall)
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.browser
+def test_the_page_is_whole_without_the_script(browser: Any, html: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html, encoding="utf-8")
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(path.as_uri())
+        body = browser.find_element("tag name", "body")
+        assert not browser.find_elements("css selector", ".tools, thead button, .of")
+        assert len(browser.find_elements("css selector", ROWS)) == 390
+        shown = json.dumps(body.text)
+        assert all(f"bench-{i}" in shown for i in range(12))
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
