@@ -1,6 +1,7 @@
 """Tables, parameters and likelihoods of integrated difficulties, written out row by row."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 from scipy import integrate, stats
 
 from bayescontam.inference.build import Built, build
+from bayescontam.inference.draws import Draws
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
@@ -62,8 +64,13 @@ def table(
                 alone = unshared and b == len(items) - 1 and i % models != m
                 if not alone and (rng.random() >= missing or i % models == m):
                     rows.append((f"m{m}", f"b{b}", f"i{b}-{i}", f"c{b}-{i % 2}", k, n, d[i], m))
-    names = "model benchmark item concept n_correct n_trials contamination clean".split()
-    frame = pd.DataFrame(rows, columns=names)
+    frame = pd.DataFrame(
+        rows,
+        columns=[
+            "model", "benchmark", "item", "concept", "n_correct", "n_trials", "contamination",
+            "clean",
+        ],
+    )  # fmt: skip
     return frame.assign(clean=(frame["clean"] == models - 1).astype(int))
 
 
@@ -114,7 +121,7 @@ def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
         item_dose=of_item.reindex(keys).to_numpy(),
     )
     edges = [0.0, *spec.contamination.knots, 1.0]
-    for k, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for k, (low, high) in enumerate(pairwise(edges)):
         reach = ((d - low) / (high - low)).clip(0, 1)
         result[f"reach{k:02d}"] = reach - reach.groupby(by).transform("mean")
     return result
@@ -138,3 +145,40 @@ def log_likelihood(frame: pd.DataFrame, values: Values, built: Built) -> float:
     """Return the log density of all answers, item by item."""
     whole = doses(frame, built.spec)
     return sum(log_integral(rows, values, built) for _, rows in whole.groupby("item"))
+
+
+def draws_of(built: Built, count: int, seed: int = 0, slope: float = 1.5) -> Draws:
+    """Return draws of parameters at random; difficulties are integrated out."""
+    rng, design = np.random.default_rng(seed), built.design
+    shape = len(design.models), len(design.benchmarks)
+    beta = slope + rng.normal(0, 0.5, (count, *shape)) * ~design.clean[:, None]
+    given: dict[str, Any] = {"theta": rng.normal(0, 0.7, (count, shape[0] * len(design.units)))}
+    given["sigma_delta"] = rng.uniform(0.6, 1.4, (count, shape[1]))
+    if built.spec.contamination.form != "none":
+        given["beta"] = (beta * ~design.clean[:, None]).reshape(count, -1)
+    if "increments" in built.terms:
+        given["increments"] = rng.dirichlet(np.ones(len(design.knots) + 1), count)
+    if "kappa" in built.terms:
+        given["kappa"] = rng.normal(0, 0.7, (count, shape[1]))
+    for name in {"gamma", "spillover"} & built.terms.entered:
+        given[name] = rng.normal(0, 0.4, (count, 1))
+    return Draws(delta=None, eta=None, sigma_eps=None, **({"beta": None} | given))
+
+
+def values_of(draws: Draws, position: int, built: Built) -> dict[str, np.ndarray]:
+    """Return one draw as `log_odds` takes it."""
+    names = ("theta", "beta", "sigma_delta", "increments", "kappa", "gamma", "spillover")
+    values = {name: getattr(draws, name) for name in names}
+    found = {name: v[position] for name, v in values.items() if v is not None}
+    rows = len(built.design.models)
+    return {n: v.reshape(rows, -1) if n in ("theta", "beta") else v for n, v in found.items()}
+
+
+def in_order(frame: pd.DataFrame, built: Built) -> pd.DataFrame:
+    """Return a table in the order of the design, with what `doses` adds."""
+    design, keys = built.design, ["model", "benchmark", "item"]
+    labels = [
+        np.array(getattr(design, f"{key}s"), dtype=object)[getattr(design, key)] for key in keys
+    ]
+    order = pd.MultiIndex.from_arrays(labels, names=keys)
+    return doses(frame, built.spec).set_index(keys).loc[order].reset_index()
