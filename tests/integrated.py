@@ -120,7 +120,8 @@ def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
         cell_dose=cell - d.groupby(by).transform("mean"),
         item_dose=of_item.reindex(keys).to_numpy(),
     )
-    edges = [0.0, *spec.contamination.knots, 1.0]
+    knots = spec.contamination.knots if spec.contamination.form == "monotone" else ()
+    edges = [0.0, *knots, 1.0]
     for k, (low, high) in enumerate(pairwise(edges)):
         reach = ((d - low) / (high - low)).clip(0, 1)
         result[f"reach{k:02d}"] = reach - reach.groupby(by).transform("mean")

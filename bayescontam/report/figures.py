@@ -143,8 +143,7 @@ def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
         )  # fmt: skip
         for axis, benchmark in zip(axes, benchmarks, strict=True):
             cells = draws.sel(benchmark=benchmark, model=models)
-            levels = np.arange(1, count + 1)
-            chance = (cells.to_numpy()[..., None] == levels).mean(axis=(0, 1))
+            chance = _chances(cells.to_numpy(), count)
             likely.append(float(chance.max(axis=1).min()))
             _rank_cells(axis, chance, told)
             rows = shown[shown["benchmark"] == benchmark].set_index("model")["rank_raw"]
@@ -196,6 +195,17 @@ def name_models(axes: list[Any], names: list[str]) -> None:
         axis.tick_params(axis="y", length=0)
     axes[0].set_yticks(range(len(names)), plain_labels(names))
     axes[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _chances(ranks: np.ndarray, count: int) -> np.ndarray:
+    """Return how probable each rank is, (chain, draw, model) to (model, rank).
+
+    A rank between two, which equal models share, counts half for each of them.
+    """
+    levels = np.arange(1, count + 1)
+    ends = np.floor(ranks)[..., None] == levels, np.ceil(ranks)[..., None] == levels
+    chances: np.ndarray = (ends[0].mean(axis=(0, 1)) + ends[1].mean(axis=(0, 1))) / 2
+    return chances
 
 
 def _rank_cells(axis: Any, chance: np.ndarray, told: bool) -> None:

@@ -200,3 +200,9 @@ def test_one_model_has_no_ranks(hostile: Fitted) -> None:
 
     fit = Fitted(hostile.tree.map_over_datasets(first_model))
     assert figures.ranks(fit, tables.headline(fit)) is None
+
+
+def test_ranks_that_models_share_count_for_both():
+    ranks = np.array([[[1.5, 1.5, 3.0], [1.0, 2.0, 3.0]]])
+    chances = figures._chances(ranks, 3)
+    np.testing.assert_allclose(chances, [[0.75, 0.25, 0], [0.25, 0.75, 0], [0, 0, 1]])
