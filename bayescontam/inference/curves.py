@@ -36,15 +36,16 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
     low, high = design.contamination_range()
     grid = np.linspace(low, high, POINTS, axis=1)
     draws = draws.thinned(MOST_DRAWS)
-    points = []
-    for k in range(POINTS):
-        parts = []
-        for some in draws.chunks(seen.design):
-            part, at = counted(some, built.lattice), grid[seen.design.benchmark, k]
-            eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
-            parts.append(average.of(accuracy_at(part, seen.design, eta, at, guess), part))
-        points.append(np.concatenate(parts))
-    curves = np.stack(points, axis=-1).reshape(-1, *design.answered.shape, POINTS)
+    parts = []
+    for some in draws.chunks(seen.design):
+        part = counted(some, built.lattice)
+        eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
+        points = [
+            average.of(accuracy_at(part, seen.design, eta, at[seen.design.benchmark], guess), part)
+            for at in grid.T
+        ]
+        parts.append(np.stack(points, axis=-1))
+    curves = np.concatenate(parts).reshape(-1, *design.answered.shape, POINTS)
     tails = [(1 - level) / 2, (1 + level) / 2]
     lower, upper = np.quantile(curves, tails, axis=0)
     dims = ("model", "benchmark", "point")
