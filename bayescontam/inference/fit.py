@@ -22,7 +22,7 @@ from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.difficulties import placed
-from bayescontam.inference.draws import take_draws
+from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
 from bayescontam.inference.fitted import FORMAT, Fitted
@@ -167,14 +167,7 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     )
     groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
     if draws.beta is not None:
-        kept = groups["loo"]["kept_draw"].to_numpy()
-        density = log_prior(posterior, built)[kept], groups["loo"]["log_likelihood"].to_numpy()
-        groups["sensitivity"] = power_scaling(_kept(groups["estimands"], kept), *density)
-        slopes = groups["estimands"]["slope"], prior_estimands["slope"]
-        groups["identification"] = identify(
-            *slopes, groups["sensitivity"], built, options.level, options.reference
-        )
-        groups["curves"] = dose_response(draws, built, options.level)
+        groups |= _of_slopes(draws, posterior, groups, built, options)
     if built.spec.contamination.confounding == "sensitivity":
         told = posterior, groups["estimands"], built, options.level
         groups["confounding"] = confounding_curves(*told)
@@ -183,6 +176,24 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     if moments is not None:
         groups["exposure"] = kept_exposure(built.design, moments)
     return groups | kept_table(built.design)
+
+
+def _of_slopes(
+    draws: Draws,
+    posterior: xr.Dataset,
+    groups: dict[str, xr.Dataset],
+    built: Built,
+    options: Options,
+) -> dict[str, xr.Dataset]:
+    """Return what is said of the slopes of contamination, group by group."""
+    loo, cells = groups["loo"], groups["estimands"]
+    kept = loo["kept_draw"].to_numpy()
+    density = log_prior(posterior, built)[kept], loo["log_likelihood"].to_numpy()
+    sensitivity = power_scaling(_kept(cells, kept), *density)
+    slopes = cells["slope"], groups["prior_estimands"]["slope"]
+    verdicts = identify(*slopes, sensitivity, built, options.level, options.reference)
+    curves = dose_response(draws, built, options.level)
+    return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
 
 
 def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[Check]:
