@@ -146,6 +146,7 @@ def test_summary_rank_and_report_are_made(folder):
     text = page.read_text(encoding="utf-8")
     assert "item difficulties integrated out, and drawn afterwards" in text
     assert "Difficulties integrated out" in text
+    assert "Item difficulties were not sampled: they are drawn given these" in text
     assert call("report", folder / "other.nc", "--out", page).exit_code == 0
     assert "integrated out" not in page.read_text(encoding="utf-8")
 
