@@ -45,7 +45,8 @@ class Fit(Fitted):
         Groups ``posterior``, ``sample_stats``, ``estimands``, ``prior``,
         ``prior_estimands``, ``predictive``, ``loo``, ``constant_data``,
         ``observed_data``, ``record``; with contamination also ``sensitivity``,
-        ``identification`` and ``curves``, and with ``confounding = "sensitivity"`` in the
+        ``identification`` and ``curves``, where item difficulties were integrated out
+        ``items``, and with ``confounding = "sensitivity"`` in the
         model spec ``confounding``. Draws have dims (chain, draw, …) and the
         coordinates ``model``, ``benchmark``, ``item``, so that ArviZ works on it.
 

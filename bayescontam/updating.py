@@ -170,7 +170,7 @@ def update(
         old = given_responses(old, covariates, missing_contamination)
     level = fitted.level if level is None else level
     seed = fresh_seed() if seed is None else seed
-    options = Options(seed, reference, level, sampling=Sampling(**fitted.record["sampling"]))
+    options = Options(seed, reference, level, sampling=_sampling(fitted))
     tables = [
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work
@@ -186,6 +186,14 @@ def _check_options(refit: str, level: float | None, draws: int) -> None:
         raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
     if draws < FEWEST:
         raise UsageError(f"draws: got {draws}; allowed is {FEWEST} or more")
+
+
+def _sampling(fit: Fit) -> Sampling:
+    """Return how a joint fit is sampled: as the fit was, so far as its table allows it."""
+    sampling = Sampling(**fit.record["sampling"])
+    # The new models' rows may be such that difficulties cannot be integrated out any more.
+    marginalised = sampling.difficulties == "marginalised"
+    return replace(sampling, difficulties="auto") if marginalised else sampling
 
 
 def _doubts(fit: Fit) -> list[str]:

@@ -18,7 +18,8 @@ added and twice the trials. Its model must have the terms of the fit's:
   effect, no model spec of ours says of the doubled table what the fit's said. Such fits are
   refused;
 - what is known of contaminations that are not known for sure is not in the file of a fit.
-  Such fits are refused too.
+  Such fits are refused too, and so are those whose item difficulties were integrated out:
+  they hold no draws of them.
 
 References
 ----------
@@ -93,6 +94,12 @@ class Observed:
             raise UsageError(
                 f"{name}: its model spec '{fit.spec.name}' needs columns that the fit does not"
                 " keep, so that no tables can be simulated from it; choose another fit"
+            )
+        if fit.record.get("difficulties") == "marginalised":
+            raise UsageError(
+                f"{name}: its item difficulties were integrated out, and responses to the same"
+                " items are simulated from draws of them; make the fit again with difficulties"
+                " sampled (--difficulties sampled)"
             )
         responses = remembered(fit)
         observed = cls(responses, build(fit.spec, responses), fit.tree["posterior"].to_dataset())

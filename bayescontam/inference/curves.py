@@ -40,11 +40,11 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
     for some in draws.chunks(seen.design):
         part = counted(some, built.lattice)
         eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
-        means = [
+        points = [
             average.of(accuracy_at(part, seen.design, eta, at[seen.design.benchmark], guess), part)
             for at in grid.T
         ]
-        parts.append(np.stack(means, axis=-1))
+        parts.append(np.stack(points, axis=-1))
     curves = np.concatenate(parts).reshape(-1, *design.answered.shape, POINTS)
     tails = [(1 - level) / 2, (1 + level) / 2]
     lower, upper = np.quantile(curves, tails, axis=0)

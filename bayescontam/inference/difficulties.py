@@ -12,7 +12,7 @@ from bayescontam.inference.choosing import choose
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.lattice import Lattice, LatticeDesign
-from bayescontam.inference.marginalised import at_levels, nodes
+from bayescontam.inference.marginalised import at_levels
 from bayescontam.inference.priors import SMALLEST
 
 Places = NDArray[np.integer[Any]]
@@ -51,7 +51,7 @@ def placed(
     """
     if lattice is None:
         return draws
-    at = nodes(lattice)
+    at = lattice.nodes
     offset = rng.uniform(-0.5, 0.5, (len(draws), 1)) * (at[1] - at[0])
     seeds = rng.spawn(len(draws))
     place = np.empty((len(draws), len(lattice.total)), np.min_scalar_type(len(at)))
@@ -141,7 +141,7 @@ def difficulty(draws: Draws, lattice: Lattice, items: Integers | None = None) ->
     assert draws.place is not None
     assert draws.offset is not None
     which = slice(None) if items is None else items
-    z = nodes(lattice)[draws.place[:, which]] + draws.offset
+    z = lattice.nodes[draws.place[:, which]] + draws.offset
     scale = _scale(draws, lattice, lattice.design.whole.benchmark_of_item[which])
     result: Floats = z * scale
     return result
@@ -153,7 +153,7 @@ def stand_ins(built: Built) -> Built:
     if lattice is None:
         return built
     made, models = lattice.design, len(lattice.design.models)
-    level, count = made.contamination, len(nodes(lattice))
+    level, count = made.contamination, len(lattice.nodes)
     unit = np.repeat(made.unit[::models], count)
     answered = np.repeat(made.weight.reshape(-1, models), count, axis=0)
     repeated = None if level is None else np.repeat(level[::models], count)
@@ -177,7 +177,7 @@ def counted(draws: Draws, lattice: Lattice | None) -> Draws:
     """
     if lattice is None or draws.place is None or draws.offset is None:
         return draws
-    at = nodes(lattice)
+    at = lattice.nodes
     levels, tally = lattice.level * len(at), np.empty((len(draws), len(lattice.trials) * len(at)))
     for row, place in zip(tally, draws.place, strict=True):
         of = (levels + place[:, None]).ravel()

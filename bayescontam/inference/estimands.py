@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from scipy.stats import rankdata
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.averages import Averages
@@ -93,7 +94,8 @@ def estimands(
         are told by concept ``"estimands_by_concept"`` with (chain, draw, model,
         concept). NaN where a model answered nothing. On the probability scale, except
         ``slope`` (log-odds per unit of contamination) and ``rank`` (1 = best, by
-        genuine ability, or by accuracy where there is no contamination). ``spillover``
+        genuine ability, or by accuracy where there is no contamination; equal models share
+        their mean rank). ``spillover``
         is the part of overfitting that items at the reference have too.
     """
     design = built.design
@@ -165,10 +167,11 @@ def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Flo
 def ranks(ability: Floats) -> Floats:
     """Return ranks along the second-last axis (models), 1 for the largest.
 
-    Models that answered nothing stand at 0 and so behind all others.
+    Equal models share their mean rank. Models that answered nothing stand at 0 and so
+    behind all others.
     """
-    order = np.argsort(np.argsort(-ability, axis=-2, kind="stable"), axis=-2, kind="stable")
-    return order + 1.0
+    result: Floats = rankdata(-ability, method="average", axis=-2)
+    return result
 
 
 def _dataset(quantities: dict[str, Floats], design: Design, dim: str) -> xr.Dataset:

@@ -20,17 +20,16 @@ from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Check, Thresholds
 from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.curves import dose_response
-from bayescontam.inference.design import Design
 from bayescontam.inference.design_checks import design_checks
-from bayescontam.inference.difficulties import difficulty, placed
+from bayescontam.inference.difficulties import placed
 from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
 from bayescontam.inference.fitted import FORMAT, Fitted
 from bayescontam.inference.identification import identify
 from bayescontam.inference.integration import integration_check
-from bayescontam.inference.lattice import Lattice
-from bayescontam.inference.located import Moments, located
+from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
+from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.sensitivity import log_prior, power_scaling
@@ -168,22 +167,33 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     )
     groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
     if draws.beta is not None:
-        kept = groups["loo"]["kept_draw"].to_numpy()
-        density = log_prior(posterior, built)[kept], groups["loo"]["log_likelihood"].to_numpy()
-        groups["sensitivity"] = power_scaling(_kept(groups["estimands"], kept), *density)
-        slopes = groups["estimands"]["slope"], prior_estimands["slope"]
-        groups["identification"] = identify(
-            *slopes, groups["sensitivity"], built, options.level, options.reference
-        )
-        groups["curves"] = dose_response(draws, built, options.level)
+        groups |= _of_slopes(draws, posterior, groups, built, options)
     if built.spec.contamination.confounding == "sensitivity":
         told = posterior, groups["estimands"], built, options.level
         groups["confounding"] = confounding_curves(*told)
     if built.lattice is not None:
-        groups["items"] = _items(draws, built.lattice, options.item_draws)
+        groups["items"] = kept_items(draws, built.lattice, options.item_draws)
     if moments is not None:
-        groups["exposure"] = _exposure(built.design, moments)
-    return groups | _data(built)
+        groups["exposure"] = kept_exposure(built.design, moments)
+    return groups | kept_table(built.design)
+
+
+def _of_slopes(
+    draws: Draws,
+    posterior: xr.Dataset,
+    groups: dict[str, xr.Dataset],
+    built: Built,
+    options: Options,
+) -> dict[str, xr.Dataset]:
+    """Return what is said of the slopes of contamination, group by group."""
+    loo, cells = groups["loo"], groups["estimands"]
+    kept = loo["kept_draw"].to_numpy()
+    density = log_prior(posterior, built)[kept], loo["log_likelihood"].to_numpy()
+    sensitivity = power_scaling(_kept(cells, kept), *density)
+    slopes = cells["slope"], groups["prior_estimands"]["slope"]
+    verdicts = identify(*slopes, sensitivity, built, options.level, options.reference)
+    curves = dose_response(draws, built, options.level)
+    return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
 
 
 def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[Check]:
@@ -192,24 +202,6 @@ def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[C
         return []
     rng = stream(options.seed, "integration")
     return [integration_check(take_draws(posterior, built.design), built.lattice, rng)]
-
-
-def _items(draws: Draws, lattice: Lattice, most: int) -> xr.Dataset:
-    """Return what is kept of difficulties that were integrated out, dims (item,).
-
-    Posterior ``mean`` and ``sd``, and some draws as ``delta``, dims (item_draw, item).
-    """
-    first, second = np.zeros(len(lattice.total)), np.zeros(len(lattice.total))
-    for part in draws.chunks(lattice.design.whole):
-        delta = difficulty(part, lattice)
-        first, second = first + delta.sum(axis=0), second + (delta**2).sum(axis=0)
-    mean = first / len(draws)
-    sd = np.sqrt(np.maximum(second / len(draws) - mean**2, 0.0))
-    data: dict[str, Any] = {"mean": ("item", mean), "sd": ("item", sd)}
-    if most:
-        data["delta"] = ("item_draw", "item"), difficulty(draws.thinned(most), lattice)
-    items = {"item": list(lattice.design.whole.items)}
-    return xr.Dataset(data, items).astype(np.float32)
 
 
 def _kept(dataset: xr.Dataset, kept: np.ndarray) -> xr.Dataset:
@@ -225,48 +217,6 @@ def _kept(dataset: xr.Dataset, kept: np.ndarray) -> xr.Dataset:
 def _all_rows(groups: dict[str, xr.Dataset], level: float) -> pd.DataFrame:
     names = [name for name in ("estimands", "estimands_by_concept") if name in groups]
     return pd.concat([summarise(groups[name], level) for name in names], ignore_index=True)
-
-
-def _data(built: Built) -> dict[str, xr.Dataset]:
-    """Return what was fitted: the table as arrays, and the labels."""
-    design = built.design
-    constant: dict[str, Any] = {
-        "model_of_response": ("response", design.model),
-        "benchmark_of_response": ("response", design.benchmark),
-        "item_of_response": ("response", design.item),
-        "n_trials": ("response", design.n_trials),
-        "weight": ("response", design.weight),
-        "benchmark_of_item": ("item", design.benchmark_of_item),
-    }
-    if design.contamination is not None:
-        constant["contamination"] = ("response", design.contamination)
-    if design.unit_dim == "concept":
-        constant["concept_of_response"] = ("response", design.unit)
-        constant["benchmark_of_concept"] = ("concept", design.benchmark_of_unit)
-    observed = {"n_correct": ("response", design.n_correct)}
-    response = {"response": design.coords["response"]}
-    return {
-        "constant_data": xr.Dataset(constant, design.coords),
-        "observed_data": xr.Dataset(observed, response),
-    }
-
-
-def _exposure(design: Design, moments: Moments) -> xr.Dataset:
-    """Return what the fit says of the true contamination, dims (group,), and the labels."""
-    exposure = design.exposure
-    assert exposure is not None
-    first = exposure.first
-    data = {
-        "contamination": exposure.mean,
-        "posterior_mean": moments.mean,
-        "posterior_sd": moments.sd,
-        "benchmark_of_group": design.benchmark[first],
-        "item_of_group": design.item[first],
-    }
-    if exposure.pairs:
-        data["model_of_group"] = design.model[first]
-    coords = {name: design.coords[name] for name in ("model", "benchmark", "item")}
-    return xr.Dataset({name: ("group", values) for name, values in data.items()}, coords)
 
 
 def _text(spec: ModelSpec) -> str:
@@ -298,6 +248,8 @@ def _record(
             "responses": len(design),
             "notes": list(responses.notes),
         },
+        "difficulties": "sampled" if built.lattice is None else "marginalised",
+        "item_draws": options.item_draws,
         "left_out": [*built.terms.left_out, *([("delta", part)] if part else [])],
         "entered": sorted(built.terms.entered),
         "clean": [m for m, clean in zip(design.models, design.clean, strict=True) if clean],

@@ -23,7 +23,8 @@ class Fitted(Stored):
         With the groups that `fit` makes: ``posterior``, ``sample_stats``,
         ``estimands``, ``prior``, ``predictive``, ``loo``, ``constant_data``,
         ``observed_data``, ``record``, with contamination ``sensitivity``,
-        ``identification`` and ``curves``, where that is not known ``exposure``, and where
+        ``identification`` and ``curves``, where that is not known ``exposure``, where item
+        difficulties were integrated out ``items``, and where
         the prior of ``kappa`` says what is assumed of items ``confounding``.
     """
 

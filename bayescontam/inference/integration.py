@@ -8,7 +8,6 @@ from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.lattice import Lattice, LatticeDesign, item_levels
-from bayescontam.inference.marginalised import nodes
 
 MOST_ITEMS, MOST_DRAWS = 2000, 20
 """Items and draws for which the likelihood is computed more exactly."""
@@ -54,7 +53,7 @@ def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator)
     count = min(MOST_ITEMS, len(lattice.total))
     items = rng.choice(len(lattice.total), count, replace=False)
     exact = _item_by_item(lattice, items)
-    z = nodes(lattice)
+    z = lattice.nodes
     finer = np.linspace(z[0], z[-1], 2 * len(z) - 1)
     errors = []
     for d in range(len(draws)):

@@ -12,13 +12,29 @@ from bayescontam.inference.terms import shared_benchmarks
 
 LEVELS = 12
 """Chebyshev points of a group in which contamination takes more values than this."""
+REACH = 5.5
+"""Standard deviations on either side of zero over which difficulty is integrated."""
+FINENESS = 1.2
+"""Steps of the quadrature, in standard deviations of a well known difficulty.
+
+The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a million.
+"""
 
 
+@dataclass(frozen=True, eq=False)
 class LatticeDesign(Design):
-    """A design of made-up items that all models answer; their doses count from a table's means."""
+    """A design of made-up items, whose doses are counted from the means of a table.
+
+    Every model has a response to every item, of weight 0 where it answered none of those
+    that the item stands for.
+
+    Attributes
+    ----------
+    whole : Design
+        Of the table.
+    """
 
     whole: Design
-    """Of the table."""
 
     @classmethod
     def of(
@@ -40,15 +56,13 @@ class LatticeDesign(Design):
         item = np.repeat(np.arange(n_items), n_models)
         unit = item_unit[item]
         ones = np.ones(len(item), dtype=np.int64)
-        made = cls(
+        return cls(
             whole.models, whole.benchmarks, whole.units, tuple(map(str, range(n_items))),
             whole.by, whole.benchmark_of_unit, whole.benchmark_of_unit[item_unit],
             np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
             ones, ones, None if level is None else level[item], answered.ravel(), None,
-            whole.knots, whole.clean, whole.additive,
+            whole.knots, whole.clean, whole.additive, whole,
         )  # fmt: skip
-        object.__setattr__(made, "whole", whole)
-        return made
 
     @cached_property
     def center(self) -> Floats:
@@ -162,6 +176,30 @@ class Lattice:
         ends = np.append(self.first[1:], len(self.trials)) - 1
         level = self.first[:, None] + np.arange(self.basis.shape[1])
         return np.minimum(level, ends[:, None])[self.group]
+
+    @cached_property
+    def nodes(self) -> Floats:
+        """Difficulties at which integrands are evaluated, in their standard deviations.
+
+        Evenly spaced: for smooth integrands that vanish at both ends the trapezoidal rule
+        converges geometrically. The step is chosen for the best known difficulty, and for
+        half as much spread again as the totals show; for more where a benchmark has so few
+        items that draws of the spread may go further up.
+
+        References
+        ----------
+        Trefethen & Weideman (2014), doi:10.1137/130932132.
+        """
+        trials = self.trials.sum(axis=1)[self.level[:, 0]]
+        logit = np.log((self.total + 0.5) / (trials - self.total + 0.5))
+        size = np.bincount(self.group)
+        mean = np.bincount(self.group, logit) / size
+        within = np.sqrt(np.bincount(self.group, (logit - mean[self.group]) ** 2) / size)
+        fewest = np.bincount(self.design.whole.benchmark_of_item).min()
+        widest = max(1.5 * float(within.max()), 1.5 + 7.5 / np.sqrt(fewest))
+        known = 1 / np.sqrt(trials.max() / 4 + 1 / widest**2)
+        count = int(np.ceil(2 * REACH * widest / (FINENESS * known))) + 1
+        return np.linspace(-REACH, REACH, count)
 
     @cached_property
     def classes(self) -> tuple[Integers, Integers, Floats]:

@@ -152,7 +152,9 @@ def _left_out(
     log_weights, pareto_k = weigh(density)
     weights = np.exp(log_weights)
     lower, level = (weights * below.T).sum(axis=1), (weights * at.T).sum(axis=1)
-    return predicted(density, log_weights) | {
+    return {
+        "elpd": predicted(density, log_weights),
+        "log_density": logsumexp(density, axis=0) - np.log(len(density)),
         "pareto_k": pareto_k,
         "pit": np.clip(lower + rng.random(len(lower)) * level, 0, 1),
     }

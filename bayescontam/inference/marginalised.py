@@ -21,13 +21,6 @@ Difficulties = Literal["auto", "sampled", "marginalised"]
 """What is done about item difficulties while sampling."""
 LARGE = 50_000
 """Responses from which ``"auto"`` integrates difficulties out."""
-REACH = 5.5
-"""Standard deviations on either side of zero over which difficulty is integrated."""
-FINENESS = 1.2
-"""Steps of the quadrature, in standard deviations of a well known difficulty.
-
-The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a million.
-"""
 
 
 def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
@@ -47,6 +40,9 @@ def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
         "contamination adds to accuracy, not to its log-odds": design.additive,
         "answers can be guessed": any(g != 0 for g in guess_priors(spec, design)),
         "rows count different items": spec.likelihood.trials == "items",
+        "slopes depend on difficulty, and clean models have none": (
+            "gamma" in terms and bool(design.clean.any())
+        ),
     }
     for reason, holds in reasons.items():
         if holds:
@@ -91,26 +87,6 @@ def plan_lattice(
     return None
 
 
-def nodes(lattice: Lattice) -> Floats:
-    """Return the difficulties at which the integrand is evaluated, in their standard deviations.
-
-    Evenly spaced: for smooth integrands that vanish at both ends the trapezoidal rule
-    converges geometrically. The step is chosen for the best known difficulty, and for half
-    as much spread again as the totals show.
-
-    References
-    ----------
-    Trefethen & Weideman (2014), doi:10.1137/130932132.
-    """
-    trials = lattice.trials.sum(axis=1)[lattice.level[:, 0]]
-    logit = np.log((lattice.total + 0.5) / (trials - lattice.total + 0.5))
-    within = [logit[lattice.group == g].std() for g in range(len(lattice.first))]
-    spread_of_items = 1.5 * max(1.0, *within)
-    known = 1 / np.sqrt(trials.max() / 4 + 1 / spread_of_items**2)
-    count = int(np.ceil(2 * REACH * spread_of_items / (FINENESS * known))) + 1
-    return np.linspace(-REACH, REACH, count)
-
-
 def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice: Lattice) -> None:
     """Add responses whose item difficulties are integrated out.
 
@@ -131,7 +107,7 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
     constant = log_choose(design.n_trials, design.n_correct).sum()
 
     def logp(value: Any, level: Any, step: Any) -> Any:
-        return log_density(level, step, lattice, nodes(lattice)) + constant
+        return log_density(level, step, lattice, lattice.nodes) + constant
 
     def draw(level: Any, step: Any, size: Any) -> Any:
         own, weights = lattice.level, lattice.basis

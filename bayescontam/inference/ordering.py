@@ -29,6 +29,26 @@ def shared_ranks(ability: Floats) -> Floats:
     return ranks
 
 
+def first_places(ranks: Floats) -> Floats:
+    """Return which part of the first place each model has, of the shape of `ranks`.
+
+    Models that share it have equal parts, which add up to 1; NaN where a model has no rank.
+
+    Parameters
+    ----------
+    ranks : array
+        Dims (…, model, benchmark), 1 for the best; see `shared_ranks`.
+
+    Examples
+    --------
+    >>> first_places(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
+    [0.5, 0.0, 0.5]
+    """
+    first = ranks == np.nanmin(ranks, axis=-2, keepdims=True)
+    parts: Floats = first / first.sum(axis=-2, keepdims=True)
+    return np.where(np.isnan(ranks), np.nan, parts)
+
+
 def p_larger(ability: Floats) -> Floats:
     """Return the share of draws in which a model is better than another.
 

@@ -13,7 +13,6 @@ from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.lattice import Lattice
-from bayescontam.inference.marginalised import nodes
 from bayescontam.inference.prediction import kept_draws
 from bayescontam.inference.psis import predicted, weigh
 
@@ -87,10 +86,13 @@ def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -
     possible = _possible(lattice, kinds)
     kept = kept_draws(draws, int(possible.sum()))
     density, joint = np.empty((len(kept), int(possible.sum()))), np.empty(len(kept))
+    chance_of = np.zeros(density.shape[1])
     for row, d in enumerate(kept):
-        each, joint[row] = _densities(draws[d : d + 1], lattice, kinds)
-        density[row] = each[possible]
-    data = _at_responses(_left_out(density), possible, design, lattice, kinds)
+        left_out, own, joint[row] = _densities(draws[d : d + 1], lattice, kinds)
+        density[row] = left_out[possible]
+        chance_of += own[possible]
+    told = _left_out(density) | {"log_density": np.log(chance_of / len(kept))}
+    data = _at_responses(told, possible, design, lattice, kinds)
     right, chance = design.n_correct == 1, np.exp(data["elpd"])
     below = np.where(right, 1 - chance, 0.0)
     data["pit"] = np.clip(below + rng.random(len(design)) * chance, 0, 1)
@@ -105,7 +107,7 @@ def _left_out(density: Floats) -> dict[str, Floats]:
     for start in range(0, density.shape[1], step):
         some = density[:, start : start + step]
         log_weights, pareto_k = weigh(some)
-        parts.append(predicted(some, log_weights) | {"pareto_k": pareto_k})
+        parts.append({"elpd": predicted(some, log_weights), "pareto_k": pareto_k})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -143,9 +145,19 @@ def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
     return result
 
 
-def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, float]:
-    """Return log densities given all other responses, and of all responses together."""
-    z = nodes(lattice)
+def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, Floats, float]:
+    """Return how probable responses are in one draw.
+
+    Returns
+    -------
+    left_out : array
+        Dims (kind, model, wrong or right): log density given all other responses.
+    own : array
+        The same given all responses, that one among them, as a probability.
+    joint : float
+        Log density of all responses together.
+    """
+    z = lattice.nodes
     log_weight = -0.5 * z**2
     log_weight -= np.log(np.exp(log_weight).sum())
     level, added, normaliser = at_nodes(draw, lattice, z)
@@ -154,11 +166,13 @@ def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, flo
     weight = np.exp(each - top[:, None])
     whole = weight.sum(axis=1)
     eta = level[:, :, None] + (added[:, None] * z)[:, None, :]
-    result = np.empty((len(whole), level.shape[1], 2))
-    for answer, sign in enumerate((1.0, -1.0)):
-        # The others' density is all responses' over this one's, 1 / (1 + exp(eta)) if wrong.
-        ratio = 1.0 / expit(-sign * eta)
-        for own, rows in enumerate(kinds.rows):
-            result[rows, :, answer] = weight[rows] @ ratio[own].T
+    others, own = np.empty((2, len(whole), level.shape[1], 2))
+    for answer, sign in enumerate((-1.0, 1.0)):
+        chance = expit(sign * eta)
+        for at, rows in enumerate(kinds.rows):
+            # The others' density is that of all responses over this one's.
+            others[rows, :, answer] = weight[rows] @ (1.0 / chance[at]).T
+            own[rows, :, answer] = weight[rows] @ chance[at].T
     log_all = kinds.count @ (np.log(whole) + top) + (lattice.correct * level).sum()
-    return np.log(whole)[:, None, None] - np.log(result), float(log_all)
+    whole = whole[:, None, None]
+    return np.log(whole) - np.log(others), own / whole, float(log_all)

@@ -1,6 +1,5 @@
 """PSIS: draws weighed as if a response had been left out."""
 
-import numpy as np
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
@@ -30,8 +29,8 @@ def weigh(density: Floats) -> tuple[Floats, Floats]:
     return log_weights - logsumexp(log_weights, axis=1, keepdims=True), pareto_k
 
 
-def predicted(density: Floats, log_weights: Floats) -> dict[str, Floats]:
-    """Return log predictive densities of responses, leaving them out and not.
+def predicted(density: Floats, log_weights: Floats) -> Floats:
+    """Return log predictive densities of responses that are left out, dims (response,).
 
     Parameters
     ----------
@@ -39,13 +38,6 @@ def predicted(density: Floats, log_weights: Floats) -> dict[str, Floats]:
         Dims (draw, response).
     log_weights : array
         Dims (response, draw), as `weigh` returns them.
-
-    Returns
-    -------
-    dict of str to array
-        ``elpd`` and ``log_density``, dims (response,).
     """
-    return {
-        "elpd": logsumexp(log_weights + density.T, axis=1),
-        "log_density": logsumexp(density, axis=0) - np.log(len(density)),
-    }
+    result: Floats = logsumexp(log_weights + density.T, axis=1)
+    return result

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.inference.ordering import first_places
 from bayescontam.progress import progress_bar
 
 LEVEL = 0.95
@@ -34,7 +35,8 @@ def summarise(estimands: xr.Dataset, level: float = LEVEL, progress: bool = Fals
         Tidy: a column for each dim, ``quantity``, then ``mean, sd, ci_low, ci_high,
         ess_bulk, ess_tail, r_hat, p_positive, mcse_mean``. Cells without answers are
         left out. The convergence figures of a constant are NaN: it has nothing to
-        converge. ``p_best`` follows each ``rank``: the probability of rank 1.
+        converge. ``p_best`` follows each ``rank``: the probability of being the best; a
+        draw in which several are equally good counts for each by its share.
     """
     parts = []
     with progress_bar(progress, "judging", len(estimands.data_vars), "quantities") as advance:
@@ -74,7 +76,8 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     if draws.name != "rank":
         return table
     table["p_positive"] = np.nan
-    best = table[[*dims]].assign(quantity="p_best", mean=(flat == 1).mean(axis=0))
+    first = first_places(values).mean(axis=(0, 1)).ravel()[kept]
+    best = table[[*dims]].assign(quantity="p_best", mean=first)
     return pd.concat([table, best], ignore_index=True)
 
 

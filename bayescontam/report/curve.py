@@ -170,6 +170,7 @@ def provenance(curve: "Curve") -> list[tuple[str, str]]:
     record = curve.record
     sampling = dict(record["sampling"])
     engine = sampling.pop("engine")
+    sampling.pop("difficulties", None)  # which a curve does not have
     kinds = Counter("duplicate" if x else "no duplicate" for x in curve.judged["is_duplicate"])
     said = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     sampler = f"{engine}; {_pairs(sampling)}" if len(curve.judged) else "draws from the prior"

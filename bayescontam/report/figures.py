@@ -138,10 +138,9 @@ def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
     benchmarks = list(dict.fromkeys(shown["benchmark"]))
     count = draws.sizes["model"]
     told = len(models) * count * len(benchmarks) <= MOST_CELLS
-    cells = draws.sel(benchmark=benchmarks, model=models).transpose("benchmark", "model", ...)
-    chances = [
-        (each.to_numpy()[..., None] == np.arange(1, count + 1)).mean(axis=(1, 2)) for each in cells
-    ]
+    order = "benchmark", "chain", "draw", "model"
+    cells = draws.sel(benchmark=benchmarks, model=models).transpose(*order)
+    chances = [_chances(each.to_numpy(), count) for each in cells]
     darkest = 1.25 * (1.0 if told else max(chance.max() for chance in chances))
     with style():
         figure, axes = grid(
@@ -199,6 +198,17 @@ def name_models(axes: list[Any], names: list[str]) -> None:
         axis.tick_params(axis="y", length=0)
     axes[0].set_yticks(range(len(names)), plain_labels(names))
     axes[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def _chances(ranks: np.ndarray, count: int) -> np.ndarray:
+    """Return how probable each rank is, (chain, draw, model) to (model, rank).
+
+    A rank between two, which equal models share, counts half for each of them.
+    """
+    levels = np.arange(1, count + 1)
+    ends = np.floor(ranks)[..., None] == levels, np.ceil(ranks)[..., None] == levels
+    chances: np.ndarray = (ends[0].mean(axis=(0, 1)) + ends[1].mean(axis=(0, 1))) / 2
+    return chances
 
 
 def _rank_cells(axis: Any, chance: np.ndarray, told: bool, darkest: float) -> None:

@@ -229,6 +229,7 @@ def _judgement(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> 
         "checks": tables.checks(fit).to_dict("records"),
         "mixing": mixing.head(diagnostics.WORST).to_dict("records"),
         "n_mixing": len(mixing),
+        "integrated": "items" in fit.tree,
         "sampling_pictures": sampling,
         "predictive_pictures": predictions.predictive_pictures(fit),
     }

@@ -61,8 +61,7 @@ def test_the_record_says_what_was_done(made: Made) -> None:
     assert record["data"]["hash"] == responses.data_hash
     assert record["sampling"] == {
         "engine": "nutpie", "draws": 200, "tune": 200, "chains": 2,
-        "cores": min(2, os.cpu_count() or 1), "target_accept": 0.9,
-        "difficulties": "auto",
+        "cores": min(2, os.cpu_count() or 1), "target_accept": 0.9, "difficulties": "auto",
     }  # fmt: skip
 
 

@@ -106,6 +106,11 @@ def test_ranks_put_the_largest_first():
     assert ranks(ability).ravel().tolist() == [3, 1, 2]
 
 
+def test_equal_models_share_their_mean_rank():
+    ability = np.array([[0.9, 0.2], [0.9, 0.4], [0.5, 0.2], [0.9, 0.2]])
+    assert ranks(ability).T.tolist() == [[2, 2, 4, 2], [3, 1, 3, 3]]
+
+
 @pytest.mark.parametrize("reference", ["minimum", 1.2, -0.1, float("nan"), "0.5x"])
 def test_reference_must_be_in_range(built, reference):
     with pytest.raises(UsageError, match="allowed are 'min_observed', 'zero' or a number"):

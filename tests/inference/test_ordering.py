@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayescontam.inference.ordering import (
+    first_places,
     joint_intervals,
     p_all_hold,
     p_first,
@@ -118,3 +119,13 @@ def test_all_orders_hold_as_often_as_all_draws_have_them() -> None:
     said = np.triu(np.ones((3, 3), dtype=bool), 1)
     assert_share(p_all_hold(ability, said), 1 / 6)
     assert p_all_hold(ability, np.zeros((3, 3), dtype=bool)) == 1
+
+
+def test_first_places_are_shared_by_equal_models() -> None:
+    rng = np.random.default_rng(1)
+    ability = rng.integers(0, 3, (200, 5)).astype(float)
+    parts = first_places(shared_ranks(ability)[:, :, None])[..., 0]
+    np.testing.assert_allclose(parts.sum(axis=1), 1)
+    np.testing.assert_allclose(parts.mean(axis=0), p_first(ability))
+    ranks = np.array([[1.5], [np.nan], [1.5]])
+    np.testing.assert_array_equal(first_places(ranks), [[0.5], [np.nan], [0.5]])

@@ -229,3 +229,9 @@ def test_a_parameter_that_only_repeats_another_has_no_row(hostile: Fitted) -> No
     table, _ = diagnostics.convergence_table(Fitted(tree))
     assert not table["quantity"].str.startswith("beta_bar_again").any()
     pd.testing.assert_frame_equal(table, diagnostics.convergence_table(hostile)[0])
+
+
+def test_ranks_that_models_share_count_for_both():
+    ranks = np.array([[[1.5, 1.5, 3.0], [1.0, 2.0, 3.0]]])
+    chances = figures._chances(ranks, 3)
+    np.testing.assert_allclose(chances, [[0.75, 0.25, 0], [0.25, 0.75, 0], [0, 0, 1]])

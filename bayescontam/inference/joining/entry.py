@@ -13,6 +13,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.newcomer import make_newcomer, refit_reason, strange_parts
 from bayescontam.inference.joining.updated import Updated, update_draws
 from bayescontam.inference.joining.weighted import COLUMNS, summarise_weighted
+from bayescontam.inference.ordering import first_places
 from bayescontam.names import visible
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
@@ -128,10 +129,12 @@ class Desk:
 
 def _updated_entry(updated: Updated, level: float, seconds: float) -> Entry:
     name = updated.newcomer.name
-    groups = {
-        group: summarise_weighted(values.sel(model=name, drop=True), updated.weights, level)
-        for group, values in updated.groups.items()
-    }
+    groups = {}
+    for group, values in updated.groups.items():
+        rank = values["rank"].transpose("chain", "draw", "model", ...)
+        first = rank.copy(data=first_places(rank.to_numpy())).sel(model=name, drop=True)
+        own = values.sel(model=name, drop=True)
+        groups[group] = summarise_weighted(own, updated.weights, level, first)
     table = groups["estimands"]
     if (parts := groups.get("estimands_by_concept")) is not None:
         design = updated.newcomer.design

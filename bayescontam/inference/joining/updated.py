@@ -71,12 +71,12 @@ class Updated:
         -------
         pandas.DataFrame
             ``benchmark, other, probability``: that its genuine ability (its accuracy
-            without contamination) is larger.
+            without contamination) is larger; draws in which both are equal count half.
         """
         group = self.groups["estimands"].isel(chain=0)
         answered = group["accuracy"].notnull().all("draw").to_numpy()
         ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
-        better = ranks[:, -1:] < ranks
+        better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
         share = np.einsum("d,dmb->mb", self.weights.share, better)
         models, benchmarks = group["model"].to_numpy(), group["benchmark"].to_numpy()
         rows = [

@@ -68,7 +68,9 @@ class Weights:
         return float(low), float(high)
 
 
-def summarise_weighted(estimands: xr.Dataset, weights: Weights, level: float) -> pd.DataFrame:
+def summarise_weighted(
+    estimands: xr.Dataset, weights: Weights, level: float, first: xr.DataArray | None = None
+) -> pd.DataFrame:
     """Summarise weighted draws of one model's estimands.
 
     Parameters
@@ -78,6 +80,9 @@ def summarise_weighted(estimands: xr.Dataset, weights: Weights, level: float) ->
     weights : Weights
     level : float
         Probability of the equal-tailed intervals.
+    first : xarray.DataArray, optional
+        The model's part of the first place, with the dims of an estimand; default: all of
+        it in draws of rank 1. See `first_places`.
 
     Returns
     -------
@@ -85,7 +90,8 @@ def summarise_weighted(estimands: xr.Dataset, weights: Weights, level: float) ->
         A column for the last dim, ``quantity``, ``mean, sd, ci_low, ci_high, ess,
         p_positive, mcse_mean``. ``ess`` is how many independent draws the mean is worth,
         with the weights and the chains' own correlation counted. ``p_best`` follows
-        ``rank``. Figures of a constant are NaN, as in a fit.
+        ``rank``: the probability of being the best, of which equally good models have
+        equal shares. Figures of a constant are NaN, as in a fit.
     """
     dim = str(estimands["accuracy"].dims[2])
     cells = [
@@ -101,7 +107,8 @@ def summarise_weighted(estimands: xr.Dataset, weights: Weights, level: float) ->
         rows.append(row)
         if name == "rank":
             row["p_positive"] = np.nan
-            best = min(1.0, float(weights.share[draws == 1].sum()))
+            part = draws == 1 if first is None else first.sel({dim: label}).to_numpy()[0]
+            best = min(1.0, float((weights.share * part).sum()))
             rows.append({dim: label, "quantity": "p_best", "mean": best})
     return pd.DataFrame(rows)[[dim, "quantity", *COLUMNS]]
 

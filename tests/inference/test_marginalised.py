@@ -1,0 +1,308 @@
+"""The likelihood without item difficulties, against integrals written out row by row."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import integrate, stats
+
+from bayescontam.errors import UsageError
+from bayescontam.inference import lattice, marginalised
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import make_design
+from bayescontam.inference.marginalised import plan_lattice, why_sampled
+from bayescontam.inference.priors import SMALLEST
+from bayescontam.inference.terms import plan_terms
+from bayescontam.responses import Responses
+from bayescontam.specs.model import ModelSpec
+from tests.inference.test_build import coordinates
+from tests.integrated import built_of, doses, log_integral, log_likelihood, log_odds, spec_of, table
+from tests.simulated import logistic
+
+FEW = (0.0, 0.3, 1.0)
+ANSWERS_ARE_ROWS = {"likelihood": {"model_by_item": False}}
+SENSITIVE = {"contamination": {"confounding": "sensitivity"}}
+BEND = {"contamination": {"knots": (0.2, 0.5)}}
+
+
+class Compiled:
+    """A model as functions of a point, in the sampler's coordinates."""
+
+    def __init__(self, built: Built) -> None:
+        model = built.model
+        self.start = model.initial_point()
+        self.built = built
+        logp = model.logp(vars=model.observed_RVs)
+        named = model.unobserved_value_vars
+        self._names = [v.name for v in named]
+        self._values = model.compile_fn([*named, logp], mode="FAST_COMPILE")
+
+    def point(self, seed: int) -> dict[str, np.ndarray]:
+        """Return a point; spreads of difficulty lie between 0.6 and 1.6."""
+        rng = np.random.default_rng(seed)
+        point = {k: v + rng.normal(0, 0.7, np.shape(v)) for k, v in self.start.items()}
+        scale = rng.uniform(np.log(0.6), np.log(1.6), np.shape(point["sigma_delta_log__"]))
+        return point | {"sigma_delta_log__": scale}
+
+    def at(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], float]:
+        """Return the values of all parameters, and the log density of the responses."""
+        *values, logp = self._values(point)
+        return dict(zip(self._names, values, strict=True)), float(logp)
+
+
+CASES = {
+    "continuous": ("hierarchical", {}, table()),
+    "few values": ("hierarchical", {}, table(levels=FEW)),
+    "missing cells": ("hierarchical", {}, table(missing=0.5)),
+    "not shared": ("hierarchical", {}, table(items=(14, 14, 12), unshared=True)),
+    "trials": ("hierarchical", ANSWERS_ARE_ROWS, table(trials=5, missing=0.2)),
+    "concepts": ("concepts", {}, table()),
+    "concepts of missing cells": ("concepts", {}, table(missing=0.4)),
+    "positive": ("positive", {}, table()),
+    "monotone": ("monotone", BEND, table(items=(50, 45))),
+    "shipped knots": ("monotone", {}, table(levels=FEW)),
+    "anchored": ("anchored", {}, table()),
+    "sensitivity": ("hierarchical", SENSITIVE, table(missing=0.3)),
+    "interaction": ("interaction", {}, table()),
+    "spillover": ("spillover", {}, table(missing=0.4, levels=FEW)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_log_density_is_that_of_integrals_over_each_item(case):
+    name, changed, frame = CASES[case]
+    built = built_of(spec_of(name, **changed), frame)
+    compiled = Compiled(built)
+    assert "delta" in built.terms
+    assert "delta" not in built.model.named_vars
+    for seed in range(2):
+        values, logp = compiled.at(compiled.point(seed))
+        assert logp == pytest.approx(log_likelihood(frame, values, built), abs=2e-5)
+
+
+def test_clean_models_may_have_a_contamination_of_their_own():
+    frame = table(models=5)
+    frame.loc[frame["clean"] == 1, "contamination"] = 0.0
+    built = built_of(spec_of("anchored"), frame)
+    compiled = Compiled(built)
+    values, logp = compiled.at(compiled.point(3))
+    assert (values["beta"][-1] == 0).all()
+    assert logp == pytest.approx(log_likelihood(frame, values, built), abs=2e-5)
+
+
+def test_the_integrals_held_against_are_right():
+    """The Gaussian rule against adaptive quadrature, one item at a time."""
+    frame = table(items=(6,))
+    built = built_of(spec_of("hierarchical"), frame)
+    values, _ = Compiled(built).at(Compiled(built).point(1))
+    for _, rows in doses(frame, built.spec).groupby("item"):
+
+        def density(z, rows=rows):
+            p = logistic(log_odds(rows, values, built, np.array([z])))[:, 0]
+            right = rows["n_correct"].to_numpy() == 1
+            return np.where(right, p, 1 - p).prod() * stats.norm.pdf(z)
+
+        area = integrate.quad(density, -12, 12, epsabs=0, epsrel=1e-10, limit=200)[0]
+        assert log_integral(rows, values, built) == pytest.approx(np.log(area), abs=1e-8)
+
+
+SLOPES = ("beta_level", "beta_model_mean", "beta_model_coordinates", "beta_benchmark_level", "beta")
+
+
+def test_priors_above_abilities_and_slopes_are_those_of_sampled_difficulties():
+    frame, spec = table(items=(9, 8, 7)), spec_of("hierarchical", **SENSITIVE)
+    own = built_of(spec, frame).model
+    other = built_of(spec, frame, "sampled").model
+    # Abilities have other coordinates, so that equal points of these are not equal abilities.
+    above = {"theta", "a_coordinates", "delta", "beta_bar", "beta_model", "beta_benchmark", *SLOPES}
+    names = sorted({v.name for v in own.free_RVs} - above)
+    assert {v.name for v in other.free_RVs} - above == set(names)
+    start = other.initial_point()
+    density = []
+    for m in (own, other):
+        of = [m[n] for n in names]
+        values = {v.name: start[v.name] for v in map(m.rvs_to_values.get, of)}
+        density.append(m.compile_fn(m.logp(vars=of), mode="FAST_COMPILE")(values))
+    assert density[0] == pytest.approx(density[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_slopes_have_the_density_of_the_mathematics(seed):
+    """They are sampled in other coordinates, which are sheared and turned: that has a volume."""
+    model = built_of(spec_of("hierarchical"), table(items=(9, 8, 7))).model
+    scales = ("sigma_bm", "sigma_bb", "sigma_bmb")
+    told = (*SLOPES, "beta_bar", "beta_model", "beta_benchmark", *scales)
+    logp = sum(
+        model.logp(vars=[model[n] for n in SLOPES], jacobian=False, sum=False)[k].sum()
+        for k in range(len(SLOPES))
+    )
+    drawn = pm.draw(model.free_RVs, random_seed=seed)
+    point, _ = coordinates(model, dict(zip([v.name for v in model.free_RVs], drawn, strict=True)))
+    names = [v.name for v in model.unobserved_value_vars]
+    *values, density = model.compile_fn([*model.unobserved_value_vars, logp], mode="FAST_COMPILE")(
+        point
+    )
+    p = {n: v for n, v in zip(names, values, strict=True) if n in told}
+    sigma = {n: p[n] + SMALLEST for n in scales}
+    of_model, of_benchmark = p["beta_model"], p["beta_benchmark"]
+    expected = stats.norm(0, 2).logpdf(p["beta_bar"])
+    expected += stats.norm(p["beta_bar"], sigma["sigma_bb"]).logpdf(of_benchmark).sum()
+    expected += stats.norm(0, sigma["sigma_bm"]).logpdf(of_model).sum()
+    slope = of_benchmark + of_model[:, None]
+    expected += stats.norm(slope, sigma["sigma_bmb"]).logpdf(p["beta"]).sum()
+    # The mean of as many effects is their sum in an orthonormal basis, over the root.
+    assert density == pytest.approx(expected + 0.5 * np.log(len(of_model)), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "monotone", "interaction", "concepts"])
+def test_gradient_is_that_of_finite_differences(name):
+    model = built_of(spec_of(name), table()).model
+    fast = {"mode": "FAST_COMPILE"}
+    logp, gradient = model.compile_logp(**fast), model.compile_dlogp(**fast)
+    rng = np.random.default_rng(5)
+    point = {k: v + rng.normal(0, 0.3, np.shape(v)) for k, v in model.initial_point().items()}
+    exact = gradient(point)
+    for _ in range(5):
+        way = {k: rng.normal(0, 1, np.shape(v)) for k, v in point.items()}
+        ends = [logp({k: v + h * way[k] for k, v in point.items()}) for h in (1e-5, -1e-5)]
+        along = np.concatenate([np.ravel(way[v.name]) for v in model.value_vars])
+        assert exact @ along == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-6, abs=1e-4)
+
+
+def _error(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, **changed: float) -> float:
+    for name, value in changed.items():
+        monkeypatch.setattr(lattice, name, value)
+    built = built_of(spec_of("hierarchical"), frame)
+    design = built.design
+    theta = np.linspace(-1, 1, len(design.models))[:, None] + np.zeros(len(design.benchmarks))
+    values = {"theta": theta, "beta": 4 + theta, "sigma_delta": np.full(len(theta[0]), 1.4)}
+    return abs(_log_density(built, values) - log_likelihood(frame, values, built))
+
+
+def _log_density(built: Built, values: dict[str, np.ndarray]) -> float:
+    """Return the log density of the responses at given abilities, slopes and spreads."""
+    import pytensor.tensor as pt
+
+    made = built.lattice
+    assert made is not None
+    effects = {"theta": pt.constant(values["theta"].ravel()), "beta": values["beta"].ravel()}
+    level, step = marginalised.at_levels(effects, made, pt.zeros, pt.ones)
+    scale = values["sigma_delta"][made.design.benchmark_of_item]
+    density = marginalised.log_density(level, step * scale, made, made.nodes)
+    return float(density.eval())
+
+
+def test_error_falls_geometrically_with_levels(monkeypatch):
+    frame = table(items=(60,), models=5)
+    monkeypatch.setattr(lattice, "REACH", 8.0)
+    errors = []
+    for count in (3, 4, 5, 6, 7):
+        monkeypatch.setattr(lattice.make_lattice, "__defaults__", (count,))
+        errors.append(_error(frame, monkeypatch, FINENESS=0.5))
+    assert (np.array(errors[2:]) < 0.05 * np.array(errors[:-2])).all(), errors
+    monkeypatch.setattr(lattice.make_lattice, "__defaults__", (lattice.LEVELS,))
+    assert _error(frame, monkeypatch) < 1e-8
+
+
+def test_error_falls_geometrically_with_nodes(monkeypatch):
+    frame = table(items=(30,), models=6, levels=FEW)
+    errors = [_error(frame, monkeypatch, FINENESS=step) for step in (4.2, 3.6, 3.0, 2.4)]
+    assert (np.array(errors[2:]) < 0.05 * np.array(errors[:-2])).all(), errors
+    # At the shipped step it is at most 2 exp(-2 (pi / step)^2) for each item.
+    assert _error(frame, monkeypatch, FINENESS=1.2) < 30 * 2 * np.exp(-2 * (np.pi / 1.2) ** 2)
+
+
+def test_replicated_responses_have_the_distribution_of_the_model():
+    frame = table(models=3, items=(14,), levels=(0.1, 0.9))
+    built = built_of(spec_of("hierarchical"), frame)
+    design = built.design
+    values = {
+        "theta": np.array([[0.5], [-0.4], [0.1]]),
+        "beta": np.array([[2.0], [0.0], [1.0]]),
+        "sigma_delta": np.array([1.3]),
+    }
+    draws = 4000
+    with pm.do(built.model, values) as fixed:
+        drawn = pm.draw(fixed["n_correct"], draws=draws, random_seed=2)
+    z, weight = np.polynomial.hermite_e.hermegauss(60)
+    weight = weight / weight.sum()
+    rows = Responses.from_frame(frame).frame  # in the order of the design
+    p = logistic(log_odds(doses(rows, built.spec), values, built, z))
+    mean = p @ weight
+    assert np.abs(drawn.mean(axis=0) - mean).max() < 4.5 * 0.5 / np.sqrt(draws)
+    pairs = [
+        (i, j) for i in range(len(frame)) for j in range(i) if design.item[i] == design.item[j]
+    ]
+    others = [(i, j) for i in range(10) for j in range(i) if design.item[i] != design.item[j]]
+    together = np.array([(drawn[:, i] * drawn[:, j]).mean() for i, j in pairs])
+    expected = np.array([(p[i] * p[j]) @ weight for i, j in pairs])
+    assert np.abs(together - expected).max() < 4.5 * 0.5 / np.sqrt(draws)
+    covariance = np.mean([np.cov(drawn[:, i], drawn[:, j])[0, 1] for i, j in pairs])
+    told = np.mean(expected - [mean[i] * mean[j] for i, j in pairs])
+    assert covariance == pytest.approx(told, abs=0.004)
+    assert told > 0.03
+    apart = [np.cov(drawn[:, i], drawn[:, j])[0, 1] for i, j in others]
+    assert np.mean(apart) == pytest.approx(0, abs=0.004)
+
+
+GUESSING = {"likelihood": {"guess": 0.25}}
+GROUPED = {"likelihood": {"trials": "items"}}
+CLEAN = {"contamination": {"interaction": "difficulty"}}
+LATENT = table(items=(8,)).assign(p_duplicate=0.4, contamination_sd=0.05)
+OF_PAIRS = table(items=(8,)).assign(contamination=lambda t: (t.index % 7) / 7)
+REASONS = {
+    "the fit has no item difficulties": ("hierarchical", {}, table(models=1, items=(8,))),
+    "items differ in discrimination": ("two_parameter", {}, table(items=(8,))),
+    "repeated trials have an effect of their own": ("hierarchical", {}, table(trials=4)),
+    "contamination is not known exactly": ("latent_duplicate", {}, LATENT),
+    "contamination adds to accuracy, not to its log-odds": ("additive", {}, table(items=(8,))),
+    "answers can be guessed": ("hierarchical", GUESSING, table(items=(8,))),
+    "rows count different items": ("hierarchical", GROUPED, table(trials=4)),
+    "slopes depend on difficulty, and clean models have none": ("anchored", CLEAN, table()),
+    "an item's contamination differs between models": ("hierarchical", {}, OF_PAIRS),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_refusals_say_why(reason, monkeypatch):
+    name, changed, frame = REASONS[reason]
+    spec, responses = spec_of(name, **changed), Responses.from_frame(frame)
+    design = make_design(spec, responses)
+    terms = plan_terms(spec, design)
+    assert why_sampled(spec, design, terms) == reason
+    message = f"difficulties: got 'marginalised', but {reason}; use 'sampled', or 'auto'"
+    with pytest.raises(UsageError, match=message):
+        plan_lattice(spec, design, terms, "marginalised")
+    monkeypatch.setattr(marginalised, "LARGE", 1)
+    assert plan_lattice(spec, design, terms, "auto") is None
+    assert built_of(spec, frame, "auto").lattice is None
+
+
+def test_noisy_contamination_is_sampled():
+    frame, spec = LATENT, spec_of("noisy_covariate")
+    design = make_design(spec, Responses.from_frame(frame))
+    assert why_sampled(spec, design, plan_terms(spec, design)) == (
+        "contamination is not known exactly"
+    )
+
+
+def _planned(spec: ModelSpec, frame: pd.DataFrame, difficulties: str) -> object:
+    design = make_design(spec, Responses.from_frame(frame))
+    return plan_lattice(spec, design, plan_terms(spec, design), difficulties)
+
+
+def test_auto_integrates_large_tables_only(monkeypatch):
+    frame, spec = table(items=(200,), levels=FEW), spec_of("hierarchical")
+    assert marginalised.LARGE == 50_000
+    assert _planned(spec, frame, "auto") is None
+    monkeypatch.setattr(marginalised, "LARGE", len(frame))
+    assert _planned(spec, frame, "auto") is not None
+    assert _planned(spec, frame, "sampled") is None
+
+
+def test_auto_samples_where_the_lattice_is_not_much_smaller(monkeypatch):
+    """So many patterns of missing answers that nearly every item is a group of its own."""
+    frame, spec = table(models=8, items=(200,), missing=0.6), spec_of("hierarchical")
+    monkeypatch.setattr(marginalised, "LARGE", 1)
+    assert _planned(spec, frame, "auto") is None
+    assert _planned(spec, frame, "marginalised") is not None
