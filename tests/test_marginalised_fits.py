@@ -48,8 +48,8 @@ def call(*arguments: object) -> Result:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Hold a table, a newcomer's, and two fits of the first."""
     path = tmp_path_factory.mktemp("marginalised")
-    whole = simulate(2, models=5, benchmarks=2, items=50).responses
-    new = whole["model"] == "model-4"
+    whole = simulate(2, models=7, benchmarks=2, items=50).responses
+    new = whole["model"] == "model-6"
     whole[new].to_csv(path / "new.csv", index=False)
     whole[~new].to_csv(path / "table.csv", index=False)
     told = ("--difficulties", "marginalised", "--item-draws", 10_000)
@@ -176,7 +176,7 @@ def test_a_joint_fit_integrates_where_its_table_allows(own):
 def test_no_responses_are_simulated_without_difficulties(folder):
     with pytest.raises(UsageError, match=r"fit\.nc: its item difficulties were integrated out.*"):
         Observed.load(folder / "fit.nc")
-    assert len(Observed.load(folder / "other.nc").responses.frame) == 400
+    assert len(Observed.load(folder / "other.nc").responses.frame) == 600
 
 
 def test_fits_of_earlier_versions_can_be_read_and_made_again(other, tmp_path):
