@@ -45,7 +45,10 @@ def ours(difficulties: str) -> dict:
     tree, compiled, sampled = _nutpie(built.model, target_accept=0.9)
     theta = tree["posterior"]["theta"].to_numpy()
     means = pd.Series(theta.mean(axis=(0, 1, 3)), built.design.models)
-    return _result(theta, means, compiled - started, sampled - compiled)
+    share = np.bincount(built.design.benchmark_of_item) / len(built.design.items)
+    by_items = pd.Series(theta.mean(axis=(0, 1)) @ share, built.design.models).to_dict()
+    result = _result(theta, means, compiled - started, sampled - compiled)
+    return result | {"ability by items": by_items}
 
 
 def bambi() -> dict:
