@@ -166,7 +166,10 @@ def _verdict(slope: _Slope, varies: bool, own: bool, built: Built) -> Identifica
 
 
 def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
-    text = _TEXT[verdict].format(
+    told = _TEXT[verdict]
+    if verdict is Identification.COULD_NOT_BE_FOUND and not np.isfinite(slope.detectable):
+        told = _HOWEVER_LARGE
+    text = told.format(
         detectable=slope.detectable, prior_sd=slope.prior_sd, level=round(100 * level, 6)
     )
     if verdict is Identification.CLEAN:
@@ -185,6 +188,11 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
 _EXPECTED_ALIKE = (
     "What is expected of contamination does not vary among these items: which of them are"
     " contaminated, and so the slope, is little more than the prior's guess."
+)
+_HOWEVER_LARGE = (
+    "An effect could not have been found, however large: the data narrow the prior"
+    " (sd {prior_sd:.2f}) by nothing. This is no evidence of a clean score; more items, or items"
+    " that differ more in contamination, would help."
 )
 _TEXT = {
     Identification.FOUND: "The {level:g} % interval of the slope excludes zero.",

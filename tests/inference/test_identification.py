@@ -64,6 +64,11 @@ def test_not_found_and_could_not_be_found_read_differently():
     could_not = str(judged(0.2, 1.5)["sentence"].item())
     assert "would have been" in not_found
     assert "no evidence of a clean score" in could_not
+    # A posterior as wide as the prior, up to the chance of draws.
+    nothing = str(judged(0.2, 2.1)["sentence"].item())
+    assert "could not have been found, however large" in nothing
+    assert "inf" not in nothing
+    assert "no evidence of a clean score" in nothing
 
 
 def test_slope_of_a_model_without_variation_is_borrowed():
