@@ -140,7 +140,8 @@ def _doses(spec: ModelSpec) -> Iterator[str]:
         yield f"kappa[b] ~ {priors.kappa.text()}     d[i] = mean of d[m,i] over models"
     if block.confounding == "anchored":
         who = ", ".join(block.clean) or f"{block.clean_column} = 1"
-        yield f"beta[m,b] = 0 for clean models ({who}), whose d[m,i] do not count in d[i]"
+        zero = "beta[m,b] = 0" + (" and gamma = 0" if block.interaction != "none" else "")
+        yield f"{zero} for clean models ({who}), whose d[m,i] do not count in d[i]"
 
 
 def _rest(spec: ModelSpec) -> Iterator[str]:

@@ -64,11 +64,12 @@ def _without_slope(effects: Effects, design: Design) -> Any:
 def response_slopes(effects: Effects, design: Design) -> Any:
     """Return the slope that holds for each response, (…, response).
 
-    Log-odds from surely clean to surely contaminated.
+    Log-odds from surely clean to surely contaminated; 0 of models known to be clean.
     """
     slope = effects["beta"][..., design.model_benchmark]
     if _has(effects, "gamma"):
-        slope = slope + effects["gamma"] * effects["delta"][..., design.item]
+        own = effects["gamma"] * effects["delta"][..., design.item]
+        slope = slope + (own * ~design.clean[design.model] if design.clean.any() else own)
     return slope
 
 

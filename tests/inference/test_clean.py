@@ -6,6 +6,7 @@ import pytest
 
 from bayescontam.errors import BayescontamError, DataError, SpecError
 from bayescontam.inference.design import make_design
+from bayescontam.inference.predictor import contamination_shift, response_slopes
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -42,6 +43,24 @@ def test_contamination_of_clean_models_does_not_count_for_items() -> None:
     frame.loc[frame["model"] == "base", "contamination"] = 0.0
     design = make_design(anchored("clean = ['base']"), Responses.from_frame(frame))
     np.testing.assert_allclose(design.item_dose, np.tile([-0.375, -0.125, 0.125, 0.375], 3))
+
+
+def test_slopes_of_clean_models_are_zero_whatever_the_difficulty() -> None:
+    text = "summary = 'x'\n[contamination]\nconfounding = 'anchored'\nclean = ['base']\n"
+    spec = ModelSpec.parse(text + "interaction = 'difficulty'\n", "mine.toml")
+    design = make_design(spec, Responses.from_frame(table()))
+    effects = {
+        "theta": np.zeros(3),
+        "beta": np.array([0.0, 1.0, 2.0]),
+        "gamma": np.array([0.5]),
+        "delta": np.array([-1.0, 0.0, 1.0, 2.0]),
+    }
+    slope = response_slopes(effects, design)
+    for m, wanted in enumerate(([0, 0, 0, 0], [0.5, 1, 1.5, 2], [1.5, 2, 2.5, 3])):
+        np.testing.assert_allclose(slope[design.model == m], wanted)
+    # A clean model's log-odds do not move with its items' contamination.
+    other = contamination_shift(effects, design, np.full(len(design), 0.75))
+    np.testing.assert_array_equal(other[design.model == 0], 0.0)
 
 
 def test_an_item_that_only_clean_models_answered_has_theirs() -> None:

@@ -91,6 +91,8 @@ def by_hand(frame: pd.DataFrame, draws: Draws, b: Built, s: int) -> tuple[Any, A
         of_cell = of_benchmark & (frame["model"] == row.model)
         delta = draws.delta[s, i]
         slope = draws.beta[s, m * 2 + k] + draws.gamma[s, 0] * delta
+        if design.clean[m]:
+            slope = 0.0
         x = draws.alpha[s, i] * (draws.theta[s, m * 2 + k] - delta)
         x += slope * (rise(row.contamination, parts) - heights[of_benchmark].mean())
         mean = frame.loc[of_benchmark, "contamination"].mean()
