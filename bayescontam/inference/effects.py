@@ -113,10 +113,11 @@ def _free_slopes(name: str, spec: ModelSpec, design: Design, terms: Terms) -> Te
     if terms.integrated:
         rough = rough.stretched(stretch_of_items(design))
     rough = rough.logarithm() if positive else rough
-    if terms.integrated and "u" in terms and isinstance(spec.priors.beta_bar, Normal):
-        level = _swept_levels(spec, terms, spec.priors.beta_bar, rough)
+    prior = spec.priors.beta_bar
+    if terms.integrated and "u" in terms and isinstance(prior, Normal) and not positive:
+        level = _turned_levels(spec, terms, prior, rough)
     else:
-        bar = variable("beta_bar", spec.priors.beta_bar)
+        bar = variable("beta_bar", prior)
         level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough)
     if "w" in terms:
         scale = spread("sigma_bmb", spec.priors.sigma_bmb)
@@ -146,7 +147,7 @@ def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -
     return level
 
 
-def _swept_levels(spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough) -> Tensor:
+def _turned_levels(spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates for tables that tell slopes well.
 
     Data tell what models add to slopes on average, ``beta_model_mean``, only together with

@@ -7,7 +7,7 @@ from bayescontam.inference.checks import Check, outcome
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import Draws
-from bayescontam.inference.lattice import Lattice, LatticeDesign, item_levels
+from bayescontam.inference.lattice import Lattice, LatticeDesign, item_levels, log_weights
 
 MOST_ITEMS, MOST_DRAWS = 2000, 20
 """Items and draws for which the likelihood is computed more exactly."""
@@ -97,12 +97,10 @@ def _log_density(
     correct : array
         Dims (item, model): their correct answers.
     """
-    log_weight = -0.5 * z**2
-    log_weight -= logsumexp(log_weight)
     level, added, normaliser = at_nodes(draw, lattice, z)
     own, basis = lattice.level[items], lattice.basis[items]
     told = (lattice.total[items, None] * added[own])[:, :, None] * z
-    at_level = logsumexp(told - normaliser[own] + log_weight, axis=-1)
+    at_level = logsumexp(told - normaliser[own] + log_weights(z), axis=-1)
     at_level += (level[own] * correct[:, None]).sum(axis=-1)
     result: Floats = (basis * at_level).sum(axis=1)
     return result

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.terms import shared_benchmarks
@@ -209,6 +210,19 @@ class Lattice:
         key = (self.level * totals + self.total[:, None])[used]
         keys, at = np.unique(key, return_inverse=True)
         return *divmod(keys, totals), np.bincount(at, self.basis[used])
+
+
+def log_weights(z: Floats) -> Floats:
+    """Return the logarithms of the weights of evenly spaced nodes, which add up to 1.
+
+    Parameters
+    ----------
+    z : array
+        Nodes, in standard deviations of a difficulty.
+    """
+    density = -0.5 * z**2
+    result: Floats = density - logsumexp(density)
+    return result
 
 
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:

@@ -10,7 +10,7 @@ from pytensor.gradient import disconnected_grad
 from bayescontam.errors import UsageError
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.guess import guess_priors
-from bayescontam.inference.lattice import Lattice, item_levels, make_lattice
+from bayescontam.inference.lattice import Lattice, item_levels, log_weights, make_lattice
 from bayescontam.inference.likelihood import log_choose
 from bayescontam.inference.predictor import Effects, linear_predictor
 from bayescontam.inference.priors import Tensor, spread
@@ -161,14 +161,12 @@ def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: Floats) -> Te
     at : array
         Nodes of the quadrature, in standard deviations.
     """
-    log_weights = -0.5 * at**2
-    log_weights = log_weights - np.log(np.exp(log_weights).sum())
     added = step[:, None] * at
     normaliser = (
         lattice.trials[:, :, None] * pt.softplus(level[:, :, None] + added[:, None, :])
     ).sum(axis=1)
     own, total, count = lattice.classes
-    each = total[:, None] * added[own] - normaliser[own] + log_weights
+    each = total[:, None] * added[own] - normaliser[own] + log_weights(at)
     top = disconnected_grad(each.max(axis=-1, keepdims=True))
     integrals = pt.log(pt.exp(each - top).sum(axis=-1)) + top[:, 0]
     return (lattice.correct * level).sum() + (count * integrals).sum()

@@ -12,7 +12,7 @@ from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import CHUNK, Draws
-from bayescontam.inference.lattice import Lattice
+from bayescontam.inference.lattice import Lattice, log_weights
 from bayescontam.inference.prediction import kept_draws
 from bayescontam.inference.psis import predicted, weigh
 
@@ -158,10 +158,9 @@ def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, Flo
         Log density of all responses together.
     """
     z = lattice.nodes
-    log_weight = -0.5 * z**2
-    log_weight -= np.log(np.exp(log_weight).sum())
     level, added, normaliser = at_nodes(draw, lattice, z)
-    each = (kinds.total * added[kinds.level])[:, None] * z - normaliser[kinds.level] + log_weight
+    told = (kinds.total * added[kinds.level])[:, None] * z
+    each = told - normaliser[kinds.level] + log_weights(z)
     top = each.max(axis=1)
     weight = np.exp(each - top[:, None])
     whole = weight.sum(axis=1)

@@ -63,17 +63,15 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         return None
     across, why = _across(fit) if len(names) > 1 else (None, "")
     shown = within[names[0]] if len(names) == 1 else across
-    rows, note = sum(len(one.table) for one in within.values()), ""
-    if rows > MOST_WITHIN and across is not None:
-        note = f"The {rows:,} ranks within benchmarks: {in_file('ranks')}."
-        within_shown = {}
-    else:
-        within_shown = {name: _rows(one) for name, one in within.items() if len(one.table) > 1}
+    count = sum(len(one.table) for one in within.values())
+    note = f"The {count:,} ranks within benchmarks: {in_file('ranks')}."
+    many = count > MOST_WITHIN and across is not None
+    listed = {} if many else {n: _rows(one) for n, one in within.items() if len(one.table) > 1}
     return {
         "across": across and _rows(across),
         "not_across": why,
-        "within": within_shown,
-        "within_note": note,
+        "within": listed,
+        "within_note": note if many else "",
         "picture": shown and ranking_picture(shown),
         "by": within[names[0]].by,
         "level": level_text(fit.level),
