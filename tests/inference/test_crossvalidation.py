@@ -269,3 +269,32 @@ def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     assert stats.kstest(z.to_numpy().ravel()[::5], "norm").pvalue > 0.001
     others = (posterior["delta"] / posterior["sigma_delta"][..., 0]).std(("chain", "draw"))
     assert float(others.drop_isel(item=7).min()) < 0.97 < float(others[7])
+
+
+def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> None:
+    """Four models on one benchmark of items that are all alike: a mean and a spread."""
+    right, items = {"m0": 9, "m1": 14, "m2": 18, "m3": 5}, 24
+    rows = [(m, "b", f"i{i}", int(i < k), 1) for m, k in right.items() for i in range(items)]
+    columns = ["model", "benchmark", "item", "n_correct", "n_trials"]
+    spec = changed(
+        load_spec("hierarchical"), contamination={"form": "none"}, difficulty={"form": "none"}
+    )
+    sampling = Sampling(draws=3000, chains=2)
+    source = Source(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)
+    design = source.design()
+    rows_of = np.flatnonzero(design.model == design.models.index("m3"))
+    left = leave_out(source, design, Leave(rows_of, np.arange(items), 5))
+    mu, sigma = np.meshgrid(np.linspace(-6, 6, 241), np.linspace(0.01, 6, 240), indexing="ij")
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    p = expit(mu[..., None] + sigma[..., None] * nodes)
+    weights = weights / weights.sum()
+    told = stats.norm(0, 1.5).logpdf(mu) + stats.halfnorm(0, 1).logpdf(sigma)
+    for model in ("m0", "m1", "m2"):
+        told = told + np.log((stats.binom(items, p).pmf(right[model]) * weights).sum(axis=-1))
+    posterior = np.exp(told - logsumexp(told))
+    chance = float((posterior * (p * weights).sum(axis=-1)).sum())
+    answers = design.n_correct[rows_of] == 1
+    np.testing.assert_allclose(
+        left.elpd, np.where(answers, np.log(chance), np.log(1 - chance)), atol=0.02
+    )
+    assert 0.4 < chance < 0.7
