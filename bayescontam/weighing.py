@@ -9,7 +9,7 @@ from rich.console import Console
 
 from bayescontam.covariates import Covariates
 from bayescontam.evidence.covariates import covariates_table
-from bayescontam.evidence.duplicates import TARGET_ACCEPT, CurveOptions, fit_curve
+from bayescontam.evidence.duplicates import TARGET_ACCEPT, TUNE, CurveOptions, fit_curve
 from bayescontam.evidence.duplicates import Curve as FittedCurve
 from bayescontam.evidence.pairs import located
 from bayescontam.evidence.weighing import DRAWS, FLOOR, Weighed, weigh
@@ -55,7 +55,7 @@ def duplicate_curve(
     seed: int | None = None,
     engine: Engine = "nutpie",
     draws: int = 1000,
-    tune: int = Sampling.tune,
+    tune: int = TUNE,
     chains: int = Sampling.chains,
     cores: int | None = None,
     target_accept: float = TARGET_ACCEPT,
@@ -77,7 +77,7 @@ def duplicate_curve(
         Default: a fresh one, which the curve records.
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
     draws, tune, chains : int
-        Draws kept of each chain (1,000), draws before those (700), and chains (4).
+        Draws kept of each chain (1,000), draws before those (1,500), and chains (4).
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     target_accept : float, default 0.95

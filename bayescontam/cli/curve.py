@@ -57,7 +57,7 @@ def curve(
     spec: CurveName = "monotone",
     level: Level = 0.95,
     draws: Draws = 1000,
-    tune: Tune = 700,
+    tune: Tune = 1500,
     chains: Chains = 4,
     engine: EngineName = Engine.NUTPIE,
     seed: Seed = None,

@@ -12,7 +12,6 @@ import pytest
 from bayescontam.evidence.curve_checks import marginal
 from bayescontam.evidence.duplicates import Curve, CurveOptions, fit_curve
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.engines import Sampling
 from bayescontam.scan.embed import load_embedder
 from bayescontam.specs.catalogue import load_curve
 from bayescontam.specs.corpus import Embedding
@@ -34,7 +33,7 @@ def fitted(judged: pd.DataFrame) -> Curve:
     """Fit the default curve; an item's best match is the best of its pairs."""
     best = judged.groupby(["benchmark", "item"])["cosine"].transform("max")
     names = {"benchmarks": ("mbpp", "codeforces"), "sources": ("corpus",)}
-    options = CurveOptions(seed=1, sampling=Sampling(draws=500))
+    options = CurveOptions(seed=1)
     return fit_curve(judged.assign(best=best), names, load_curve("monotone"), options)
 
 
