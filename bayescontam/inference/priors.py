@@ -4,6 +4,8 @@ import math
 from typing import Any
 
 import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.transforms import LogExpM1
 from scipy import stats
 
 from bayescontam.specs.priors import (
@@ -22,6 +24,40 @@ Tensor = Any
 """A PyTensor variable; its own types say too little to be of use."""
 
 
+SMALL = 0.1
+"""Quantile of a positive prior below which the sampler moves along the logarithm."""
+
+
+class Straightened(LogExpM1):
+    """Coordinate of a positive variable: straight above `scale`, its logarithm far below.
+
+    Along the logarithm alone, which is PyMC's choice, the upper flank of a spread's posterior
+    falls as exp(-exp(x)), and trajectories that come from its long lower tail diverge there.
+
+    Parameters
+    ----------
+    scale : float
+        In units of the variable.
+    """
+
+    name = "straightened"
+
+    def __init__(self, scale: float) -> None:
+        self._scale = scale
+
+    def backward(self, value: Any, *rv_inputs: Any) -> Any:
+        """Return the variable from the sampler's coordinate."""
+        return self._scale * super().backward(value)
+
+    def forward(self, value: Any, *rv_inputs: Any) -> Any:
+        """Return the sampler's coordinate from the variable."""
+        return super().forward(value / self._scale)
+
+    def log_jac_det(self, value: Any, *rv_inputs: Any) -> Any:
+        """Return the log of the derivative of `backward`, element by element."""
+        return super().log_jac_det(value) + pt.log(self._scale)
+
+
 def variable(name: str, prior: Prior | LogNormal | Beta, **options: Any) -> Tensor:
     """Add a variable with this prior to the current PyMC model.
 
@@ -38,6 +74,9 @@ def variable(name: str, prior: Prior | LogNormal | Beta, **options: Any) -> Tens
     -------
     Tensor
     """
+    if isinstance(prior, HalfNormal | HalfStudentT | Exponential):
+        small = float(distribution(prior).ppf(SMALL))
+        options = {"default_transform": Straightened(small)} | options
     return getattr(pm, type(prior).__name__)(name, **prior.parameters(), **options)
 
 

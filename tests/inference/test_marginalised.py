@@ -41,8 +41,10 @@ class Compiled:
         """Return a point; spreads of difficulty lie between 0.6 and 1.6."""
         rng = np.random.default_rng(seed)
         point = {k: v + rng.normal(0, 0.7, np.shape(v)) for k, v in self.start.items()}
-        scale = rng.uniform(np.log(0.6), np.log(1.6), np.shape(point["sigma_delta_log__"]))
-        return point | {"sigma_delta_log__": scale}
+        rv = self.built.model["sigma_delta"]
+        name = self.built.model.rvs_to_values[rv].name
+        scale = rng.uniform(0.6, 1.6, np.shape(point[name]))
+        return point | {name: self.built.model.rvs_to_transforms[rv].forward(scale).eval()}
 
     def at(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], float]:
         """Return the values of all parameters, and the log density of the responses."""

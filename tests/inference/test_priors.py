@@ -1,0 +1,41 @@
+"""Priors as PyMC variables, and the coordinate that positive ones are sampled in."""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy import integrate
+
+from bayescontam.inference.priors import Straightened, distribution, variable
+from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, PositivePrior
+
+PRIORS = [
+    HalfNormal(family="half_normal", sigma=0.5),
+    HalfStudentT(family="half_student_t", nu=3, sigma=2.0),
+    Exponential(family="exponential", scale=0.7),
+]
+NAMES = [prior.family for prior in PRIORS]
+
+
+def test_a_straightened_coordinate_can_be_taken_back() -> None:
+    coordinate = Straightened(0.2)
+    values = np.array([1e-9, 1e-3, 0.2, 1.0, 30.0])
+    at = coordinate.forward(values).eval()
+    assert coordinate.backward(at).eval() == pytest.approx(values, rel=1e-6)
+    step = 1e-4
+    rise = (coordinate.backward(at + step) - coordinate.backward(at - step)).eval() / (2 * step)
+    assert np.exp(coordinate.log_jac_det(at).eval()) == pytest.approx(rise, rel=1e-6)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=NAMES)
+def test_a_positive_variable_has_its_prior_in_every_coordinate(prior: PositivePrior) -> None:
+    """The density of the sampler's coordinate, integrated, is the distribution of the prior."""
+    with pm.Model() as model:
+        variable("sigma", prior)
+    (coordinate,) = model.rvs_to_transforms.values()
+    (name,) = model.initial_point()
+    density = model.compile_logp()
+    for quantile in (0.01, 0.3, 0.9):
+        end = distribution(prior).ppf(quantile)
+        at = float(coordinate.forward(np.array(end)).eval())
+        below, _ = integrate.quad(lambda x: np.exp(density({name: np.array(x)})), -60.0, at)
+        assert below == pytest.approx(quantile, abs=1e-6)
