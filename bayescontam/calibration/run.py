@@ -58,6 +58,7 @@ def run_study(
     out: str | os.PathLike[str],
     *,
     replicates: int | None = None,
+    full: bool = False,
     base: str | os.PathLike[str] | None = None,
     engine: Literal["local", "ray"] = "local",
     jobs: int | None = None,
@@ -78,6 +79,8 @@ def run_study(
     replicates : int, optional
         Simulated tables of each cell. Default: what the study says. More than last time
         adds to them.
+    full : bool, default False
+        Whether to run the study's larger size, if it has one.
     base : path-like, optional
         Folder that paths of model specs and fits start from. Default: the study's file's.
     engine : {"local", "ray"}, default "local"
@@ -103,7 +106,7 @@ def run_study(
         If there is no such study, or it cannot be used.
     UsageError
         If the folder holds another study or something else, or a number is out of range, or
-        nothing can be simulated from the study's fit.
+        nothing can be simulated from the study's fit, or there is no full size.
     FitError
         If the study's fit does not exist.
     MissingExtraError
@@ -129,7 +132,9 @@ def run_study(
         base = _folder_of(study) if base is None else base
         study = _simulation(load_study(study))
     plan = plan_of(study, Path(base or "."))
-    count = study.replicates if replicates is None else replicates
+    if full and replicates is not None:
+        raise UsageError("full and replicates both say how many replicates there are; give one")
+    count = study.count(full) if replicates is None else replicates
     _check(plan, count, block)
     folder = Path(out)
     # What does not work is told before anything is made.

@@ -29,7 +29,7 @@ def refuse_others(study: "StudySpec | ReproductionSpec", given: Mapping[str, obj
     from bayescontam.specs.reproduction import ReproductionSpec
 
     again = isinstance(study, ReproductionSpec)
-    wrong = ("--replicates", "--engine", "--address", "--jobs") if again else ("--full", "--data")
+    wrong = ("--replicates", "--engine", "--address", "--jobs") if again else ("--data",)
     for option in wrong:
         if given[option]:
             other = "simulation studies" if again else "reproductions of published studies"

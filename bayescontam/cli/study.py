@@ -94,7 +94,7 @@ def run(
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full", help="The published size.", rich_help_panel=AGAIN),
+        typer.Option("--full", help="The larger size of a study that has one."),
     ] = False,
     data: Annotated[
         Path | None,
@@ -117,13 +117,13 @@ def run(
     spec = load_study(study)
     given = {"--replicates": replicates is not None, "--jobs": jobs is not None}
     given |= {"--engine": engine is not Workplace.LOCAL, "--address": address is not None}
-    reproduction.refuse_others(spec, given | {"--full": full, "--data": data is not None})
+    reproduction.refuse_others(spec, given | {"--data": data is not None})
     read_published(spec.published)  # what is wrong with it is told before hours of fits
     with _resumable():
         if isinstance(spec, ReproductionSpec):
             reproduction.run_again(spec, out, full, data, quiet)
         else:
-            _simulate(study, out, replicates, engine, jobs, address, quiet)
+            _simulate(study, out, replicates, full, engine, jobs, address, quiet)
 
 
 @contextmanager
@@ -140,6 +140,7 @@ def _simulate(
     study: str,
     out: Path,
     replicates: int | None,
+    full: bool,
     engine: Workplace,
     jobs: int | None,
     address: str | None,
@@ -151,6 +152,7 @@ def _simulate(
         study,
         out,
         replicates=replicates,
+        full=full,
         engine=engine.value,
         jobs=jobs,
         address=address,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.specs.base import Block, closest
 from bayescontam.specs.expression import Expression
@@ -107,7 +108,7 @@ class Estimator(Block):
         return self
 
 
-_WORDS: Any = {"kind": True, "published": True, "simulator": {"fit": True}}
+_WORDS: Any = {"kind": True, "published": True, "full_replicates": True, "simulator": {"fit": True}}
 """Keys that change nothing of what is done."""
 GRID = {
     **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
@@ -133,6 +134,8 @@ class StudySpec(WholeSpec):
         beside what is found.
     replicates : int
         Simulated tables of each cell. More of them leave those that are done as they are.
+    full_replicates : int, optional
+        The same of a study that is run at its full size. Default: it has no other size.
     simulator, design, sampling, gates : Block
     estimators : list of Estimator
     quantities : list of str
@@ -155,6 +158,7 @@ class StudySpec(WholeSpec):
     description: str = ""
     published: str = ""
     replicates: Count
+    full_replicates: Count | None = None
     simulator: Simulator
     design: Layout = Layout()
     estimators: Annotated[tuple[Estimator, ...], Field(strict=False, min_length=1)]
@@ -175,6 +179,23 @@ class StudySpec(WholeSpec):
         words = {"summary": "-", "description": "", "replicates": 1}
         plain = self.model_copy(update=words)
         return sha256(plain.model_dump_json(exclude=_WORDS).encode())
+
+    def count(self, full: bool = False) -> int:
+        """Return how many replicates a cell has, at the default size or at the full one.
+
+        Raises
+        ------
+        UsageError
+            If the full size is asked for and there is none.
+        """
+        if not full:
+            return self.replicates
+        if self.full_replicates is None:
+            raise UsageError(
+                f"full: '{self.name}' has no other size than {self.replicates:,} replicates;"
+                " leave it out, or say how many with replicates"
+            )
+        return self.full_replicates
 
     def cells(self) -> dict[str, tuple[Simulator, Layout]]:
         """Return the simulator and design of every cell, under the cell's name.

@@ -71,10 +71,21 @@ def test_options_that_do_not_go_with_it_are_refused(
     assert message in done.err
 
 
-def test_a_simulation_has_no_full_size(run: Run, tmp_path: Path) -> None:
-    done = run("study", "run", "recovery", "--out", tmp_path / "out", "--full")
-    assert done.status == 2
-    assert "--full: is for reproductions of published studies" in done.err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("wrong", "--full"), "full: 'wrong' has no other size than 500 replicates"),
+        (("recovery", "--full", "-n", "3"), "full and replicates both say how many"),
+        (("recovery", "--data", "."), "--data: is for reproductions of published studies"),
+    ],
+)
+def test_sizes_that_a_simulation_does_not_have_are_refused(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = run("study", "run", *arguments, "--out", tmp_path / "out")
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_compare_refuses_what_is_no_reproduction(run: Run, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.calibration.plan import plan_of
-from bayescontam.errors import SpecError
+from bayescontam.errors import SpecError, UsageError
 from bayescontam.specs.catalogue import load_study, shipped_models, shipped_studies
 from bayescontam.specs.study import StudySpec
 
@@ -45,6 +45,8 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
     assert StudySpec.parse(more, "y.toml").hash == one.hash
     told = f'kind = "simulation"\npublished = "arc_recovery"{FIXED}'
     assert StudySpec.parse(told, "x.toml").hash == one.hash
+    larger = FIXED.replace("replicates = 10", "replicates = 10\nfull_replicates = 90")
+    assert StudySpec.parse(larger, "x.toml").hash == one.hash
     for old, new in (("1.0", "1.5"), ('"single"', '"positive"'), ("models = 3", "models = 4")):
         assert StudySpec.parse(FIXED.replace(old, new), "x.toml").hash != one.hash
 
@@ -178,6 +180,13 @@ def test_shipped_studies_can_be_planned(name: str) -> None:
     plan = plan_of(study, Path())
     assert plan.cells
     assert study.name == name
+
+
+def test_the_recovery_study_has_the_published_size_and_a_larger_one() -> None:
+    study = simulation("recovery")
+    assert (study.count(), study.count(full=True)) == (100, 1000)
+    with pytest.raises(UsageError, match="full: 'wrong' has no other size than 500 replicates"):
+        simulation("wrong").count(full=True)
 
 
 def test_every_shipped_model_spec_has_a_study_of_its_own_prior() -> None:
