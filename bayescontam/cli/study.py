@@ -28,7 +28,7 @@ LIST_EXAMPLE = "Example: bayescontam study list"
 RUN_EXAMPLES = """
 Examples:
 
-bayescontam study run recovery --out recovery --replicates 100
+bayescontam study run recovery --out recovery --full
 
 bayescontam study run mine.toml --out mine --jobs 8
 

@@ -18,7 +18,7 @@ import xarray as xr
 
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.engines import Sampling
+from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.example import Layout, make_example
 from bayescontam.inference.implied import response_accuracies
@@ -162,7 +162,7 @@ class Recovery:
         rng = self.stream(number, "answers")
         counts = answered(truth, self.built, rng)
         simulated = build(self.spec, with_counts(self.responses, counts))
-        posterior, stats = self.sampler_of(simulated).sample(simulated, number)
+        posterior, stats = self.sampled(simulated, number)
         draws, _ = located(take_draws(posterior, simulated.design), simulated, rng)
         told = quantities(estimands(draws, simulated, (CHAINS, DRAWS), "min_observed"), posterior)
         true = quantities(estimands(truth, self.built, (1, 1), "min_observed"), parameters)
@@ -177,17 +177,17 @@ class Recovery:
             "left_out": [symbol for symbol, _ in simulated.terms.left_out],
         }
 
-    def sampler_of(self, simulated: Built) -> Sampler:
-        """Return the compiled model for a data set.
+    def sampled(self, simulated: Built, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+        """Return posterior draws and statistics of the sampler for a data set.
 
         What ``eta`` stands for depends on the counts where contamination is not known and
-        trials are repeated (`mixture.in_trials`): then each data set has its own.
+        trials are repeated (`mixture.in_trials`): then each data set is compiled anew.
         """
         if simulated.design.exposure is not None and "eps" in simulated.terms:
-            return Sampler(simulated)
+            return sample(simulated, Sampling(draws=DRAWS, chains=CHAINS, cores=1), seed, False)
         if self.sampler is None:
             self.sampler = Sampler(simulated)
-        return self.sampler
+        return self.sampler.sample(simulated, seed)
 
 
 def quantities(groups: Mapping[str, xr.Dataset], parameters: xr.Dataset) -> dict[str, np.ndarray]:
