@@ -64,6 +64,7 @@ def conceptarc() -> Responses:
         One row for each solver and concept; ``concept`` is the item as well.
     """
     printed = pd.read_csv(shipped_folder("studies") / "data" / "conceptarc_table1.csv")
+    printed = printed.drop(columns="source")
     table = printed.melt("concept", var_name="model", value_name="accuracy")
     table["n_correct"] = np.rint(table.pop("accuracy") * ITEMS_OF_CONCEPT).astype(int)
     table = table.assign(n_trials=ITEMS_OF_CONCEPT, benchmark="ConceptARC", item=table["concept"])

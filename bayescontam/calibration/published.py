@@ -10,13 +10,16 @@ from scipy.special import expit, logit
 
 from bayescontam.inference.estimands import Reference, reference_level
 from bayescontam.responses import Responses
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.simulator import Layout, Simulator
 
 Floats = NDArray[np.floating[Any]]
 
-CONCEPTS = 50
+PRINTED = dict(read_published("arc_generator")[["quantity", "value"]].to_numpy())
+"""What is printed of the generator."""
+CONCEPTS = int(PRINTED["concepts"])
 FEWEST, MOST = 3, 8
-"""Concepts of a task."""
+"""Concepts of a task; not printed, chosen so that contaminations spread as printed."""
 NOMINAL = "_nominal"
 """Ending of quantities that are held against the generator's own ``genuine``."""
 
@@ -27,10 +30,17 @@ def exposures(layout: Layout, rng: np.random.Generator) -> Floats:
     Each of 50 concepts has an exposure 0.2 + 0.7 Beta(3, 2) in a model's corpus; a task has
     3 to 8 concepts; its contamination is logistic(logit 0.3 + 5 (mean exposure − 0.5)).
     """
-    exposure = 0.2 + 0.7 * rng.beta(3, 2, size=(layout.models, CONCEPTS))
+    exposure = concept_exposures((layout.models, CONCEPTS), rng)
     share = compositions(layout.benchmarks * layout.items, rng)
     contamination = contamination_of(exposure @ share.T)
     return contamination.reshape(layout.models, layout.benchmarks, layout.items)
+
+
+def concept_exposures(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Draw exposures of concepts as the published generator does."""
+    floor, span, a, b = (PRINTED[f"exposure_{name}"] for name in ("floor", "span", "a", "b"))
+    exposure: Floats = floor + span * rng.beta(a, b, size=shape)
+    return exposure
 
 
 def compositions(tasks: int, rng: np.random.Generator) -> Floats:
@@ -43,7 +53,8 @@ def compositions(tasks: int, rng: np.random.Generator) -> Floats:
 
 def contamination_of(exposure: Floats) -> Floats:
     """Return the contamination of tasks by the mean exposure of their concepts."""
-    contamination: Floats = expit(logit(0.3) + 5 * (exposure - 0.5))
+    prior, slope = PRINTED["formula_prior"], PRINTED["formula_slope"]
+    contamination: Floats = expit(logit(prior) + slope * (exposure - 0.5))
     return contamination
 
 

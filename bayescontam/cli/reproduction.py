@@ -65,7 +65,7 @@ def show(record: "Record", folder: Path) -> None:
 
     table = record.comparison()
     if len(table):
-        print_table(table.drop(columns=["study", "reason"]))
+        print_table(table.drop(columns=["study", "reason", "source"]))
     lines = [visible(text, 2000) for text in (record.findings.headline, *record.findings.notes)]
     print_lines([*lines, f"The page lies in {visible(str(folder / PAGE))}"])
 
@@ -73,12 +73,13 @@ def show(record: "Record", folder: Path) -> None:
 def compare(
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Folders of reproductions.", show_default=False),
+        typer.Argument(
+            metavar="DIR...", help="Folders of studies that were run.", show_default=False
+        ),
     ],
 ) -> None:
-    """Print published numbers beside ours, of several reproductions, as a Markdown table."""
+    """Print published numbers beside ours, of several studies, as a Markdown table."""
     from bayescontam.cli.terminal import print_lines
-    from bayescontam.report.reproduction import comparison_lines
-    from bayescontam.reproduction.record import Record
+    from bayescontam.report.reproduction import comparison_lines, comparison_of
 
-    print_lines(comparison_lines([Record.load(folder) for folder in folders]))
+    print_lines(comparison_lines([comparison_of(folder) for folder in folders]))

@@ -109,8 +109,8 @@ def run(
 ) -> None:
     """Run a study; an interrupted run is taken up, a finished simulation added to."""
     from bayescontam.cli.terminal import calm
-    from bayescontam.reproduction.printed import read_published
     from bayescontam.specs.catalogue import load_study
+    from bayescontam.specs.printed import read_published
     from bayescontam.specs.reproduction import ReproductionSpec
 
     calm()

@@ -1,10 +1,11 @@
 """Weighing: a scan and a curve to what the corpus holds for every item, draw by draw."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayescontam.errors import UsageError
 from bayescontam.evidence.exposure import ItemExposure
@@ -70,6 +71,19 @@ class Weighed:
     expected: Floats
     expected_scanned: Floats
     expected_rest: Floats
+
+    def of(self, kept: NDArray[np.bool_]) -> "Weighed":
+        """Return what is said of some of the items.
+
+        Parameters
+        ----------
+        kept : array of bool, one for each item
+        """
+        whole = {"items", "sources", "shares", "kinds", "ranks"}
+        parts = {
+            f.name: getattr(self, f.name)[:, kept] for f in fields(self) if f.name not in whole
+        }
+        return replace(self, items=self.items[kept].reset_index(drop=True), **parts)
 
 
 def weigh(

@@ -8,12 +8,16 @@ from typing import Any
 
 import pandas as pd
 
+from bayescontam.calibration.results import RECORD as RESULTS
+from bayescontam.calibration.results import Results
+from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.report import words
 from bayescontam.report.reproduction_figures import drawn
+from bayescontam.report.study_published import compared
 from bayescontam.report.template import fill
 from bayescontam.reproduction.findings import APART, INSIDE, NO_INTERVAL, OVERLAP
-from bayescontam.reproduction.record import Record, slug
+from bayescontam.reproduction.record import Record, comparison_table, slug
 from bayescontam.storage import write_text
 
 PAGE = "index.html"
@@ -70,6 +74,7 @@ def render_reproduction(record: Record) -> str:
         "pictures": [picture for picture in pictures if picture is not None],
         "comparisons": [_row(each) for each in record.comparison().to_dict("records")],
         "tally": _tally(record),
+        "sources": _sources(record),
         "tables": [
             {
                 "title": visible(each.title, 200),
@@ -88,12 +93,41 @@ def render_reproduction(record: Record) -> str:
     return fill("reproduction.html", content)
 
 
-def comparison_lines(records: Sequence[Record]) -> list[str]:
+def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the printed numbers beside ours of a reproduction, or of a simulation study.
+
+    Parameters
+    ----------
+    folder : path-like
+        What `bayescontam study run` wrote to.
+
+    Returns
+    -------
+    pandas.DataFrame
+        See `bayescontam.reproduction.record.Record.comparison`.
+
+    Raises
+    ------
+    UsageError
+        If the folder holds neither, or a simulation of which nothing is printed.
+    """
+    place = Path(folder)
+    if not (place / RESULTS).exists():
+        return Record.load(place).comparison()
+    results = Results.load(place)
+    found = compared(results)
+    if not found:
+        raise UsageError(f"{visible(str(place))}: is of a study of which nothing is printed")
+    return comparison_table(str(results.record["name"]), found)
+
+
+def comparison_lines(tables: Sequence[pd.DataFrame]) -> list[str]:
     """Return the printed numbers beside ours as a Markdown table.
 
     Parameters
     ----------
-    records : sequence of Record
+    tables : sequence of pandas.DataFrame
+        From `comparison_of`.
 
     Returns
     -------
@@ -102,11 +136,11 @@ def comparison_lines(records: Sequence[Record]) -> list[str]:
     """
     names = ["study", "quantity", "published", "ours", "agreement", "reason for difference"]
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    for record in records:
-        for row in record.comparison().to_dict("records"):
+    for table in tables:
+        for row in table.to_dict("records"):
             cells = _row(row)
             quantity = ", ".join(part for part in (cells["quantity"], cells["where"]) if part)
-            line = [f"`{record.name}`", quantity, cells["published"], cells["ours"]]
+            line = [f"`{row['study']}`", quantity, cells["published"], cells["ours"]]
             line += [cells["agreement"], cells["reason"]]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |")
     return lines
@@ -161,6 +195,12 @@ def _tally(record: Record) -> str:
     counts = [(found.count(kind), kind) for kind in _ORDER if kind in found]
     told = ", ".join(f"{count} {kind}" for count, kind in counts)
     return f"Of {len(found)} comparisons: {told}." if found else ""
+
+
+def _sources(record: Record) -> list[str]:
+    """Return where the printed numbers stand, each place once."""
+    found = (each.source for each in record.findings.comparisons)
+    return [visible(source, 1000) for source in dict.fromkeys(found) if source]
 
 
 def _cells(row: Any) -> list[tuple[str, bool]]:

@@ -1,62 +1,30 @@
 """ARC concepts: contamination of tasks from uncertain exposures of the concepts they need."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayescontam.covariates import Covariates
-from bayescontam.errors import UsageError
-from bayescontam.importers.arc import ArcTasks, membership, read_arc, read_concepts
 from bayescontam.inference.fitted import Fitted
-from bayescontam.names import listed
-from bayescontam.reproduction.exposures import (
-    Floats,
-    contamination_draws,
-    counted_exposures,
-    covariates_of,
-    documents_with,
-    given_exposures,
-)
+from bayescontam.reproduction.exposures import Floats, covariates_of
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
-from bayescontam.reproduction.made_tasks import CONCEPTS, CONCEPTS_FILE, make_tasks
+from bayescontam.reproduction.posed import (
+    DRAWS,
+    MADE,
+    Posed,
+    diluted,
+    extrapolated,
+    made,
+    real,
+)
 from bayescontam.reproduction.study import Study
 from bayescontam.reproduction.told import row_of, told
-from bayescontam.responses import Responses, read_responses
 
 KNOWN, NOISY, DRAWN = "exposures taken as known", "noise of each task", "exposures drawn"
 ANSWERS, CORPUS = "conceptarc.csv", "texts/corpus.jsonl"
-MADE, REAL = "generated tasks", "ConceptARC"
-DRAWS = 4000
-"""Draws of exposures that means and standard deviations come from."""
 QUANTITIES = ("genuine_ability", "overfitting", "slope")
-
-
-@dataclass(frozen=True, eq=False)
-class Posed:
-    """Responses of one benchmark, and contaminations of its items drawn from exposures.
-
-    Attributes
-    ----------
-    name : str
-        Benchmark.
-    responses : Responses
-        Without contamination.
-    items : list of str
-    contamination : array
-        Dims (draw, item).
-    truth : dict of str to float
-        True values of the estimands, mean over models; empty where nobody knows them.
-    """
-
-    name: str
-    responses: Responses
-    items: list[str]
-    contamination: Floats
-    truth: dict[str, float]
 
 
 def analyse(study: Study) -> Findings:
@@ -84,7 +52,7 @@ def analyse(study: Study) -> Findings:
         )
     rows: list[dict[str, Any]] = []
     for one in posed:
-        notes += extrapolated(one, study.settings["reference"])
+        notes += [*extrapolated(one, study.settings["reference"]), diluted(one)]
         for way, fits in fitted(study, one):
             notes += [note for name, fit in fits.items() for note in study.failed_checks(name, fit)]
             rows += _rows(one, way, list(fits.values()))
@@ -95,103 +63,6 @@ def analyse(study: Study) -> Findings:
         (*(_picture(table, one) for one in posed), _spread(posed)),
         (Titled("What is told", "By what is done with uncertain exposures.", table),),
         tuple(notes),
-    )
-
-
-def made(study: Study) -> Posed:
-    """Return generated tasks answered by models that remember contaminated ones.
-
-    The exposures that are given are means; the true ones lie around them as their standard
-    deviation says, and answers follow from the true ones.
-    """
-    settings = study.settings
-    # Of this size and seed: the folder may hold those of another run.
-    folder = study.folder / f"tasks-{settings['tasks']}-{study.spec.seed}"
-    if not (folder / CONCEPTS_FILE).exists():
-        make_tasks(folder, settings["tasks"], study.stream("tasks"))
-    tasks = read_arc(folder)
-    share = shares(read_concepts(folder / CONCEPTS_FILE, tasks), tasks.tasks, list(CONCEPTS))
-    rng = study.stream("exposures")
-    mean = 0.2 + 0.7 * rng.beta(3, 2, size=len(CONCEPTS))
-    sd = np.full(len(CONCEPTS), settings["exposure_sd"])
-    formula = _formula(study)
-    true = contamination_draws(given_exposures(mean, sd, 1, rng), share, *formula)[0]
-    drawn = given_exposures(mean, sd, DRAWS, study.stream("draws"))
-    p = settings["genuine"] + settings["boost"] * true
-    responses = _answered(tasks, p, settings["models"], study.stream("answers"))
-    over = settings["boost"] * (true.mean() - settings["reference"])
-    at = settings["genuine"] + settings["boost"] * settings["reference"]
-    return Posed(
-        MADE,
-        responses,
-        list(tasks.items["item"]),
-        contamination_draws(drawn, share, *formula),
-        {"genuine_ability": float(at), "overfitting": float(over)},
-    )
-
-
-def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> Floats:
-    """Return the share of each known concept in a task, dims (task, concept).
-
-    Raises
-    ------
-    UsageError
-        If a task needs a concept whose exposure is not known.
-    """
-    table = membership(concepts, tasks)
-    if strange := [name for name in table.columns if name not in known]:
-        raise UsageError(
-            f"study: no exposure is known of the concepts {listed(strange)}; known are"
-            f" {listed(known)}"
-        )
-    result: Floats = table.reindex(columns=known, fill_value=0.0).to_numpy()
-    return result
-
-
-def extrapolated(posed: Posed, reference: float) -> list[str]:
-    """Return a note if the reference lies below all that is expected of a benchmark."""
-    least = posed.contamination.mean(axis=0).min()
-    if least <= reference:
-        return []
-    return [
-        f"{posed.name}: the reference {reference:g} lies below all contaminations, which begin at"
-        f" {least:.2f}; genuine ability and overfitting are extrapolated."
-    ]
-
-
-def _answered(tasks: ArcTasks, p: Floats, models: int, rng: np.random.Generator) -> Responses:
-    table = pd.concat(
-        [
-            pd.DataFrame(
-                {
-                    "model": f"simulated {number + 1}",
-                    "benchmark": MADE,
-                    "item": tasks.items["item"],
-                    "correct": (rng.random(len(p)) < p).astype(int),
-                }
-            )
-            for number in range(models)
-        ]
-    )
-    return Responses.from_frame(table, source="simulated answers")
-
-
-def real(study: Study, answers: Path, corpus: Path) -> Posed:
-    """Return ConceptARC's answers, with exposures counted in a sample of texts."""
-    frame = read_responses(answers, where="not minimal").frame
-    frame = frame[frame["model"].isin(study.settings["solvers"])].assign(benchmark=REAL)
-    words: dict[str, list[str]] = study.settings["words"]
-    counts = documents_with(corpus, words)
-    exposure = counted_exposures(counts, study.settings["share"], DRAWS, study.stream("counted"))
-    items = frame.drop_duplicates("item")[["item", "concept"]].rename(columns={"item": "task"})
-    share = shares(items, tuple(items["task"]), list(words))
-    kept = frame.drop(columns=["minimal", "task", "concept"])
-    return Posed(
-        REAL,
-        Responses.from_frame(kept, source=answers.name),
-        list(items["task"]),
-        contamination_draws(exposure, share, *_formula(study)),
-        {},
     )
 
 
@@ -228,11 +99,6 @@ def estimand(fits: list[Fitted], quantity: str) -> Floats:
     return np.concatenate(parts)
 
 
-def _formula(study: Study) -> tuple[float, float]:
-    prior, slope = (study.printed(f"formula_{name}")["value"] for name in ("prior", "slope"))
-    return float(prior), float(slope)
-
-
 def _rows(posed: Posed, way: str, fits: list[Fitted]) -> Iterator[dict[str, Any]]:
     for quantity in QUANTITIES:
         yield {
@@ -263,16 +129,14 @@ def _headline(table: pd.DataFrame) -> str:
 
 
 def _compared(study: Study, posed: Posed) -> Iterator[Comparison]:
-    mean = posed.contamination.mean(axis=0)
-    shown = {"mean": mean.mean(), "sd": mean.std(), "min": mean.min(), "max": mean.max()}
     each = posed.contamination
     spread = {"mean": each.mean(1), "sd": each.std(1), "min": each.min(1), "max": each.max(1)}
-    for name, value in shown.items():
-        low, high = told(spread[name])[1:]
+    for name, draws in spread.items():
         yield study.compared(
             f"contamination_{name}",
-            (float(value), low, high),
-            "Our tasks need 2 to 5 of 12 concepts, the published ones several of 50.",
+            told(draws),
+            "Ours: mean and 95 % range over draws of the exposures. Our tasks need 2 to 5 of 12"
+            " concepts, the published ones several of 50.",
             label="generated tasks",
         )
 

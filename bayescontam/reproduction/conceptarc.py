@@ -45,7 +45,8 @@ def analyse(study: Study) -> Findings:
     -------
     Findings
     """
-    printed = study.table(TABLE).melt("concept", var_name="model", value_name="printed")
+    table = study.table(TABLE).drop(columns="source")
+    printed = table.melt("concept", var_name="model", value_name="printed")
     spec = changed_spec(load_spec("concepts"), study.settings["changes"], study.spec.name)
     fits = {BY_TABLE: study.fit("table", table_responses(printed, study.settings["items"]), spec)}
     notes = study.failed_checks("table", fits[BY_TABLE])
@@ -62,7 +63,7 @@ def analyse(study: Study) -> Findings:
     draws = {name: abilities(fit, printed) for name, fit in fits.items()}
     return Findings(
         _headline(draws[BY_TABLE], study.settings["items"]),
-        (*_gaps(study, draws), *_cells(printed, draws[BY_TABLE], study.settings["items"])),
+        (*_gaps(study, draws), *_cells(study, printed, draws[BY_TABLE])),
         (
             _accuracies(draws[BY_TABLE], study.settings["items"]),
             _best(draws[BY_TABLE]),
@@ -117,7 +118,8 @@ def _gaps(study: Study, draws: dict[str, xr.DataArray]) -> Iterator[Comparison]:
             )
 
 
-def _cells(printed: pd.DataFrame, draws: xr.DataArray, items: int) -> Iterator[Comparison]:
+def _cells(study: Study, printed: pd.DataFrame, draws: xr.DataArray) -> Iterator[Comparison]:
+    items, source = study.settings["items"], str(study.table(TABLE)["source"].iloc[0])
     for row in rows_of(printed):
         ours = told(draws.sel(model=row.model, concept=row.concept))
         of_solver = printed[printed["model"] == row.model]
@@ -127,7 +129,8 @@ def _cells(printed: pd.DataFrame, draws: xr.DataArray, items: int) -> Iterator[C
             low, high = alone(row.printed, items)
             reason += f" Its {items} items alone leave {low:.2f} to {high:.2f}."
         where = f"{NAMES[row.model]}, {row.concept}"
-        yield Comparison("accuracy", where, row.printed, np.nan, np.nan, *ours, reason)
+        numbers = (row.printed, np.nan, np.nan, *ours)
+        yield Comparison("accuracy", where, *numbers, reason, source)
 
 
 def moved(printed: float, ours: float, others: float) -> str:
@@ -248,8 +251,9 @@ def _added(draws: dict[str, xr.DataArray], fit: Fitted) -> Titled:
     own = told(fit.tree["posterior"]["sigma_eps"])
     return Titled(
         "What single items add",
-        "Mean width of the 95 % intervals of a concept. Items differ in difficulty by"
-        f" {spread[0]:.2f} log-odds [{spread[1]:.2f}, {spread[2]:.2f}], and people on one item"
-        f" by {own[0]:.2f} [{own[1]:.2f}, {own[2]:.2f}] more than solvers share.",
+        "Mean width of the 95 % intervals of a concept: from the printed table of the accuracy on"
+        " items of its kind, from single items of that on these very items. Items differ in"
+        f" difficulty by {spread[0]:.2f} log-odds [{spread[1]:.2f}, {spread[2]:.2f}], and people on"
+        f" one item by {own[0]:.2f} [{own[1]:.2f}, {own[2]:.2f}] more than solvers share.",
         pd.DataFrame(rows),
     )

@@ -55,7 +55,8 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
         )
     ]
     pictures = [_picture(table)]
-    comparisons = list(_compared(table))
+    source = source_of(study, TABLE)
+    comparisons = list(_compared(table, source))
     path = study.given(ITEMS)
     if path is None:
         notes.append(
@@ -64,7 +65,7 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
         )
         return Findings("", tuple(comparisons), tuple(pictures), tuple(tables), tuple(notes))
     of_items, failed = item_gains(study, path)
-    comparisons += _of_items(of_items, printed)
+    comparisons += _of_items(of_items, printed, source)
     tables.append(
         Titled(
             "Olmo 3, 10 epochs, from single items",
@@ -226,7 +227,12 @@ def _picture(table: pd.DataFrame) -> Picture:
     )
 
 
-def _compared(table: pd.DataFrame) -> Iterator[Comparison]:
+def source_of(study: Study, name: str) -> str:
+    """Return the sources of a table of ``studies/data``, each once."""
+    return "; ".join(study.table(name)["source"].drop_duplicates())
+
+
+def _compared(table: pd.DataFrame, source: str) -> Iterator[Comparison]:
     for row in rows_of(table):
         tested = ""
         if not np.isnan(row.p_value):
@@ -238,11 +244,11 @@ def _compared(table: pd.DataFrame) -> Iterator[Comparison]:
             f"ecological gain on {row.group} items",
             f"{row.base}, {row.training}, {row.epoch} epochs, {row.version}",
             row.printed, np.nan, np.nan, row.mean, row.low, row.high,
-            f"{tested}Ours counts items, and draws models together.",
+            f"{tested}Ours counts items, and draws models together.", source,
         )  # fmt: skip
 
 
-def _of_items(of_items: pd.DataFrame, printed: pd.DataFrame) -> Iterator[Comparison]:
+def _of_items(of_items: pd.DataFrame, printed: pd.DataFrame, source: str) -> Iterator[Comparison]:
     at = printed.set_index(["version", "base", "epoch", "training", "group"])["accuracy"]
     version, base, epoch, training = PRINTED_OF_ITEMS
     for row in rows_of(of_items):
@@ -251,5 +257,5 @@ def _of_items(of_items: pd.DataFrame, printed: pd.DataFrame) -> Iterator[Compari
             f"ecological gain on {row.group} items",
             f"Olmo 3, single items, {row.model_spec}, {row.of}",
             ends.iloc[0] - ends.iloc[1], np.nan, np.nan, row.mean, row.low, row.high,
-            "Single items, with effects of items and of answers to one item.",
+            "Single items, with effects of items and of answers to one item.", source,
         )  # fmt: skip

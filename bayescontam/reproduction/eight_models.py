@@ -32,6 +32,7 @@ METHOD, ALONE, POOLED = "published method", "no pooling (single)", "pooled (hier
 _SPECS = {ALONE: "single", POOLED: "hierarchical"}
 _SAMPLING = Sampling(draws=1000, tune=500, chains=2)
 _GATES = Gates(ess=200.0)
+_RANGES = {"coverage": (0.0, 1.0), "rank agreement": (-1.0, 1.0)}
 
 
 def analyse(study: Study) -> Findings:
@@ -196,7 +197,8 @@ def _told(scores: pd.DataFrame) -> pd.DataFrame:
         for measure in own.columns.drop("estimator"):
             mean = float(own[measure].mean())
             error = 1.96 * float(own[measure].std(ddof=1) / np.sqrt(own[measure].count()))
-            ends = {"low": mean - error, "high": mean + error}
+            least, most = _RANGES.get(measure, (-np.inf, np.inf))
+            ends = {"low": max(mean - error, least), "high": min(mean + error, most)}
             rows.append({"estimator": str(name), "measure": measure, "mean": mean, **ends})
     return pd.DataFrame(rows)
 

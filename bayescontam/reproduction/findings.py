@@ -40,6 +40,8 @@ class Comparison:
         no interval.
     reason : str
         Why the two differ, or may.
+    source : str
+        Title, and table or section, of what is printed.
     """
 
     quantity: str
@@ -51,6 +53,7 @@ class Comparison:
     low: float
     high: float
     reason: str
+    source: str = ""
 
     @property
     def agreement(self) -> str:

@@ -32,8 +32,8 @@ def analyse(study: Study) -> Findings:
     Parameters
     ----------
     study : Study
-        Settings: ``items, documents`` (generated), ``judged, tail`` (matches of each item),
-        ``shares, repeats`` (of the corpus).
+        Settings: ``items, documents`` (generated), ``judged_items`` (their share), ``judged,
+        tail`` (matches of each judged item), ``shares, repeats`` (of the corpus).
 
     Returns
     -------
@@ -51,15 +51,19 @@ def analyse(study: Study) -> Findings:
     for name, curve in curves.items():
         failed = [check for check in curve.checks() if check.outcome is Outcome.FAILED]
         notes += [f"The curve of '{name}' failed '{c.name}': {c.sentence}" for c in failed]
-    ranks = pd.concat([by_rank(one, curves[one.name]) for one in searched])
+    ranks = pd.concat([by_rank(study, one, curves[one.name]) for one in searched])
     shares = pd.concat([by_share(study, one) for one in searched])
     bands = pd.concat([_band(name, curve) for name, curve in curves.items()])
     return Findings(
         _headline(ranks),
         tuple(_compared(study, ranks, bands)),
-        (_rank_picture(study, ranks), _share_picture(shares), _curve_picture(bands)),
+        (_rank_picture(study, ranks), _share_picture(shares), _curve_picture(study, bands)),
         (
-            Titled("By matches examined", "Share of items with a duplicate among them.", ranks),
+            Titled(
+                "By matches examined",
+                "Share of the items that nobody judged with a duplicate among them.",
+                ranks,
+            ),
             Titled("By share of the corpus", "Mean and 95 % of random parts.", shares),
         ),
         tuple(notes),
@@ -91,9 +95,17 @@ def learnt(study: Study, one: Searched) -> Curve:
     return curve
 
 
+def judged_items(study: Study, one: Searched) -> set[str]:
+    """Return the items, chosen at random, whose matches are judged."""
+    items = one.scan.items["item"].to_numpy()
+    count = round(study.settings["judged_items"] * len(items))
+    return set(study.stream("judged", one.name).permutation(items)[:count])
+
+
 def judgements(study: Study, one: Searched) -> Judgements:
-    """Return true verdicts on the best matches of each item and on some of its others."""
-    pairs = one.pairs.drop_duplicates(list(PAIR)).reset_index(drop=True)
+    """Return true verdicts on the best matches of each judged item and on some of its others."""
+    pairs = one.pairs.drop_duplicates(list(PAIR))
+    pairs = pairs[pairs["item"].isin(judged_items(study, one))].reset_index(drop=True)
     place = pairs.groupby(["benchmark", "item"], observed=True).cumcount()
     best = place < study.settings["judged"]
     rest = pairs[~best].sample(frac=1, random_state=int(study.stream("tail").integers(2**31)))
@@ -103,18 +115,23 @@ def judgements(study: Study, one: Searched) -> Judgements:
     return Judgements.from_frame(table, source="truth")
 
 
-def by_rank(one: Searched, curve: Curve) -> pd.DataFrame:
+def by_rank(study: Study, one: Searched, curve: Curve) -> pd.DataFrame:
     """Return the share of items with a duplicate among their best matches.
+
+    Of the items that nobody judged: verdicts on the others would be read back as answers.
 
     Returns
     -------
     pandas.DataFrame
         ``corpus, of`` (``"truth"`` or ``"curve"``), ``matches, mean, low, high``.
     """
+    seen = judged_items(study, one)
     found = first_ranks(one)
+    found = found[~found.index.isin(seen)]
     true = [float((found <= k).mean()) for k in RANKS]
     table = pd.DataFrame({"matches": RANKS, "mean": true, "low": true, "high": true})
-    told = prevalence(weigh(one.scan, curve))
+    weighed = weigh(one.scan, curve)
+    told = prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
     told = told[told["by"] == "matches"].rename(columns=COLUMNS)
     told = told.assign(matches=told["group"].astype(int))[list(table.columns)]
     parts = [table.assign(of="truth"), told.assign(of="curve")]
@@ -166,9 +183,9 @@ def _headline(ranks: pd.DataFrame) -> str:
     for corpus in ranks["corpus"].unique():
         at = told.loc[(corpus, RANKS[-1])]
         parts.append(
-            f"{corpus}: {true[corpus, RANKS[0]]:.0%} of items have a duplicate as their best match,"
-            f" {true[corpus, RANKS[-1]]:.0%} among {RANKS[-1]}; the curve says {at['mean']:.0%}"
-            f" [{at['low']:.0%}, {at['high']:.0%}]"
+            f"{corpus}: {true[corpus, RANKS[0]]:.0%} of the items that nobody judged have a"
+            f" duplicate as their best match, {true[corpus, RANKS[-1]]:.0%} among {RANKS[-1]}; the"
+            f" curve says {at['mean']:.0%} [{at['low']:.0%}, {at['high']:.0%}]"
         )
     return f"{'; '.join(parts)}."
 
@@ -202,7 +219,8 @@ def _rank_picture(study: Study, ranks: pd.DataFrame) -> Picture:
     return Picture(
         "curves",
         "Items with a duplicate among their best matches",
-        "From the truth, from the curve with 95 % intervals, and published.",
+        "Of the items that nobody judged, from the truth and from the curve with 95 % intervals;"
+        " and published.",
         pd.concat([own[columns], published[columns]], ignore_index=True),
         "matches examined",
         "share of items",
@@ -220,12 +238,15 @@ def _share_picture(shares: pd.DataFrame) -> Picture:
     )
 
 
-def _curve_picture(bands: pd.DataFrame) -> Picture:
+def _curve_picture(study: Study, bands: pd.DataFrame) -> Picture:
+    few, many = (study.printed("duplicate_rate", f"cosine {at}") for at in ("0.35", "0.8"))
+    steep = study.printed("steep_cosine")
     return Picture(
         "curves",
         "P(duplicate | cosine)",
-        "A match of a random item, with 95 % bands. Published: about 0.01 below a cosine of 0.35,"
-        " steep between 0.4 and 0.7, 0.60 to 0.85 near 0.8.",
+        f"A match of a random item, with 95 % bands. Published: about {few['value']:.2f} below a"
+        f" cosine of 0.35, steep between {steep['low']:.1f} and {steep['high']:.1f},"
+        f" {many['low']:.2f} to {many['high']:.2f} near 0.8.",
         bands,
         "cosine",
         "probability of a duplicate",

@@ -48,12 +48,7 @@ class Record:
 
     def comparison(self) -> pd.DataFrame:
         """Return the printed numbers beside ours, one row each."""
-        rows = [asdict(each) | {"agreement": each.agreement} for each in self.findings.comparisons]
-        names = [*Comparison.__dataclass_fields__, "agreement"]
-        order = [*(name for name in names if name != "reason"), "reason"]
-        table = pd.DataFrame(rows, columns=names)[order]
-        table.insert(0, "study", self.name)
-        return table.rename(columns={"low": "ours_low", "high": "ours_high"})
+        return comparison_table(self.name, self.findings.comparisons)
 
     def save(self, folder: Path) -> None:
         """Write the record, ``comparison.csv`` and the tables, each whole or not at all.
@@ -106,6 +101,16 @@ class Record:
             raise UsageError(f"{place}: {problem}; run the study again") from error
 
 
+def comparison_table(study: str, comparisons: Iterable[Comparison]) -> pd.DataFrame:
+    """Return printed numbers beside ours, one row each, with the study's name."""
+    rows = [asdict(each) | {"agreement": each.agreement} for each in comparisons]
+    names = [*Comparison.__dataclass_fields__, "agreement"]
+    last = ("reason", "source")
+    table = pd.DataFrame(rows, columns=names)[[n for n in names if n not in last] + list(last)]
+    table.insert(0, "study", study)
+    return table.rename(columns={"low": "ours_low", "high": "ours_high"})
+
+
 def slug(title: str) -> str:
     """Return a title as the name of a file.
 
@@ -149,7 +154,9 @@ def _rows(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _table(content: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame(content["data"], columns=content["columns"])
+    # JSON has no NaN: a column without any number would come back as one of objects.
+    table = pd.DataFrame(content["data"], columns=content["columns"])
+    return table.astype({name: float for name in table if table[name].isna().all()})
 
 
 def _findings(content: dict[str, Any]) -> Findings:

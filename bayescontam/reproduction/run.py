@@ -12,10 +12,10 @@ from typing import Any
 from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.reproduction.findings import Findings
-from bayescontam.reproduction.printed import read_published
 from bayescontam.reproduction.record import RECORD, Record
 from bayescontam.reproduction.study import Study
 from bayescontam.specs.catalogue import load_study
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 from bayescontam.storage import made_folder
 

@@ -23,11 +23,11 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
 from bayescontam.reproduction.findings import Comparison
-from bayescontam.reproduction.printed import read_printed
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.printed import read_printed
 from bayescontam.specs.reproduction import ReproductionSpec
 from bayescontam.storage import atomic_path, made_folder, sha256
 
@@ -191,7 +191,9 @@ class Study:
         value, low, high = (float(row[name]) for name in ("value", "low", "high"))
         told, shown = quantity.replace("_", " "), where if label is None else label
         mean, ends = ours[0], ours[1:]
-        return Comparison(told, shown, value, low, high, mean, *ends, reason=reason)
+        return Comparison(
+            told, shown, value, low, high, mean, *ends, reason=reason, source=str(row["source"])
+        )
 
     def table(self, name: str) -> pd.DataFrame:
         """Return another table of ``studies/data``, by name, as it stands there."""

@@ -111,7 +111,7 @@ def _identification(fits: dict[str, Fitted]) -> Titled:
     caption = (
         "What the data can say of each slope. Detectable slope: the smallest, in log-odds from"
         " clean to contaminated, that answers of this number and spread would show. Contraction:"
-        " how much narrower than its prior the posterior is (0: the data say nothing)."
+        " share of the prior's variance that the data took away (0: they say nothing)."
     )
     return Titled("Identification", caption, pd.DataFrame(rows))
 

@@ -62,7 +62,7 @@ def test_comparisons_are_told_with_their_agreement(html: str) -> None:
 
 
 def test_markdown_has_a_line_for_each_number(record: Record) -> None:
-    lines = comparison_lines([record, record])
+    lines = comparison_lines([record.comparison()] * 2)
     assert len(lines) == 2 + 2 * 3
     assert lines[2] == (
         "| `made` | slope, A \\| b | 0.790 [−0.153, 1.729] | 0.500 [0.100, 0.900]"

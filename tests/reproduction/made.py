@@ -11,8 +11,8 @@ import pytest
 
 from bayescontam.inference.fitted import Fitted
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
-from bayescontam.reproduction.printed import read_published
 from bayescontam.reproduction.study import Study
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 
 HOSTILE = "<script>document.title=0</script>"

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.reproduction.arc_concepts import MADE, extrapolated, made, real, shares
 from bayescontam.reproduction.exposures import documents_with
-from bayescontam.reproduction.printed import read_published
+from bayescontam.reproduction.posed import MADE, Posed, diluted, extrapolated, made, real, shares
 from bayescontam.reproduction.study import Study
+from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 from tests.data import shared
 
@@ -60,6 +61,19 @@ def test_tasks_of_another_size_or_seed_in_the_folder_are_not_taken(
     alone = replace(other, folder=tmp_path / "alone")
     (tmp_path / "alone").mkdir()
     assert (made(other).contamination == made(alone).contamination).all()
+
+
+def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_told() -> None:
+    """Against the regression of one draw of contaminations on another, over many pairs."""
+    rng = np.random.default_rng(1)
+    drawn = 0.5 + 0.1 * rng.standard_normal(400) + 0.05 * rng.standard_normal((600, 400))
+    none = Responses.from_frame(
+        pd.DataFrame({"model": ["m"], "benchmark": ["b"], "item": ["i"], "correct": [1]}), source=""
+    )
+    posed = Posed("quiz", none, [], drawn, {})
+    slopes = [np.polyfit(drawn[k], drawn[k + 1], 1)[0] for k in range(0, 600, 2)]
+    assert f"about {1 - np.mean(slopes):.0%}." in diluted(posed)
+    assert "about 0%." in diluted(replace(posed, contamination=drawn[:1].repeat(3, 0)))
 
 
 def test_a_concept_without_exposure_is_refused() -> None:

@@ -20,16 +20,17 @@ from bayescontam.reproduction.conceptarc_answers import (
     item_responses,
     table_responses,
 )
-from bayescontam.reproduction.printed import read_printed, read_published
 from bayescontam.reproduction.study import Study
 from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.specs.printed import read_printed, read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 from tests.data import shared
 
 
 @pytest.fixture(scope="module")
 def printed() -> pd.DataFrame:
-    return read_printed(TABLE).melt("concept", var_name="model", value_name="printed")
+    table = read_printed(TABLE).drop(columns="source")
+    return table.melt("concept", var_name="model", value_name="printed")
 
 
 @pytest.fixture(scope="module")

@@ -30,10 +30,10 @@ from bayescontam.reproduction.gains import (
     logistic_mean,
     own_cells,
 )
-from bayescontam.reproduction.printed import read_published
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec, shipped_folder
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 
 FEW = Sampling(draws=150, tune=250, chains=2, cores=1)

@@ -8,8 +8,8 @@ import pytest
 
 from bayescontam.reproduction import novelty
 from bayescontam.reproduction.findings import Findings
-from bayescontam.reproduction.printed import read_published
 from bayescontam.reproduction.record import Record
+from bayescontam.specs.printed import read_published
 from tests.reproduction.made import TEXT, Quick, spec
 from tests.reproduction.test_record import RUN
 

@@ -1,15 +1,16 @@
 """Prevalence done again: ranks of true duplicates, in all and in parts of the corpus."""
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import pytest
 
-from bayescontam.reproduction.prevalence import by_share, first_ranks, judgements
-from bayescontam.reproduction.printed import read_published
+from bayescontam.reproduction.prevalence import by_share, first_ranks, judged_items, judgements
 from bayescontam.reproduction.searched import Searched, named_after, searched_of
 from bayescontam.reproduction.study import Study
 from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 from tests.evidence.made import make_scan, match
 
@@ -55,10 +56,14 @@ def test_a_part_of_the_corpus_holds_its_share_of_duplicates(
     assert table.loc[1.0, ["low", "high"]].to_list() == pytest.approx([2 / 3, 2 / 3])
 
 
-def test_judged_are_the_best_match_and_one_other_of_each_item(
+def test_judged_are_the_best_match_and_one_other_of_each_judged_item(
     searched: Searched, study: Study
 ) -> None:
-    frame = judgements(study, searched).frame
+    one = replace(study, settings={**study.settings, "judged_items": 0.34})
+    (chosen,) = judged_items(one, searched)
+    assert judgements(one, searched).frame["item"].unique().tolist() == [chosen]
+    every = replace(study, settings={**study.settings, "judged_items": 1.0})
+    frame = judgements(every, searched).frame
     assert frame.groupby("item").size().to_dict() == {"a": 2, "b": 2, "c": 2}
     said = {(row.item, row.document): row.is_duplicate for row in frame.itertuples()}
     assert said["a", "good-a-1"] == 1

@@ -44,7 +44,7 @@ def test_the_tables_lie_beside_it_as_csv(record: Record, tmp_path: Path) -> None
     comparison = pd.read_csv(tmp_path / "comparison.csv")
     assert list(comparison.columns) == [
         "study", "quantity", "where", "published", "published_low", "published_high",
-        "ours", "ours_low", "ours_high", "agreement", "reason",
+        "ours", "ours_low", "ours_high", "agreement", "reason", "source",
     ]  # fmt: skip
     assert comparison["study"].unique().tolist() == ["made"]
     assert comparison["agreement"].tolist() == [

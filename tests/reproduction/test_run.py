@@ -7,11 +7,11 @@ import pytest
 
 from bayescontam.calibration.run import run_study
 from bayescontam.errors import DataError, SpecError, UsageError
-from bayescontam.reproduction import printed
 from bayescontam.reproduction.findings import Findings
 from bayescontam.reproduction.record import Record
 from bayescontam.reproduction.run import DATA, run_reproduction
 from bayescontam.reproduction.study import Study
+from bayescontam.specs import printed
 from tests.reproduction.made import TEXT, findings, spec, with_analysis
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import SpecError
-from bayescontam.reproduction.printed import read_published
 from bayescontam.specs.catalogue import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.printed import read_published
 from bayescontam.specs.reproduction import ReproductionSpec
 from tests.reproduction.made import TEXT
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.reproduction import printed
-from bayescontam.reproduction.printed import read_published
+from bayescontam.specs import printed
+from bayescontam.specs.printed import read_published
 
 HEAD = "quantity,where,value,low,high,source\n"
 

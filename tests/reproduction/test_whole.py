@@ -1,0 +1,50 @@
+"""Every published study, small, from its settings to its page."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayescontam.report.reproduction import render_reproduction
+from bayescontam.reproduction.record import Record
+from bayescontam.reproduction.study import Study
+from bayescontam.specs.catalogue import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.printed import read_published
+from bayescontam.specs.reproduction import ReproductionSpec
+from tests.reproduction.made import Quick
+from tests.reproduction.test_record import RUN
+
+SMALL: dict[str, dict[str, Any]] = {
+    "arc-concepts": {"tasks": 40, "imputations": 2},
+    "arc-decomposition": {"tables": 2, "resamples": 100},
+    "arc-versions": {"tables": 2, "resamples": 100},
+    "conceptarc": {},
+    "duplicate-finetuning": {"draws": {}},
+    "eight-models": {"tables": 1, "tasks": 60, "resamples": 100},
+    "novelty": {"tables": 2, "tasks": 30, "levels": 3, "resamples": 100},
+    "prevalence": {"items": 12, "documents": 60, "repeats": 20},
+}
+"""What is made smaller; nothing is asked of what the fits say."""
+
+
+def test_every_published_study_is_run() -> None:
+    studies = {name for name in shipped_studies() if load_study(name).kind == "reproduction"}
+    assert studies == set(SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_a_study_becomes_a_page(name: str, tmp_path: Path) -> None:
+    text = (shipped_folder("studies") / f"{name}.toml").read_text(encoding="utf-8")
+    spec = ReproductionSpec.parse(text, name)
+    settings = {**spec.at_size(False), **SMALL[name]}
+    study: Study = Quick(spec, settings, read_published(spec.published), tmp_path)
+    found = import_module(f"bayescontam.reproduction.{spec.analysis}").analyse(study)
+    assert all(each.source for each in found.comparisons)
+    assert bool(found.comparisons) == (name != "eight-models")  # printed as a picture only
+    Record(name, text, (RUN,), found).save(tmp_path)
+    page = render_reproduction(Record.load(tmp_path))
+    assert page.count("<figure") == len(found.pictures) >= 2
+    for source in {each.source for each in found.comparisons}:
+        assert source.split(" (")[0].split(",")[0] in page
