@@ -135,7 +135,7 @@ def _add_effects(spec: ModelSpec, design: Design, terms: Terms) -> Effects:
         "theta": theta.ravel(),
         "beta": None if beta is None else beta.ravel(),
         "delta": add_difficulties(spec, design, terms),
-        "alpha": add_discriminations(spec, terms),
+        "alpha": add_discriminations(spec, design, terms),
         "increments": add_increments(spec, design, terms),
         "kappa": add_confounding(spec, design, terms),
         "gamma": add_scalar("gamma", spec, terms),

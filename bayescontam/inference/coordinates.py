@@ -205,6 +205,29 @@ def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
     return _weighted(-score, np.bincount(design.item, weight, minlength=size))
 
 
+def rough_discriminations(design: Design, overdispersed: bool) -> Rough:
+    """Estimate the log of each item's discrimination by one step from 0, dims (item,).
+
+    One item tells little of it, but what all items tell together decides how far they differ,
+    and a sampler that moves this spread must move the items along.
+    """
+    difficulty = rough_difficulties(design, overdispersed)
+    shrunk = (difficulty.estimate / (1.0 + difficulty.se**2))[design.item]
+    p = _accuracy(design)[design.model_unit]
+    apart = np.log(p / (1 - p)) * stretch_of_items(design)[design.benchmark] - shrunk
+    p = 1 / (1 + np.exp(-apart))
+    weight = design.n_trials * p * (1 - p)
+    score, crossed, own, square = (
+        np.bincount(design.item, values, minlength=len(design.items))
+        for values in (
+            (design.n_correct - design.n_trials * p) * apart,
+            weight * apart, weight, weight * apart**2,
+        )
+    )  # fmt: skip
+    # Less what the item's difficulty, of a prior standard deviation of 1, explains as well.
+    return _weighted(score, np.maximum(square - crossed**2 / (own + 1.0), 0.0))
+
+
 def rough_logits(design: Design) -> Rough:
     """Estimate each repeated response's log-odds from its own trials, if it has any."""
     k, n = design.n_correct[design.n_single :], design.n_trials[design.n_single :]

@@ -9,6 +9,7 @@ from bayescontam.inference.coordinates import (
     Rough,
     rough_abilities,
     rough_difficulties,
+    rough_discriminations,
     rough_slopes,
     stretch_of_items,
 )
@@ -199,7 +200,7 @@ def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | 
     return pm.Deterministic("delta", pt.zeros(len(shared))[shared].set(part), dims="item")
 
 
-def add_discriminations(spec: ModelSpec, terms: Terms) -> Tensor | None:
+def add_discriminations(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
     """Add ``alpha``, dims (item,): how many times as far an item tells models apart.
 
     Its geometric mean is 1 up to chance: the scale of abilities is that of a typical item.
@@ -207,8 +208,9 @@ def add_discriminations(spec: ModelSpec, terms: Terms) -> Tensor | None:
     if "alpha" not in terms:
         return None
     scale = spread("sigma_alpha", spec.priors.sigma_alpha)
-    offset = pm.Normal("alpha_offset", dims="item")
-    return pm.Deterministic("alpha", pt.exp(scale * offset), dims="item")
+    transform = rough_discriminations(design, "eps" in terms).transform()
+    log = pm.Normal("log_alpha", 0.0, scale, dims="item", default_transform=transform)
+    return pm.Deterministic("alpha", pt.exp(log), dims="item")
 
 
 def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:

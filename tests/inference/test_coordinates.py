@@ -1,10 +1,15 @@
 """Rough estimates that choose the sampler's coordinates."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bayescontam.inference.coordinates import Nested, Rough
+from bayescontam.inference.coordinates import Nested, Rough, rough_discriminations
+from bayescontam.inference.design import make_design
 from bayescontam.inference.effects import zero_sum_basis
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+from tests.simulated import logistic
 
 
 def table(rows: int, columns: int, spread: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -42,6 +47,30 @@ def test_a_mean_is_told_by_what_its_effects_differ_by() -> None:
     assert nested.forward(shifted, tau, sigma).eval() == pytest.approx(values)
     slope = nested.log_jac_det(values, tau, sigma).eval()
     assert slope == pytest.approx(np.full(3, -0.5 * np.log(precision)))
+
+
+def test_discriminations_are_told_as_well_as_their_errors_say() -> None:
+    """By 40 models on 400 items: of many more, one step from 0 leaves more than chance does."""
+    rng = np.random.default_rng(3)
+    log_alpha, delta = rng.normal(0, 0.3, 400), rng.normal(0, 0.8, 400)
+    theta = rng.normal(0, 1, 40)
+    p = logistic(np.exp(log_alpha) * (theta[:, None] - delta))
+    model, item = np.indices(p.shape).reshape(2, -1)
+    frame = pd.DataFrame(
+        {
+            "model": [f"m{k}" for k in model],
+            "benchmark": "b",
+            "item": [f"i{k}" for k in item],
+            "correct": rng.binomial(1, p).ravel(),
+            "contamination": 0.0,
+        }
+    )
+    design = make_design(load_spec("two_parameter"), Responses.from_frame(frame, source="made"))
+    rough = rough_discriminations(design, overdispersed=False)
+    place = [design.items.index(f"i{k}") for k in range(400)]
+    error = rough.estimate[place] - log_alpha
+    assert np.polyfit(log_alpha, rough.estimate[place], 1) == pytest.approx([1.0, 0.0], abs=0.25)
+    assert np.sqrt(np.mean((error / rough.se[place]) ** 2)) == pytest.approx(1.0, abs=0.25)
 
 
 def test_cells_that_were_not_answered_say_nothing_of_a_row() -> None:

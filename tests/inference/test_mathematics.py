@@ -31,7 +31,7 @@ def test_every_parameter_of_the_model_is_explained(name):
     # Variables that stand for a sum of which the mathematics name the last part.
     stands_for = {
         "a_coordinates": "a", "eta": "eps", "beta_model": "u", "beta_benchmark": "v",
-        "log_beta": "w", "beta_free": "beta", "alpha_offset": "alpha",
+        "log_beta": "w", "beta_free": "beta", "log_alpha": "alpha",
     }  # fmt: skip
     symbols = {stands_for.get(name, name) for name in variables}
     words = set(re.findall(r"[a-z_]+", " ".join(mathematics(spec))))
