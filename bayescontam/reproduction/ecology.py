@@ -201,9 +201,9 @@ def _cells(fit: Fitted, responses: Responses) -> Iterator[tuple[str, Cells]]:
 
 def _headline(of_items: pd.DataFrame) -> str:
     rows = of_items[(of_items["model_spec"] == MODELS[-1]) & (of_items["of"] == NEW)]
-    at = rows.set_index("group")[["mean", "low", "high"]] * 100
+    at = (rows.set_index("group")[["mean", "low", "high"]] * 100).round().astype(int)
     parts = [
-        f"{row['mean']:+.0f} [{row['low']:+.0f}, {row['high']:+.0f}] on {group} items"
+        f"{row['mean']:+d} [{row['low']:+d}, {row['high']:+d}] on {group} items"
         for group, row in at.iterrows()
     ]
     return (

@@ -192,10 +192,11 @@ def _headline(printed: pd.DataFrame, gains: dict[tuple[str, str, str], np.ndarra
     parts = []
     for target in printed["target"].unique():
         seen, unseen = (pooled(gains, target, group) for group in ("seen", "unseen"))
-        own, other = told(100 * seen), told(100 * unseen)
+        # Whole numbers have no minus zero.
+        own, other = ([round(100 * x) for x in told(draws)] for draws in (seen, unseen))
         parts.append(
-            f"{target} {own[0]:+.0f} [{own[1]:+.0f}, {own[2]:+.0f}] on seen and"
-            f" {other[0]:+.0f} [{other[1]:+.0f}, {other[2]:+.0f}] on unseen items"
+            f"{target} {own[0]:+d} [{own[1]:+d}, {own[2]:+d}] on seen and"
+            f" {other[0]:+d} [{other[1]:+d}, {other[2]:+d}] on unseen items"
         )
     return f"Points gained by finetuning on duplicates, mean over kinds: {'; '.join(parts)}."
 

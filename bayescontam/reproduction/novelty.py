@@ -22,7 +22,7 @@ from bayescontam.reproduction.simulated import (
     spread,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import told
+from bayescontam.reproduction.told import row_of, told
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -72,18 +72,25 @@ def analyse(study: Study) -> Findings:
     correct = responses.frame["n_correct"].to_numpy(dtype=float).reshape(levels.accuracy.shape)
     means = {_RESAMPLES: _resampled(correct, study.stream("resamples"), study.settings)}
     notes: list[str] = []
+    extremes: dict[str, Any] = {}
     for name, (short, spec, changes, apart) in _SPECS.items():
         model = study.model(spec, changes)
         fit, accuracies = _fitted(study, short, model, _apart(responses) if apart else responses)
         means[name] = accuracies.reshape(len(accuracies), *correct.shape).mean(axis=2)
         notes += study.failed_checks(short, fit)
+        if not apart:
+            extremes[name] = fit.tree["estimands"]["novelty_gap"]
     gaps = {name: draws[:, 0] - draws[:, -1] for name, draws in means.items()}
     many = _many(study)
     return Findings(
         _headline(study, levels, gaps),
         tuple(_comparisons(study, gaps, many)),
         (_curves(levels, means), _intervals(study, levels, gaps), _seeds(study, many)),
-        (_gap_table(levels, gaps), _level_table(levels, correct, means)),
+        (
+            _gap_table(levels, gaps),
+            _level_table(levels, correct, means),
+            _extreme_table(levels, extremes),
+        ),
         tuple(notes),
     )
 
@@ -267,6 +274,20 @@ def _level_table(levels: Levels, correct: Floats, means: Mapping[str, Floats]) -
     )
     caption = f"One table, {correct.shape[1]} tasks a level: observed and posterior mean accuracy."
     return Titled("Accuracy by level", caption, table)
+
+
+def _extreme_table(levels: Levels, extremes: Mapping[str, Any]) -> Titled:
+    accuracy = levels.accuracy.ravel()[
+        [levels.contamination.argmax(), levels.contamination.argmin()]
+    ]
+    truth = float(accuracy[0] - accuracy[1])
+    rows = [{"method": name} | row_of(draws) | {"truth": truth} for name, draws in extremes.items()]
+    caption = (
+        "The estimand novelty_gap of our reports: accuracy if all tasks had the largest"
+        " contamination of any, less that at the smallest. Levels are means of many tasks, so that"
+        " their gap is smaller."
+    )
+    return Titled("Novelty gap between single tasks", caption, pd.DataFrame(rows))
 
 
 def _headline(study: Study, levels: Levels, gaps: Mapping[str, Floats]) -> str:

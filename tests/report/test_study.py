@@ -11,10 +11,12 @@ from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.results import Results
 from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
+from bayescontam.report.reproduction import comparison_of
 from bayescontam.report.study import render_study, write_study_report
 from bayescontam.report.study_figures import ecdf
 from bayescontam.report.study_published import _figure, published_rows
 from bayescontam.report.study_words import verdict
+from bayescontam.reproduction.findings import NO_INTERVAL
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run
 from tests.report import test_page
@@ -294,6 +296,20 @@ def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -
     html = render_study(results)
     assert "Published beside ours" in html
     assert "Section 3.6" in html
+    table = comparison_of(tmp_path / "run").set_index("quantity")
+    one = table.loc["genuine ability, coverage of 95 % intervals"]
+    own = rows["bootstrap"]
+    share = ((own["low_95"] <= own["truth"]) & (own["truth"] <= own["high_95"])).mean()
+    assert (one["published"], one["ours"], one["where"]) == (0.78, share, "bootstrap")
+    assert one["ours_high"] - one["ours"] == pytest.approx(one["ours"] - one["ours_low"])
+    assert table.loc["genuine ability, mean of the estimates", "agreement"] == NO_INTERVAL
+    assert "overfitting fraction, coverage of 95 % intervals" not in table.index
+
+
+def test_a_study_of_which_nothing_is_printed_is_compared_with_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", faulty(), study_text(names=("exact", "narrow")))
+    with pytest.raises(UsageError, match="is of a study of which nothing is printed"):
+        comparison_of(tmp_path / "run")
 
 
 def test_a_figure_of_several_cells_is_none_to_set_beside_the_printed_one() -> None:

@@ -52,6 +52,13 @@ def test_the_gap_is_between_the_outermost_levels(found: Findings) -> None:
     assert (gaps["gap"] < gaps["high"]).all()
 
 
+def test_single_tasks_differ_more_than_levels(found: Findings) -> None:
+    extreme = found.tables[2].table
+    assert extreme["method"].tolist() == [novelty.LINE]
+    assert extreme["truth"].iloc[0] > found.tables[0].table["truth"].iloc[0]
+    assert extreme["low"].iloc[0] < extreme["truth"].iloc[0] < extreme["high"].iloc[0]
+
+
 def test_findings_have_pictures_of_all_and_can_be_stored(found: Findings, tmp_path: Path) -> None:
     Record("novelty", TEXT, (RUN,), found).save(tmp_path)
     again = Record.load(tmp_path).findings
