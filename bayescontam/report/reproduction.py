@@ -66,11 +66,11 @@ def render_reproduction(record: Record) -> str:
         "study_name": visible(record.name),
         "summary": visible(spec.summary, 400),
         "headline": visible(findings.headline, 2000),
-        "question": paragraphs(spec.question),
-        "data": paragraphs(spec.data),
-        "model": paragraphs(spec.model),
-        "meaning": paragraphs(spec.meaning),
-        "limits": paragraphs(spec.limits),
+        "question": words.paragraphs(spec.question),
+        "data": words.paragraphs(spec.data),
+        "model": words.paragraphs(spec.model),
+        "meaning": words.paragraphs(spec.meaning),
+        "limits": words.paragraphs(spec.limits),
         "pictures": [picture for picture in pictures if picture is not None],
         "comparisons": [_row(each) for each in record.comparison().to_dict("records")],
         "tally": _tally(record),
@@ -144,18 +144,6 @@ def comparison_lines(tables: Sequence[pd.DataFrame]) -> list[str]:
             line += [cells["agreement"], cells["reason"]]
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |")
     return lines
-
-
-def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a text, each on one line.
-
-    Examples
-    --------
-    >>> paragraphs("one\\ntwo\\n\\nthree\\n")
-    ['one two', 'three']
-    """
-    parts = (" ".join(part.split()) for part in text.split("\n\n"))
-    return [visible(part, 20_000) for part in parts if part]
 
 
 def _row(row: dict[Any, Any]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from bayescontam.names import visible
 from bayescontam.report import study_figures, study_tables, study_words
 from bayescontam.report.study_published import published_rows
 from bayescontam.report.template import fill
+from bayescontam.report.words import paragraphs
 from bayescontam.storage import write_text
 
 PAGE = "index.html"
@@ -63,6 +64,8 @@ def render_study(results: Results) -> str:
         "study_name": visible(str(record["name"])),
         "summary": visible(spec.summary, 400),
         "question": visible(" ".join(spec.description.split()), 4000),
+        "meaning": paragraphs(spec.meaning),
+        "limits": paragraphs(spec.limits),
         "size": _size(results),
         "verdict": sentence,
         "outcome": outcome.value,

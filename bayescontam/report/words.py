@@ -299,3 +299,15 @@ def counted(names: Sequence[str], what: str) -> str:
     """
     text = f"{len(names):,} {what}{'' if len(names) == 1 else 's'}"
     return f"{text} ({listed(names, 4)})" if len(names) <= 4 else text
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a text, each on one line.
+
+    Examples
+    --------
+    >>> paragraphs("one\\ntwo\\n\\nthree\\n")
+    ['one two', 'three']
+    """
+    parts = (" ".join(part.split()) for part in text.split("\n\n"))
+    return [visible(part, 20_000) for part in parts if part]

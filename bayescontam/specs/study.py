@@ -108,7 +108,14 @@ class Estimator(Block):
         return self
 
 
-_WORDS: Any = {"kind": True, "published": True, "full_replicates": True, "simulator": {"fit": True}}
+_WORDS: Any = {
+    "kind": True,
+    "published": True,
+    "full_replicates": True,
+    "meaning": True,
+    "limits": True,
+    "simulator": {"fit": True},
+}
 """Keys that change nothing of what is done."""
 GRID = {
     **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
@@ -129,6 +136,8 @@ class StudySpec(WholeSpec):
         One line that says what the study is for.
     description : str
         What it asks and how to read the answer.
+    meaning, limits : str
+        What its results mean and what they do not, for the page; paragraphs.
     published : str, optional
         Table of printed numbers in ``studies/data``, without ``.csv``, that the page sets
         beside what is found.
@@ -156,6 +165,8 @@ class StudySpec(WholeSpec):
     kind: Literal["simulation"] = "simulation"
     summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     description: str = ""
+    meaning: str = ""
+    limits: str = ""
     published: str = ""
     replicates: Count
     full_replicates: Count | None = None

@@ -306,6 +306,14 @@ def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -
     assert "overfitting fraction, coverage of 95 % intervals" not in table.index
 
 
+def test_the_page_ends_with_what_the_study_says_of_its_results(tmp_path: Path, html: str) -> None:
+    text = 'meaning = "<i>One.\\n\\nTwo."\nlimits = "Three."\n' + study_text(names=("exact",))
+    page = render_study(Results.load(write_run(tmp_path / "run", faulty(), text)))
+    assert "<p>&lt;i&gt;One.</p>\n<p>Two.</p>" in page
+    assert page.index("What it means</h2>") < page.index("What it does not mean</h2>")
+    assert "What it means" not in html
+
+
 def test_a_study_of_which_nothing_is_printed_is_compared_with_nothing(tmp_path: Path) -> None:
     write_run(tmp_path / "run", faulty(), study_text(names=("exact", "narrow")))
     with pytest.raises(UsageError, match="is of a study of which nothing is printed"):
