@@ -24,23 +24,33 @@ NOMINAL = "_nominal"
 """Ending of quantities that are held against the generator's own ``genuine``."""
 
 
+@dataclass(frozen=True)
+class Corpus:
+    """How exposures of concepts are drawn: floor + span × Beta(a, b), each in [0, 1]."""
+
+    floor: float
+    span: float
+    a: float
+    b: float
+
+    def exposures(self, rng: np.random.Generator, shape: tuple[int, ...] = (CONCEPTS,)) -> Floats:
+        """Draw exposures; by default one of each concept."""
+        return self.floor + self.span * rng.beta(self.a, self.b, size=shape)
+
+
+PUBLISHED = Corpus(*(PRINTED[f"exposure_{name}"] for name in ("floor", "span", "a", "b")))
+
+
 def exposures(layout: Layout, rng: np.random.Generator) -> Floats:
     """Draw contaminations, dims (model, benchmark, item).
 
     Each of 50 concepts has an exposure 0.2 + 0.7 Beta(3, 2) in a model's corpus; a task has
     3 to 8 concepts; its contamination is logistic(logit 0.3 + 5 (mean exposure − 0.5)).
     """
-    exposure = concept_exposures((layout.models, CONCEPTS), rng)
+    exposure = PUBLISHED.exposures(rng, (layout.models, CONCEPTS))
     share = compositions(layout.benchmarks * layout.items, rng)
     contamination = contamination_of(exposure @ share.T)
     return contamination.reshape(layout.models, layout.benchmarks, layout.items)
-
-
-def concept_exposures(shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Draw exposures of concepts as the published generator does."""
-    floor, span, a, b = (PRINTED[f"exposure_{name}"] for name in ("floor", "span", "a", "b"))
-    exposure: Floats = floor + span * rng.beta(a, b, size=shape)
-    return exposure
 
 
 def compositions(tasks: int, rng: np.random.Generator) -> Floats:
@@ -52,7 +62,13 @@ def compositions(tasks: int, rng: np.random.Generator) -> Floats:
 
 
 def contamination_of(exposure: Floats) -> Floats:
-    """Return the contamination of tasks by the mean exposure of their concepts."""
+    """Return the contamination of tasks by the mean exposure of their concepts.
+
+    Examples
+    --------
+    >>> contamination_of(np.array([0.5, 0.7])).round(3).tolist()
+    [0.3, 0.538]
+    """
     prior, slope = PRINTED["formula_prior"], PRINTED["formula_slope"]
     contamination: Floats = expit(logit(prior) + slope * (exposure - 0.5))
     return contamination

@@ -80,6 +80,6 @@ def compare(
 ) -> None:
     """Print published numbers beside ours, of several studies, as a Markdown table."""
     from bayescontam.cli.terminal import print_lines
-    from bayescontam.report.reproduction import comparison_lines, comparison_of
+    from bayescontam.report.comparison import comparison_lines, comparison_of
 
     print_lines(comparison_lines([comparison_of(folder) for folder in folders]))

@@ -2,29 +2,24 @@
 
 import os
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bayescontam.calibration.results import RECORD as RESULTS
-from bayescontam.calibration.results import Results
-from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.report import words
+from bayescontam.report.comparison import cells_of, figure
 from bayescontam.report.reproduction_figures import drawn
-from bayescontam.report.study_published import compared
 from bayescontam.report.template import fill
 from bayescontam.reproduction.findings import APART, INSIDE, NO_INTERVAL, OVERLAP
-from bayescontam.reproduction.record import Record, comparison_table, slug
+from bayescontam.reproduction.record import Record, slug
 from bayescontam.storage import write_text
 
 PAGE = "index.html"
 MOST_ROWS = 60
 """Rows of a table on the page; its CSV file has all."""
 _ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
-_PILLS = {INSIDE: "passed", OVERLAP: "caution", APART: "unsettled", NO_INTERVAL: "no variation"}
 
 
 def write_reproduction_report(folder: str | os.PathLike[str]) -> Record:
@@ -72,7 +67,7 @@ def render_reproduction(record: Record) -> str:
         "meaning": words.paragraphs(spec.meaning),
         "limits": words.paragraphs(spec.limits),
         "pictures": [picture for picture in pictures if picture is not None],
-        "comparisons": [_row(each) for each in record.comparison().to_dict("records")],
+        "comparisons": [cells_of(each) for each in record.comparison().to_dict("records")],
         "tally": _tally(record),
         "sources": _sources(record),
         "tables": [
@@ -91,90 +86,6 @@ def render_reproduction(record: Record) -> str:
         "spec_text": record.text,
     }
     return fill("reproduction.html", content)
-
-
-def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return the printed numbers beside ours of a reproduction, or of a simulation study.
-
-    Parameters
-    ----------
-    folder : path-like
-        What `bayescontam study run` wrote to.
-
-    Returns
-    -------
-    pandas.DataFrame
-        See `bayescontam.reproduction.record.Record.comparison`.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds neither, or a simulation of which nothing is printed.
-    """
-    place = Path(folder)
-    if not (place / RESULTS).exists():
-        return Record.load(place).comparison()
-    results = Results.load(place)
-    found = compared(results)
-    if not found:
-        raise UsageError(f"{visible(str(place))}: is of a study of which nothing is printed")
-    return comparison_table(str(results.record["name"]), found)
-
-
-def comparison_lines(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the printed numbers beside ours as a Markdown table.
-
-    Parameters
-    ----------
-    tables : sequence of pandas.DataFrame
-        From `comparison_of`.
-
-    Returns
-    -------
-    list of str
-        Lines ``study | quantity | published | ours | agreement | reason for difference``.
-    """
-    names = ["study", "quantity", "published", "ours", "agreement", "reason for difference"]
-    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
-    for table in tables:
-        for row in table.to_dict("records"):
-            cells = _row(row)
-            quantity = ", ".join(part for part in (cells["quantity"], cells["where"]) if part)
-            line = [f"`{row['study']}`", quantity, cells["published"], cells["ours"]]
-            line += [cells["agreement"], cells["reason"]]
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |")
-    return lines
-
-
-def _row(row: dict[Any, Any]) -> dict[str, str]:
-    """Return a comparison as text."""
-    pairs = {"published": "published", "ours": "ours"}
-    numbers = {
-        name: " ".join(
-            part
-            for part in (_number(row[stem]), _interval(row[f"{stem}_low"], row[f"{stem}_high"]))
-            if part
-        )
-        for name, stem in pairs.items()
-    }
-    texts = {name: visible(str(row[name]), 1000) for name in ("quantity", "where", "reason")}
-    agreement = str(row["agreement"])
-    return {**texts, **numbers, "agreement": agreement, "pill": _PILLS[agreement]}
-
-
-def _number(value: float) -> str:
-    return "–" if pd.isna(value) else words.number(value, _digits(value))
-
-
-def _interval(low: float, high: float) -> str:
-    if pd.isna(low) or pd.isna(high):
-        return ""
-    digits = max(_digits(low), _digits(high))
-    return words.interval(low, high, digits)
-
-
-def _digits(value: float) -> int:
-    return 3 if abs(value) < 10 else 1
 
 
 def _tally(record: Record) -> str:
@@ -202,7 +113,7 @@ def _cells(row: Any) -> list[tuple[str, bool]]:
         elif isinstance(value, int):
             cells.append((words.number(value, 0), True))
         elif isinstance(value, float):
-            cells.append((_number(value), True))
+            cells.append((figure(value), True))
         else:
             cells.append((visible(str(value), 400), False))
     return cells

@@ -1,5 +1,6 @@
 """Published: printed figures of a recovery study beside those of a study's run."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,6 @@ KINDS = {
     "sd": "standard deviation of the estimates",
 }
 """What a printed figure may be of a quantity, by the beginning of its name."""
-_REASON = (
-    "Simulated anew. Ours holds intervals against the accuracy at the smallest contamination of a"
-    " trial's tasks; what the printed figure was held against is not said."
-)
 
 
 def published_rows(results: Results) -> list[dict[str, Any]]:
@@ -44,26 +41,20 @@ def published_rows(results: Results) -> list[dict[str, Any]]:
     UsageError, DataError
         If the table of printed figures is not there, or cannot be used.
     """
-    rows = []
-    for row in read_published(results.spec.published).to_dict("records"):
-        kind, _, quantity = str(row["quantity"]).partition("_")
-        if kind not in KINDS:
-            continue
-        ours = [
-            (visible(each.name), _figure(results, kind, quantity, each.name))
-            for each in results.spec.estimators
-        ]
-        rows.append(
-            {
-                "quantity": quantity.replace("_", " "),
-                "figure": KINDS[kind],
-                "of": str(row["where"]),
-                "published": number(row["value"]),
-                "source": str(row["source"]),
-                "ours": ours,
-            }
-        )
-    return rows
+    return [
+        {
+            "quantity": quantity.replace("_", " "),
+            "figure": KINDS[kind],
+            "of": str(row["where"]),
+            "published": number(row["value"]),
+            "source": str(row["source"]),
+            "ours": [
+                (visible(each.name), _figure(results, kind, quantity, each.name))
+                for each in results.spec.estimators
+            ],
+        }
+        for kind, quantity, row in _printed(results)
+    ]
 
 
 def compared(results: Results) -> tuple[Comparison, ...]:
@@ -84,17 +75,25 @@ def compared(results: Results) -> tuple[Comparison, ...]:
         If the table of printed figures is not there, or cannot be used.
     """
     found = []
-    for row in read_published(results.spec.published).to_dict("records"):
-        kind, _, quantity = str(row["quantity"]).partition("_")
-        ours = _numbers(results, kind, quantity, str(row["where"])) if kind in KINDS else None
+    reason = " ".join(results.spec.reason.split())
+    for kind, quantity, row in _printed(results):
+        where, source = str(row["where"]), str(row["source"])
+        ours = _numbers(results, kind, quantity, where)
         if ours is None:
             continue
         printed = (float(row["value"]), float(row["low"]), float(row["high"]))
         told = (ours[0], ours[0] - 1.96 * ours[1], ours[0] + 1.96 * ours[1])
         shown = f"{quantity.replace('_', ' ')}, {KINDS[kind]}"
-        where, source = str(row["where"]), str(row["source"])
-        found.append(Comparison(shown, where, *printed, *told, _REASON, source))
+        found.append(Comparison(shown, where, *printed, *told, reason, source))
     return tuple(found)
+
+
+def _printed(results: Results) -> Iterator[tuple[str, str, dict[Any, Any]]]:
+    """Yield what is printed of a quantity: kind of figure, quantity, row of the table."""
+    for row in read_published(results.spec.published).to_dict("records"):
+        kind, _, quantity = str(row["quantity"]).partition("_")
+        if kind in KINDS:
+            yield kind, quantity, row
 
 
 def _figure(results: Results, kind: str, quantity: str, estimator: str) -> str:

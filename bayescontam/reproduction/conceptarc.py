@@ -23,7 +23,7 @@ from bayescontam.reproduction.conceptarc_answers import (
 )
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import row_of, rows_of, told
+from bayescontam.reproduction.told import TAILS, row_of, rows_of, told
 from bayescontam.specs.catalogue import load_spec
 
 ITEMS = "conceptarc.csv"
@@ -119,7 +119,7 @@ def _gaps(study: Study, draws: dict[str, xr.DataArray]) -> Iterator[Comparison]:
 
 
 def _cells(study: Study, printed: pd.DataFrame, draws: xr.DataArray) -> Iterator[Comparison]:
-    items, source = study.settings["items"], str(study.table(TABLE)["source"].iloc[0])
+    items, source = study.settings["items"], study.source(TABLE)
     for row in rows_of(printed):
         ours = told(draws.sel(model=row.model, concept=row.concept))
         of_solver = printed[printed["model"] == row.model]
@@ -244,7 +244,7 @@ def _added(draws: dict[str, xr.DataArray], fit: Fitted) -> Titled:
     for model in draws[BY_TABLE]["model"].to_numpy():
         row: dict[str, object] = {"solver": NAMES[str(model)]}
         for name, of in draws.items():
-            ends = of.sel(model=model).quantile([0.025, 0.975], "sample")
+            ends = of.sel(model=model).quantile(TAILS, "sample")
             row[f"width ({name})"] = float(ends.diff("quantile").mean())
         rows.append(row)
     spread = told(fit.tree["posterior"]["sigma_delta"])

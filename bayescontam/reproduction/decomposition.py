@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam.calibration.published import Corpus
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
+    METHOD,
+    PRINTED,
     QUANTITIES,
-    Corpus,
     Generator,
     coverage,
     estimate,
@@ -17,14 +19,13 @@ from bayescontam.reproduction.simulated import (
     percent,
     published_method,
     responses_of,
-    spread,
 )
 from bayescontam.reproduction.study import Study
+from bayescontam.reproduction.told import told
 
 BENCHMARK = "ARC-like"
 SHAPES = ("min", "max", "mean", "sd")
 TOLD = ("genuine_ability", "slope", "accuracy", "overfitting", "overfitting_fraction")
-PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
 _SPECS = ("single", "positive", "additive")
 
 
@@ -106,14 +107,14 @@ def _comparisons(
         label = "posterior, single, one simulated table"
         found.append(study.compared(name, value, reason, label=label))
     for name in TOLD:
-        value = spread(many.loc[many["quantity"] == name, "mean"])
+        value = told(many.loc[many["quantity"] == name, "mean"])
         reason = (
             f"The published method on {tables} tables of the generator: mean, and between which"
             " two 95 % of its estimates lie. What chance alone does."
         )
         found.append(study.compared(name, value, reason, label=f"their method, {tables} tables"))
     for name in SHAPES:
-        value = spread(many.loc[many["quantity"] == f"contamination_{name}", "mean"])
+        value = told(many.loc[many["quantity"] == f"contamination_{name}", "mean"])
         reason = (
             f"Mean and 95 % range over {tables} tables. The number of concepts of a task is not"
             " printed: 3 to 8 gives this spread."
@@ -210,7 +211,7 @@ def _method(many: pd.DataFrame) -> Titled:
     rows = []
     for name in (*QUANTITIES, *(f"contamination_{shape}" for shape in SHAPES)):
         own = many[many["quantity"] == name]
-        mean, low, high = spread(own["mean"])
+        mean, low, high = told(own["mean"])
         row = {"quantity": name.replace("_", " "), "mean": mean, "low": low, "high": high}
         if own["truth"].notna().all():
             share, error = coverage(own)

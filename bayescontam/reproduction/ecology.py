@@ -55,7 +55,7 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
         )
     ]
     pictures = [_picture(table)]
-    source = source_of(study, TABLE)
+    source = study.source(TABLE)
     comparisons = list(_compared(table, source))
     path = study.given(ITEMS)
     if path is None:
@@ -225,11 +225,6 @@ def _picture(table: pd.DataFrame) -> Picture:
         "difference of accuracies",
         "model, training, epochs (version)",
     )
-
-
-def source_of(study: Study, name: str) -> str:
-    """Return the sources of a table of ``studies/data``, each once."""
-    return "; ".join(study.table(name)["source"].drop_duplicates())
 
 
 def _compared(table: pd.DataFrame, source: str) -> Iterator[Comparison]:

@@ -11,18 +11,18 @@ from scipy.stats import kendalltau
 from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.engines import Engine, engine_of
 from bayescontam.calibration.gates import faults_of
-from bayescontam.calibration.published import compositions, contamination_of
+from bayescontam.calibration.published import Corpus, compositions, contamination_of
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.estimands import estimands
 from bayescontam.reproduction.findings import Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
-    Corpus,
     coverage,
     fit_rows,
     over_tables,
     published_method,
 )
 from bayescontam.reproduction.study import Study
+from bayescontam.reproduction.told import TAILS
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.study import Gates, Sampling
@@ -152,7 +152,7 @@ def _drawn(
     models = [str(name) for name in found["model"].to_numpy()]
     keys = [(FRACTION, name) for name in models]
     flat = values.reshape(-1, len(models))
-    low, high = np.quantile(flat, [0.025, 0.975], axis=0)
+    low, high = np.quantile(flat, TAILS, axis=0)
     faults = "; ".join(faults_of(keys, ess, rhat, drawn.diverged, _GATES))
     return pd.DataFrame(
         {

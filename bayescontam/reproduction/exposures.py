@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
 from bayescontam.errors import UsageError
 from bayescontam.importers.left_out import LeftOut
@@ -114,35 +113,6 @@ def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
         counts += [not there.isdisjoint(own) for own in words.values()]
     left_out.raise_if_broken("mend these lines, or give another folder (--data)")
     return counts
-
-
-def contamination_draws(exposure: Floats, share: Floats, prior: float, slope: float) -> Floats:
-    """Return contaminations of tasks by the published formula, draw by draw.
-
-    Parameters
-    ----------
-    exposure : array
-        Dims (draw, concept).
-    share : array
-        Share of each concept in a task, dims (task, concept); rows sum to 1.
-    prior : float
-        Contamination of a task whose mean exposure is 0.5.
-    slope : float
-        Log-odds per unit of mean exposure.
-
-    Returns
-    -------
-    array
-        Dims (draw, task).
-
-    Examples
-    --------
-    >>> one = np.array([[0.5, 0.9]])
-    >>> contamination_draws(one, np.array([[1.0, 0.0], [0.5, 0.5]]), 0.3, 5.0).round(3).tolist()
-    [[0.3, 0.538]]
-    """
-    result: Floats = expit(logit(prior) + slope * (exposure @ share.T - 0.5))
-    return result
 
 
 def covariates_of(draws: Floats, benchmark: str, items: list[str]) -> pd.DataFrame:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.calibration.plan import changed_spec
-from bayescontam.reproduction.ecology import ecological, more_draws, source_of
+from bayescontam.reproduction.ecology import ecological, more_draws
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.gains import Cells, expected_cells
 from bayescontam.reproduction.study import Study
@@ -47,7 +47,7 @@ def analyse(study: Study) -> Findings:
     return Findings(
         f"{_headline(printed, gains[ITEMS])} {ecology.headline}",
         (
-            *_compared(table[table["counted"] == ITEMS], source_of(study, TABLE)),
+            *_compared(table[table["counted"] == ITEMS], study.source(TABLE)),
             *ecology.comparisons,
         ),
         (_kinds(table), _widths(table), *ecology.pictures),

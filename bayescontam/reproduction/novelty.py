@@ -8,21 +8,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam.calibration.published import CONCEPTS, FEWEST, MOST, contamination_of
+from bayescontam.calibration.published import CONCEPTS, FEWEST, MOST, Corpus, contamination_of
 from bayescontam.inference.build import build
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
-    Corpus,
     Generator,
     over_tables,
     percent,
-    spread,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import row_of, told
+from bayescontam.reproduction.told import TAILS, row_of, told
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -188,14 +186,14 @@ def _comparisons(study: Study, gaps: Mapping[str, Floats], many: pd.DataFrame) -
         f"True gap over {tables} tables: mean and 95 % range. Which concepts are rare is not"
         " printed: the rarer half is."
     )
-    expected = spread(many["truth"])
+    expected = told(many["truth"])
     found = [study.compared("expected_gap", expected, reason, label=f"generator, {tables} tables")]
     chance = (
         f"Observed gaps of {tables} tables: mean and 95 % range, which is chance in two times"
         f" {study.settings['tasks']} answers."
     )
     label = f"two levels, {tables} tables"
-    found.append(study.compared("empirical_gap", spread(many["mean"]), chance, label=label))
+    found.append(study.compared("empirical_gap", told(many["mean"]), chance, label=label))
     for name, draws in gaps.items():
         reason = (
             "The same method on a table of ours: only the two outermost levels count."
@@ -210,7 +208,7 @@ def _curves(levels: Levels, means: Mapping[str, Floats]) -> Picture:
     truth = {"series": "truth", "mean": levels.accuracy.mean(axis=1), "low": np.nan, "high": np.nan}
     parts = [pd.DataFrame({"x": levels.share, **truth})]
     for name in (name for name in (_RESAMPLES, TOGETHER, LINE) if name in means):
-        low, high = np.quantile(means[name], [0.025, 0.975], axis=0)
+        low, high = np.quantile(means[name], TAILS, axis=0)
         own = {"series": name, "mean": means[name].mean(axis=0), "low": low, "high": high}
         parts.append(pd.DataFrame({"x": levels.share, **own}))
     caption = (

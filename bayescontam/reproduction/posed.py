@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayescontam.calibration.published import concept_exposures
+from bayescontam.calibration.published import PUBLISHED, contamination_of
 from bayescontam.errors import UsageError
 from bayescontam.importers.arc import ArcTasks, membership, read_arc, read_concepts
 from bayescontam.names import listed
 from bayescontam.reproduction.exposures import (
     Floats,
-    contamination_draws,
     counted_exposures,
     documents_with,
     given_exposures,
@@ -64,10 +63,9 @@ def made(study: Study) -> Posed:
     tasks = read_arc(folder)
     share = shares(read_concepts(folder / CONCEPTS_FILE, tasks), tasks.tasks, list(CONCEPTS))
     rng = study.stream("exposures")
-    mean = concept_exposures((len(CONCEPTS),), rng)
+    mean = PUBLISHED.exposures(rng, (len(CONCEPTS),))
     sd = np.full(len(CONCEPTS), settings["exposure_sd"])
-    formula = _formula(study)
-    true = contamination_draws(given_exposures(mean, sd, 1, rng), share, *formula)[0]
+    true = contamination_of(given_exposures(mean, sd, 1, rng) @ share.T)[0]
     drawn = given_exposures(mean, sd, DRAWS, study.stream("draws"))
     p = settings["genuine"] + settings["boost"] * true
     responses = _answered(tasks, p, settings["models"], study.stream("answers"))
@@ -77,7 +75,7 @@ def made(study: Study) -> Posed:
         MADE,
         responses,
         list(tasks.items["item"]),
-        contamination_draws(drawn, share, *formula),
+        contamination_of(drawn @ share.T),
         {"genuine_ability": float(at), "overfitting": float(over)},
     )
 
@@ -156,11 +154,6 @@ def real(study: Study, answers: Path, corpus: Path) -> Posed:
         REAL,
         Responses.from_frame(kept, source=answers.name),
         list(items["task"]),
-        contamination_draws(exposure, share, *_formula(study)),
+        contamination_of(exposure @ share.T),
         {},
     )
-
-
-def _formula(study: Study) -> tuple[float, float]:
-    prior, slope = (study.printed(f"formula_{name}")["value"] for name in ("prior", "slope"))
-    return float(prior), float(slope)

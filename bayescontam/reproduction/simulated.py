@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from bayescontam.calibration.bootstrap import PENALTY, bootstrap_rows, regressions
-from bayescontam.calibration.published import (
-    CONCEPTS,
-    compositions,
-    contamination_of,
-)
+from bayescontam.calibration.published import Corpus, compositions, contamination_of
 from bayescontam.inference.fitted import Fitted
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses
@@ -23,22 +19,10 @@ from bayescontam.responses import Responses
 Floats = NDArray[np.floating[Any]]
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
+PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
+"""Names of what is printed, and of the published method anew."""
 CHUNK = 25
 """Tables that are kept together."""
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """How exposures of concepts are drawn: floor + span × Beta(a, b), each in [0, 1]."""
-
-    floor: float
-    span: float
-    a: float
-    b: float
-
-    def exposures(self, rng: np.random.Generator) -> Floats:
-        """Draw the exposure of each concept, dims (concept,)."""
-        return self.floor + self.span * rng.beta(self.a, self.b, size=CONCEPTS)
 
 
 @dataclass(frozen=True)
@@ -169,12 +153,6 @@ def over_tables(
 
 def _tables(make: Callable[[int], pd.DataFrame], numbers: Iterable[int]) -> pd.DataFrame:
     return pd.concat([make(k).assign(table=k) for k in numbers], ignore_index=True)
-
-
-def spread(values: "pd.Series[Any]") -> tuple[float, float, float]:
-    """Return the mean of values, and between which two 95 % of them lie."""
-    low, high = values.quantile([0.025, 0.975])
-    return float(values.mean()), float(low), float(high)
 
 
 def coverage(rows: pd.DataFrame) -> tuple[float, float]:

@@ -199,6 +199,10 @@ class Study:
         """Return another table of ``studies/data``, by name, as it stands there."""
         return read_printed(name)
 
+    def source(self, name: str) -> str:
+        """Return the sources of a table of ``studies/data``, each once."""
+        return "; ".join(self.table(name)["source"].drop_duplicates())
+
     def given(self, name: str) -> Path | None:
         """Return the path of a file or folder in the data folder; None where it is absent."""
         path = self.data / name if self.data is not None else None

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 
+from bayescontam.calibration.published import Corpus
 from bayescontam.inference.fitted import Fitted
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
-    Corpus,
+    METHOD,
+    PRINTED,
     Generator,
     coverage,
     estimate,
@@ -15,13 +17,12 @@ from bayescontam.reproduction.simulated import (
     percent,
     published_method,
     responses_of,
-    spread,
 )
 from bayescontam.reproduction.study import Study
+from bayescontam.reproduction.told import told
 
 VERSIONS = ("version 1", "version 2")
 FRACTION = "overfitting_fraction"
-PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
 _SPECS = ("single", "additive", "hierarchical")
 
 
@@ -141,7 +142,7 @@ def _comparisons(
         ):  # fmt: skip
             reason = f"Mean and 95 % range over {tables} tables of the generator."
             label = f"{benchmark}; {tables} tables"
-            value = spread(boosted[column])
+            value = told(boosted[column])
             found.append(study.compared(quantity, value, reason, where=benchmark, label=label))
     return found
 

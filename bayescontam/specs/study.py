@@ -114,6 +114,7 @@ _WORDS: Any = {
     "full_replicates": True,
     "meaning": True,
     "limits": True,
+    "reason": True,
     "simulator": {"fit": True},
 }
 """Keys that change nothing of what is done."""
@@ -141,6 +142,8 @@ class StudySpec(WholeSpec):
     published : str, optional
         Table of printed numbers in ``studies/data``, without ``.csv``, that the page sets
         beside what is found.
+    reason : str, optional
+        Why printed numbers and ours may differ, for `bayescontam study compare`.
     replicates : int
         Simulated tables of each cell. More of them leave those that are done as they are.
     full_replicates : int, optional
@@ -168,6 +171,7 @@ class StudySpec(WholeSpec):
     meaning: str = ""
     limits: str = ""
     published: str = ""
+    reason: str = ""
     replicates: Count
     full_replicates: Count | None = None
     simulator: Simulator

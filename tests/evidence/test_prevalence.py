@@ -39,6 +39,18 @@ def poisson_binomial(p: np.ndarray) -> np.ndarray:
     return masses
 
 
+def test_some_of_the_items_are_told_as_if_no_others_were_there() -> None:
+    p = np.array([0.1, 0.9, 0.4, 0.7])
+    kept = np.array([True, False, True, False])
+    part = made(p, ["quiz", "maze", "maze", "quiz"]).of(kept)
+    assert part.items["item"].to_list() == ["i0", "i2"]
+    table = prevalence(part)
+    shares = table[table["by"] == "corpus"].set_index("benchmark")["mean"]
+    assert shares.to_dict() == {"quiz": pytest.approx(0.1), "maze": pytest.approx(0.4)}
+    told = table.select_dtypes("number").columns
+    assert table[told].equals(prevalence(made(p[kept], ["quiz", "maze"]))[told])
+
+
 def row(table: pd.DataFrame, by: str, group: Any = "") -> pd.Series:
     found = table[(table["by"] == by) & (table["group"] == group)]
     assert len(found) == 1

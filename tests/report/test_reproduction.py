@@ -7,11 +7,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.report.reproduction import (
-    comparison_lines,
-    render_reproduction,
-    write_reproduction_report,
-)
+from bayescontam.report.comparison import comparison_lines
+from bayescontam.report.reproduction import render_reproduction, write_reproduction_report
 from bayescontam.report.reproduction_figures import drawn
 from bayescontam.reproduction.findings import Picture
 from bayescontam.reproduction.record import Record

@@ -11,7 +11,7 @@ from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.results import Results
 from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
-from bayescontam.report.reproduction import comparison_of
+from bayescontam.report.comparison import comparison_of
 from bayescontam.report.study import render_study, write_study_report
 from bayescontam.report.study_figures import ecdf
 from bayescontam.report.study_published import _figure, published_rows

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayescontam.calibration.published import contamination_of
 from bayescontam.errors import UsageError
 from bayescontam.importers.arc import read_arc, read_concepts
 from bayescontam.reproduction.exposures import (
-    contamination_draws,
     counted_exposures,
     covariates_of,
     given_exposures,
@@ -61,7 +61,7 @@ def test_contamination_is_the_published_formula() -> None:
     exposure = np.array([[0.5, 0.9]])
     share = np.array([[1.0, 0.0], [0.5, 0.5]])
     odds = np.exp(np.log(0.3 / 0.7) + 5 * np.array([0.0, 0.2]))
-    found = contamination_draws(exposure, share, 0.3, 5.0)
+    found = contamination_of(exposure @ share.T)
     assert found[0] == pytest.approx(odds / (1 + odds))
 
 
@@ -69,7 +69,7 @@ def test_errors_of_a_concept_move_all_its_tasks_together() -> None:
     rng = np.random.default_rng(3)
     exposure = given_exposures(np.full(3, 0.5), np.full(3, 0.1), DRAWS, rng)
     share = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0, 1.0]])
-    drawn = contamination_draws(exposure, share, 0.3, 5.0)
+    drawn = contamination_of(exposure @ share.T)
     between = np.corrcoef(drawn.T)[0]
     assert between[1] == pytest.approx(1)
     assert between[2] == pytest.approx(0.5, abs=0.03)

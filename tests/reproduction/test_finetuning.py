@@ -1,5 +1,6 @@
 """Finetuning on duplicates done again: counts, gains, and what independence changes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ from bayescontam.reproduction.finetuning import (
     ERRORS,
     GENERATIONS,
     ITEMS,
+    base_group,
     counted,
+    fitted_gains,
     gain_draws,
     pooled,
     printed_rows,
@@ -221,3 +224,22 @@ def test_every_printed_number_has_its_source() -> None:
     assert len(tables) >= 12
     for path in tables:
         assert pd.read_csv(path)["source"].str.len().min() > 20, path.name
+
+
+@pytest.mark.slow
+def test_gains_counted_out_of_generations_are_near_the_printed_differences(
+    study: Study, printed: pd.DataFrame
+) -> None:
+    """So many answers leave priors little to say; of the control each item has one only."""
+    few = replace(study, settings={**study.settings, "draws": {"generations-as-items": 200}})
+    spec = changed_spec(load_spec("aggregated"), study.settings["changes"], "test")
+    own = printed[printed["target"] == "MuSR"]
+    gains, _ = fitted_gains(few, own, GENERATIONS, spec)
+    accuracy = own.set_index(["model", "group"])["accuracy"]
+    assert len(gains) == (own["training"] != "none").sum()
+    counted_out = {key: draws for key, draws in gains.items() if key[2] != "control"}
+    assert {group for *_, group in counted_out} == {"all", "seen", "unseen"}
+    for (target, training, group), draws in counted_out.items():
+        before = accuracy[f"{target}, none", base_group(group)]
+        difference = accuracy[f"{target}, {training}", group] - before
+        assert draws.mean() == pytest.approx(difference, abs=0.03)

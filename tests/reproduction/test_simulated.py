@@ -16,7 +16,6 @@ from bayescontam.reproduction.simulated import (
     over_tables,
     published_method,
     responses_of,
-    spread,
 )
 from tests.reproduction.made import study
 
@@ -70,7 +69,6 @@ def test_coverage_counts_the_intervals_that_hold_their_truth() -> None:
     assert coverage(rows) == (0.75, pytest.approx(np.sqrt(0.75 * 0.25 / 4)))
     # Of draws from a Beta(4, 1), whose mean is 4 / 5 and mean square 4 / 6.
     assert coverage(rows[:3]) == (1.0, pytest.approx(np.sqrt(4 / 6 - (4 / 5) ** 2)))
-    assert spread(pd.Series(np.arange(101.0))) == (50.0, 2.5, 97.5)
 
 
 def test_many_tables_are_taken_up_where_they_ended(tmp_path: Path) -> None:
