@@ -79,11 +79,10 @@ def run_reproduction(
     spec = study if isinstance(study, ReproductionSpec) else load_study(study)
     if not isinstance(spec, ReproductionSpec):
         raise UsageError(f"{spec.name}: is a simulation study; run it with run_study")
+    before = _before(Path(folder), spec)
+    published, tables = read_published(spec.published), _data(data)
     home = made_folder(folder)
-    before = _before(home, spec)
     started, clock = datetime.now(UTC), time.perf_counter()
-    published = read_published(spec.published)
-    tables = _data(data)
     analysis = importlib.import_module(f"bayescontam.reproduction.{spec.analysis}")
     given = Study(spec, spec.at_size(full), published, home, tables, progress)
     findings: Findings = analysis.analyse(given)

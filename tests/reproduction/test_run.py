@@ -59,7 +59,8 @@ def test_the_environment_names_the_data_folder(
     with pytest.raises(UsageError, match=r"BAYESCONTAM_DATA: .*none is no folder"):
         run_reproduction(spec(), tmp_path / "out")
     with pytest.raises(UsageError, match=r"--data: .* is no folder"):
-        run_reproduction(spec(), tmp_path / "out", data=tmp_path / "no")
+        run_reproduction(spec(), tmp_path / "new", data=tmp_path / "no")
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_of_another_study_is_refused(seen: list[Study], tmp_path: Path) -> None:
