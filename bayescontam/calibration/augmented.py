@@ -36,9 +36,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.build import Built, build
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import make_design
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.remembered import remembered
@@ -134,7 +134,8 @@ class Observed:
             for name, values in self.posterior.data_vars.items()
             if not _OF_ITEMS & {*values.dims, *self.built.model.named_vars_to_dims.get(name, ())}
         ]
-        ess = bulk_convergence(np.concatenate(columns, axis=-1))[0]
+        cells = np.concatenate(columns, axis=-1)
+        ess = convergence(cells, only=["ess_bulk"])["ess_bulk"]
         total = shape[0] * shape[1]
         least = float(np.nanmin(ess, initial=total))
         return np.arange(0, total, max(1, int(np.ceil(total / max(least, 1.0)))))

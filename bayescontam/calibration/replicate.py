@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam.calibration.bootstrap import bootstrap_rows
-from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.engines import Drawn, Engine, engine_of, longer
 from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
 from bayescontam.calibration.measure import Key, measure
@@ -19,6 +18,7 @@ from bayescontam.calibration.published import NOMINAL
 from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
 from bayescontam.calibration.simulate import Simulate, Simulated, simulator_of
 from bayescontam.errors import BayescontamError, Fault, SpecError
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.located import located
 from bayescontam.responses import Responses
@@ -149,7 +149,8 @@ class Replicates:
             problem = f"the estimator '{name}' has none of the quantities asked for"
             raise SpecError([Fault(self.plan.source, problem, column="quantities")])
         values = found.part(keys)
-        ess, rhat = bulk_convergence(values)
+        figures = convergence(values, only=("ess_bulk", "r_hat"))
+        ess, rhat = figures["ess_bulk"], figures["r_hat"]
         faults = faults_of(keys, ess, rhat, drawn.diverged, self.plan.study.gates)
         return _Fit(keys, values, ess, rhat, faults)
 

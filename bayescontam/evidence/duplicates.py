@@ -20,9 +20,10 @@ from bayescontam.evidence.curve import BuiltCurve, build_curve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
 from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.engines import Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
-from bayescontam.inference.summary import LEVEL, convergence
+from bayescontam.inference.summary import LEVEL
 from bayescontam.seeds import stream
 from bayescontam.specs.curve import CurveSpec
 

@@ -12,8 +12,8 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import Floats
-from bayescontam.inference.summary import convergence
 from bayescontam.names import visible
 
 

@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayescontam.inference.build import Built
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import Floats
 from bayescontam.inference.joining.weighted import Weights
 from bayescontam.inference.shifted import (
@@ -19,7 +20,6 @@ from bayescontam.inference.shifted import (
     within_reach,
 )
 from bayescontam.inference.signs import sign_along
-from bayescontam.inference.summary import convergence
 from bayescontam.specs.priors import Prior
 
 FEWEST = 200

@@ -8,12 +8,12 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayescontam.inference.build import build_design
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import Design, Floats, Integers, make_design
 from bayescontam.inference.draws import CHUNK, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.heldout import hold_out
 from bayescontam.inference.prediction import Prediction, kept_draws
-from bayescontam.inference.summary import convergence
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 

@@ -2,11 +2,11 @@
 
 from itertools import product
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.ordering import first_places
 from bayescontam.progress import progress_bar
 
@@ -79,35 +79,3 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     first = first_places(values).mean(axis=(0, 1)).ravel()[kept]
     best = table[[*dims]].assign(quantity="p_best", mean=first)
     return pd.concat([table, best], ignore_index=True)
-
-
-def convergence(cells: np.ndarray) -> dict[str, np.ndarray]:
-    """Return ESS, R-hat and MCSE of each column; NaN where all draws are equal.
-
-    Parameters
-    ----------
-    cells : array
-        Dims (chain, draw, column).
-
-    Returns
-    -------
-    dict of str to array
-        ``ess_bulk``, ``ess_tail``, ``r_hat``, ``mcse_mean``.
-    """
-    flat = cells.reshape(cells.shape[0] * cells.shape[1], cells.shape[2])  # there may be none
-    broken = ~np.isfinite(flat).all(axis=0)
-    moving = ~broken & (np.ptp(flat, axis=0) > 0)
-    data = xr.Dataset({"x": (("chain", "draw", "column"), cells[..., moving])})
-    result = {
-        name: np.full(len(moving), np.nan)
-        for name in ("ess_bulk", "ess_tail", "r_hat", "mcse_mean")
-    }
-    if moving.any():
-        result["ess_bulk"][moving] = az.ess(data, method="bulk")["x"]
-        result["ess_tail"][moving] = az.ess(data, method="tail")["x"]
-        result["r_hat"][moving] = az.rhat(data)["x"]
-        result["mcse_mean"][moving] = az.mcse(data)["x"]
-    # What is not finite has not converged, whatever the other draws say.
-    result["ess_bulk"][broken] = result["ess_tail"][broken] = 0.0
-    result["r_hat"][broken] = result["mcse_mean"][broken] = np.inf
-    return result

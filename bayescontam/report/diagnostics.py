@@ -12,9 +12,9 @@ import xarray as xr
 from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.summary import convergence
 from bayescontam.report.picture import (
     BLUE,
     ORANGE,

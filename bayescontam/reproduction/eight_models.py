@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
-from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.engines import Engine, engine_of
 from bayescontam.calibration.gates import faults_of
 from bayescontam.calibration.published import Corpus, compositions, contamination_of
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.estimands import estimands
 from bayescontam.reproduction.findings import Findings, Picture, Titled
@@ -148,7 +148,8 @@ def _drawn(
     shape = _SAMPLING.chains, _SAMPLING.draws
     found = estimands(draws, drawn.built, shape, "min_observed")["estimands"][FRACTION]
     values = found.sel(benchmark=BENCHMARK).to_numpy()
-    ess, rhat = bulk_convergence(values)
+    figures = convergence(values, only=("ess_bulk", "r_hat"))
+    ess, rhat = figures["ess_bulk"], figures["r_hat"]
     models = [str(name) for name in found["model"].to_numpy()]
     keys = [(FRACTION, name) for name in models]
     flat = values.reshape(-1, len(models))

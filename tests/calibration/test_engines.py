@@ -6,7 +6,6 @@ import pytensor
 import pytest
 from scipy.special import expit
 
-from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.engines import (
     Anew,
     Compiled,
@@ -19,6 +18,7 @@ from bayescontam.calibration.engines import (
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.calibration.varying import Varying, data_of, let_data_vary
 from bayescontam.inference.build import build
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import make_design
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
@@ -54,7 +54,7 @@ def check(drawn: Drawn, responses: Responses) -> None:
     for name, (mean, sd) in exact(responses).items():
         chains = drawn.posterior.sizes["chain"]
         draws = drawn.posterior[name].to_numpy().reshape(chains, -1, 1)
-        ess = bulk_convergence(draws)[0][0]
+        ess = convergence(draws)["ess_bulk"][0]
         assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(ess)
         assert draws.std() == pytest.approx(sd, rel=4 / np.sqrt(ess))
 

@@ -352,7 +352,9 @@ def test_ctrl_c_leaves_no_process_and_the_scan_is_taken_up(run: Run, here: Path)
     assert 20 <= searched < 200
     assert list((here / "out").rglob("*.part")) == []
     assert run("scan", "many.toml", "--out", "out", "-q", *HERE).status == 0
-    assert 200 <= len(shard_lines(here / "out")) <= 202
+    assert Scan.load(here / "out").record["search"]["chunks"] == 3200
+    # The interruption may fall between a shard's result and its line, in both workers.
+    assert 198 <= len(shard_lines(here / "out")) <= 202
     assert leftovers(here / "out") == []
 
 

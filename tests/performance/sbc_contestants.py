@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.plan import Cell, Plan, plan_of
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.inference.build import build
+from bayescontam.inference.convergence import convergence
 from bayescontam.specs.study import StudySpec
 
 STUDY = """
@@ -92,7 +92,7 @@ def _smallest(fit: Any) -> float:
     chains = fit.unstack("sample")
     draws = [chains[name].transpose("chain", "draw", ...).to_numpy() for name in RANKED]
     flat = np.concatenate([each.reshape(*each.shape[:2], -1) for each in draws], axis=2)
-    return float(np.nanmin(bulk_convergence(flat)[0]))
+    return float(np.nanmin(convergence(flat, only=["ess_bulk"])["ess_bulk"]))
 
 
 CONTESTANTS = {

@@ -17,6 +17,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.inference.build import Built, build
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import estimands
@@ -24,7 +25,6 @@ from bayescontam.inference.example import Layout, make_example
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.inference.located import located
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.inference.summary import convergence
 from bayescontam.progress import progress_bar
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream

@@ -7,10 +7,10 @@ import xarray as xr
 
 import bayescontam
 from bayescontam.inference.build import build, build_design
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.crossvalidation import Work, by_folds
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.heldout import hold_out
-from bayescontam.inference.summary import convergence
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.calibration.convergence import bulk_convergence
 from bayescontam.calibration.engines import Compiled, Drawn
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.calibration.varying import Varying
+from bayescontam.inference.convergence import convergence
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.study import Sampling
 from tests.performance.sbc_contestants import CONTESTANTS, planned
@@ -103,7 +103,7 @@ def figures(drawn: Drawn, name: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return means and their Monte Carlo errors."""
     sizes = drawn.posterior.sizes
     draws = drawn.posterior[name].to_numpy().reshape(sizes["chain"], sizes["draw"], -1)
-    ess = bulk_convergence(draws)[0]
+    ess = convergence(draws, only=["ess_bulk"])["ess_bulk"]
     return draws.mean(axis=(0, 1)), draws.std(axis=(0, 1)) / np.sqrt(ess)
 
 

@@ -109,5 +109,6 @@ def test_killed_actors_change_nothing(
     out = on_ray(made, "killed")
     assert killed == 3
     assert tables_of(out) == wanted
-    assert SHARDS <= len(shard_lines(out)) <= SHARDS + killed
+    # A kill may fall between a shard's result and its line; the tables are equal all the same.
+    assert SHARDS - killed <= len(shard_lines(out)) <= SHARDS + killed
     assert leftovers(out) == []

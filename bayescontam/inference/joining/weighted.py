@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import Floats, Integers
 
 COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
@@ -56,8 +56,7 @@ class Weights:
             if moves
         ]
         if terms:
-            data = xr.Dataset({"x": (("chain", "draw", "column"), np.stack(terms, axis=-1))})
-            result[moving] = az.mcse(data)["x"]
+            result[moving] = convergence(np.stack(terms, -1), only=["mcse_mean"])["mcse_mean"]
         return result
 
     def interval(self, values: Floats, level: float) -> tuple[float, float]:
