@@ -1,14 +1,17 @@
 """Every published study, small, from its settings to its page."""
 
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bayescontam.evidence.duplicates import CurveOptions
+from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fitted import Fitted
 from bayescontam.report.reproduction import render_reproduction
+from bayescontam.reproduction import prevalence
 from bayescontam.reproduction.record import Record
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses
@@ -57,7 +60,9 @@ def test_every_published_study_is_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_a_study_becomes_a_page(name: str, tmp_path: Path) -> None:
+def test_a_study_becomes_a_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Sampling(draws=150, tune=200, chains=2)
+    monkeypatch.setattr(prevalence, "CurveOptions", partial(CurveOptions, sampling=few))
     text = (shipped_folder("studies") / f"{name}.toml").read_text(encoding="utf-8")
     spec = ReproductionSpec.parse(text, name)
     settings = {**spec.at_size(False), **SMALL[name]}
