@@ -108,9 +108,9 @@ def test_a_missing_shard_alone_is_made_anew(whole: pd.DataFrame, tmp_path: Path)
 RUN = """
 import sys
 from bayescontam.calibration.run import run_study
-run_study(sys.argv[1], sys.argv[2], replicates=60, block=4, jobs=int(sys.argv[3]))
+run_study(sys.argv[1], sys.argv[2], replicates=40, block=4, jobs=int(sys.argv[3]))
 """
-"""A run of 120 replicates in 30 shards, to be killed; five kills leave some of it to do."""
+"""A run of 80 replicates in 20 shards, to be killed; four kills leave some of it to do."""
 
 
 def start(folder: Path, study: Path, jobs: int) -> subprocess.Popen[bytes]:
@@ -125,15 +125,15 @@ def start(folder: Path, study: Path, jobs: int) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_run_that_is_killed_five_times_ends_with_the_same_rows(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_four_times_ends_with_the_same_rows(tmp_path: Path) -> None:
     """The main process at random moments, once with its workers, and once before any row."""
     path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(1)
     path.write_text(BOOTSTRAP)
-    for turn in range(5):
-        together = turn == 3
+    for turn in range(4):
+        together = turn == 2
         before = len(shards(out))
         process = start(out, path, jobs=2 if together else 1)
-        wanted = before + (turn > 0) * rng.randint(1, 4)
+        wanted = before + (turn > 0) * rng.randint(1, 3)
         while process.poll() is None and (len(shards(out)) < wanted or not out.exists()):
             time.sleep(0.005)
         time.sleep(rng.uniform(0, 0.05))
@@ -144,10 +144,10 @@ def test_a_run_that_is_killed_five_times_ends_with_the_same_rows(tmp_path: Path)
             process.kill()
         process.communicate(timeout=60)
         assert turn == 0 or len(shards(out)) > before
-    finished = run_study(path, out, replicates=60, jobs=1)
+    finished = run_study(path, out, replicates=40, jobs=1)
     assert len(finished.record["runs"]) >= 2
     assert list(out.rglob("*.part")) == []
-    wanted_rows = rows(tmp_path / "whole", replicates=60, jobs=1)
+    wanted_rows = rows(tmp_path / "whole", replicates=40, jobs=1)
     assert finished.rows().drop(columns="seconds").equals(wanted_rows)
 
 
