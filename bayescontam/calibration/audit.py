@@ -23,7 +23,9 @@ def audits(rows: pd.DataFrame) -> pd.DataFrame:
         One row for each estimator that was audited: ``estimator``, ``engines``, ``fits``,
         ``quantities`` (pairs of means), ``far`` (share of them that differ by more than 4
         Monte Carlo errors), ``largest`` (difference, in Monte Carlo errors), ``of`` (whose),
-        ``rms`` (root mean square of all of them: about 1 if only chance is at work).
+        ``rms`` (root mean square of all of them: about 1 if only chance is at work),
+        ``rms_mc_se`` (its standard error over fits, since means of one fit depend on each
+        other; NaN for fewer than two fits).
     """
     # A truth that is taken in another way is held against the same estimate.
     plain = rows[~rows["quantity"].str.endswith("_nominal")]
@@ -34,12 +36,14 @@ def audits(rows: pd.DataFrame) -> pd.DataFrame:
     pairs = pairs.assign(z=(pairs["mean_second"] - pairs["mean_first"]) / error)
     return pd.DataFrame(
         [_row(str(name), part) for name, part in pairs.groupby("estimator", sort=True)],
-        columns=["estimator", "engines", "fits", "quantities", "far", "largest", "of", "rms"],
-    )
+        columns=["estimator", "engines", "fits", "quantities", "far", "largest", "of", "rms",
+                 "rms_mc_se"],
+    )  # fmt: skip
 
 
 def _row(estimator: str, pairs: pd.DataFrame) -> dict[str, object]:
     worst = pairs.iloc[int(pairs["z"].abs().to_numpy().argmax())]
+    rms = float(np.sqrt((pairs["z"] ** 2).mean()))
     return {
         "estimator": estimator,
         "engines": f"{worst['engine_first']}, {worst['engine_second']}",
@@ -48,5 +52,16 @@ def _row(estimator: str, pairs: pd.DataFrame) -> dict[str, object]:
         "far": float((pairs["z"].abs() > FAR).mean()),
         "largest": float(worst["z"]),
         "of": f"{worst['quantity']} {worst['where']}".strip(),
-        "rms": float(np.sqrt((pairs["z"] ** 2).mean())),
+        "rms": rms,
+        "rms_mc_se": _error_over_fits(pairs, rms),
     }
+
+
+def _error_over_fits(pairs: pd.DataFrame, rms: float) -> float:
+    """Return the standard error of a root mean square, whose squares come fit by fit."""
+    beyond = (pairs["z"] ** 2 - rms**2).groupby([pairs["cell"], pairs["replicate"]]).sum()
+    fits = len(beyond)
+    if fits < 2 or rms == 0:
+        return np.nan
+    variance = fits / (fits - 1) * float((beyond**2).sum()) / len(pairs) ** 2
+    return float(np.sqrt(variance) / (2 * rms))

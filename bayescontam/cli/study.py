@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -163,6 +163,17 @@ def _simulate(
         _show(done)
 
 
+def _audit_sentence(audit: dict[str, Any]) -> str:
+    """Say by how much the means of an estimator's audited fits differ."""
+    error = audit.get("rms_mc_se")  # of runs before there was one, and of a single fit: none
+    told = f"{audit['rms']:.2f}" + (f" ± {error:.2f}" if error is not None else "")
+    return (
+        f"Audit of {audit['estimator']} ({audit['engines']}): {audit['fits']:,} fits,"
+        f" {audit['quantities']:,} means differ by {told} Monte Carlo errors"
+        f" (root mean square; chance alone: 1), at most {abs(audit['largest']):.1f}."
+    )
+
+
 def _show(done: "StudyRun") -> None:
     """Print how many fits there are, and what to do next."""
     from bayescontam.cli.terminal import print_lines
@@ -174,12 +185,7 @@ def _show(done: "StudyRun") -> None:
     print_lines(
         [
             f"{total:,} fits: {longer:,} were run longer to pass their gates, {failed:,} failed.",
-            *(
-                f"Audit of {each['estimator']} ({each['engines']}): {each['fits']:,} fits,"
-                f" {each['quantities']:,} means differ by {each['rms']:.2f} Monte Carlo errors"
-                f" (root mean square; chance alone: 1), at most {abs(each['largest']):.1f}."
-                for each in done.record["audits"]
-            ),
+            *(_audit_sentence(each) for each in done.record["audits"]),
             f"The rows lie in {folder}. Next: bayescontam study report {folder}",
         ]
     )

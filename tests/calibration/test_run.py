@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import filelock
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -322,4 +323,9 @@ def test_audits_are_counted_in_monte_carlo_errors() -> None:
     assert found["engines"] == "nutpie, pymc"
     assert (found["far"], found["largest"]) == (0.5, pytest.approx(5))
     assert found["rms"] == pytest.approx(13**0.5)
+    # The mean squares of the two fits are 25 (of one mean that counts) and 1: their standard
+    # error is 12, and that of the root 12 / (2 * 13**0.5).
+    assert found["rms_mc_se"] == pytest.approx(12 / (2 * 13**0.5))
+    one = second[second["replicate"] == 1]
+    assert np.isnan(audits(pd.concat([first, one])).iloc[0]["rms_mc_se"])
     assert audits(first).empty
