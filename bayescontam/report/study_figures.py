@@ -200,8 +200,7 @@ def _by_level(axis: Any, table: pd.DataFrame, estimators: list[str], cells: list
     for name, shift, look in zip(estimators, _shifts(len(estimators), 0.7), _LOOKS, strict=False):
         own = table[table["estimator"] == name].sort_values("level")
         x = np.searchsorted(levels, own["level"]) + shift
-        axis.errorbar(x, own["coverage"], _SE * own["mc_se"].fillna(0), ls="none", ms=4.5, lw=1,
-                      **look)  # fmt: skip
+        axis.errorbar(x, own["coverage"], _reach(own), ls="none", ms=4.5, lw=1, **look)
     axis.set_xticks(range(len(levels)), [f"{level:.0%}".replace("%", " %") for level in levels])
     axis.set_xlabel("intervals")
     axis.set_ylabel("coverage")
@@ -213,10 +212,15 @@ def _by_cell(axis: Any, table: pd.DataFrame, estimators: list[str], cells: list[
     for name, shift, look in zip(estimators, _shifts(len(estimators), 0.8), _LOOKS, strict=False):
         own = head[head["estimator"] == name]
         y = _places(own["cell"], cells) + shift
-        axis.errorbar(own["coverage"], y, xerr=_SE * own["mc_se"].fillna(0), ls="none", ms=4.5,
-                      lw=1, **look)  # fmt: skip
+        axis.errorbar(own["coverage"], y, xerr=_reach(own), ls="none", ms=4.5, lw=1, **look)
     _rows(axis, cells)
     axis.set_xlabel("coverage of 95 % intervals")
+
+
+def _reach(table: pd.DataFrame) -> np.ndarray[Any, Any]:
+    """Return how far error bars reach down and up, dims (2, row): to no share beyond 0 and 1."""
+    held, error = table["coverage"].to_numpy(), _SE * table["mc_se"].fillna(0).to_numpy()
+    return np.minimum(error, [held, 1 - held])
 
 
 def _scores(axis: Any, table: pd.DataFrame, estimators: list[str], cells: list[str]) -> None:

@@ -13,7 +13,7 @@ from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
 from bayescontam.report.comparison import comparison_of
 from bayescontam.report.study import render_study, write_study_report
-from bayescontam.report.study_figures import ecdf
+from bayescontam.report.study_figures import _reach, ecdf
 from bayescontam.report.study_published import _figure, published_rows
 from bayescontam.report.study_words import verdict
 from bayescontam.reproduction.findings import NO_INTERVAL
@@ -131,6 +131,12 @@ def test_the_baseline_and_other_truths_change_no_outcome(tmp_path: Path) -> None
     outcome, sentence = verdict(Results.load(write_run(tmp_path / "run", rows, text, 100)))
     assert outcome.value == "passed"
     assert sentence.count("too low by more than chance") == 1
+
+
+def test_error_bars_of_shares_end_at_0_and_1() -> None:
+    table = pd.DataFrame({"coverage": [1.0, 0.95, 0.5, 0.01, 0.9], "mc_se": 4 * [0.1] + [np.nan]})
+    wanted = [[0.196, 0.196, 0.196, 0.01, 0], [0, 0.05, 0.196, 0.196, 0]]
+    np.testing.assert_allclose(_reach(table), wanted, atol=1e-12)
 
 
 def test_coverage_by_cell_has_estimands_first(grid_results: Results) -> None:
