@@ -83,6 +83,8 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for counted in COUNTED:
         kept = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
+        if not len(table[kept]):
+            continue  # all fits failed
         own = _Rows(table[kept], group[kept], cluster[kept], len(named))
         common = own.errors()
         for level in LEVELS:

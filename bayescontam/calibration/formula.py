@@ -13,10 +13,11 @@ from bayescontam.specs.expression import Expression, position
 Floats = NDArray[np.floating[Any]]
 
 
-def _over_cells(function: Callable[..., Any]) -> Callable[[Floats], Floats]:
-    def applied(values: Floats) -> Floats:
-        result: Floats = function(values.reshape(len(values), -1), axis=1)
-        return result
+def _over_cells(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    def applied(values: Any) -> Any:
+        if np.ndim(values) == 0:  # of a number alone
+            return function(values)
+        return function(values.reshape(len(values), -1), axis=1)
 
     return applied
 
@@ -83,10 +84,29 @@ def evaluated(expression: Expression, values: Mapping[str, Floats]) -> Floats:
     return result.reshape(draws)
 
 
+def _aligned(left: Any, right: Any) -> tuple[Any, Any]:
+    """Return two operands so that draws meet draws, and one value meets all cells.
+
+    Raises
+    ------
+    ValueError
+        If both have several values for each draw, in other dims.
+    """
+    most = max(np.ndim(left), np.ndim(right))
+    if min(np.ndim(left), np.ndim(right)) > 1 and left.shape[1:] != right.shape[1:]:
+        shapes = f"{left.shape[1:]} and {right.shape[1:]}"
+        raise ValueError(f"cells of two shapes, {shapes}; choose single ones by position")
+    raised = [
+        each.reshape(*each.shape, *(1,) * (most - each.ndim)) if np.ndim(each) else each
+        for each in (left, right)
+    ]
+    return raised[0], raised[1]
+
+
 def _value(node: ast.AST, values: Mapping[str, Floats]) -> Any:
     match node:
         case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_value(left, values), _value(right, values))
+            return _OPERATORS[type(op)](*_aligned(_value(left, values), _value(right, values)))
         case ast.UnaryOp(op=op, operand=operand):
             return _OPERATORS[type(op)](_value(operand, values))
         case ast.Call(func=ast.Name(id=name), args=[only]):

@@ -1,4 +1,4 @@
-"""Jax: an engine whose chains, and on a GPU whose tables too, are sampled side by side."""
+"""Jax: an engine whose chains, and tables if need be, are sampled side by side."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,9 +15,6 @@ from bayescontam.calibration.vectors import Vectors, precision
 from bayescontam.inference.build import Built
 from bayescontam.responses import Responses
 from bayescontam.specs.study import Sampling
-
-CHAINS = 8
-"""Chains side by side, at least: what they adapt together is estimated from all of them."""
 
 
 class Jax:
@@ -67,7 +64,8 @@ class Jax:
     ) -> list[Drawn]:
         """Return draws for several tables at once.
 
-        Meant for a GPU. On a CPU it gains nothing, since every trajectory of one step takes
+        Meant for a GPU; studies, which go table by table, do not use it yet. On a CPU it gains
+        nothing, since every trajectory of one step takes
         as long as the longest of all tables. What is computed is what `draw` computes one
         by one, but sums may be rounded in another way, and in single precision
         trajectories make other draws of that: of the same posterior, and the same draws
@@ -140,8 +138,7 @@ class Jax:
 
 def _length(sampling: Sampling) -> Length:
     """Return how long ChEES runs for as many draws as a study asks for."""
-    chains = max(CHAINS, sampling.chains)
-    return Length(chains, -(-sampling.draws * sampling.chains // chains), sampling.tune)
+    return Length(*sampling.model_copy(update={"engine": "jax"}).run, sampling.tune)
 
 
 def _compiled_variables(vectors: Vectors) -> Any:

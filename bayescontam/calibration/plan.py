@@ -130,7 +130,13 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
         if estimator.kind == "model":
             spec = _load(estimator.model, base, study, f"estimators.{at}.model", estimator.name)
             source = f"study '{study.name}': estimator '{estimator.name}'"
-            specs[estimator.name] = changed_spec(spec, estimator.changes, source)
+            spec = specs[estimator.name] = changed_spec(spec, estimator.changes, source)
+            if estimator.reversed and spec.contamination.exposure != "known":
+                problem = (
+                    f"reversed is for contamination that is known; '{spec.name}' is told how"
+                    " probable it is, which stays as it is"
+                )
+                raise SpecError([Fault(source, problem)])
     if taken := sorted(set(study.expressions) & {*QUANTITIES, "log_likelihood"}):
         problem = f"'{taken[0]}' is the name of an estimand; give the formula another"
         raise SpecError([Fault(f"study '{study.name}'", problem, column="expressions")])

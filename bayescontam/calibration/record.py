@@ -15,6 +15,7 @@ from bayescontam.calibration.plan import Plan
 from bayescontam.calibration.rows import SHARDS, read_rows
 from bayescontam.errors import UsageError
 from bayescontam.names import visible
+from bayescontam.specs.study import StudySpec
 from bayescontam.storage import atomic_path, write_text
 
 FORMAT = 1
@@ -74,10 +75,11 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
         "replicates": max(replicates, earlier["replicates"]),
         "cells": [cell.name for cell in plan.cells],
         "estimators": _estimators(plan),
-        "study": study.model_dump(mode="json"),
+        # As given: keys that another kind of block has are refused where it is read again.
+        "study": study.model_dump(mode="json", exclude_unset=True),
         "runs": [*earlier["runs"], _run(command)],
     }
-    write_text(folder / COPY, study.text or json.dumps(record["study"], indent=1))
+    write_text(folder / COPY, _text(study) or json.dumps(record["study"], indent=1))
     _write(folder, record)
     return record
 
@@ -92,6 +94,13 @@ def finish_record(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
     }
     _write(folder, record)
     return record
+
+
+def _text(study: StudySpec) -> str:
+    """Return the study as it was written; empty if it was changed since, or made by Python."""
+    if not study.text:
+        return ""
+    return study.text if StudySpec.parse(study.text, study.name).hash == study.hash else ""
 
 
 def _estimators(plan: Plan) -> dict[str, dict[str, str]]:

@@ -16,7 +16,7 @@ from bayescontam.calibration.measure import Key, measure
 from bayescontam.calibration.plan import Cell, Plan
 from bayescontam.calibration.published import NOMINAL
 from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
-from bayescontam.calibration.simulate import Simulate, Simulated, simulator_of
+from bayescontam.calibration.simulate import Simulate, Simulated, quantities_of, simulator_of
 from bayescontam.errors import BayescontamError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import take_draws
@@ -138,21 +138,30 @@ class Replicates:
         except (RuntimeError, ArithmeticError, np.linalg.LinAlgError) as error:
             # What a sampler cannot do with one table is a result of the study.
             text = " ".join(str(error).split())[:200]
-            return _Fit([], np.empty((1, 0, 0)), *(np.empty(0),) * 2, [f"no draws: {text}"])
+            spec = self.plan.specs[estimator.name]
+            found = quantities_of(spec, _told(estimator, made.responses), self.plan)
+            keys = self._asked(made, set(found), estimator.name)
+            none = np.full(len(keys), np.nan)
+            return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, [f"no draws: {text}"])
         return self._judged(drawn, made, estimator.name, stream)
 
     def _judged(self, drawn: Drawn, made: Simulated, name: str, rng: np.random.Generator) -> "_Fit":
         draws, _ = located(take_draws(drawn.posterior, drawn.built.design), drawn.built, rng)
         found = measure(drawn.posterior, draws, drawn.built, self.plan)
-        keys = sorted({_estimate(key) for key in made.truth} & set(found.keys))
-        if not keys:
-            problem = f"the estimator '{name}' has none of the quantities asked for"
-            raise SpecError([Fault(self.plan.source, problem, column="quantities")])
+        keys = self._asked(made, set(found.keys), name)
         values = found.part(keys)
         figures = convergence(values, only=("ess_bulk", "r_hat"))
         ess, rhat = figures["ess_bulk"], figures["r_hat"]
         faults = faults_of(keys, ess, rhat, drawn.diverged, self.plan.study.gates)
         return _Fit(keys, values, ess, rhat, faults)
+
+    def _asked(self, made: Simulated, found: set[Key], name: str) -> list[Key]:
+        """Return which of an estimator's quantities have a truth."""
+        keys = sorted({_estimate(key) for key in made.truth} & found)
+        if not keys:
+            problem = f"the estimator '{name}' has none of the quantities asked for"
+            raise SpecError([Fault(self.plan.source, problem, column="quantities")])
+        return keys
 
     def _bootstrap(self, made: Simulated, replicate: int, estimator: Estimator) -> pd.DataFrame:
         started = time.perf_counter()
@@ -177,7 +186,7 @@ class _Fit:
     ----------
     keys : list of (str, str)
     values : array
-        Dims (chain, draw, key).
+        Dims (chain, draw, key); NaN where nothing could be drawn.
     ess, rhat : array
         Dims (key,).
     faults : list of str
@@ -192,15 +201,11 @@ class _Fit:
     def table(self, truth: Any, rng: np.random.Generator) -> pd.DataFrame:
         """Return a row for every quantity that has a truth, in a fixed order."""
         position = {key: i for i, key in enumerate(self.keys)}
-        # Without draws, every quantity is one that could not be told.
-        keys = [key for key in sorted(truth) if not self.keys or _estimate(key) in position]
-        rows = [self._row(position.get(_estimate(key)), truth[key], rng) for key in keys]
+        keys = [key for key in sorted(truth) if _estimate(key) in position]
+        rows = [self._row(position[_estimate(key)], truth[key], rng) for key in keys]
         return _named(pd.DataFrame(rows), keys, truth)
 
-    def _row(self, at: int | None, truth: float, rng: np.random.Generator) -> dict[str, Any]:
-        if at is None:
-            missing = dict.fromkeys(("mean", "sd", "ess", "rhat", *BOUNDS), np.nan)
-            return {**missing, "rank": -1, "ranks": 0}
+    def _row(self, at: int, truth: float, rng: np.random.Generator) -> dict[str, Any]:
         flat = self.values[..., at].ravel()
         with np.errstate(invalid="ignore"):
             figures = {"mean": flat.mean(), "sd": flat.std(ddof=1)}

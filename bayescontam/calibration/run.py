@@ -16,7 +16,7 @@ import threadpoolctl  # type: ignore[import-untyped]
 from bayescontam.calibration.engines import require_engine
 from bayescontam.calibration.gates import FAILED, RERUN
 from bayescontam.calibration.plan import Plan, plan_of
-from bayescontam.calibration.record import finish_record, start_record, statuses
+from bayescontam.calibration.record import COPY, RECORD, finish_record, start_record, statuses
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.rows import SHARDS, read_rows
 from bayescontam.calibration.shards import MOST, Shards, Task, done_keys, tasks_of
@@ -244,8 +244,9 @@ def _locked(folder: Path) -> Iterator[None]:
         raise UsageError(f"{name}: cannot be used ({error.strerror}); choose another") from error
     try:
         (folder / SHARDS).mkdir(exist_ok=True)
-        for place in (folder, folder / SHARDS):
-            for leftover in place.glob(".*.part"):
+        # Not those of tables and pages: a report may be writing these now.
+        for name in (f".{RECORD}.*.part", f".{COPY}.*.part", f"{SHARDS}/.*.part"):
+            for leftover in folder.glob(name):
                 leftover.unlink(missing_ok=True)
         yield
     finally:

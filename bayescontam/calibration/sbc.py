@@ -13,12 +13,14 @@ from bayescontam.seeds import stream
 UNIT = ["cell", "estimator", "quantity", "where"]
 FAMILY = ["estimator"]
 COLUMNS = (
-    *UNIT, "p_value", "p_adjusted", "n", "n_failed", "p_without_failures", "statistic", "p_ecdf",
-    "shift", "p_shift", "spread", "p_spread", "outcome", "sentence",
+    *UNIT, "p_value", "p_adjusted", "n", "n_failed", "n_without", "p_without_failures",
+    "statistic", "p_ecdf", "shift", "p_shift", "spread", "p_spread", "outcome", "sentence",
 )  # fmt: skip
 """Columns of the table, in order."""
 FAILED_BELOW, CAUTION_BELOW = 0.01, 0.05
 """Adjusted p-values below which a quantity fails, or is to be watched."""
+MOST_WITHOUT = 0.01
+"""Share of fits without draws, and so without a rank, that a test of ranks bears."""
 LEAST = 10
 """Fewest ranks that are tested: fewer can show nothing but the grossest faults."""
 
@@ -28,8 +30,9 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
 
     If truths are drawn from the prior and data from the model, the truth's rank among
     independent posterior draws is uniform for every quantity [1]_. All fits count, failed
-    ones too: to leave them out is to choose data sets. Second fits of audits do not count, nor
-    constants, nor estimators without draws.
+    ones too: to leave them out is to choose data sets. A fit without draws has no rank: it is
+    told in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not passed.
+    Second fits of audits do not count, nor constants, nor estimators without draws.
 
     Parameters
     ----------
@@ -46,7 +49,8 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
         - ``p_adjusted``: by Holm's method over all rows of an estimator, so that a
           right one has an adjusted p-value below 0.05 anywhere in at most 5 % of studies;
         - ``n``, ``n_failed``: ranks, and how many are from failed fits;
-          ``p_without_failures``: the p-value without these;
+          ``p_without_failures``: the p-value without these; ``n_without``: fits that have no rank,
+          because nothing was drawn;
         - ``statistic``, ``p_ecdf``: of the envelope of the empirical distribution function;
         - ``shift``, ``p_shift``: by how many posterior standard deviations the truth lies above
           the estimate on average (0 if right), and the p-value of that alone;
@@ -61,13 +65,16 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
        algorithms with simulation-based calibration. arXiv:1804.06788
     """
     used = ranked(rows)
+    lacking = _without_ranks(rows)
     groups = used.groupby(UNIT, sort=False, observed=True)
     found = [_row(dict(zip(UNIT, key, strict=True)), part) for key, part in groups]
     if not found:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
     table = pd.DataFrame(found)
     table["p_adjusted"] = table.groupby(FAMILY)["p_value"].transform(holm)
-    table["outcome"] = [_outcome(p).value for p in table["p_adjusted"]]
+    at = pd.MultiIndex.from_frame(table[UNIT])
+    table["n_without"] = lacking.reindex(at, fill_value=0).to_numpy()
+    table["outcome"] = [_outcome(row).value for row in table.to_dict("records")]
     table["sentence"] = [_sentence(row) for row in table.to_dict("records")]
     order = table.sort_values(["p_adjusted", "p_value", *UNIT], kind="stable")
     return order[list(COLUMNS)].reset_index(drop=True)
@@ -93,6 +100,12 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
     for key, index in groups.items():
         v[index] = stream(0, "sbc", *map(str, key)).random(len(index))
     return used.assign(u=(used["rank"] + v) / (used["ranks"] + 1))
+
+
+def _without_ranks(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return in how many fits a quantity has no rank, by its keys."""
+    lacking = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["status"] == "failed")]
+    return lacking.groupby(UNIT, observed=True).size()
 
 
 def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":
@@ -133,11 +146,16 @@ def _told(u: Floats) -> Uniformity:
     return uniformity(u) if len(u) >= LEAST else Uniformity(*[float("nan")] * 7)
 
 
-def _outcome(p_adjusted: float) -> Outcome:
-    if p_adjusted < FAILED_BELOW:
+def _outcome(row: dict[Any, Any]) -> Outcome:
+    if row["p_adjusted"] < FAILED_BELOW:
         return Outcome.FAILED
     # A quantity that was not tested has not passed.
-    return Outcome.PASSED if p_adjusted >= CAUTION_BELOW else Outcome.CAUTION
+    tested = row["p_adjusted"] >= CAUTION_BELOW and not _lacks_ranks(row)
+    return Outcome.PASSED if tested else Outcome.CAUTION
+
+
+def _lacks_ranks(row: dict[Any, Any]) -> bool:
+    return bool(row["n_without"] > MOST_WITHOUT * (row["n"] + row["n_without"]))
 
 
 def _sentence(row: dict[Any, Any]) -> str:
@@ -146,6 +164,8 @@ def _sentence(row: dict[Any, Any]) -> str:
         return f"Too few ranks to be tested: {row['n']}; it needs {LEAST}."
     if row["outcome"] == Outcome.PASSED.value:
         return "Ranks are uniform."
+    if _lacks_ranks(row) and not row["p_adjusted"] < CAUTION_BELOW:
+        return f"{row['n_without']} fits drew nothing, so that ranks of the others decide little."
     parts = []
     if row["p_spread"] < CAUTION_BELOW:
         narrow = row["spread"] > 1

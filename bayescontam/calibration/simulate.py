@@ -60,6 +60,23 @@ def simulator_of(plan: Plan, cell: Cell) -> Simulate:
     return FromModel(plan, cell, plan.truth)
 
 
+def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Key, ...]:
+    """Return what a fit of a model spec to a table tells, without a fit.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    responses : Responses
+    plan : Plan
+    """
+    built, rng = build(spec, responses), plan.stream("quantities")
+    drawn = _Forward(built.model)(rng)
+    del drawn["n_correct"]
+    parameters = _dataset(drawn, built)
+    draws, _ = located(take_draws(parameters, built.design), built, rng)
+    return tuple(measure(parameters, draws, built, plan).keys)
+
+
 class FromExposures:
     """Tables of the published generator."""
 

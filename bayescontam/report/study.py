@@ -115,7 +115,13 @@ def _provenance(results: Results) -> list[tuple[str, str]]:
     record = results.record
     runs: list[dict[str, Any]] = record["runs"]
     last = runs[-1] if runs else {}
-    versions = ", ".join(f"{name} {value}" for name, value in last.get("versions", {}).items())
+    # All that rows may have been made by: a run may have gone on after an upgrade.
+    versions = "; then ".join(
+        dict.fromkeys(
+            ", ".join(f"{name} {value}" for name, value in run.get("versions", {}).items())
+            for run in runs
+        )
+    )
     hashes = ", ".join(
         f"{name} {each['hash'][:12]}"
         for name, each in record.get("estimators", {}).items()

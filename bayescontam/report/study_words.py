@@ -19,6 +19,11 @@ from bayescontam.specs.study import StudySpec
 _MOST_NAMED = 3
 MOST_FAILED = 0.05
 """Share of failed fits above which a study says little of the others."""
+MOST_RMS, MOST_FAR = 1.2, 0.01
+"""What audits may amount to: differences of means in Monte Carlo errors (root mean square, less
+three standard errors), and the share of them that are above 4."""
+LEAST_AUDITED = 5
+"""Audited fits whose root mean square is told surely enough."""
 HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
 """Estimands that the verdict tells the coverage of, the first three that are there."""
 
@@ -33,14 +38,16 @@ def verdict(results: Results) -> tuple[Outcome, str]:
     Returns
     -------
     outcome : Outcome
-        Failed: ranks are not uniform, or many fits failed. Caution: coverage is below its
-        level by more than chance explains, ranks are doubtful, or the run is not finished.
+        Failed: ranks are not uniform, or many fits of a model spec failed in any cell. Caution:
+        coverage is below its level by more than chance explains, ranks are doubtful, a second
+        engine says otherwise, or the run is not finished.
         The bootstrap is there for comparison: it changes no outcome.
     sentence : str
     """
     told = [_progress(results)]
     if results.done:
         told += [_failures(results), _ranks(results), *_coverages(results)]
+        told += _audits(results)
     worst = max((outcome for outcome, _ in told), key=list(Outcome).index)
     return worst, " ".join(text for _, text in told if text)
 
@@ -59,9 +66,28 @@ def _failures(results: Results) -> tuple[Outcome, str]:
     failed = int((fits["status"] == "failed").sum())
     if not failed:
         return Outcome.PASSED, ""
-    many = failed > MOST_FAILED * len(fits)
     text = f"{failed:,} of {len(fits):,} fits failed their gates, and count."
-    return (Outcome.FAILED if many else Outcome.PASSED), text
+    # Bootstraps never fail, and cells that do well must not hide one that does not.
+    shares = (fits["status"] == "failed").groupby([fits["estimator"], fits["cell"]]).mean()
+    if shares.max() <= MOST_FAILED:
+        return Outcome.PASSED, text
+    estimator, cell = shares.idxmax()
+    where = visible(f"'{estimator}'{f', {cell}' if cell else ''}", 120)
+    return Outcome.FAILED, f"{text} Most are of {where}: {percent(shares.max())} of its fits."
+
+
+def _audits(results: Results) -> Iterator[tuple[Outcome, str]]:
+    """Say where two engines differ by more than chance explains."""
+    for row in results.audits.to_dict("records"):
+        sure = row["fits"] >= LEAST_AUDITED and row["rms"] - 3 * row["rms_mc_se"] > MOST_RMS
+        if sure or row["far"] > MOST_FAR:
+            engines = str(row["engines"]).replace(", ", " and ")
+            yield (
+                Outcome.CAUTION,
+                f"Engines do not agree on '{row['estimator']}': means by {engines} differ by"
+                f" {number(row['rms'])} Monte Carlo errors (root mean square; chance alone: 1),"
+                f" most of all for {visible(str(row['of']), 80)}.",
+            )
 
 
 def _ranks(results: Results) -> tuple[Outcome, str]:
@@ -217,12 +243,12 @@ def _layout(layout: Layout, simulator: Simulator) -> str:
 
 def _sampling(spec: StudySpec) -> Iterator[str]:
     sampling, gates = spec.sampling, spec.gates
+    chains, draws = sampling.run
     yield (
-        f"Sampler: {sampling.engine}, {sampling.chains} chains of {sampling.tune:,} +"
-        f" {sampling.draws:,} draws. A fit must have R-hat up to {gates.rhat:g}, a bulk ESS of at"
-        f" least {gates.ess:g}, and at most {percent(gates.divergences)} of draws that diverged;"
-        " one that has not is sampled again, for longer, and then counts as failed. No data set"
-        " is ever replaced."
+        f"Sampler: {sampling.engine}, {chains} chains of {sampling.tune:,} + {draws:,} draws. A"
+        f" fit must have R-hat up to {gates.rhat:g}, a bulk ESS of at least {gates.ess:g}, and at"
+        f" most {percent(gates.divergences)} of draws that diverged; one that has not is sampled"
+        " again, for longer, and then counts as failed. No data set is ever replaced."
     )
     if spec.audit:
         share = percent(spec.audit)

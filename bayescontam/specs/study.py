@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import product
+from math import prod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
@@ -18,6 +19,9 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=60, pattern=r"^
 
 GROUPS = ("parameters", "estimands", "log_likelihood")
 """Groups of quantities; any other name is that of one parameter or estimand."""
+
+JAX_CHAINS = 8
+"""Chains of ``"jax"`` side by side, at least: what they adapt together is told by all of them."""
 
 
 class Sampling(Block):
@@ -44,6 +48,14 @@ class Sampling(Block):
     tune: Annotated[int, Field(ge=50, le=100_000)] = 500
     chains: Annotated[int, Field(ge=2, le=16)] = 2
     target_accept: Inside = 0.9
+
+    @property
+    def run(self) -> tuple[int, int]:
+        """Chains that the engine runs, and draws that it keeps of each."""
+        if self.engine != "jax":
+            return self.chains, self.draws
+        chains = max(JAX_CHAINS, self.chains)
+        return chains, -(-self.draws * self.chains // chains)
 
 
 class Gates(Block):
@@ -102,8 +114,8 @@ class Estimator(Block):
         if bool(self.model) != (self.kind == "model"):
             needs = "has no model spec" if self.model else "needs a model spec: model = …"
             raise ValueError(f"the estimator '{self.name}' of kind '{self.kind}' {needs}")
-        wrong = "changes" if self.kind == "bootstrap" else "resamples"
-        if wrong in self.model_fields_set:
+        others = ("changes", "reversed") if self.kind == "bootstrap" else ("resamples",)
+        for wrong in self.model_fields_set & set(others):
             raise ValueError(f"the estimator '{self.name}' of kind '{self.kind}' has no {wrong}")
         return self
 
@@ -269,7 +281,29 @@ class StudySpec(WholeSpec):
                 raise ValueError(f"grid.{visible(key, 60)}: unknown key ({closest(key, GRID)})")
             if len(set(values)) < len(values):
                 raise ValueError(f"grid.{key}: a value stands there twice")
-        self.cells()
+        cells, points = self.cells(), prod(map(len, self.grid.values()))
+        if len(cells) < points:
+            raise ValueError(
+                f"grid: {points} combinations have {len(cells)} names between them, since values"
+                " are told by 6 digits; choose values that differ in these"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _bootstrap_has_its_reference(self) -> Self:
+        # It tells genuine ability at the smallest contamination of a model's items, always.
+        if any(each.kind == "bootstrap" for each in self.estimators):
+            if self.reference != "min_observed":
+                raise ValueError(
+                    f"reference: got {self.reference!r}; an estimator of kind 'bootstrap' takes"
+                    " 'min_observed'"
+                )
+            models = {self.design.models, *self.grid.get("models", ())}
+            if self.simulator.kind == "published" and models != {1}:
+                raise ValueError(
+                    "design.models: an estimator of kind 'bootstrap' needs 1 beside"
+                    " simulator.kind = 'published', whose models have contaminations of their own"
+                )
         return self
 
     @model_validator(mode="after")

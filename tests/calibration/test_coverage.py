@@ -3,7 +3,14 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration.clusters import clustered_means
-from bayescontam.calibration.coverage import COLUMNS, COUNTED, coverage_table, interval_score
+from bayescontam.calibration.coverage import (
+    ALL,
+    COLUMNS,
+    COUNTED,
+    MISSED,
+    coverage_table,
+    interval_score,
+)
 from tests.calibration.made_rows import NOISE_SD, SIZE, made_rows
 
 SD = (1 + SIZE / NOISE_SD**2) ** -0.5
@@ -152,3 +159,9 @@ def test_no_rows_give_an_empty_table() -> None:
     table = coverage_table(made_rows(3, 1)[:0])
     assert table.empty
     assert list(table.columns) == list(COLUMNS)
+
+
+def test_where_all_fits_failed_nothing_is_told_without_failures() -> None:
+    table = coverage_table(made_rows(5, 1).assign(status="failed"))
+    assert set(table["counted"]) == {ALL, MISSED}
+    assert (table.loc[table["counted"] == MISSED, "coverage"] == 0).all()

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration.coverage import COLUMNS as COVERAGE_COLUMNS
+from bayescontam.calibration.plan import plan_of
+from bayescontam.calibration.record import start_record
 from bayescontam.calibration.results import Results
 from bayescontam.calibration.rows import COLUMNS, read_rows
 from bayescontam.calibration.sbc import COLUMNS as SBC_COLUMNS
@@ -62,12 +64,21 @@ def test_a_half_written_shard_is_not_read(tmp_path: Path) -> None:
 
 def test_a_study_given_by_python_is_read_from_its_record(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {}, study_text())
-    record = json.loads((folder / "study.json").read_text())
-    study = StudySpec.parse(study_text(), "made")
-    record["study"] = study.model_dump(mode="json", exclude_unset=True)
-    (folder / "study.json").write_text(json.dumps(record))
-    (folder / "study.toml").write_text(json.dumps(record["study"]))
-    assert Results.load(folder).spec.model_dump() == study.model_dump()
+    plain = StudySpec.parse(study_text(), "made").model_dump(mode="json", exclude_unset=True)
+    study = StudySpec.model_validate_json(json.dumps(plain))
+    start_record(folder, plan_of(study, Path()), 5, "")
+    assert Results.load(folder).spec == study
+
+
+def test_a_study_changed_in_python_is_not_told_as_it_was_written(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {}, study_text())
+    written = StudySpec.parse(study_text(), "made")
+    same = written.model_copy(update={"replicates": 9})
+    changed = written.model_copy(update={"reference": "zero"})
+    start_record(folder, plan_of(same, Path()), 9, "")
+    assert (folder / "study.toml").read_text() == study_text()
+    start_record(folder, plan_of(changed, Path()), 9, "")
+    assert Results.load(folder).spec.reference == "zero"
 
 
 @pytest.mark.parametrize(

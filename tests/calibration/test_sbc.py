@@ -118,3 +118,15 @@ def test_no_ranks_give_an_empty_table() -> None:
     table = sbc_table(made_rows(3, 1)[:0])
     assert table.empty
     assert list(table.columns) == list(COLUMNS)
+
+
+def test_fits_without_draws_are_told_and_keep_a_quantity_from_passing() -> None:
+    rows = made_rows(300, 2)
+    none = {"rank": -1, "ranks": 0, "mean": np.nan, "sd": np.nan, "status": "failed"}
+    for few, outcome in ((3, "passed"), (4, "caution")):
+        crashed = rows.assign(
+            **{k: rows[k].where(rows["replicate"] >= few, v) for k, v in none.items()}
+        )
+        row = sbc_table(crashed).iloc[0]
+        assert (row["n"], row["n_without"], row["outcome"]) == (300 - few, few, outcome)
+    assert row["sentence"] == "4 fits drew nothing, so that ranks of the others decide little."

@@ -15,8 +15,9 @@ from bayescontam.report.comparison import comparison_of
 from bayescontam.report.study import render_study, write_study_report
 from bayescontam.report.study_figures import _reach, ecdf
 from bayescontam.report.study_published import _figure, published_rows
-from bayescontam.report.study_words import verdict
+from bayescontam.report.study_words import design, verdict
 from bayescontam.reproduction.findings import NO_INTERVAL
+from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run
 from tests.report import test_page
@@ -341,3 +342,36 @@ def test_a_figure_of_several_cells_is_none_to_set_beside_the_printed_one() -> No
 
 def test_a_study_without_printed_figures_has_no_such_part(html: str) -> None:
     assert "Published beside ours" not in html
+
+
+def test_a_cell_whose_fits_fail_is_not_hidden_by_the_others(tmp_path: Path) -> None:
+    rows = gridded(20)
+    of = "1-narrow-theta"
+    failing = (rows[of]["replicate"] < 2).map({True: "failed", False: "passed"})
+    for name in rows:
+        if name.startswith("1-narrow"):
+            rows[name] = rows[name].assign(status=failing)
+    text = study_text("fixed", GRID, NAMES)
+    outcome, said = verdict(Results.load(write_run(tmp_path / "run", rows, text, 20)))
+    assert outcome.value == "failed"
+    assert f"2 of 240 fits failed their gates, and count. Most are of 'narrow', {CELLS[1]}" in said
+
+
+def test_engines_that_do_not_agree_are_told(tmp_path: Path) -> None:
+    rows = made_rows(400, 1, where=("1", "2"))
+    second = rows[rows["replicate"] < 40].assign(audit=True, engine="pymc")
+    noise = np.random.default_rng(1).normal(size=len(second))
+    outcomes = []
+    for name, size in (("alike", 1.0), ("apart", 3.0)):
+        error = np.sqrt(2 / second["ess"]) * second["sd"]
+        audited = second.assign(mean=second["mean"] + size * noise * error)
+        tables = {"rows": pd.concat([rows, audited])}
+        outcome, said = verdict(Results.load(write_run(tmp_path / name, tables, study_text())))
+        outcomes.append((outcome.value, "Engines do not agree on 'exact'" in said))
+    assert outcomes == [("passed", False), ("caution", True)]
+
+
+def test_the_sampler_is_told_as_it_runs() -> None:
+    text = f'{study_text()}[sampling]\nengine = "jax"\ntune = 200\n'
+    assert "jax, 8 chains of 200 + 250 draws" in " ".join(design(StudySpec.parse(text, "x.toml")))
+    assert "nutpie, 2 chains of 500 + 1,000" in " ".join(design(StudySpec.parse(study_text(), "x")))

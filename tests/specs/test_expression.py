@@ -62,3 +62,27 @@ def test_a_position_that_does_not_exist_is_refused() -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_that_is_allowed_exists(name: str) -> None:
     assert evaluated(Expression(f"{name}(theta[0])"), {"theta": np.full((4, 1), 0.5)}).shape == (4,)
+
+
+@pytest.mark.parametrize("benchmarks", [1, 2, 7])
+def test_one_value_of_a_draw_meets_all_cells_of_that_draw(benchmarks: int) -> None:
+    # As many draws as benchmarks once: dims must not meet by their lengths.
+    rng = np.random.default_rng(1)
+    theta, bar = rng.normal(size=(7, 3, benchmarks)), rng.normal(size=7)
+    values = {"theta": theta, "bar": bar}
+    for text, one in (("mean(theta - theta[0, 0])", theta[:, 0, 0]), ("mean(theta - bar)", bar)):
+        wanted = [(theta[draw] - one[draw]).mean() for draw in range(7)]
+        np.testing.assert_allclose(evaluated(Expression(text), values), wanted)
+    shifted = [bar[draw] + theta[draw].max() for draw in range(7)]
+    np.testing.assert_allclose(evaluated(Expression("max(bar + theta)"), values), shifted)
+
+
+def test_cells_of_two_shapes_do_not_meet() -> None:
+    values = {"theta": np.zeros((4, 2, 2)), "delta": np.zeros((4, 2))}
+    with pytest.raises(ValueError, match=r"cells of two shapes, \(2, 2\) and \(2,\); choose"):
+        evaluated(Expression("mean(theta - delta)"), values)
+
+
+def test_a_number_is_its_own_mean() -> None:
+    values = {"beta": np.array([1.0, 2.0])}
+    assert evaluated(Expression("beta + mean(3)"), values).tolist() == [4, 5]

@@ -56,6 +56,7 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
     [
         ("[grid]\nslop = [1]", r"x.toml: grid.slop: unknown key \(did you mean 'slope'\?\)"),
         ("[grid]\nslope = [1, 1]", "grid.slope: a value stands there twice"),
+        ("[grid]\nslope = [1, 1.0000001]", "2 combinations have 1 names between them"),
         ("[grid]\nitems = [10.5]", "items: got 10.5; a whole number is needed"),
         ("[grid]\nslope = 2", r"grid: slope: got 2; give a list, such as \[2\]"),
         ("[grid]\nslope = []", "grid.slope: got .*; it must not be empty"),
@@ -200,3 +201,31 @@ def test_every_shipped_model_spec_has_a_study_of_its_own_prior() -> None:
 def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(SpecError, match=r"no such study \(did you mean 'recovery'\?\)"):
         load_study("recovry")
+
+
+BOOTSTRAP = '[[estimators]]\nname = "b"\nkind = "bootstrap"\n'
+PUBLISHED = f'summary = "s"\nreplicates = 1\nsimulator.kind = "published"\n{BOOTSTRAP}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{PUBLISHED}reversed = true", "'b' of kind 'bootstrap' has no reversed"),
+        (f'reference = "zero"\n{PUBLISHED}', "reference: got 'zero'; an estimator of kind 'boot"),
+        (
+            f"design.models = 2\n{PUBLISHED}",
+            "design.models: an estimator of kind 'bootstrap' needs 1",
+        ),
+        (f"grid.models = [1, 2]\n{PUBLISHED}", "design.models: an estimator of kind 'bootstrap'"),
+    ],
+)
+def test_a_bootstrap_is_held_against_nothing_but_what_it_estimates(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        StudySpec.parse(text, "x.toml")
+    assert StudySpec.parse(PUBLISHED, "x.toml").reference == "min_observed"
+
+
+def test_contamination_that_is_not_known_cannot_be_told_the_wrong_way_round() -> None:
+    text = FIXED.replace('model = "single"', 'model = "latent_duplicate"\nreversed = true')
+    with pytest.raises(SpecError, match="estimator 'a': reversed is for contamination that is"):
+        plan_of(StudySpec.parse(text, "x.toml"), Path())
