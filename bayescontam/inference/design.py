@@ -151,14 +151,14 @@ class Design:
 
     @cached_property
     def cell_contamination(self) -> Floats:
-        """Mean contamination of each response's model on its benchmark."""
+        """Mean contamination of each response's model on its benchmark; 0 of clean models."""
         assert self.contamination is not None
         cells = self._means(self.contamination, self.model_benchmark, self.answered.size)
-        return cells[self.model_benchmark]
+        return np.where(self.clean[self.model], 0.0, cells[self.model_benchmark])
 
     @cached_property
     def cell_dose(self) -> Floats:
-        """The same less the benchmark's mean over all responses."""
+        """The same less the benchmark's mean contamination over all responses."""
         return self.cell_contamination - self.center[self.benchmark]
 
     def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
@@ -189,6 +189,11 @@ class Design:
         assert self.contamination is not None
         low, high = self._extremes(self.contamination, self.contamination, by_model=True)
         return np.nan_to_num(high - low) > 0
+
+    @cached_property
+    def telling(self) -> NDArray[np.bool_]:
+        """Whether a pair tells of slopes: it varies, and its model is not known to be clean."""
+        return self.varies & ~self.clean[:, None]
 
     @property
     def coords(self) -> dict[str, Any]:

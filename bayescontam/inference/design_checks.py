@@ -6,10 +6,14 @@ import numpy as np
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.checks import Check, Outcome, outcome
-from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.identification import extrapolation
+from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.names import listed
 
+SPILLOVER = "Spillover apart from ability"
+"""Name of the check that tells whether these can be told apart."""
+LEAST_CONTRAST = 0.1
+"""Spread of exposures that abilities leave, as a share of their distance from the reference."""
 LEAST_SPREAD = 0.05
 """Standard deviation of latent events' probabilities below which they are about equal."""
 
@@ -32,8 +36,9 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
         )
     if built.spec.contamination.exposure == "latent":
         yield _events_check(built)
-    if "spillover" in built.terms:
-        yield _spillover_check(built)
+    if "spillover" in built.terms and reference is not None:
+        yield _spillover_check(built, reference)
+        yield _exposure_check(design, reference)
     yield _trials_check(built)
     partial = _partly_answered(built)
     yield Check(
@@ -67,14 +72,17 @@ def _events_check(built: Built) -> Check:
     )
 
 
-def _spillover_check(built: Built) -> Check:
+def _spillover_check(built: Built, reference: Floats) -> Check:
     """Check that abilities of models and benchmarks leave something to tell spillover from."""
-    left = _contrasts(built.design)
-    fine = left >= 2
+    left, spread = _contrasts(built.design)
+    _, cells, benchmark = _exposures(built.design)
+    # Small differences would have to tell what spillover does over a large distance.
+    distance = float(np.sqrt(np.mean((reference[benchmark] - cells) ** 2)))
+    fine = left >= 2 and spread >= LEAST_CONTRAST * distance
     return Check(
-        "Spillover apart from ability",
+        SPILLOVER,
         outcome(fine, Outcome.CAUTION),
-        float(left),
+        float(left) if spread >= LEAST_CONTRAST * distance else 0.0,
         "≥ 2 contrasts left",
         "Models of different exposure met enough benchmarks to tell spillover from ability."
         if fine
@@ -84,18 +92,44 @@ def _spillover_check(built: Built) -> Check:
     )
 
 
-def _contrasts(design: Design) -> int:
-    """Return how many cells are left once models, benchmarks and exposure have had theirs."""
-    cells, first = np.unique(design.model_benchmark, return_index=True)
-    model, benchmark = cells // len(design.benchmarks), cells % len(design.benchmarks)
+def _exposure_check(design: Design, reference: Floats) -> Check:
+    """Check that some models were as little exposed as the reference asks for."""
+    _, cells, _ = _exposures(design)
+    outside = (reference < cells.min() - ROUNDING) | (reference > cells.max() + ROUNDING)
+    fine = not outside.any()
+    return Check(
+        "Reference in range of exposure",
+        outcome(fine, Outcome.CAUTION),
+        float(outside.sum()),
+        "0 outside",
+        "Mean contaminations of models reach the reference."
+        if fine
+        else "No model's mean contamination reaches the reference: genuine ability rests on"
+        " spillover being a straight line beyond what was observed. A model or a benchmark"
+        " without contamination would tell.",
+    )
+
+
+def _exposures(design: Design) -> tuple[Integers, Floats, Integers]:
+    """Return model, mean contamination and benchmark of each pair that was answered."""
+    first = np.unique(design.model_benchmark, return_index=True)[1]
+    return design.model[first], design.cell_contamination[first], design.benchmark[first]
+
+
+def _contrasts(design: Design) -> tuple[int, float]:
+    """Return how many cells are left once models, benchmarks and exposure have had theirs.
+
+    And the standard deviation of exposure within what models and benchmarks leave.
+    """
+    model, exposure, benchmark = _exposures(design)
     known = np.column_stack(
         [np.eye(len(design.models))[model], np.eye(len(design.benchmarks))[benchmark]]
     )
-    exposure = design.cell_contamination[first]
-    alone = np.linalg.matrix_rank(known)
-    if np.linalg.matrix_rank(np.column_stack([known, exposure]), tol=1e-9) == alone:
-        return 0
-    return len(cells) - int(alone) - 1
+    fitted, _, rank, _ = np.linalg.lstsq(known, exposure)
+    spread = float(np.std(exposure - known @ fitted))
+    if spread < ROUNDING:
+        return 0, 0.0
+    return len(exposure) - int(rank) - 1, spread
 
 
 def _trials_check(built: Built) -> Check:

@@ -149,8 +149,38 @@ def identify(
     )
 
 
+def identify_spillover(
+    spillover: xr.DataArray, prior_spillover: xr.DataArray, apart: bool, level: float
+) -> Identification:
+    """Judge whether the coefficient of spillover is identified, by the rule for slopes.
+
+    Parameters
+    ----------
+    spillover, prior_spillover : xarray.DataArray
+        Draws of the posterior and of the prior.
+    apart : bool
+        Whether the table can tell it from differences in ability.
+    level : float
+        Probability of the interval that must exclude zero for "found".
+
+    Returns
+    -------
+    Identification
+        Found, not found, or could not be found.
+    """
+    if not apart:
+        return Identification.COULD_NOT_BE_FOUND
+    low, high = np.quantile(spillover, [(1 - level) / 2, (1 + level) / 2])
+    if low > 0 or high < 0:
+        return Identification.FOUND
+    variance, prior = float(spillover.var()), float(prior_spillover.var())
+    errors = norm.ppf((1 + level) / 2) + norm.ppf(POWER)
+    told = errors**2 <= prior * max(1 / variance - 1 / prior, 0)
+    return Identification.NOT_FOUND if told else Identification.COULD_NOT_BE_FOUND
+
+
 def _verdict(slope: _Slope, varies: bool, own: bool, built: Built) -> Identification:
-    if not built.design.varies.any():
+    if not built.design.telling.any():
         return Identification.NO_VARIATION
     pooled = built.spec.contamination.pooling == "partial"
     if not varies:

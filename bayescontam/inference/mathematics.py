@@ -60,9 +60,11 @@ def _predictor(spec: ModelSpec) -> Iterator[str]:
         ability = f"alpha[i] * ({ability})"
     parts, others = [ability], []
     if block.spillover:
-        others.append("+ spillover * (D[m,b] - mean of d in b)")
+        others.append(f"+ spillover * (D[m,b] - mean of {_known(spec, 'd')} in b)")
     if block.confounding != "none":
-        others.append("- kappa[b] * (d[i] - mean of d[i] in b)")
+        others.append(
+            f"- kappa[b] * ({_known(spec, 'd[i]')} - mean of {_known(spec, 'd[i]')} in b)"
+        )
     effect = ["+ eps[m,i]"] if spec.likelihood.has_model_by_item else []
     dose = "M(d[m,i])" if block.form == "monotone" else "d[m,i]"
     mean = dose.replace("[m,i]", "") if block.exposure == "known" else "E d"
@@ -77,6 +79,11 @@ def _predictor(spec: ModelSpec) -> Iterator[str]:
     yield "eta[m,i] = " + " ".join(parts + others + effect)
 
 
+def _known(spec: ModelSpec, dose: str) -> str:
+    """Return how a contamination enters that must be known: by its expectation if it is not."""
+    return dose if spec.contamination.exposure == "known" else f"E {dose}"
+
+
 def _exposure(spec: ModelSpec) -> Iterator[str]:
     if spec.contamination.exposure == "noisy":
         yield (
@@ -85,9 +92,9 @@ def _exposure(spec: ModelSpec) -> Iterator[str]:
         )
     if spec.contamination.exposure == "latent":
         yield "d[m,i] = d[i] ~ Bernoulli(q[i]), summed out     q = p_duplicate"
-        yield "    (with p_duplicate_sd: logit(q[i]) = logit(p_duplicate[i]) + p_shift[b] * s[i],"
-        yield "     s = p_duplicate_sd / (p_duplicate * (1 - p_duplicate)),"
-        yield "     p_shift[b] ~ Normal(0, 1))"
+        yield "    (with p_duplicate_sd: logit(q[i]) = location[i] + scale[i] * p_shift[b], with"
+        yield "     p_shift[b] ~ Normal(0, 1), and location and scale such that q[i] has the mean"
+        yield "     p_duplicate[i] and the standard deviation p_duplicate_sd[i])"
     if spec.contamination.exposure != "known":
         yield "    (where covariates of an item differ between models: one d[m,i] for each pair)"
 
@@ -135,12 +142,15 @@ def _doses(spec: ModelSpec) -> Iterator[str]:
     if block.interaction != "none":
         yield f"gamma ~ {priors.gamma.text()}"
     if block.spillover:
-        yield f"D[m,b] = mean of d[m,i] over items of b     spillover ~ {priors.spillover.text()}"
+        met = f"mean of {_known(spec, 'd[m,i]')} over items of b"
+        yield f"D[m,b] = {met}     spillover ~ {priors.spillover.text()}"
     if block.confounding != "none":
-        yield f"kappa[b] ~ {priors.kappa.text()}     d[i] = mean of d[m,i] over models"
+        told = f"{_known(spec, 'd[i]')} = mean of {_known(spec, 'd[m,i]')} over models"
+        yield f"kappa[b] ~ {priors.kappa.text()}     {told}"
     if block.confounding == "anchored":
         who = ", ".join(block.clean) or f"{block.clean_column} = 1"
         zero = "beta[m,b] = 0" + (" and gamma = 0" if block.interaction != "none" else "")
+        zero += " and D[m,b] = 0" if block.spillover else ""
         yield f"{zero} for clean models ({who}), whose d[m,i] do not count in d[i]"
 
 

@@ -97,7 +97,8 @@ def contamination_shift(
     assert design.contamination is not None
     aside: Any = 0.0
     if spilled and _has(effects, "spillover"):
-        aside = effects["spillover"] * (contamination - design.cell_contamination)
+        exposure = contamination * ~design.clean[design.model]
+        aside = effects["spillover"] * (exposure - design.cell_contamination)
     slope = response_slopes(effects, design)
     reached, observed = (_rise(effects, design, d) for d in (contamination, design.contamination))
     if not design.additive:

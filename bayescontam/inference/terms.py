@@ -11,6 +11,8 @@ from bayescontam.specs.model import ModelSpec
 
 FEWEST = 3
 """Levels below which the spread of an effect cannot be learnt."""
+LEAST_APART = 0.01
+"""Difference of mean contaminations below which a lift of whole benchmarks is not asked for."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]
 
 
 def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
-    models, benchmarks = (int(design.varies.any(axis=axis).sum()) for axis in (1, 0))
-    pairs = int(design.varies.sum())
+    models, benchmarks = (int(design.telling.any(axis=axis).sum()) for axis in (1, 0))
+    pairs = int(design.telling.sum())
     what = "in which contamination varies"
     yield "u", _few(models, f"models {what}", "slopes' spread over models")
     yield "v", _few(benchmarks, f"benchmarks {what}", "slopes' spread over benchmarks")
@@ -111,8 +113,11 @@ def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
     if block.form == "monotone":
         yield "increments", None
     if block.spillover:
-        alike = "every model has the same mean contamination on each benchmark that it answered"
-        yield "spillover", None if np.ptp(design.cell_dose) > 1e-9 else alike
+        alike = (
+            "on each benchmark, mean contaminations of the models that answered it differ by less"
+            f" than {LEAST_APART:g}"
+        )
+        yield "spillover", None if np.ptp(design.cell_dose) > LEAST_APART else alike
     if block.confounding != "none":
         alike = "all items of each benchmark have the same contamination"
         yield "kappa", None if np.ptp(design.item_dose) > 1e-9 else alike

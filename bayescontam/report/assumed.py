@@ -94,7 +94,8 @@ def _slope_assumptions(spec: ModelSpec, entered: Collection[str], clean: str) ->
             " intervals hold that doubt."
         )
     if block.sign == "positive":
-        yield "Slopes are assumed not to be negative: their sign is no finding."
+        whose = " of items of average difficulty" if block.interaction != "none" else ""
+        yield f"Slopes{whose} are assumed not to be negative: their sign is no finding."
     if block.pooling == "partial":
         yield (
             "Slopes of models and benchmarks are pooled partially: where a pair says little, its"

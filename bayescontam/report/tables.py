@@ -3,7 +3,10 @@
 import numpy as np
 import pandas as pd
 
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.design_checks import SPILLOVER
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.identification import identify_spillover
 from bayescontam.inference.sensitivity import THRESHOLD
 from bayescontam.report.verdicts import (
     checks_sentence,
@@ -216,12 +219,18 @@ def _overfitting_verdicts(fit: Fitted, wide: pd.DataFrame) -> list[str]:
     tails = [(1 - fit.level) / 2, (1 + fit.level) / 2]
     ends = known["overfitting"].quantile(tails, ("chain", "draw"), skipna=False)
     low, high = (end.to_series().reindex(wide.index) for end in ends.drop_vars("quantile"))
-    slopes = known["slope"].mean(("chain", "draw")).to_series().reindex(wide.index)
+    effect, lift = known["slope"], None
+    if "spillover" in fit.record["entered"]:
+        spillover, prior = (fit.tree[group]["spillover"] for group in ("posterior", "prior"))
+        apart = all(c.outcome is Outcome.PASSED for c in fit.checks() if c.name == SPILLOVER)
+        lift = identify_spillover(spillover, prior, apart, fit.level)
+        effect = effect + spillover
+    slopes = effect.mean(("chain", "draw")).to_series().reindex(wide.index)
     levels = reference_levels(fit)
     references = [levels[name] for name in wide.index.get_level_values("benchmark")]
     verdicts = wide["slope", "verdict"].astype(str)
     return [
-        overfitting_verdict(*each).value
+        overfitting_verdict(*each, lift).value
         for each in zip(verdicts, low, high, references, slopes, strict=True)
     ]
 

@@ -25,15 +25,16 @@ class Overfitting(StrEnum):
 
 EXPLAINED = {
     Overfitting.SHOWN: (
-        "Scores rise with contamination: the intervals of slope and overfitting exclude zero."
+        "Scores rise with contamination: the intervals of overfitting and of the slope (or of"
+        " spillover) exclude zero."
     ),
     Overfitting.OPPOSITE: (
         "Scores fall with contamination. Memory does not do that: contaminated items may be the"
         " harder ones, which this model spec takes for an effect of contamination."
     ),
     Overfitting.UNSETTLED: (
-        "The slope is told from zero, but not so the overfitting at this reference level, or the"
-        " reference lies above the contamination of most items and turns its sign."
+        "Slope (or spillover) and overfitting are not both told from zero, or the reference lies"
+        " above the contamination of most items and turns the sign of overfitting."
     ),
     Overfitting.NOT_FOUND: (
         "The interval holds zero. An effect of the size that the prior expects would have been"
@@ -76,7 +77,12 @@ _COUNTED = {
 
 
 def overfitting_verdict(
-    slope_verdict: str, low: float, high: float, reference: float = 0.0, slope: float = 1.0
+    slope_verdict: str,
+    low: float,
+    high: float,
+    reference: float = 0.0,
+    slope: float = 1.0,
+    lift: Identification | None = None,
 ) -> Overfitting:
     """Return what may be said of an overfitting.
 
@@ -90,8 +96,11 @@ def overfitting_verdict(
         Reference contamination of the benchmark. Where all items have it, overfitting
         is zero: for clean items by definition, for others because it cannot be told.
     slope : float, default 1
-        Mean of the slope, for its sign: with a reference above the items' contamination
-        overfitting has the opposite one.
+        Mean of the slope, with spillover of the sum of both, for its sign: with a reference
+        above the items' contamination overfitting has the opposite one.
+    lift : Identification, optional
+        Of spillover, from `bayescontam.inference.identification.identify_spillover`, where it
+        is a part of overfitting: the slope alone does not decide then.
 
     Returns
     -------
@@ -108,21 +117,32 @@ def overfitting_verdict(
         return Overfitting.CLEAN
     if low == high == 0:
         return Overfitting.NONE if reference == 0 else Overfitting.COULD_NOT_BE_FOUND
-    match Identification(slope_verdict):
-        case Identification.FOUND if low > 0 and slope > 0:
+    away = low > 0 or high < 0
+    match _with_lift(Identification(slope_verdict), lift):
+        # Without "found", two parts together, or slopes that depend on difficulty.
+        case Identification.FOUND | Identification.NOT_FOUND if low > 0 and slope > 0:
             return Overfitting.SHOWN
-        case Identification.FOUND if high < 0 and slope < 0:
+        case Identification.FOUND | Identification.NOT_FOUND if high < 0 and slope < 0:
             return Overfitting.OPPOSITE
-        case Identification.FOUND:
-            return Overfitting.UNSETTLED
-        case Identification.NOT_FOUND:
+        case Identification.NOT_FOUND if not away:
             return Overfitting.NOT_FOUND
         case Identification.BORROWED:
             return Overfitting.BORROWED
-        case Identification.SIGN_ASSUMED:
+        case Identification.SIGN_ASSUMED if low >= 0:
             return Overfitting.SIGN_ASSUMED
-        case _:
+        case Identification.COULD_NOT_BE_FOUND | Identification.NO_VARIATION if not away:
             return Overfitting.COULD_NOT_BE_FOUND
+        case _:
+            return Overfitting.UNSETTLED
+
+
+def _with_lift(slope: Identification, lift: Identification | None) -> Identification:
+    """Return what is known of slope and spillover together."""
+    if lift is None or slope is Identification.SIGN_ASSUMED:
+        return slope
+    if Identification.FOUND in (slope, lift):
+        return Identification.FOUND
+    return lift if slope is Identification.NOT_FOUND else slope
 
 
 def checks_sentence(checks: tuple[Check, ...]) -> str:

@@ -15,7 +15,7 @@ from bayescontam.inference.checks import (
     predictive_checks,
     sampling_checks,
 )
-from bayescontam.inference.design_checks import design_checks
+from bayescontam.inference.design_checks import SPILLOVER, design_checks
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
@@ -193,6 +193,27 @@ def test_spillover_that_ability_could_be_is_told(models, exposures, left):
     of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))
     frame["contamination"] = np.array(exposures)[of_model, of_benchmark]
     b = build(load_spec("spillover"), Responses.from_frame(frame))
-    check = {c.name: c for c in design_checks(b, None)}["Spillover apart from ability"]
+    check = {c.name: c for c in design_checks(b, np.zeros(len(exposures[0])))}[SPILLOVER]
     assert check.value == left
     assert check.outcome is (Outcome.PASSED if left >= 2 else Outcome.CAUTION)
+
+
+@pytest.mark.parametrize(("apart", "left"), [(0.02, 0), (0.2, 6)])
+def test_small_differences_of_exposure_tell_no_spillover(apart, left):
+    """Nor do they bring it nearer to the reference, which no model's exposure reaches."""
+    frame = simulate(0, models=8, benchmarks=2, items=4).responses.copy()
+    of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))
+    frame["contamination"] = 0.5 + apart * (of_model % 2) * of_benchmark
+    b = build(load_spec("spillover"), Responses.from_frame(frame))
+    checks = {c.name: c for c in design_checks(b, np.array([0.3, 0.3]))}
+    assert checks[SPILLOVER].value == left
+    assert checks["Reference in range of exposure"].outcome is Outcome.CAUTION
+    near = {c.name: c for c in design_checks(b, np.array([0.5, 0.5]))}
+    assert near["Reference in range of exposure"].outcome is Outcome.PASSED
+
+
+def test_spillover_is_left_out_where_a_missing_answer_is_all_that_differs():
+    frame = simulate(0, models=8, benchmarks=2, items=40).responses.copy()
+    frame["contamination"] = frame["item"].str[-1].astype(int) / 20
+    b = build(load_spec("spillover"), Responses.from_frame(frame.iloc[1:]))
+    assert "differ by less than 0.01" in dict(b.terms.left_out)["spillover"]

@@ -7,6 +7,7 @@ from bayescontam.inference.design import make_design
 from bayescontam.inference.terms import plan_terms
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
 
@@ -88,3 +89,16 @@ def test_one_row_for_each_cell_has_no_effects_of_its_own():
     assert reasons["eps"] == (
         "each pair of model and benchmark has one row, whose effect is the ability's"
     )
+
+
+def test_models_that_are_known_to_be_clean_tell_no_spread_of_slopes():
+    spec = ModelSpec.parse(
+        "summary = 's'\n[contamination]\nconfounding = 'anchored'\n"
+        "clean = ['model-0', 'model-1']\n",
+        "mine.toml",
+    )
+    for models, entered in ((3, set()), (4, {"w"}), (5, {"u"})):
+        frame = table(models=models, benchmarks=2 if models == 4 else 1)
+        terms = plan_terms(spec, make_design(spec, Responses.from_frame(frame)))
+        assert terms.entered & {"u", "v", "w"} == entered
+    assert dict(terms.left_out)["v"].endswith("(here 1)")

@@ -18,7 +18,9 @@ from bayescontam.specs.catalogue import load_spec
 CHAINS = 2
 
 
-def made_fit(models: list[str], benchmarks: list[str], items: int, draws: int) -> Fitted:
+def made_fit(
+    models: list[str], benchmarks: list[str], items: int, draws: int, spec: str = "hierarchical"
+) -> Fitted:
     """Return a fit that no sampler made, whole in every other way.
 
     Parameters
@@ -28,6 +30,8 @@ def made_fit(models: list[str], benchmarks: list[str], items: int, draws: int) -
         Items of each benchmark; every model answered all.
     draws : int
         Draws of each of two chains.
+    spec : str
+        Model spec.
     """
 
     def sample(built: Built, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
@@ -38,7 +42,7 @@ def made_fit(models: list[str], benchmarks: list[str], items: int, draws: int) -
     sampling = Sampling(draws=draws, chains=CHAINS)
     with mock.patch.object(fitting, "sample", sample):
         return fitting.fit_responses(
-            responses, load_spec("hierarchical"), fitting.Options(seed=1, sampling=sampling)
+            responses, load_spec(spec), fitting.Options(seed=1, sampling=sampling)
         )
 
 

@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.stats import norm
 
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.identification import Identification, identify_spillover
 from bayescontam.report import tables
 from bayescontam.report.verdicts import (
     EXPLAINED,
@@ -16,6 +18,7 @@ from bayescontam.report.verdicts import (
     overfitting_verdict,
 )
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
+from tests.report.made_fit import made_fit
 
 
 def with_checks(fit: Fitted, *checks: Check) -> Fitted:
@@ -169,10 +172,59 @@ def test_checks_hold_every_check(hostile: Fitted) -> None:
         ("borrowed", 0.1, 0.2, Overfitting.BORROWED),
         ("sign assumed", 0.1, 0.2, Overfitting.SIGN_ASSUMED),
         ("borrowed", 0.0, 0.0, Overfitting.NONE),
+        # The sign of slopes is assumed, not that of what depends on difficulty or reference.
+        ("sign assumed", -0.2, -0.1, Overfitting.UNSETTLED),
+        ("not found", 0.1, 0.2, Overfitting.SHOWN),
     ],
 )
 def test_overfitting_verdicts(slope: str, low: float, high: float, expected: Overfitting) -> None:
     assert overfitting_verdict(slope, low, high, slope=low + high) is expected
+
+
+LIFT = {kind.value: kind for kind in Identification}
+
+
+@pytest.mark.parametrize(
+    ("slope", "lift", "low", "high", "expected"),
+    [
+        ("no variation", "found", 0.08, 0.22, Overfitting.SHOWN),
+        ("borrowed", "found", 0.08, 0.22, Overfitting.SHOWN),
+        ("could not be found", "found", -0.22, -0.08, Overfitting.OPPOSITE),
+        ("found", "could not be found", -0.1, 0.3, Overfitting.UNSETTLED),
+        ("found", "could not be found", 0.1, 0.3, Overfitting.SHOWN),
+        ("not found", "not found", -0.1, 0.1, Overfitting.NOT_FOUND),
+        ("not found", "could not be found", -0.4, 0.4, Overfitting.COULD_NOT_BE_FOUND),
+        ("not found", "could not be found", 0.1, 0.4, Overfitting.UNSETTLED),
+        ("sign assumed", "found", -0.1, 0.3, Overfitting.UNSETTLED),
+        ("assumed clean", "found", 0.0, 0.0, Overfitting.CLEAN),
+    ],
+)
+def test_with_spillover_the_slope_alone_does_not_decide(slope, lift, low, high, expected):
+    said = overfitting_verdict(slope, low, high, slope=low + high, lift=LIFT[lift])
+    assert said is expected
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd", "apart", "expected"),
+    [
+        (0.0, 1.0, True, "could not be found"),
+        (0.0, 0.3, True, "not found"),  # 2.8 × 0.3 / sqrt(1 - 0.09) is below the prior's 1
+        (0.0, 0.4, True, "could not be found"),
+        (-1.0, 0.3, True, "found"),
+        (1.0, 0.3, False, "could not be found"),
+    ],
+)
+def test_spillover_is_judged_as_slopes_are(mean, sd, apart, expected):
+    even = norm.ppf((np.arange(4000) + 0.5) / 4000)
+    posterior, prior = (xr.DataArray(values) for values in (mean + sd * even, even))
+    assert identify_spillover(posterior, prior, apart, 0.95).value == expected
+
+
+def test_draws_of_the_prior_tell_no_overfitting_by_spillover():
+    fit = made_fit([f"m{i}" for i in range(11)], ["one", "two"], 6, 200, "spillover")
+    assert "spillover" in fit.record["entered"]
+    said = set(tables.headline(fit)["overfitting_verdict"])
+    assert said <= {"could not be found", "borrowed", "zero by definition", "unsettled"}
 
 
 def test_equally_contaminated_items_are_no_clean_score() -> None:
