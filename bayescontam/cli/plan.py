@@ -151,7 +151,8 @@ def plan(
     most: Annotated[
         int | None,
         typer.Option(
-            help="Largest number to try; default: 100000 items, 32 models, 100 generations.",
+            help="Largest number to try; default: 100000 items, 100 generations, 32 models (or 200"
+            " pairs of model and benchmark).",
             show_default=False,
             rich_help_panel=_WISH,
         ),
@@ -227,7 +228,8 @@ def _designs(
     given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
     sizes = {name: _numbers(name, text) for name, text in given.items()}
     if solve is not None:
-        sizes[solve.value] = [max(sizes[solve.value])]
+        least = clean + 1 if solve.value == "models" else 1  # what is solved for may be anything
+        sizes[solve.value] = [max(least, *sizes[solve.value])]
         several = [name for name, values in sizes.items() if len(values) > 1]
         if several and not (several == ["items"] and items == "200,400,800"):
             raise UsageError(f"--{several[0]}: with --solve give one number")

@@ -52,6 +52,17 @@ def test_the_smallest_number_is_found(run: Run) -> None:
     assert int(line.split()[0]) == pytest.approx(137, rel=0.15)
 
 
+def test_the_number_of_models_to_solve_for_need_not_be_given(run: Run) -> None:
+    """One of two models is clean at the least; and 32 on 11 benchmarks could not be planned."""
+    options = ("--items", "20", "--data-sets", "20", "--seed", "1", "--solve", "models")
+    clean = run("plan", "--model", "anchored", "--clean", "1", *options, "--width", "0.99")
+    assert clean.status == 0, clean.err
+    assert "2 models, the fewest tried" in " ".join(clean.out.split())
+    many = run("plan", "--model", "single", "--benchmarks", "11", *options, "--width", "0.99")
+    assert many.status == 0, many.err
+    assert "1 model, the fewest tried" in " ".join(many.out.split())
+
+
 def test_contamination_of_a_table_is_taken(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "covariates.csv"
     share = pd.DataFrame({"benchmark": "b", "item": range(10), "contamination": [0] * 5 + [1] * 5})

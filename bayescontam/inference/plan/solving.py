@@ -11,7 +11,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference
 from bayescontam.inference.plan.planning import Wish, expect, expected_row
 from bayescontam.inference.plan.scenes import Scene
-from bayescontam.inference.plan.truth import Sizes, Truth
+from bayescontam.inference.plan.truth import MOST_PAIRS, Sizes, Truth
 from bayescontam.progress import progress_bar
 from bayescontam.specs.base import closest
 from bayescontam.specs.model import ModelSpec
@@ -138,7 +138,8 @@ def solve(
     seed : int
         All sizes are tried on the same spreads.
     most : int, optional
-        Largest number to try. Default: 100,000 items, 32 models, 100 generations.
+        Largest number to try. Default: 100,000 items, 100 generations, 32 models or as many
+        as can be planned on these benchmarks.
     reference : {"min_observed", "zero"} or float, default "min_observed"
     progress : bool, default False
         Whether to show progress bars.
@@ -157,7 +158,7 @@ def solve(
         raise UsageError(f"solve: got {unknown!r}; {closest(str(unknown), get_args(Unknown))}")
     if wish.width is None:
         raise UsageError("solve: needs the wanted width of the interval (--width)")
-    least, most = _least(unknown, sizes, truth), MOST[unknown] if most is None else most
+    least, most = _least(unknown, sizes, truth), _most(unknown, sizes) if most is None else most
     if most < least:
         raise UsageError(f"most: got {most}; at least {least} {unknown} are needed here")
     search = _Search(
@@ -178,6 +179,13 @@ def _least(unknown: Unknown, sizes: Sizes, truth: Truth) -> int:
     if not isinstance(share, float | int):
         return 20
     return max(20, int(np.ceil(2 / min(share, 1 - share))))
+
+
+def _most(unknown: Unknown, sizes: Sizes) -> int:
+    """Return the largest number to try."""
+    if unknown != "models":
+        return MOST[unknown]
+    return min(MOST[unknown], MOST_PAIRS // sizes.benchmarks)
 
 
 def _sentence(search: _Search, found: int | None, most: int) -> str:
