@@ -185,6 +185,28 @@ def test_detectable_slope_is_2_8_standard_errors() -> None:
     assert detectable == pytest.approx(2.802 * np.sqrt(2 * 4 / 1000), rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("spec", "sizes", "sets", "least", "most"),
+    [
+        ("single", Sizes(600), 400, 0.72, 0.86),
+        # Pairs are more alike here than a fit can know, so that more is found than promised.
+        ("hierarchical", Sizes(400, 4, 2), 40, 0.76, 0.96),
+    ],
+)
+def test_a_detectable_slope_is_found_with_the_stated_probability(
+    spec: str, sizes: Sizes, sets: int, least: float, most: float
+) -> None:
+    slope = 0.0
+    for _ in range(2):  # what is detectable depends a little on the slope itself
+        world = {"spreads": ALIKE, "contamination": 0.5, "accuracy": 0.5, "slope": slope}
+        slope = float(
+            np.median(expect(scene(sizes, spec, **world), Wish(data_sets=20), 1).detectable)
+        )
+    world["slope"] = slope
+    found = expect(scene(sizes, spec, **world), Wish(data_sets=sets), 2).shown.mean()
+    assert least < found < most
+
+
 def test_without_an_effect_overfitting_is_shown_one_time_in_twenty() -> None:
     given = scene(Sizes(300), spreads=ALIKE, slope=0.0)
     expected = expect(given, Wish(data_sets=400), 1)
