@@ -71,7 +71,7 @@ def _failures(results: Results) -> tuple[Outcome, str]:
     shares = (fits["status"] == "failed").groupby([fits["estimator"], fits["cell"]]).mean()
     if shares.max() <= MOST_FAILED:
         return Outcome.PASSED, text
-    estimator, cell = shares.idxmax()
+    estimator, cell = shares.index[int(shares.to_numpy().argmax())]
     where = visible(f"'{estimator}'{f', {cell}' if cell else ''}", 120)
     return Outcome.FAILED, f"{text} Most are of {where}: {percent(shares.max())} of its fits."
 

@@ -221,7 +221,8 @@ def _overfitting_verdicts(fit: Fitted, wide: pd.DataFrame) -> list[str]:
     low, high = (end.to_series().reindex(wide.index) for end in ends.drop_vars("quantile"))
     effect, lift = known["slope"], None
     if "spillover" in fit.record["entered"]:
-        spillover, prior = (fit.tree[group]["spillover"] for group in ("posterior", "prior"))
+        groups = (fit.tree[name].to_dataset() for name in ("posterior", "prior"))
+        spillover, prior = (group["spillover"] for group in groups)
         apart = all(c.outcome is Outcome.PASSED for c in fit.checks() if c.name == SPILLOVER)
         lift = identify_spillover(spillover, prior, apart, fit.level)
         effect = effect + spillover
