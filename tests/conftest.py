@@ -5,6 +5,7 @@ A test may skip where an extra, a browser, a GPU or shared data is absent. With
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED_SKIPS = ("no shared data", "needs a GPU")
 
 matplotlib.use("Agg")  # no window opens, on a desktop either
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has its background jobs ignore Ctrl-C, and programs that tests start inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("local", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
