@@ -12,6 +12,7 @@ from bayescontam.inference.choosing import choose
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.lattice import Lattice, LatticeDesign
+from bayescontam.inference.likelihood import softplus
 from bayescontam.inference.marginalised import at_levels
 from bayescontam.inference.priors import SMALLEST
 
@@ -105,7 +106,7 @@ def at_nodes(draw: Draws, lattice: Lattice, z: Floats) -> tuple[Floats, Floats, 
     normaliser = np.zeros((len(added), len(z)))
     shift = added[:, None] * z
     for m, trials in enumerate(lattice.trials.T):
-        normaliser += trials[:, None] * np.logaddexp(0.0, level[0, :, m, None] + shift)
+        normaliser += trials[:, None] * softplus(level[0, :, m, None] + shift)
     return level[0], added, normaliser
 
 

@@ -1,0 +1,20 @@
+"""The likelihood of counts, where numbers are extreme."""
+
+import numpy as np
+
+from bayescontam.inference.likelihood import log_likelihood, softplus
+
+
+def test_softplus_is_exact_everywhere():
+    near = np.linspace(-40, 40, 2001)
+    far = np.array([-np.inf, -1e4, -745.2, 709.8, 1e4, np.inf])
+    for eta in (near, far):
+        np.testing.assert_allclose(softplus(eta), np.logaddexp(0.0, eta), rtol=1e-15, atol=0)
+    assert np.isnan(softplus(np.array([np.nan])))
+
+
+def test_hopeless_and_certain_answers():
+    one, zero = np.ones(1), np.zeros(1)
+    assert log_likelihood(np.array([-1e4]), one, one, zero) == [-1e4]
+    assert log_likelihood(np.array([1e4]), one, one, zero) == [0.0]
+    assert log_likelihood(np.array([1e4]), zero, one, zero) == [-1e4]
