@@ -15,6 +15,7 @@ from bayescontam.inference.coordinates import (
 )
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.priors import Tensor, spread, variable
+from bayescontam.inference.simplex import Sizes
 from bayescontam.inference.terms import Terms, shared_benchmarks
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
@@ -217,8 +218,9 @@ def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | No
     """Add ``increments``, dims (segment,): parts of the dose-response's rise, adding up to 1."""
     if "increments" not in terms:
         return None
-    alpha = spec.priors.increments.alpha
-    return pm.Dirichlet("increments", np.full(len(design.knots) + 1, alpha), dims="segment")
+    count = len(design.knots) + 1
+    alpha = np.full(count, spec.priors.increments.alpha)
+    return pm.Dirichlet("increments", alpha, dims="segment", default_transform=Sizes(count))
 
 
 def add_confounding(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:

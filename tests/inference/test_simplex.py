@@ -1,0 +1,51 @@
+"""Coordinates of parts of a whole: the distribution of the parts is what it was."""
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+from pytensor.gradient import jacobian
+from scipy import stats
+
+from bayescontam.inference.simplex import LINEAR, TOTAL_SD, Sizes
+
+
+def test_parts_come_back():
+    parts = np.array([[0.2, 0.3, 0.5], [1e-9, 1e-3, 1 - 1e-9 - 1e-3]])
+    sizes = Sizes(3)
+    np.testing.assert_allclose(sizes.backward(sizes.forward(parts)).eval(), parts, rtol=1e-7)
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_volume_is_that_of_parts_and_sum(count):
+    x = pt.dvector("x")
+    sizes = Sizes(count)
+    log_sum = pt.log(pt.sum(pt.softplus(x)))
+    moved = jacobian(pt.concatenate([sizes.backward(x)[:-1], log_sum[None]]), x)
+    value = np.random.default_rng(1).normal(1, 2, count)
+    volume = np.linalg.slogdet(moved.eval({x: value})).logabsdet
+    of_sum = stats.norm(np.log(LINEAR * count), TOTAL_SD).logpdf(log_sum.eval({x: value}))
+    peak = stats.norm(0, TOTAL_SD).logpdf(0)
+    assert sizes.log_jac_det(x).eval({x: value}) == pytest.approx(volume + of_sum - peak)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 2.0])
+def test_parts_keep_their_distribution(alpha):
+    """Of two parts, by a sum over a grid that reaches far into the tails."""
+    step, count = 0.1, 2
+    axis = np.arange(-36, 12, step)
+    x = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, count)
+    sizes, value = Sizes(count), pt.dmatrix("value")
+    parts = sizes.backward(value)
+    log_density = pm.logp(pm.Dirichlet.dist(np.full(count, alpha)), parts)
+    log_density = log_density + sizes.log_jac_det(value)
+    first, density = pytensor.function([value], [parts[:, 0], pt.exp(log_density)])(x)
+    exact = stats.beta(alpha, alpha)
+    total = density.sum() * step**count
+    assert total == pytest.approx(np.sqrt(2 * np.pi) * TOTAL_SD, rel=1e-4)
+    for power in (1, 2, 5):
+        moment = (first**power * density).sum() * step**count / total
+        assert moment == pytest.approx(exact.moment(power), rel=1e-4)
+    below = density[first < 0.01].sum() * step**count / total
+    assert below == pytest.approx(exact.cdf(0.01), rel=0.03)
