@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 
 from bayescontam.calibration.rows import COLUMNS, intervals
 from bayescontam.errors import DataError, Fault, FitError, UsageError
+from bayescontam.inference.likelihood import softplus
 
 Floats = npt.NDArray[np.float64]
 
@@ -223,7 +224,7 @@ class _Problem:
 
     def loss(self, at: Floats) -> Floats:
         """Return the penalised negative log-likelihood of each, dims (resample,)."""
-        either = (self.trials * np.logaddexp(0.0, self._log_odds(at))).sum(axis=1)
+        either = (self.trials * softplus(self._log_odds(at))).sum(axis=1)
         return either - (self.right * at).sum(axis=1) + self.penalty / 2 * at[:, 1] ** 2
 
     def step(self, at: Floats) -> tuple[Floats, Floats]:

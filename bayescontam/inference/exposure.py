@@ -107,7 +107,7 @@ class Exposure:
             return known[None]
         logit = known[:, 1] - known[:, 0]
         logit = logit + p_shift[:, benchmark[self.first[groups]]] * self.scale[groups]
-        return np.stack([-np.logaddexp(0, logit), -np.logaddexp(0, -logit)], axis=-1)
+        return np.stack([log_expit(-logit), log_expit(logit)], axis=-1)
 
     def shifts(self, node: NDArray[np.integer[Any]]) -> Floats:
         """Return each response's contamination less its mean, (draw, group) to (draw, response)."""

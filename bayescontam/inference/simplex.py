@@ -9,7 +9,7 @@ from pymc.logprob.transforms import Transform
 
 TOTAL_SD = 0.2
 """Of the logarithm of the sum of sizes, which says nothing of the parts."""
-LINEAR = 2.0
+EQUAL = 2.0
 """Sizes of equal parts. A size is straight in its coordinate above 1, its logarithm far below."""
 
 
@@ -32,7 +32,7 @@ class Sizes(Transform):
     ndim_supp = 1
 
     def __init__(self, count: int) -> None:
-        self._log_sum = math.log(LINEAR * count)
+        self._log_sum = math.log(EQUAL * count)
 
     def backward(self, value: Any, *rv_inputs: Any) -> Any:
         """Return the parts from the sampler's coordinates, dims (…, part)."""

@@ -93,11 +93,12 @@ class Dirichlet(_Family):
     """Distribution of parts of a whole, all alike, with concentration `alpha` each.
 
     1 makes all ways to part it equally probable; larger values prefer equal parts, smaller
-    ones few large parts.
+    ones few large parts. Below 0.05 one part would be all, and the others so small that
+    computers take them for zero, where the density is infinite.
     """
 
     family: Literal["dirichlet"]
-    alpha: Positive
+    alpha: Annotated[float, Field(ge=0.05, allow_inf_nan=False)]
 
 
 Prior = Normal | Logistic | StudentT | HalfNormal | HalfStudentT | Exponential

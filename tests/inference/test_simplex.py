@@ -1,5 +1,6 @@
 """Coordinates of parts of a whole: the distribution of the parts is what it was."""
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
@@ -8,7 +9,11 @@ import pytest
 from pytensor.gradient import jacobian
 from scipy import stats
 
-from bayescontam.inference.simplex import LINEAR, TOTAL_SD, Sizes
+from bayescontam.inference.simplex import EQUAL, TOTAL_SD, Sizes
+
+ALPHA = 0.5
+COUNTS = np.array([0, 3, 40, 1])
+"""Of parts; nothing is known of the first but that it is small."""
 
 
 def test_parts_come_back():
@@ -25,7 +30,7 @@ def test_volume_is_that_of_parts_and_sum(count):
     moved = jacobian(pt.concatenate([sizes.backward(x)[:-1], log_sum[None]]), x)
     value = np.random.default_rng(1).normal(1, 2, count)
     volume = np.linalg.slogdet(moved.eval({x: value})).logabsdet
-    of_sum = stats.norm(np.log(LINEAR * count), TOTAL_SD).logpdf(log_sum.eval({x: value}))
+    of_sum = stats.norm(np.log(EQUAL * count), TOTAL_SD).logpdf(log_sum.eval({x: value}))
     peak = stats.norm(0, TOTAL_SD).logpdf(0)
     assert sizes.log_jac_det(x).eval({x: value}) == pytest.approx(volume + of_sum - peak)
 
@@ -49,3 +54,24 @@ def test_parts_keep_their_distribution(alpha):
         assert moment == pytest.approx(exact.moment(power), rel=1e-4)
     below = density[first < 0.01].sum() * step**count / total
     assert below == pytest.approx(exact.cdf(0.01), rel=0.03)
+
+
+def test_sampled_parts_are_those_of_the_conjugate_posterior():
+    with pm.Model():
+        parts = pm.Dirichlet(
+            "parts", np.full(COUNTS.size, ALPHA), default_transform=Sizes(COUNTS.size)
+        )
+        pm.Multinomial("counts", COUNTS.sum(), parts, observed=COUNTS)
+        fit = pm.sample(
+            4000, chains=2, random_seed=3, nuts_sampler="nutpie", target_accept=0.9,
+            progressbar=False, quiet=True,
+        )  # fmt: skip
+    assert not fit.sample_stats["diverging"].any()
+    rest = ALPHA * (COUNTS.size - 1) + COUNTS.sum() - COUNTS
+    for at in range(COUNTS.size):
+        exact = stats.beta(ALPHA + COUNTS[at], rest[at])
+        draws = fit.posterior["parts"].isel(parts_dim_0=at)
+        for below in (0.005, 0.05, 0.5, 0.95, 0.995):
+            hit = draws < exact.ppf(below)
+            error = np.sqrt(below * (1 - below) / az.ess(hit.astype(float), method="mean"))
+            assert hit.mean() == pytest.approx(below, abs=float(4 * error)), (at, below)

@@ -145,6 +145,8 @@ def test_the_example_of_the_design() -> None:
          "priors.mu.sigma: got 0.0; allowed is more than 0"),
         (priors(mu='family = "normal", sigma = inf'),
          "priors.mu.sigma: got inf; a finite number is needed"),
+        (priors(increments='family = "dirichlet", alpha = 0.01'),
+         "priors.increments.alpha: got 0.01; allowed is 0.05 or more"),
     ],
 )  # fmt: skip
 def test_a_fault_names_key_value_and_what_is_allowed(text: str, fault: str) -> None:
