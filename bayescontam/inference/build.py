@@ -16,6 +16,7 @@ from bayescontam.inference.effects import (
     add_increments,
     add_scalar,
     add_slopes,
+    rise_of_increments,
 )
 from bayescontam.inference.guess import add_guess
 from bayescontam.inference.lattice import Lattice
@@ -104,8 +105,9 @@ def build_design(
     if "increments" in terms:
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
-        effects = _add_effects(spec, design, terms)
-        predictor = linear_predictor(effects, seen(design))
+        shown = seen(design)
+        effects = _add_effects(spec, design, terms, shown)
+        predictor = linear_predictor(effects, shown)
         guess = add_guess(spec, design)[design.benchmark]
         if design.exposure is None:
             eta = add_model_by_item(spec, design, terms, predictor)
@@ -123,20 +125,22 @@ def _build_marginalised(spec: ModelSpec, design: Design, terms: Terms, lattice: 
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
         others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
-        effects = _add_effects(spec, design, others)
+        effects = _add_effects(spec, design, others, design)
         add_marginalised(spec, design, effects, lattice)
     return Built(model, spec, design, terms, lattice)
 
 
-def _add_effects(spec: ModelSpec, design: Design, terms: Terms) -> Effects:
+def _add_effects(spec: ModelSpec, design: Design, terms: Terms, seen: Any) -> Effects:
     theta = add_abilities(spec, design, terms)
-    beta = add_slopes(spec, design, terms)
+    increments = add_increments(spec, design, terms)
+    unit = None if increments is None else rise_of_increments(increments, seen)
+    beta = add_slopes(spec, design, terms, unit)
     return {
         "theta": theta.ravel(),
         "beta": None if beta is None else beta.ravel(),
         "delta": add_difficulties(spec, design, terms),
         "alpha": add_discriminations(spec, design, terms),
-        "increments": add_increments(spec, design, terms),
+        "increments": increments,
         "kappa": add_confounding(spec, design, terms),
         "gamma": add_scalar("gamma", spec, terms),
         "spillover": add_scalar("spillover", spec, terms),

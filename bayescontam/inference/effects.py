@@ -1,5 +1,7 @@
 """Effects: the parts of the linear predictor, each added to a PyMC model by one function."""
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -18,13 +20,14 @@ from bayescontam.inference.priors import Tensor, spread, variable
 from bayescontam.inference.simplex import Sizes
 from bayescontam.inference.terms import Terms, shared_benchmarks
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.priors import Normal
+from bayescontam.specs.priors import Normal, Prior
 
-COORDINATES = (
-    "a_coordinates", "beta_level", "beta_benchmark_level", "beta_model_mean",
-    "beta_model_coordinates",
-)  # fmt: skip
+_LEVELS = ("beta_level", "beta_benchmark_level", "beta_model_mean", "beta_model_coordinates")
+_SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
+COORDINATES = ("a_coordinates", *_LEVELS, *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)))
 """Variables that only the sampler needs: others, with meanings, follow from them."""
+_LEAST_RISE = 0.05
+"""Unit of slopes if all that a dose-response rises by lies where no responses are."""
 
 
 def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
@@ -90,22 +93,40 @@ def zero_sum_basis(n: int) -> Floats:
     return np.linalg.qr(np.eye(n) - 1 / n)[0][:, : n - 1]
 
 
-def add_slopes(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+def add_slopes(
+    spec: ModelSpec, design: Design, terms: Terms, unit: Tensor | None = None
+) -> Tensor | None:
     """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
 
     Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
     logarithm where slopes are positive. Those of models known to be clean are zero.
+    `unit` is the `rise_of_increments`, if there are any.
     """
     if "beta" not in terms:
         return None
     if not design.clean.any():
-        return _free_slopes("beta", spec, design, terms)
-    free = _free_slopes("beta_free", spec, design, terms)
+        return _free_slopes("beta", spec, design, terms, unit)
+    free = _free_slopes("beta_free", spec, design, terms, unit)
     exposed = 1.0 - design.clean[:, None]
     return pm.Deterministic("beta", free * exposed, dims=("model", "benchmark"))
 
 
-def _free_slopes(name: str, spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
+def _effect(
+    name: str, mean: Tensor, sd: Tensor, unit: Tensor | None, transform: Any = None, **options: Any
+) -> Tensor:
+    """Add a Normal variable of slopes; with a `unit` it is sampled as what it rises by.
+
+    The distribution is the same: a Normal variable times a number is Normal too.
+    """
+    if unit is None:
+        return pm.Normal(name, mean, sd, default_transform=transform, **options)
+    rise = pm.Normal(f"{name}_rise", mean * unit, sd * unit, default_transform=transform, **options)
+    return pm.Deterministic(name, rise / unit, dims=options.get("dims"))
+
+
+def _free_slopes(
+    name: str, spec: ModelSpec, design: Design, terms: Terms, unit: Tensor | None
+) -> Tensor:
     """Add slopes as if no model were known to be clean."""
     dims = ("model", "benchmark")
     if spec.contamination.pooling == "none":
@@ -116,40 +137,49 @@ def _free_slopes(name: str, spec: ModelSpec, design: Design, terms: Terms) -> Te
         rough = rough.stretched(stretch_of_items(design))
     rough = rough.logarithm() if positive else rough
     prior = spec.priors.beta_bar
+    unit = None if positive else unit
     if terms.integrated and "u" in terms and isinstance(prior, Normal) and not positive:
-        level = _turned_levels(spec, terms, prior, rough)
+        level = _turned_levels(spec, terms, prior, rough, unit)
     else:
-        bar = variable("beta_bar", prior)
-        level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough)
+        bar = _mean_slope(prior, unit)
+        level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough, unit)
     if "w" in terms:
         scale = spread("sigma_bmb", spec.priors.sigma_bmb)
-        inner, transform = "log_beta" if positive else name, rough.transform()
-        level = pm.Normal(inner, level, scale, dims=dims, default_transform=transform)
+        inner = "log_beta" if positive else name
+        level = _effect(inner, level, scale, unit, rough.transform(), dims=dims)
         if not positive:
             return level
     beta = pt.exp(level) if positive else level
     return pm.Deterministic(name, beta + pt.zeros(design.answered.shape), dims=dims)
 
 
-def _slope_levels(spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough) -> Tensor:
+def _mean_slope(prior: Prior, unit: Tensor | None) -> Tensor:
+    if isinstance(prior, Normal):
+        return _effect("beta_bar", prior.mu, prior.sigma, unit)
+    return variable("beta_bar", prior)
+
+
+def _slope_levels(
+    spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough, unit: Tensor | None
+) -> Tensor:
     """Add ``beta_benchmark`` (benchmark) and ``beta_model`` (model), an offset from it."""
     level = center
     if "v" in terms:
         scale = spread("sigma_bb", spec.priors.sigma_bb)
         transform = rough.pooled(axis=0, differ="u" in terms).transform()
-        level = pm.Normal(
-            "beta_benchmark", center, scale, dims="benchmark", default_transform=transform
-        )
+        level = _effect("beta_benchmark", center, scale, unit, transform, dims="benchmark")
     if "u" in terms:
         scale = spread("sigma_bm", spec.priors.sigma_bm)
         offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
         transform = offset.pooled(axis=1, differ="w" in terms).transform()
-        model = pm.Normal("beta_model", 0.0, scale, dims="model", default_transform=transform)
+        model = _effect("beta_model", 0.0, scale, unit, transform, dims="model")
         level = level + model[:, None]
     return level
 
 
-def _turned_levels(spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough) -> Tensor:
+def _turned_levels(
+    spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough, unit: Tensor | None
+) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates for tables that tell slopes well.
 
     Data tell what models add to slopes on average, ``beta_model_mean``, only together with
@@ -163,21 +193,18 @@ def _turned_levels(spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough) -
     offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
     told = offset.pooled(axis=1, differ="w" in terms).along(basis)
     free = Rough(np.zeros(()), np.array(np.inf)).transform()
-    mean = pm.Normal("beta_model_mean", 0.0, scale / np.sqrt(models), default_transform=free)
-    along = pm.Normal(
-        "beta_model_coordinates", 0.0, scale,
-        shape=basis.shape[1], default_transform=told.transform(),
-    )  # fmt: skip
+    mean = _effect("beta_model_mean", 0.0, scale / np.sqrt(models), unit, free)
+    told_along, shape = told.transform(), basis.shape[1]
+    along = _effect("beta_model_coordinates", 0.0, scale, unit, told_along, shape=shape)
     apart = pt.dot(basis, along)
     pm.Deterministic("beta_model", mean + apart, dims="model")
-    level = pm.Normal("beta_level", prior.mu + mean, prior.sigma)
+    level = _effect("beta_level", prior.mu + mean, prior.sigma, unit)
     pm.Deterministic("beta_bar", level - mean)
     if "v" in terms:
         transform = rough.pooled(axis=0, differ=True).transform()
         spread_of = spread("sigma_bb", spec.priors.sigma_bb)
-        level = pm.Normal(
-            "beta_benchmark_level", level, spread_of, dims="benchmark", default_transform=transform
-        )
+        dims = "benchmark"
+        level = _effect("beta_benchmark_level", level, spread_of, unit, transform, dims=dims)
         pm.Deterministic("beta_benchmark", level - mean, dims="benchmark")
     return level + apart[:, None]
 
@@ -221,6 +248,26 @@ def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | No
     count = len(design.knots) + 1
     alpha = np.full(count, spec.priors.increments.alpha)
     return pm.Dirichlet("increments", alpha, dims="segment", default_transform=Sizes(count))
+
+
+def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
+    """Return by what the dose-response rises with contamination where responses lie.
+
+    It is the slope of its regression on contamination, which is 1 for a straight line, and
+    a little more, so that it is never near zero. Data tell how far log-odds rise between
+    responses. Where few of these lie at one end, what is added there is nearly unknown,
+    and with it the slope from 0 to 1; the product of slope and this is known none the less.
+
+    Parameters
+    ----------
+    increments : Tensor
+        Dims (segment,).
+    design : Design
+        Its doses may be tensors.
+    """
+    weighed = design.weight * design.dose
+    per_segment = (weighed[:, None] * design.reach_dose).sum(axis=0) / (weighed * design.dose).sum()
+    return _LEAST_RISE + (1 - _LEAST_RISE) * (per_segment * increments).sum()
 
 
 def add_confounding(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:

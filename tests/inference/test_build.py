@@ -64,42 +64,69 @@ class TestInformed:
         np.testing.assert_allclose(backward[4], self.mu + self.sigma * self.value[4])
 
 
+@pytest.mark.parametrize("name", ["hierarchical", "monotone"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_log_density_is_that_of_the_mathematics(seed):
+def test_log_density_is_that_of_the_mathematics(name, seed):
     """The sampler's density, less the Jacobian, against the model written out in SciPy."""
-    b = built(**FULL)
+    b = built(name=name, **FULL)
     point = prior_point(b.model, seed)
     expected = 0.0
     mu, basis = point["mu"], zero_sum_basis(3)
     a = basis @ (point["a_coordinates"] - point["sigma_theta"] - SMALLEST)
-    for name in ("sigma_a", "sigma_theta", "sigma_delta", "sigma_eps"):
-        expected += stats.halfnorm(0, 1).logpdf(point[name]).sum()
-    for name in ("sigma_bm", "sigma_bb", "sigma_bmb"):
-        expected += stats.halfnorm(0, 0.5).logpdf(point[name])
-    sigma = {name: value + SMALLEST for name, value in point.items() if "sigma" in name}
+    for each in ("sigma_a", "sigma_theta", "sigma_delta", "sigma_eps"):
+        expected += stats.halfnorm(0, 1).logpdf(point[each]).sum()
+    for each in ("sigma_bm", "sigma_bb", "sigma_bmb"):
+        expected += stats.halfnorm(0, 0.5).logpdf(point[each])
+    sigma = {each: value + SMALLEST for each, value in point.items() if "sigma" in each}
     expected += stats.norm(0, 1.5).logpdf(mu).sum()
     shifted = stats.norm(sigma["sigma_theta"], sigma["sigma_a"])
     expected += shifted.logpdf(point["a_coordinates"]).sum()
-    theta, beta = point["theta"], point["beta"]
+    theta = point["theta"]
     expected += stats.norm(mu + a[:, None], sigma["sigma_theta"]).logpdf(theta).sum()
-    expected += stats.norm(0, 2).logpdf(point["beta_bar"])
-    of_benchmark, of_model = point["beta_benchmark"], point["beta_model"]
-    expected += stats.norm(point["beta_bar"], sigma["sigma_bb"]).logpdf(of_benchmark).sum()
+    d, dose, slopes = b.design, b.design.contamination, point
+    if name == "monotone":
+        dose, slopes, extra = bent(d, point)
+        expected += extra
+    beta = slopes["beta"]
+    expected += stats.norm(0, 2).logpdf(slopes["beta_bar"])
+    of_benchmark, of_model = slopes["beta_benchmark"], slopes["beta_model"]
+    expected += stats.norm(slopes["beta_bar"], sigma["sigma_bb"]).logpdf(of_benchmark).sum()
     expected += stats.norm(0, sigma["sigma_bm"]).logpdf(of_model).sum()
     slope = of_benchmark + of_model[:, None]
     expected += stats.norm(slope, sigma["sigma_bmb"]).logpdf(beta).sum()
-    d = b.design
     scale = sigma["sigma_delta"][d.benchmark_of_item]
     expected += stats.norm(0, scale).logpdf(point["delta"]).sum()
-    center = np.array([d.contamination[d.benchmark == k].mean() for k in range(3)])
     predictor = theta[d.model, d.benchmark] - point["delta"][d.item]
-    predictor += beta[d.model, d.benchmark] * (d.contamination - center[d.benchmark])
+    predictor += beta[d.model, d.benchmark] * centred(d, dose)
     expected += stats.norm(predictor, sigma["sigma_eps"]).logpdf(point["eta"]).sum()
     expected += stats.binom(d.n_trials, expit(point["eta"])).logpmf(d.n_correct).sum()
 
     ip, jacobian = coordinates(b.model, point)
-    density = float(b.model.compile_logp(jacobian=True)(ip))
+    density = float(b.model.compile_logp(jacobian=True, mode="FAST_COMPILE")(ip))
     assert density - jacobian == pytest.approx(expected, rel=1e-9)
+
+
+def centred(design, values):
+    """Return values of responses less the mean of their benchmark's."""
+    return (
+        values
+        - np.array([values[design.benchmark == k].mean() for k in range(3)])[design.benchmark]
+    )
+
+
+def bent(design, point):
+    """Return doses of a dose-response, slopes of the rises sampled, and what these add.
+
+    That is the density of the increments, and that of rises over that of slopes.
+    """
+    ends = np.concatenate([[0.0], np.cumsum(point["increments"])])
+    dose = np.interp(design.contamination, [0.0, *design.knots, 1.0], ends)
+    x, y = centred(design, design.contamination), centred(design, dose)
+    unit = 0.05 + 0.95 * np.polyfit(x, y, 1)[0]
+    rises = {each: value for each, value in point.items() if each.endswith("_rise")}
+    parts = stats.dirichlet(np.full(point["increments"].size, 0.5))
+    added = parts.logpdf(point["increments"]) - np.log(unit) * sum(map(np.size, rises.values()))
+    return dose, {each.removesuffix("_rise"): rise / unit for each, rise in rises.items()}, added
 
 
 def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, float]:
@@ -123,7 +150,7 @@ def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, fl
 
 def evaluate(expressions, given):
     """Evaluate expressions with random variables replaced by numbers."""
-    return [np.asarray(e.eval()) for e in clone_replace(expressions, given)]
+    return [np.asarray(e.eval(mode="FAST_COMPILE")) for e in clone_replace(expressions, given)]
 
 
 def test_dims_and_coords_have_the_words_of_the_design():

@@ -129,14 +129,19 @@ def test_priors_above_abilities_and_slopes_are_those_of_sampled_difficulties():
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_slopes_have_the_density_of_the_mathematics(seed):
-    """They are sampled in other coordinates, which are sheared and turned: that has a volume."""
-    model = built_of(spec_of("hierarchical"), table(items=(9, 8, 7))).model
+@pytest.mark.parametrize("name", ["hierarchical", "monotone"])
+def test_slopes_have_the_density_of_the_mathematics(name, seed):
+    """They are sampled in other coordinates, which are sheared and turned: that has a volume.
+
+    So have rises of a dose-response in place of slopes.
+    """
+    model = built_of(spec_of(name), table(items=(9, 8, 7))).model
+    sampled = [f"{n}_rise" for n in SLOPES] if name == "monotone" else SLOPES
     scales = ("sigma_bm", "sigma_bb", "sigma_bmb")
-    told = (*SLOPES, "beta_bar", "beta_model", "beta_benchmark", *scales)
+    told = (*sampled, "beta", "beta_bar", "beta_model", "beta_benchmark", *scales)
     logp = sum(
-        model.logp(vars=[model[n] for n in SLOPES], jacobian=False, sum=False)[k].sum()
-        for k in range(len(SLOPES))
+        model.logp(vars=[model[n] for n in sampled], jacobian=False, sum=False)[k].sum()
+        for k in range(len(sampled))
     )
     drawn = pm.draw(model.free_RVs, random_seed=seed)
     point, _ = coordinates(model, dict(zip([v.name for v in model.free_RVs], drawn, strict=True)))
@@ -152,6 +157,9 @@ def test_slopes_have_the_density_of_the_mathematics(seed):
     expected += stats.norm(0, sigma["sigma_bm"]).logpdf(of_model).sum()
     slope = of_benchmark + of_model[:, None]
     expected += stats.norm(slope, sigma["sigma_bmb"]).logpdf(p["beta"]).sum()
+    if name == "monotone":
+        count = sum(p[n].size for n in sampled)
+        expected -= count * np.log(p["beta_rise"] / p["beta"])[0, 0]
     # The mean of as many effects is their sum in an orthonormal basis, over the root.
     assert density == pytest.approx(expected + 0.5 * np.log(len(of_model)), rel=1e-9)
 
