@@ -31,8 +31,9 @@ def audits(rows: pd.DataFrame) -> pd.DataFrame:
     plain = rows[~rows["quantity"].str.endswith("_nominal")]
     first, second = plain[~plain["audit"]], plain[plain["audit"]]
     pairs = second.merge(first, on=list(KEYS), suffixes=("_second", "_first"))
-    pairs = pairs[(pairs["sd_first"] > 0) & (pairs["sd_second"] > 0)]
-    error = np.hypot(*(pairs[f"sd_{n}"] / np.sqrt(pairs[f"ess_{n}"]) for n in ("first", "second")))
+    pairs = pairs[(pairs["mcse_first"] > 0) & (pairs["mcse_second"] > 0)]
+    # Not by the bulk ESS, which is one of ranks: the mean of what has a long tail is told worse.
+    error = np.hypot(pairs["mcse_first"], pairs["mcse_second"])
     pairs = pairs.assign(z=(pairs["mean_second"] - pairs["mean_first"]) / error)
     return pd.DataFrame(
         [_row(str(name), part) for name, part in pairs.groupby("estimator", sort=True)],

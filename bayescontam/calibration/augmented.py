@@ -89,8 +89,8 @@ class Observed:
             If nothing can be simulated from it, for a reason that the message gives.
         """
         fit = Fitted.load(path)
-        name, block = visible(str(path)), fit.spec.contamination
-        if block.exposure != "known" or block.clean_column:
+        name = visible(str(path))
+        if fit.spec.contamination.exposure != "known":
             raise UsageError(
                 f"{name}: its model spec '{fit.spec.name}' needs columns that the fit does not"
                 " keep, so that no tables can be simulated from it; choose another fit"

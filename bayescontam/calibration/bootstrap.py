@@ -115,6 +115,7 @@ def _row(quantity: str, where: str, values: Floats) -> dict[str, Any]:
         "truth": np.nan,
         "mean": float(values.mean()),
         "sd": float(values.std(ddof=1)),
+        "mcse": np.nan,
         "ess": np.nan,
         "rhat": np.nan,
         "rank": -1,

@@ -15,6 +15,7 @@ from bayescontam.calibration.plan import Plan, refuse_unknown
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.build import Built
 from bayescontam.inference.draws import Draws
+from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.specs.expression import Expression
@@ -138,6 +139,8 @@ def _parameters(parameters: xr.Dataset, built: Built) -> Iterator[tuple[str, _Ce
     """Yield parameters that have a meaning of their own: scalars, and those with named dims."""
     known = built.model.named_vars_to_dims
     for name in map(str, parameters.data_vars):
+        if name in COORDINATES:
+            continue
         values = parameters[name].to_numpy()
         dims = [str(dim) for dim in known.get(name, ())]
         if values.ndim == len(dims) + 2 and not _OF_ITEMS & set(dims):

@@ -142,7 +142,7 @@ class Replicates:
             found = quantities_of(spec, _told(estimator, made.responses), self.plan)
             keys = self._asked(made, set(found), estimator.name)
             none = np.full(len(keys), np.nan)
-            return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, [f"no draws: {text}"])
+            return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, none, [f"no draws: {text}"])
         return self._judged(drawn, made, estimator.name, stream)
 
     def _judged(self, drawn: Drawn, made: Simulated, name: str, rng: np.random.Generator) -> "_Fit":
@@ -150,10 +150,10 @@ class Replicates:
         found = measure(drawn.posterior, draws, drawn.built, self.plan)
         keys = self._asked(made, set(found.keys), name)
         values = found.part(keys)
-        figures = convergence(values, only=("ess_bulk", "r_hat"))
+        figures = convergence(values, only=("mcse_mean", "ess_bulk", "r_hat"))
         ess, rhat = figures["ess_bulk"], figures["r_hat"]
         faults = faults_of(keys, ess, rhat, drawn.diverged, self.plan.study.gates)
-        return _Fit(keys, values, ess, rhat, faults)
+        return _Fit(keys, values, figures["mcse_mean"], ess, rhat, faults)
 
     def _asked(self, made: Simulated, found: set[Key], name: str) -> list[Key]:
         """Return which of an estimator's quantities have a truth."""
@@ -187,13 +187,14 @@ class _Fit:
     keys : list of (str, str)
     values : array
         Dims (chain, draw, key); NaN where nothing could be drawn.
-    ess, rhat : array
+    mcse, ess, rhat : array
         Dims (key,).
     faults : list of str
     """
 
     keys: list[Key]
     values: Floats
+    mcse: Floats
     ess: Floats
     rhat: Floats
     faults: list[str]
@@ -211,7 +212,7 @@ class _Fit:
             figures = {"mean": flat.mean(), "sd": flat.std(ddof=1)}
             bounds = dict(zip(BOUNDS, np.quantile(flat, _TAILS), strict=True))
         rank, ranks = rank_of(truth, flat, self.ess[at], rng)
-        convergence = {"ess": self.ess[at], "rhat": self.rhat[at]}
+        convergence = {"mcse": self.mcse[at], "ess": self.ess[at], "rhat": self.rhat[at]}
         return {**figures, **convergence, "rank": rank, "ranks": ranks, **bounds}
 
 

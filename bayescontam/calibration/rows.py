@@ -14,7 +14,8 @@ LEVELS = (50, 80, 90, 95)
 """Probabilities of the intervals, in percent."""
 KEYS = ("cell", "replicate", "estimator", "quantity", "where")
 """Columns that tell a row; an audited fit has a second row with the same."""
-FIGURES = ("truth", "mean", "sd", "ess", "rhat")
+FIGURES = ("truth", "mean", "sd", "mcse", "ess", "rhat")
+"""``mcse`` is the Monte Carlo standard error of the mean; ``ess`` the bulk ESS."""
 RANKS = ("rank", "ranks")
 BOUNDS = tuple(f"{end}_{level}" for level in LEVELS for end in ("low", "high"))
 """Columns of the equal-tailed intervals."""

@@ -51,7 +51,8 @@ def made_rows(
         {
             "cell": cell, "replicate": np.repeat(np.arange(replicates), len(where)),
             "estimator": estimator, "quantity": quantity, "where": list(where) * replicates,
-            **flat, "sd": sd / narrow, "ess": 400.0, "rhat": 1.0, "ranks": RANKS,
+            **flat, "sd": sd / narrow, "mcse": sd / narrow / 20, "ess": 400.0, "rhat": 1.0,
+            "ranks": RANKS,
             "status": "passed", "reason": "", "engine": "nutpie", "seconds": 0.5, "audit": False,
         }
     )  # fmt: skip

@@ -63,7 +63,7 @@ def faulty(replicates: int = 400) -> dict[str, pd.DataFrame]:
     )  # fmt: skip
     exact.loc[longer, ["status", "reason"]] = "rerun", "R-hat 1.051 of theta (1, 1)"
     again = exact[exact["replicate"].isin([30, 31])].assign(audit=True, engine="pymc")
-    again["mean"] += 0.5 * again["sd"] / again["ess"] ** 0.5
+    again["mean"] += 0.5 * again["mcse"]
     narrow = made_rows(
         replicates, 1, quantity="genuine_ability", where=where, estimator="narrow", narrow=1.5
     )

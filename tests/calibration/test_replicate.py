@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,6 +81,7 @@ def test_a_fit_that_fails_a_gate_is_tried_once_more(
     theta[1] += tries[-1][0]
     row = rows.set_index("quantity").loc["theta"]
     assert row["mean"] == pytest.approx(theta.mean())
+    assert row["mcse"] == pytest.approx(float(az.mcse(theta, method="mean")), rel=1e-6)
     np.testing.assert_allclose(
         row[["low_90", "high_90"]].astype(float), np.quantile(theta, [0.05, 0.95])
     )
@@ -93,7 +95,7 @@ def test_a_fit_that_cannot_be_made_has_rows_without_figures(
     assert rows[["quantity", "where", "truth"]].equals(made[["quantity", "where", "truth"]])
     assert set(rows["status"]) == {"failed"}
     assert rows["reason"][0] == "no draws: a; then, for longer: no draws: b"
-    assert rows[["mean", "sd", "ess", "low_95", "high_95"]].isna().all().all()
+    assert rows[["mean", "sd", "mcse", "ess", "low_95", "high_95"]].isna().all().all()
     assert (set(rows["rank"]), set(rows["ranks"])) == ({-1}, {0})
 
 

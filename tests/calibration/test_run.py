@@ -312,11 +312,11 @@ def test_audits_are_counted_in_monte_carlo_errors() -> None:
     first = pd.DataFrame(
         {
             "cell": "", "replicate": [0, 0, 1], "estimator": "a", "quantity": ["x", "y", "x"],
-            "where": "", "mean": [1.0, 2.0, 3.0], "sd": [2.0, 0.0, 2.0], "ess": 100.0,
+            "where": "", "mean": [1.0, 2.0, 3.0], "mcse": [0.2, 0.0, 0.2],
             "engine": "nutpie", "audit": False,
         }
     )  # fmt: skip
-    error = (2**2 / 100 + 2**2 / 100) ** 0.5
+    error = (0.2**2 + 0.2**2) ** 0.5
     second = first.assign(mean=[1.0 + 5 * error, 2.0, 3.0 - error], engine="pymc", audit=True)
     found = audits(pd.concat([first, second])).iloc[0]
     assert (found["fits"], found["quantities"], found["of"]) == (2, 2, "x")

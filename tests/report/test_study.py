@@ -363,7 +363,7 @@ def test_engines_that_do_not_agree_are_told(tmp_path: Path) -> None:
     noise = np.random.default_rng(1).normal(size=len(second))
     outcomes = []
     for name, size in (("alike", 1.0), ("apart", 3.0)):
-        error = np.sqrt(2 / second["ess"]) * second["sd"]
+        error = np.sqrt(2) * second["mcse"]
         audited = second.assign(mean=second["mean"] + size * noise * error)
         tables = {"rows": pd.concat([rows, audited])}
         outcome, said = verdict(Results.load(write_run(tmp_path / name, tables, study_text())))
