@@ -224,8 +224,7 @@ def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> R
                 f" {visible(fit.record['data']['source'])}"
             )
         return old
-    block = fit.spec.contamination
-    if block.exposure != "known" or block.clean_column:
+    if fit.spec.contamination.exposure != "known":
         raise FitError(
             f"the model spec '{fit.spec.name}' needs a joint fit, and columns that the fit does not"
             " keep: give the old responses with their contamination (old_responses=, --responses)"

@@ -77,7 +77,7 @@ def test_parts_that_are_not_known_need_a_refit(fit):
         update(strange, NEW, refit="never")
 
 
-def test_a_newcomer_far_from_all_draws_is_not_weighed():
+def test_a_newcomer_far_from_all_draws_is_fitted_with_the_others():
     """Draws of a spread that is far too small cannot be mended by weights."""
     counts = [(20, 40)] * 4
     rng = np.random.default_rng(2)
@@ -90,6 +90,29 @@ def test_a_newcomer_far_from_all_draws_is_not_weighed():
     )
     with pytest.raises(FitError, match=r"needs a joint fit: the .* draws"):
         update(fit, counts_table([(395, 400)], "N"), seed=1, refit="never")
+    (entry,) = update(fit, counts_table([(395, 400)], "N"), seed=1).entries
+    assert entry.method == "refit"
+    assert "draws" in entry.verdict
+    table = entry.estimands.set_index("quantity")
+    assert table.loc["accuracy", "ci_low"] < 395 / 400 < table.loc["accuracy", "ci_high"]
+    # The spread of abilities, as that of the old draws could never be.
+    assert entry.fit.tree["posterior"]["sigma_theta"].mean() > 1.0
+
+
+def test_clean_models_of_a_column_are_fitted_again():
+    """From the fit's file and the new table alone."""
+    counts = [(12, 40), (20, 40), (30, 40), (25, 40)]
+    old = counts_table(counts, "ABCD").assign(contamination=[0, 0.5, 1, 0.5], clean=[1, 0, 0, 0])
+    anchored = {"confounding": "anchored", "clean_column": "clean"}
+    spec = changed(load_spec("aggregated"), contamination=anchored)
+    fit = given_fit(spec, Responses.from_frame(old), theta=np.zeros((1, 4, 1)))
+    new = NEW.assign(contamination=0.5)
+    with pytest.raises(DataError, match="uses a column that is not there: 'clean'"):
+        update(fit, new)
+    (entry,) = update(fit, new.assign(clean=1), seed=1).entries
+    assert entry.method == "refit"
+    slopes = entry.fit.tree["posterior"]["beta"].to_numpy()
+    assert (slopes == 0).all(axis=(0, 1)).ravel().tolist() == [True, False, False, False, True]
 
 
 def test_a_refit_answers_in_the_same_form(fit):

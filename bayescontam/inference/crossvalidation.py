@@ -197,13 +197,10 @@ def _responses(name: str, fit: Fitted) -> Responses:
 
 def _refuse_forgotten(name: str, fit: Fitted) -> None:
     """Refuse fits whose files lack what their model spec needs of the responses."""
-    block = fit.spec.contamination
-    lacking = "what was known of an unsure contamination" if block.exposure != "known" else ""
-    lacking = f"the column '{visible(block.clean_column, 60)}'" if block.clean_column else lacking
-    if lacking:
+    if fit.spec.contamination.exposure != "known":
         raise FitError(
             f"compare: '{visible(name, 60)}' cannot be made again from its file, which does not"
-            f" hold {lacking}; {_INSTEAD}"
+            f" hold what was known of an unsure contamination; {_INSTEAD}"
         )
 
 

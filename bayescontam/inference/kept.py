@@ -32,6 +32,8 @@ def kept_table(design: Design) -> dict[str, xr.Dataset]:
         "weight": ("response", design.weight),
         "benchmark_of_item": ("item", design.benchmark_of_item),
     }
+    if design.clean.any():
+        constant["clean"] = ("model", design.clean)
     if design.contamination is not None:
         constant["contamination"] = ("response", design.contamination)
     if design.unit_dim == "concept":

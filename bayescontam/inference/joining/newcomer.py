@@ -168,6 +168,7 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
         raise DataError([Fault(new.source, problem, column="benchmark")], advice)
     needed = ["contamination"] if spec.contamination.form != "none" else []
     needed += [spec.ability.by] if spec.ability.by != "benchmark" else []
+    needed += [spec.contamination.clean_column] if spec.contamination.clean_column else []
     missing = [label for label in needed if label not in new.frame]
     if missing:
         problem = f"the fit uses a column that is not there: {listed(missing)}"

@@ -26,7 +26,8 @@ def remembered(fit: Fitted) -> Responses:
     -------
     Responses
         Columns ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``,
-        ``contamination`` if the fit has it, and the column that abilities are told by.
+        ``contamination`` if the fit has it, and the columns that abilities and clean
+        models are told by.
         Of the same hash as the responses of the fit.
 
     Raises
@@ -48,6 +49,10 @@ def remembered(fit: Fitted) -> Responses:
     )
     if "contamination" in data:
         frame["contamination"] = data["contamination"].to_numpy()
+    block = fit.spec.contamination
+    if block.clean_column and "clean" in data:
+        clean = data["clean"].to_numpy().astype(int)
+        frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
     if "concept" in data.dims:
         names = _unit_names(data)
         frame[fit.spec.ability.by] = names[data["concept_of_response"].to_numpy()]

@@ -10,6 +10,7 @@ import xarray as xr
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logit, logsumexp
 
+from bayescontam.inference.design import make_design
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.admission import _Admission
 from bayescontam.inference.joining.expectation import expectation
@@ -279,6 +280,22 @@ def test_responses_are_rebuilt_with_names_that_benchmarks_share():
         responses.frame.sort_values(keys, ignore_index=True)[list(rebuilt.frame)],
     )
     assert (rebuilt.models, rebuilt.benchmarks) == (responses.models, responses.benchmarks)
+
+
+def test_clean_models_of_a_column_are_rebuilt():
+    rows = [
+        {"model": m, "benchmark": "b", "item": f"q{i}", "correct": i % 2, "contamination": i / 4,
+         "untouched": m in "AC"}
+        for m, i in itertools.product("ABC", range(4))
+    ]  # fmt: skip
+    spec = load_spec("anchored")
+    block = spec.contamination.model_copy(update={"clean_column": "untouched"})
+    spec = spec.model_copy(update={"contamination": block})
+    fit = given_fit(spec, Responses.from_frame(pd.DataFrame(rows)), theta=np.zeros((1, 3, 1)))
+    rebuilt = make_design(spec, remembered(fit))
+    assert dict(zip(rebuilt.models, rebuilt.clean.tolist(), strict=True)) == {
+        "A": True, "B": False, "C": True,
+    }  # fmt: skip
 
 
 def test_a_model_that_changes_the_terms_needs_a_refit():
