@@ -28,6 +28,8 @@ COORDINATES = ("a_coordinates", *_LEVELS, *(f"{name}_rise" for name in (*_LEVELS
 """Variables that only the sampler needs: others, with meanings, follow from them."""
 _LEAST_RISE = 0.05
 """Unit of slopes if all that a dose-response rises by lies where no responses are."""
+_ALIKE = 1e-12
+"""Variance of contaminations that differ by rounding, or not at all."""
 
 
 def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
@@ -266,7 +268,8 @@ def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
         Its doses may be tensors.
     """
     weighed = design.weight * design.dose
-    per_segment = (weighed[:, None] * design.reach_dose).sum(axis=0) / (weighed * design.dose).sum()
+    square = (weighed * design.dose).sum() + _ALIKE * design.weight.sum()
+    per_segment = (weighed[:, None] * design.reach_dose).sum(axis=0) / square
     return _LEAST_RISE + (1 - _LEAST_RISE) * (per_segment * increments).sum()
 
 

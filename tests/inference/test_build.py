@@ -106,6 +106,15 @@ def test_log_density_is_that_of_the_mathematics(name, seed):
     assert density - jacobian == pytest.approx(expected, rel=1e-9)
 
 
+def test_a_bend_needs_no_contaminations_that_differ():
+    """Nothing is told of it then, and slopes have their prior."""
+    frame = simulate(3, **FULL).responses.assign(contamination=0.25)
+    model = build(load_spec("monotone"), Responses.from_frame(frame)).model
+    start, fast = model.initial_point(), {"mode": "FAST_COMPILE"}
+    assert np.isfinite(model.compile_logp(**fast)(start))
+    assert np.isfinite(model.compile_dlogp(**fast)(start)).all()
+
+
 def centred(design, values):
     """Return values of responses less the mean of their benchmark's."""
     return (
