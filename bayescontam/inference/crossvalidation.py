@@ -163,7 +163,7 @@ def one_by_one(
 
 def _chosen(name: str, loo: xr.Dataset, most: int) -> Integers:
     """Return the units for which PSIS-LOO fails, if they are not too many."""
-    which = np.flatnonzero(loo["pareto_k"].to_numpy() > GOOD_K)
+    which = np.flatnonzero(~(loo["pareto_k"].to_numpy() <= GOOD_K))
     if len(which) > most:
         raise UsageError(
             f"compare: {len(which):,} responses of '{visible(name, 60)}' have a Pareto k above"

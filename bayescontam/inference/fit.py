@@ -32,6 +32,7 @@ from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
 from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.predictive import posterior_checks, prior_draws
+from bayescontam.inference.psis import LEAST_DRAWS
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
@@ -87,6 +88,12 @@ class Options:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
         if self.seed < 0:
             raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
+        draws, chains = self.sampling.draws, self.sampling.chains
+        if draws * chains < LEAST_DRAWS:
+            raise UsageError(
+                f"draws: got {draws} of each of {chains} chains, {draws * chains} in all; at least"
+                f" {LEAST_DRAWS} are needed to tell how far PSIS-LOO can be trusted"
+            )
 
 
 def fit_responses(

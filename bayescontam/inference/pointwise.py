@@ -92,5 +92,5 @@ def from_loo(loo: xr.Dataset) -> Pointwise:
     """Return the figures of PSIS-LOO, as `stored_loo` orders them."""
     elpd = loo["elpd"].to_numpy()
     parameters = float((loo["log_density"] - loo["elpd"]).sum())
-    bad = int((loo["pareto_k"] > GOOD_K).sum())
+    bad = int((~(loo["pareto_k"] <= GOOD_K)).sum())
     return Pointwise(elpd, np.arange(len(elpd)), parameters, bad)

@@ -5,6 +5,9 @@ from scipy.special import logsumexp
 
 from bayescontam.inference.design import Floats
 
+LEAST_DRAWS = 30
+"""Pareto k is estimated from the largest fifth of few draws, and of five none can be."""
+
 
 def weigh(density: Floats) -> tuple[Floats, Floats]:
     """Return Pareto-smoothed importance weights of draws.
@@ -12,14 +15,14 @@ def weigh(density: Floats) -> tuple[Floats, Floats]:
     Parameters
     ----------
     density : array
-        Dims (draw, response): log density of each.
+        Dims (draw, response): log density of each; of `LEAST_DRAWS` draws or more.
 
     Returns
     -------
     log_weights : array
         Dims (response, draw); each row's weights add up to 1.
     pareto_k : array
-        Dims (response,).
+        Dims (response,); NaN where the largest weights are unlike a Pareto tail.
 
     References
     ----------

@@ -106,7 +106,9 @@ def test_where_a_difference_does_not_tell_the_verdict_says_so(
 
 
 def test_bad_pareto_k_is_told() -> None:
-    assert "200 responses have Pareto k > 0.7: unreliable there." in verdicts(np.ones(200), 0.8)[1]
+    for bad in (0.8, np.nan):
+        told = verdicts(np.ones(200), bad)[1]
+        assert "200 responses have Pareto k > 0.7: unreliable there." in told
     frame = table(models=2, items=100)
     best = bayescontam.compare({"a": plain_fit(frame, 0.9), "b": plain_fit(frame, elpd=-9.0)})
     assert best["verdict"][0] == "best; 200 responses have Pareto k > 0.7: unreliable there."

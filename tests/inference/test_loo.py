@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from bayescontam.inference.loo import _left_out
+from bayescontam.inference.psis import LEAST_DRAWS, weigh
 
 
 def test_weights_leave_one_response_out():
@@ -24,3 +25,9 @@ def test_weights_leave_one_response_out():
     assert result["pareto_k"].max() < 0.7
     joint = result["log_density"]
     assert joint == pytest.approx(stats.norm(mean, np.sqrt(1 + sd**2)).logpdf(y), abs=0.02)
+
+
+def test_the_fewest_draws_of_a_fit_are_the_fewest_of_which_pareto_k_can_be_told() -> None:
+    density = np.random.default_rng(5).normal(size=(LEAST_DRAWS, 50))
+    assert np.isfinite(weigh(density)[1]).all()
+    assert np.isnan(weigh(density[1:])[1]).all()
