@@ -28,6 +28,7 @@ from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import POSTERIOR
+from tests.given import given_fit
 
 ITEMS = 25
 
@@ -172,6 +173,20 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
         new = binom.logpmf(counts, own.design.n_trials, p[draw]).sum()
         differences.append(joint[1](point) - joint[0](point) - new)
     np.testing.assert_allclose(differences, differences[0], rtol=0, atol=1e-6)
+
+
+def test_clean_models_of_a_column_are_clean_in_the_fits_of_both_tables(tmp_path: Path) -> None:
+    spec, rng = load_spec("anchored"), np.random.default_rng(5)
+    layout = fitting(spec, Layout(models=3, benchmarks=1, items=8))
+    frame = make_example(spec, layout, rng).frame.assign(n_correct=rng.integers(0, 2, 24))
+    given_fit(spec, Responses(frame, "own"), theta=np.zeros((1, 3, 1))).save(tmp_path / "fit.nc")
+    observed = Observed.load(tmp_path / "fit.nc")
+    clean = frame.groupby("model")["clean"].first().to_numpy() == 1
+    assert 0 < clean.sum() < 3
+    twice, both = observed.augmented(np.ones(24, dtype=int))
+    assert both.design.clean.tolist() == clean.tolist()
+    again = build(doubled_spec(spec, observed.responses, "x"), twice)
+    assert again.design.clean.tolist() == clean.tolist()
 
 
 def test_single_and_repeated_trials_together_are_refused() -> None:
