@@ -83,8 +83,11 @@ def measure(
     found = {
         "parameters": dict(_parameters(parameters, built)),
         "estimands": dict(_estimands(draws, built, plan.study, parameters)),
-        "log_likelihood": {"log_likelihood": _scalar(_log_likelihood(draws, built), parameters)},
     }
+    # As slow as the estimands together. The truth must know all names that can be asked for.
+    if strict or "log_likelihood" in _asked(plan):
+        values = _scalar(_log_likelihood(draws, built), parameters)
+        found["log_likelihood"] = {"log_likelihood": values}
     every = {name: cells for group in found.values() for name, cells in group.items()}
     wanted = set(plan.study.quantities)
     if strict:
@@ -99,6 +102,12 @@ def measure(
     keys = tuple((name, where) for name, cells in told.items() for where in cells.labels)
     none = np.empty((parameters.sizes["chain"], parameters.sizes["draw"], 0))
     return Measured(keys, np.concatenate([none, *(cells.flat for cells in told.values())], axis=-1))
+
+
+def _asked(plan: Plan) -> set[str]:
+    """Return the names of quantities and groups that a study asks for, or computes with."""
+    study = plan.study
+    return set(study.quantities).union(*(Expression(t).names for t in study.expressions.values()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,6 +135,10 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
         low, high = design.contamination_range()
         wanted = {"reference": reference_levels(reference, design), "low": low, "high": high}
         for name, level in wanted.items():
+            # The usual reference is the lowest contamination itself, and this is the slow part.
+            if name == "low" and np.array_equal(level, wanted["reference"]):
+                levels[name] = levels["reference"]
+                continue
             levels[name] = accuracy_at(draws, design, eta, level[design.benchmark], guess)
         if draws.spillover is not None:
             # Items at the reference, in a benchmark whose mean contamination stays what it is.

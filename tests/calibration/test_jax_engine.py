@@ -6,7 +6,10 @@ from copy import copy
 from dataclasses import replace
 
 import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
 import pytest
+from scipy.special import expit
 
 from bayescontam.calibration import replicate
 from bayescontam.calibration.engines import Engine, engine_of
@@ -82,6 +85,21 @@ def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
         away, wanted = height - height[0], heights - heights[0]
         np.testing.assert_allclose(away, wanted, atol=rtol * np.abs(heights).max())
         np.testing.assert_allclose(slope, slopes, atol=rtol * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_gradients_are_right_however_far_out(double: bool) -> None:
+    """Tuning starts anywhere, and from a gradient that is no number it does not come back."""
+    with pm.Model() as model:
+        pm.Potential("tall", pt.softplus(pm.Flat("x", shape=9)).sum())
+    vectors = Vectors(model, [])
+    x = np.array([-1000, -90, -37, -1, 0, 1, 20, 90, 1000], dtype=float)
+    with precision(double):
+        number = np.float64 if double else np.float32
+        height, slope = jax.value_and_grad(vectors.log_density)(x.astype(number), [])
+    rtol = 1e-12 if double else 1e-6
+    np.testing.assert_allclose(height, np.logaddexp(0, x).sum(), rtol=rtol)
+    np.testing.assert_allclose(slope, expit(x), rtol=rtol, atol=1e-37)
 
 
 def test_a_study_audits_it_by_pymc(monkeypatch: pytest.MonkeyPatch) -> None:
