@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from bayescontam.names import visible
 from bayescontam.specs.expression import Expression, position
 
 Floats = NDArray[np.floating[Any]]
@@ -74,8 +75,8 @@ def evaluated(expression: Expression, values: Mapping[str, Floats]) -> Floats:
     try:
         with np.errstate(all="ignore"):
             result = np.asarray(_value(expression.body, values), dtype=float)
-    except (IndexError, ValueError) as error:
-        raise ValueError(f"{expression.text!r}: {error}") from error
+    except (IndexError, ValueError, RecursionError) as error:
+        raise ValueError(f"{visible(expression.text, 80)!r}: {error}") from error
     if result.size != draws:
         raise ValueError(
             f"{expression.text!r} has several values for each draw; choose one by its position,"

@@ -85,7 +85,7 @@ def measure(
         "estimands": dict(_estimands(draws, built, plan.study, parameters)),
     }
     # As slow as the estimands together. The truth must know all names that can be asked for.
-    if strict or "log_likelihood" in _asked(plan):
+    if strict or "log_likelihood" in asked(plan):
         values = _scalar(_log_likelihood(draws, built), parameters)
         found["log_likelihood"] = {"log_likelihood": values}
     every = {name: cells for group in found.values() for name, cells in group.items()}
@@ -104,8 +104,13 @@ def measure(
     return Measured(keys, np.concatenate([none, *(cells.flat for cells in told.values())], axis=-1))
 
 
-def _asked(plan: Plan) -> set[str]:
-    """Return the names of quantities and groups that a study asks for, or computes with."""
+def asked(plan: Plan) -> set[str]:
+    """Return the names of quantities and groups that a study asks for, or computes with.
+
+    Parameters
+    ----------
+    plan : Plan
+    """
     study = plan.study
     return set(study.quantities).union(*(Expression(t).names for t in study.expressions.values()))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayescontam.calibration.augmented import Observed, doubled_spec
-from bayescontam.errors import Fault, SpecError
+from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.names import visible
 from bayescontam.seeds import stream
@@ -57,6 +57,14 @@ class Source:
     """SHA-256 of the file."""
     draws: int
     """Nearly independent draws that it has; no replicate shares one with another."""
+
+    def refuse_changed(self) -> None:
+        """Raise a UsageError if the file is another than when the run was planned."""
+        if not self.path.exists() or sha256(self.path.read_bytes()) != self.hash:
+            raise UsageError(
+                f"{visible(str(self.path))}: has changed since this run began, which would mix"
+                " two posteriors; run the study of the new fit in another folder"
+            )
 
 
 @dataclass(frozen=True)

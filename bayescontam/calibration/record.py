@@ -12,7 +12,8 @@ import pandas as pd
 
 from bayescontam.calibration.audit import audits
 from bayescontam.calibration.plan import Plan
-from bayescontam.calibration.rows import SHARDS, read_rows
+from bayescontam.calibration.rows import read_rows
+from bayescontam.calibration.shards import done_keys
 from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.specs.study import StudySpec
@@ -58,21 +59,27 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
         If the folder holds a run of another study.
     """
     before = read_record(folder)
-    if not any((folder / SHARDS).glob("*.parquet")):
+    done = done_keys(folder)
+    if not done:
         before = None  # it ended before its first row, perhaps for a mistake in the study
+    elif before is None:
+        raise UsageError(
+            f"{visible(str(folder))}: holds rows of a study, and no {RECORD} that says of which;"
+            " choose another folder"
+        )
     if before is not None and before["hash"] != plan.hash:
         raise UsageError(
             f"{visible(str(folder))}: holds a run of the study '{before.get('name')}'"
             f" ({before['hash'][:12]}), and this one is '{plan.study.name}' ({plan.hash[:12]});"
             " the study or a model spec that it names has changed: choose another folder"
         )
-    study, earlier = plan.study, before or {"replicates": 0, "runs": []}
+    study, earlier = plan.study, before or {"runs": []}
     record = {
         "format": FORMAT,
         "name": study.name,
         "summary": study.summary,
         "hash": plan.hash,
-        "replicates": max(replicates, earlier["replicates"]),
+        "replicates": max([replicates, *(replicate + 1 for _, replicate in done)]),
         "cells": [cell.name for cell in plan.cells],
         "estimators": _estimators(plan),
         # As given: keys that another kind of block has are refused where it is read again.

@@ -15,6 +15,7 @@ from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
 from bayescontam.calibration.measure import Key, measure
 from bayescontam.calibration.plan import Cell, Plan
 from bayescontam.calibration.published import NOMINAL
+from bayescontam.calibration.referenced import refuse_other_reference
 from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
 from bayescontam.calibration.simulate import Simulate, Simulated, quantities_of, simulator_of
 from bayescontam.errors import BayescontamError, Fault, SpecError
@@ -51,7 +52,12 @@ class Replicates:
 
     @cached_property
     def _simulate(self) -> Simulate:
-        return simulator_of(self.plan, self.cell)
+        simulate = simulator_of(self.plan, self.cell)
+        if simulate.design is not None:
+            first = simulate("first").responses
+            for estimator in self.plan.study.estimators:
+                refuse_other_reference(self.plan, simulate.design, estimator, first)
+        return simulate
 
     def rows(self, replicate: int) -> pd.DataFrame:
         """Return the rows of a replicate.
@@ -158,10 +164,13 @@ class Replicates:
     def _asked(self, made: Simulated, found: set[Key], name: str) -> list[Key]:
         """Return which of an estimator's quantities have a truth."""
         keys = sorted({_estimate(key) for key in made.truth} & found)
+        self._refuse_none(keys, name)
+        return keys
+
+    def _refuse_none(self, keys: list[Key], name: str) -> None:
         if not keys:
             problem = f"the estimator '{name}' has none of the quantities asked for"
             raise SpecError([Fault(self.plan.source, problem, column="quantities")])
-        return keys
 
     def _bootstrap(self, made: Simulated, replicate: int, estimator: Estimator) -> pd.DataFrame:
         started = time.perf_counter()
@@ -169,6 +178,7 @@ class Replicates:
         found = bootstrap_rows(made.responses.frame, rng, resamples=estimator.resamples)
         estimate = found.set_index(["quantity", "where"]).drop(columns="truth")
         keys = [key for key in made.truth if _estimate(key) in estimate.index]
+        self._refuse_none(keys, estimator.name)
         table = estimate.loc[[_estimate(key) for key in keys]].reset_index(drop=True)
         return _named(table, keys, made.truth).assign(
             cell=self.cell.name,

@@ -1,6 +1,7 @@
 """Rows: what one fit of one simulated data set says of one quantity, and the shards they lie in."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +107,24 @@ def _read_shard(path: Path) -> pd.DataFrame:
             f"{name}: cannot be read ({error}); remove it and run the study again: its"
             " replicates alone are made anew"
         ) from error
-    if missing := [column for column in COLUMNS if column not in table]:
-        raise UsageError(
-            f"{name}: is no shard of a study, it lacks {', '.join(missing)}; remove it"
-        )
+    refuse_lacking(set(map(str, table)), path)
     return table[list(COLUMNS)]
+
+
+def refuse_lacking(columns: Collection[str], path: Path) -> None:
+    """Raise a UsageError if a shard has not all columns.
+
+    Parameters
+    ----------
+    columns : collection of str
+        That it has.
+    path : pathlib.Path
+    """
+    if missing := [column for column in COLUMNS if column not in columns]:
+        raise UsageError(
+            f"{visible(str(path))}: is no shard of a study, it lacks {', '.join(missing)};"
+            " remove it"
+        )
 
 
 def _empty() -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from bayescontam.calibration.plan import Cell, Plan
-from bayescontam.calibration.rows import SHARDS
+from bayescontam.calibration.rows import SHARDS, refuse_lacking
 from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.storage import atomic_path
@@ -103,6 +103,7 @@ def done_keys(folder: Path) -> set[tuple[str, int]]:
     done: set[tuple[str, int]] = set()
     for path in sorted((folder / SHARDS).glob("*.parquet")):
         try:
+            refuse_lacking(pq.read_schema(path).names, path)
             keys = pq.read_table(path, columns=["cell", "replicate"]).to_pandas().drop_duplicates()
         except (OSError, ValueError, KeyError) as error:
             raise UsageError(

@@ -13,11 +13,13 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.variable import RandomGeneratorSharedVariable
 
 from bayescontam.calibration.augmented import Observed
+from bayescontam.calibration.fixed import fixed_values, refuse_idle
 from bayescontam.calibration.measure import Key, measure
 from bayescontam.calibration.plan import Cell, Plan
 from bayescontam.calibration.published import NOMINAL, Tasks, exposures, table_of
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.build import Built, build
+from bayescontam.inference.design import Design
 from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.example import Layout as ExampleLayout
 from bayescontam.inference.example import fitting, make_example
@@ -25,7 +27,7 @@ from bayescontam.inference.implied import response_accuracies
 from bayescontam.inference.located import located
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.simulator import Layout, Simulator
+from bayescontam.specs.simulator import Layout
 
 Floats = NDArray[np.floating[Any]]
 
@@ -41,6 +43,10 @@ class Simulated:
 class Simulate(Protocol):
     """Makes the tables of a cell."""
 
+    @property
+    def design(self) -> Design | None:
+        """That of the model spec whose estimands are the truth; None if they are of none."""
+
     def __call__(self, replicate: int | str) -> Simulated:
         """Return the table of a replicate, the same whenever it is asked for."""
 
@@ -52,8 +58,11 @@ def simulator_of(plan: Plan, cell: Cell) -> Simulate:
     ------
     SpecError
         If the study fixes a parameter that its model spec does not have in this design.
+    UsageError
+        If the study's fit is no longer that with which the run began.
     """
     if plan.fit is not None:
+        plan.fit.refuse_changed()
         return FromPosterior(plan, cell, Observed.load(plan.fit.path))
     if plan.truth is None:
         return FromExposures(plan, cell)
@@ -79,6 +88,8 @@ def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Ke
 
 class FromExposures:
     """Tables of the published generator."""
+
+    design = None
 
     def __init__(self, plan: Plan, cell: Cell) -> None:
         self._plan, self._cell = plan, cell
@@ -113,20 +124,26 @@ class FromModel:
         layout = fitting(spec, _example_layout(cell.layout))
         self._table = make_example(spec, layout, plan.stream(cell.name, "design"))
         self._built = build(spec, self._table)
+        self.design = self._built.design
         if cell.layout.p_duplicate_sd and "p_shift" not in self._built.model.named_vars:
             problem = (
                 f"the model spec '{cell.simulator.model}' has no latent duplicates; leave it"
                 " out, or take one whose contamination.exposure is 'latent'"
             )
             raise SpecError([Fault(plan.source, problem, column="design.p_duplicate_sd")])
-        fixed = _fixed(self._built, plan, cell)
+        fixed = fixed_values(self._built, plan, cell)
         model = pm.do(self._built.model, fixed) if fixed else self._built.model
         self._draw = _Forward(model)
+        refuse_idle(set(fixed) - self._draw.names, plan)
 
     def __call__(self, replicate: int | str) -> Simulated:
         """Return the table of a replicate."""
         plan, name = self._plan, self._cell.name
-        drawn = self._draw(plan.stream(name, replicate, "parameters"))
+        try:
+            drawn = self._draw(plan.stream(name, replicate, "parameters"))
+        except ValueError as error:
+            problem = f"nothing can be drawn with these values: {error}"
+            raise SpecError([Fault(plan.source, problem, column="simulator.parameters")]) from error
         counts = drawn.pop("n_correct")
         parameters = _dataset(drawn, self._built)
         draws = take_draws(parameters, self._built.design)
@@ -148,6 +165,7 @@ class FromPosterior:
 
     def __init__(self, plan: Plan, cell: Cell, observed: Observed) -> None:
         self._plan, self._cell, self._observed = plan, cell, observed
+        self.design = observed.built.design
         self._order = plan.stream("posterior").permutation(observed.kept)
 
     def __call__(self, replicate: int | str) -> Simulated:
@@ -170,7 +188,8 @@ class _Forward:
         counts = model["n_correct"]
         above = set(ancestors([counts]))
         named = {name: var for name, var in model.named_vars.items() if var in above}
-        self._names = list(named)
+        self._ordered = list(named)
+        self.names = set(named)
         outputs = list(named.values())
         # Compiling for speed takes ten seconds, and saves some milliseconds a replicate.
         self._function = pm.compile([], outputs, mode="FAST_COMPILE", random_seed=0)
@@ -179,7 +198,7 @@ class _Forward:
 
     def __call__(self, rng: np.random.Generator) -> dict[str, Floats]:
         reseed_rngs(self._rngs, int(rng.integers(2**63)))
-        return dict(zip(self._names, self._function(), strict=True))
+        return dict(zip(self._ordered, self._function(), strict=True))
 
 
 def _dataset(drawn: dict[str, Floats], built: Built) -> xr.Dataset:
@@ -220,52 +239,3 @@ def _example_layout(layout: Layout) -> ExampleLayout:
         shape,
         layout.p_duplicate_sd,
     )
-
-
-def _fixed(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
-    """Return the values at which parameters are held, under their names."""
-    simulator, source = cell.simulator, plan.source
-    model = built.model
-    values = {key: (key, np.asarray(v)) for key, v in simulator.parameters.items()}
-    values |= {name: (key, value) for name, key, value in _held(simulator, built, plan, source)}
-    result = {}
-    for name, (key, value) in values.items():
-        if name not in model.named_vars or name == "n_correct":
-            left = "; ".join(f"{symbol}: {reason}" for symbol, reason in built.terms.left_out)
-            problem = f"the model spec has no '{name}' in this design ({left or 'see its file'})"
-            raise SpecError([Fault(source, problem, column=f"simulator.{key}")])
-        shape = model[name].shape.eval()
-        result[name] = np.broadcast_to(value, shape).astype(float)
-    return result
-
-
-def _held(
-    simulator: Simulator, built: Built, plan: Plan, source: str
-) -> list[tuple[str, str, Floats]]:
-    """Return name, key and value of what is fixed under a word of its own."""
-    held: list[tuple[str, str, Floats]] = []
-    models = len(built.design.models)
-    if simulator.ability is not None:
-        ability = np.atleast_1d(np.asarray(simulator.ability, dtype=float))
-        if len(ability) not in (1, models):
-            problem = f"got {len(ability)} abilities for {models} models; give one for each, or one"
-            raise SpecError([Fault(source, problem, column="simulator.ability")])
-        scores = _scores((models, len(built.design.units)), plan, "abilities")
-        held.append(("theta", "ability", ability[:, None] + simulator.ability_sd * scores))
-    if simulator.slope is not None:
-        # Slopes of models that are known to be clean stay 0.
-        name = "beta_free" if built.design.clean.any() else "beta"
-        scores = _scores((models, len(built.design.benchmarks)), plan, "slopes")
-        held.append((name, "slope", simulator.slope + simulator.slope_sd * scores))
-    for name, key in (("sigma_delta", "difficulty_sd"), ("sigma_eps", "eps_sd")):
-        value = getattr(simulator, key)
-        if value is not None:
-            held.append((name, key, np.asarray(value)))
-    return held
-
-
-def _scores(shape: tuple[int, int], plan: Plan, purpose: str) -> Floats:
-    """Return numbers of mean 0 and standard deviation 1, the same in all cells of a study."""
-    scores = plan.stream(purpose).standard_normal(shape)
-    spread = scores.std()
-    return (scores - scores.mean()) / spread if spread > 0 else np.zeros(shape)

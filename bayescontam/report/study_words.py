@@ -109,6 +109,13 @@ def _ranks(results: Results) -> tuple[Outcome, str]:
     if tested.min() < 0.05:
         text = f"Ranks of {len(table):,} quantities: one may not be uniform (p {least}, adjusted)."
         return Outcome.CAUTION, text
+    unsure = table[table["outcome"] != Outcome.PASSED.value]
+    if len(unsure):
+        text = (
+            f"Ranks of {len(unsure):,} of {len(table):,} quantities decide little:"
+            f" {_named(unsure.iloc[0].to_dict())}."
+        )
+        return Outcome.CAUTION, text
     text = f"Ranks of all {len(table):,} quantities are uniform (least adjusted p {least})."
     return Outcome.PASSED, text
 
@@ -184,7 +191,7 @@ def design(spec: StudySpec) -> Iterator[str]:
         yield from _sampling(spec)
     level = "0" if spec.reference == "zero" else str(spec.reference)
     if spec.reference == "min_observed":
-        level = "of the cleanest item of each benchmark"
+        level = "of the cleanest item of each benchmark (of a latent event: 0)"
     yield f"Genuine ability is told at the contamination {level}."
 
 

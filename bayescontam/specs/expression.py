@@ -11,6 +11,8 @@ FUNCTIONS = (
     "exp", "log", "sqrt", "abs", "logistic", "logit", "mean", "sum", "min", "max", "sd",
 )  # fmt: skip
 """Functions that it may call; the last five run over all cells of a quantity."""
+_LARGEST = 1e300
+"""Magnitude of numbers, so that they are floats."""
 
 
 class Expression:
@@ -47,7 +49,10 @@ class Expression:
             self.body = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             raise ValueError(f"{visible(text, 80)!r} is no formula") from error
-        self.names = frozenset(_names(self.body, visible(text, 80)))
+        try:
+            self.names = frozenset(_names(self.body, visible(text, 80)))
+        except RecursionError as error:
+            raise ValueError(f"{visible(text, 80)!r} is too long a formula") from error
         if not self.names:
             raise ValueError(f"{visible(text, 80)!r} names no quantity")
 
@@ -72,7 +77,8 @@ def _names(node: ast.AST, text: str) -> Iterator[str]:
         case ast.Name(id=name):
             yield name
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return
+            if abs(value) > _LARGEST:
+                raise ValueError(f"{text!r}: numbers are at most {_LARGEST:g}")
         case _:
             raise ValueError(
                 f"{text!r} is no formula of names, numbers, + - * / **, positions such as"

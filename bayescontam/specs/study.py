@@ -252,6 +252,11 @@ class StudySpec(WholeSpec):
     @classmethod
     def _expressions_are_formulas(cls, given: dict[str, str]) -> dict[str, str]:
         for name, text in given.items():
+            if name.endswith("_nominal"):
+                raise ValueError(
+                    f"{name}: names that end in '_nominal' are those of truths of the published"
+                    " generator; choose another"
+                )
             try:
                 Expression(text)
             except ValueError as error:

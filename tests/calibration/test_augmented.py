@@ -1,5 +1,6 @@
 """Tables simulated from a fit: the posterior given both tables is the one that ranks need."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,15 @@ def test_clean_models_of_a_column_are_clean_in_the_fits_of_both_tables(tmp_path:
     assert both.design.clean.tolist() == clean.tolist()
     again = build(doubled_spec(spec, observed.responses, "x"), twice)
     assert again.design.clean.tolist() == clean.tolist()
+
+
+def test_a_fit_that_changes_during_a_run_is_refused(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copy(folder / "fit.nc", tmp_path))
+    plan = plan_of(StudySpec.parse(POSTERIOR, "test.toml"), tmp_path)
+    assert simulator_of(plan, plan.cells[0])(0).truth
+    copy.write_bytes(copy.read_bytes() + b" ")
+    with pytest.raises(UsageError, match=r"fit\.nc: has changed since this run began"):
+        simulator_of(plan, plan.cells[0])
 
 
 def test_single_and_repeated_trials_together_are_refused() -> None:

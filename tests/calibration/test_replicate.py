@@ -1,5 +1,6 @@
 """Replicates: ranks, gates, second tries, and rows of fits that could not be made."""
 
+from pathlib import Path
 from typing import Any
 
 import arviz as az
@@ -12,12 +13,13 @@ from bayescontam.calibration import replicate as replicating
 from bayescontam.calibration.engines import Drawn
 from bayescontam.calibration.gates import faults_of
 from bayescontam.calibration.measure import Measured
+from bayescontam.calibration.plan import Cell, Plan, plan_of
 from bayescontam.calibration.replicate import Replicates, rank_of
 from bayescontam.calibration.rows import COLUMNS
 from bayescontam.errors import SpecError
 from bayescontam.inference.build import build
 from bayescontam.responses import Responses
-from bayescontam.specs.study import Gates, Sampling
+from bayescontam.specs.study import Gates, Sampling, StudySpec
 from tests.calibration.studies import planned
 
 RNG = np.random.default_rng(5)
@@ -112,6 +114,64 @@ def test_nothing_in_common_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicating, "measure", lambda *_: nothing)
     with pytest.raises(SpecError, match="the estimator 'single' has none of the quantities"):
         Replicates(plan, cell).rows(0)
+
+
+def test_a_bootstrap_that_has_nothing_asked_for_is_refused() -> None:
+    plan, cell = _beside_bootstrap("single", "quantities = ['novelty_gap']")
+    with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
+        Replicates(plan, cell).rows(0)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"), [("latent_duplicate", "the truth is told at 0;"), ("spillover", None)]
+)
+def test_truth_and_estimate_at_two_references_are_refused(model: str, told: str | None) -> None:
+    """Nobody could tell a bias from another meaning of genuine ability."""
+    message = "the estimator 'bootstrap' tells genuine ability at contamination 0"
+    with pytest.raises(SpecError, match=f"reference: {message}.*{told or 'truth'}.*leave the boo"):
+        Replicates(*_beside_bootstrap(model)).rows(0)
+    rows = Replicates(*_beside_bootstrap(model, "quantities = ['accuracy']")).rows(0)
+    assert set(rows["quantity"]) == {"accuracy"}
+
+
+def test_a_plug_in_for_a_latent_event_needs_a_reference_of_both() -> None:
+    estimator = '[[estimators]]\nname = "plug-in"\nmodel = "hierarchical"\n'
+    head = (
+        'summary = "s"\nreplicates = 4\ndesign.items = 12\nsimulator.kind = "prior"\n'
+        'simulator.model = "latent_duplicate"\n'
+    )
+    for line, refused in (("", True), ("reference = 'zero'\n", False)):
+        plan = plan_of(StudySpec.parse(f"{head}{line}{estimator}", "test.toml"), Path())
+        replicates = Replicates(plan, plan.cells[0])
+        if refused:
+            with pytest.raises(
+                SpecError, match=r"reference: the estimator 'plug-in' .* set 'zero'"
+            ):
+                replicates._simulate  # noqa: B018
+        else:
+            assert replicates._simulate.design is not None
+
+
+def _beside_bootstrap(model: str, *lines: str) -> tuple[Plan, Cell]:
+    text = (
+        'summary = "s"\nreplicates = 4\ndesign = { items = 12, models = 3 }\n'
+        f'simulator = {{ kind = "prior", model = "{model}" }}\n{"".join(lines)}\n'
+        '[[estimators]]\nname = "bootstrap"\nkind = "bootstrap"\nresamples = 100\n'
+    )
+    plan = plan_of(StudySpec.parse(text, "test.toml"), Path())
+    return plan, plan.cells[0]
+
+
+def test_replicates_have_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, cell = planned("prior", "single", items=10)
+    fake = Fake(plan.specs["single"], [(0, 0.0)] * 4)
+    monkeypatch.setattr(replicating, "engine_of", lambda *_: fake)
+    first, again = Replicates(plan, cell), Replicates(plan, cell)
+    tables = [each.rows(replicate) for each, replicate in ((first, 0), (first, 1), (again, 0))]
+    seeds = [seed for seed, _ in fake.asked]
+    assert seeds[0] == seeds[2] != seeds[1]
+    same = tables[0].drop(columns="seconds").equals(tables[2].drop(columns="seconds"))
+    assert same  # ties too are broken by the replicate's own lot
 
 
 @pytest.mark.parametrize("gate", ["rhat", "ess", "divergences"])

@@ -233,6 +233,37 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_rows_of_nobody_knows_what_are_not_added_to(tmp_path: Path) -> None:
+    rows(tmp_path, jobs=1, replicates=1)
+    (tmp_path / "study.json").unlink()
+    with pytest.raises(UsageError, match=r"holds rows of a study, and no study\.json that says"):
+        run_study(STUDY, tmp_path, jobs=1)
+
+
+def test_a_plan_can_be_lowered_to_what_is_done(tmp_path: Path) -> None:
+    def planned_now() -> int:
+        return int(json.loads((tmp_path / "study.json").read_text())["replicates"])
+
+    rows(tmp_path, jobs=1, replicates=3)
+    record = json.loads((tmp_path / "study.json").read_text())
+    # As a run of 100 leaves it that was stopped after three.
+    (tmp_path / "study.json").write_text(json.dumps(record | {"replicates": 100}))
+    rows(tmp_path, jobs=1, replicates=2)
+    assert planned_now() == 3
+    rows(tmp_path, jobs=1, replicates=4)
+    assert planned_now() == 4
+
+
+def test_a_shard_that_lacks_a_column_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
+    rows(tmp_path, jobs=1, replicates=1)
+    before = shards(tmp_path)
+    victim = sorted((tmp_path / "rows").glob("*.parquet"))[0]
+    pd.read_parquet(victim).drop(columns="mcse").to_parquet(victim)
+    with pytest.raises(UsageError, match=f"{victim.name}: is no shard of a study, it lacks mcse"):
+        run_study(STUDY, tmp_path, jobs=1, replicates=5)
+    assert set(shards(tmp_path)) == set(before)
+
+
 def test_a_damaged_shard_is_told_by_name(tmp_path: Path) -> None:
     rows(tmp_path, jobs=1, replicates=1)
     victim = sorted((tmp_path / "rows").glob("*.parquet"))[0]

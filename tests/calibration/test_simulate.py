@@ -175,6 +175,29 @@ def test_what_the_model_does_not_have_cannot_be_fixed() -> None:
         simulator_of(plan, cell)
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ["simulator.slope = 1.0", "simulator.parameters.beta = 3.0"],
+            r"simulator\.parameters\.beta: simulator\.slope fixes 'beta' already",
+        ),
+        (
+            ["simulator.slope = 1.0", "simulator.parameters.beta_bar = 3.0"],
+            r"simulator\.parameters\.beta_bar: counts do not depend on it",
+        ),
+        (
+            ["simulator.parameters.sigma_delta = -3.0"],
+            r"simulator\.parameters: nothing can be drawn with these values",
+        ),
+    ],
+)
+def test_values_that_cannot_all_hold_are_refused(lines: list[str], message: str) -> None:
+    plan, cell = planned("fixed", "hierarchical", *lines, models=3, items=5)
+    with pytest.raises(SpecError, match=message):
+        simulator_of(plan, cell)(0)
+
+
 def test_quantities_and_formulas_that_are_not_there_are_refused() -> None:
     for line, message in (
         (

@@ -113,6 +113,18 @@ def test_a_right_study_passes(tmp_path: Path) -> None:
     assert "too low" not in sentence
 
 
+def test_quantities_that_lack_ranks_are_not_told_to_be_uniform(tmp_path: Path) -> None:
+    rows = made_rows(300, 1)
+    rows.loc[:13, ["rank", "ranks"]] = [-1, 0]
+    rows.loc[:13, "status"] = "failed"
+    results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
+    outcome, sentence = verdict(results)
+    assert outcome.value == results.sbc["outcome"].iloc[0] == "caution"
+    assert "Ranks of 1 of 1 quantities decide little" in sentence
+    assert "14 fits drew nothing" in sentence
+    assert "are uniform" not in sentence
+
+
 def test_many_failed_fits_fail_a_study(tmp_path: Path) -> None:
     rows = made_rows(100, 1).assign(status=["failed"] * 6 + ["passed"] * 94)
     results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 100))

@@ -43,6 +43,19 @@ def test_whatever_is_no_formula_is_refused(text: str) -> None:
         Expression(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" + ".join(["theta"] * 20_000), "is too long a formula|is no formula"),
+        (f"theta + {'9' * 400}", "numbers are at most 1e"),
+        ("theta * 1e999", "numbers are at most 1e"),
+    ],
+)
+def test_what_cannot_be_computed_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Expression(text)
+
+
 def test_an_unknown_function_is_told_with_those_that_are_known() -> None:
     with pytest.raises(ValueError, match=r"no function 'exq' of one argument; allowed: exp, log"):
         Expression("exq(theta)")

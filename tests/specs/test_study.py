@@ -74,6 +74,7 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
             "the estimator 'b' of kind 'bootstrap' has no model spec",
         ),
         ("[expressions]\ngap = 'theta.x'", "expressions: gap: 'theta.x' is no formula"),
+        ("[expressions]\nx_nominal = 'theta'", "x_nominal: names that end in '_nominal'"),
     ],
 )  # fmt: skip
 def test_faults_are_told_with_their_place(extra: str, message: str) -> None:

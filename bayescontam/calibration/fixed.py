@@ -1,0 +1,104 @@
+"""Fixed: parameters that a study holds at values of its own."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescontam.calibration.plan import Cell, Plan
+from bayescontam.errors import Fault, SpecError
+from bayescontam.inference.build import Built
+from bayescontam.specs.simulator import Simulator
+
+Floats = NDArray[np.floating[Any]]
+
+
+def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
+    """Return the values at which a cell holds parameters.
+
+    Parameters
+    ----------
+    built : Built
+        The model that tables are simulated from.
+    plan : Plan
+    cell : Cell
+
+    Returns
+    -------
+    dict of str to array
+        In the shape of the model's variable of that name.
+
+    Raises
+    ------
+    SpecError
+        If the model has no such parameter, or it is fixed twice.
+    """
+    simulator, source = cell.simulator, plan.source
+    model = built.model
+    values = {key: (f"parameters.{key}", np.asarray(v)) for key, v in simulator.parameters.items()}
+    for name, key, value in _held(simulator, built, plan, source):
+        if name in values:
+            problem = f"simulator.{key} fixes '{name}' already; leave one of them out"
+            raise SpecError([Fault(source, problem, column=f"simulator.parameters.{name}")])
+        values[name] = key, value
+    result = {}
+    for name, (key, value) in values.items():
+        if name not in model.named_vars or name == "n_correct":
+            left = "; ".join(f"{symbol}: {reason}" for symbol, reason in built.terms.left_out)
+            problem = f"the model spec has no '{name}' in this design ({left or 'see its file'})"
+            raise SpecError([Fault(source, problem, column=f"simulator.{key}")])
+        shape = model[name].shape.eval()
+        result[name] = np.broadcast_to(value, shape).astype(float)
+    return result
+
+
+def refuse_idle(names: set[str], plan: Plan) -> None:
+    """Refuse parameters that are fixed and that no count depends on.
+
+    Parameters
+    ----------
+    names : set of str
+    plan : Plan
+
+    Raises
+    ------
+    SpecError
+        If there is one.
+    """
+    for name in sorted(names):
+        problem = (
+            "counts do not depend on it, since what it governs is fixed too; leave one of them out"
+        )
+        raise SpecError([Fault(plan.source, problem, column=f"simulator.parameters.{name}")])
+
+
+def _held(
+    simulator: Simulator, built: Built, plan: Plan, source: str
+) -> list[tuple[str, str, Floats]]:
+    """Return name, key and value of what is fixed under a word of its own."""
+    held: list[tuple[str, str, Floats]] = []
+    models = len(built.design.models)
+    if simulator.ability is not None:
+        ability = np.atleast_1d(np.asarray(simulator.ability, dtype=float))
+        if len(ability) not in (1, models):
+            problem = f"got {len(ability)} abilities for {models} models; give one for each, or one"
+            raise SpecError([Fault(source, problem, column="simulator.ability")])
+        scores = _scores((models, len(built.design.units)), plan, "abilities")
+        held.append(("theta", "ability", ability[:, None] + simulator.ability_sd * scores))
+    if simulator.slope is not None:
+        # Slopes of models that are known to be clean stay 0.
+        name = "beta_free" if built.design.clean.any() else "beta"
+        scores = _scores((models, len(built.design.benchmarks)), plan, "slopes")
+        held.append((name, "slope", simulator.slope + simulator.slope_sd * scores))
+    for name, key in (("sigma_delta", "difficulty_sd"), ("sigma_eps", "eps_sd")):
+        value = getattr(simulator, key)
+        if value is not None:
+            held.append((name, key, np.asarray(value)))
+    return held
+
+
+def _scores(shape: tuple[int, int], plan: Plan, purpose: str) -> Floats:
+    """Return numbers of mean 0 and standard deviation 1, the same in all cells of a study."""
+    scores = plan.stream(purpose).standard_normal(shape)
+    spread = scores.std()
+    return (scores - scores.mean()) / spread if spread > 0 else np.zeros(shape)
