@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-import xarray as xr
 
 import bayescontam
 from bayescontam.inference.build import build
@@ -105,7 +104,7 @@ def test_one_prior_moved_agrees_with_a_refit_there() -> None:
     posterior, _ = sample_model(model, SAMPLING, 7, False)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     groups = estimands(take_draws(posterior, built.design), built, shape, "min_observed")
-    refit = summarise(xr.Dataset(groups["estimands"]))
+    refit = summarise(groups["estimands"])
     first_only = long(fit.confounding(), location, "own").xs(
         "bench-0", level="benchmark", drop_level=False
     )
