@@ -5,7 +5,6 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 import bayescontam
 from bayescontam.inference.build import build, build_design
@@ -97,18 +96,17 @@ def test_holding_out_is_the_same_as_a_table_without_the_rows() -> None:
     order = [without.design.items.index(item) for item in whole.design.items]
     assert without.terms == whole.terms
     first, second = (sample(built, sampling, 3, progress=False)[0] for built in (masked, without))
-    dim = second["delta"].dims[-1]
-    second["delta"] = second["delta"].isel({dim: order})
     for name in ("theta", "mu", "sigma_delta", "sigma_theta", "sigma_a", "delta"):
-        z, ratio = differences(first[name], second[name])
+        one, other = first[name].to_numpy(), second[name].to_numpy()
+        z, ratio = differences(one, other[..., order] if name == "delta" else other)
         print(name, np.abs(z).max(), ratio.min(), ratio.max())
         assert np.abs(z).max() < 4.5
         assert np.all((ratio > 0.85) & (ratio < 1.18))
 
 
-def differences(first: xr.DataArray, second: xr.DataArray) -> tuple[np.ndarray, np.ndarray]:
+def differences(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return differences of means in Monte Carlo errors, and ratios of deviations."""
-    cells = [v.to_numpy().reshape(*v.shape[:2], -1) for v in (first, second)]
+    cells = [v.reshape(*v.shape[:2], -1) for v in (first, second)]
     error = np.hypot(*(convergence(c)["mcse_mean"] for c in cells))
     means, deviations = ([f(c, axis=(0, 1)) for c in cells] for f in (np.mean, np.std))
     return (means[0] - means[1]) / error, deviations[0] / deviations[1]
