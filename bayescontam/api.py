@@ -235,7 +235,7 @@ def fit(
 
 
 def compare(
-    fits: Mapping[str, Fitted],
+    fits: Mapping[str, Fitted | Path],
     *,
     leave_out: By = "response",
     folds: int | None = None,
@@ -249,7 +249,7 @@ def compare(
 
     Parameters
     ----------
-    fits : mapping of str to Fit
+    fits : mapping of str to Fit or path-like
         At least two, under the names to show; one is enough where folds are left out.
     leave_out : {"response", "item", "model"}, default "response"
         What is left out together and then predicted: whether a fit predicts another
@@ -297,7 +297,8 @@ def compare(
     bayescontam.errors.UsageError: compare: give at least two fits
     """
     work = Work(seed=seed, jobs=jobs, cache=cache, progress=progress)
-    return compare_fits(fits, LeaveOut(by=leave_out, folds=folds, refit=refit, work=work))
+    loaded = {name: fit if isinstance(fit, Fitted) else Fit.load(fit) for name, fit in fits.items()}
+    return compare_fits(loaded, LeaveOut(by=leave_out, folds=folds, refit=refit, work=work))
 
 
 def _cores(cores: int | None, chains: int) -> int:

@@ -151,6 +151,15 @@ def read_names(
     return result
 
 
+def flag_twins(names: pd.Series, column: str, faults: FaultList) -> None:
+    """Add a fault for each name that is another one with blanks at its ends."""
+    plain = names.str.strip()
+    known = names.dropna().drop_duplicates().str.strip()
+    twins = plain.isin(known[known.duplicated()]) & (names != plain)
+    problem = "got {}, and elsewhere the same without blanks at its ends; write both alike"
+    faults.flag(twins.to_numpy(), column, problem, names.to_numpy())
+
+
 def _name(cell: Any) -> str | None:
     if isinstance(cell, str):
         if cell.endswith("\0"):  # arrays of text drop it, so that two names would be one

@@ -1,5 +1,6 @@
 """Progress: bars with a rate and the time left, on the terminal's error stream."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -76,3 +77,15 @@ def _state(done: float, total: float, seconds: float, unit: str) -> str:
     else:
         time = f"in {timedelta(seconds=round(seconds))}"
     return f"{share} {spelled} {unit}/s {time}"
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """Keep PyMC from announcing what it draws, which no option of its forward draws does."""
+    logger = logging.getLogger("pymc.sampling.forward")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

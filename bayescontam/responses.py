@@ -13,6 +13,7 @@ from bayescontam.columns import (
     FaultList,
     Ints,
     Mask,
+    flag_twins,
     need_columns,
     plain_frame,
     read_measures,
@@ -244,6 +245,9 @@ def _clean(table: pd.DataFrame, faults: FaultList, drop_missing: bool) -> tuple[
     clean: dict[str, Any] = {
         name: read_names(table, name, faults) for name in _KEYS if name in table.columns
     }
+    for column in ("model", "benchmark"):
+        if column in clean:
+            flag_twins(clean[column], column, faults)
     scores = read_scores(table, faults, _KNOWN)
     missing = np.isnan(list(scores.values()))
     if not drop_missing:

@@ -18,6 +18,7 @@ from bayescontam.inference.fit import Options
 from bayescontam.inference.joining.entry import Desk, Entry, Refit
 from bayescontam.inference.joining.newcomer import join_responses, split_models
 from bayescontam.inference.joining.remembered import remembered
+from bayescontam.inference.joining.unlike import unlike_the_fit
 from bayescontam.inference.joining.updated import DRAWS, FEWEST
 from bayescontam.names import visible
 from bayescontam.responses import Responses
@@ -127,8 +128,8 @@ def update(
         What the fit was made of, with contamination. Only needed where the fit's file does
         not hold it: contamination that is noisy or latent.
     reference : {"min_observed", "zero"} or float, optional
-        Contamination at which genuine ability is told; default: that of the fit, whose
-        smallest observed contamination it is too.
+        Contamination at which genuine ability is told; default: that of the fit. The
+        smallest observed contamination is that of old and new responses together.
     level : float, optional
         Probability of the equal-tailed intervals; default: that of the fit.
     seed : int, optional
@@ -176,7 +177,10 @@ def update(
     ]  # refused before long work
     desk = Desk(fitted, old, options, draws, refit, _stage if progress else _silent, progress)
     entries = tuple(_public(desk.entry(joined)) for joined in tables)
-    return Update(entries, (*new.notes, *_doubts(fitted)), seed, reference, level)
+    unlike = [note for joined in tables for note in unlike_the_fit(old, joined, reference)]
+    weighed = any(entry.method == "update" for entry in entries)
+    doubts = _doubts(fitted) if weighed else []
+    return Update(entries, (*new.notes, *unlike, *doubts), seed, reference, level)
 
 
 def _check_options(refit: str, level: float | None, draws: int) -> None:

@@ -4,12 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import bayescontam
 from bayescontam.api import Fit
 from bayescontam.errors import DataError, FitError, UsageError
+from bayescontam.inference.joining.unlike import unlike_the_fit
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.updating import update
 from tests.given import changed, counts_spec, counts_table, given_fit, rough_fit
+from tests.simulated import simulate
 
 NEW = counts_table([(33, 40)], "N")
 
@@ -113,6 +116,46 @@ def test_clean_models_of_a_column_are_fitted_again():
     assert entry.method == "refit"
     slopes = entry.fit.tree["posterior"]["beta"].to_numpy()
     assert (slopes == 0).all(axis=(0, 1)).ravel().tolist() == [True, False, False, False, True]
+
+
+@pytest.mark.slow
+def test_cleaner_items_move_the_reference_as_in_a_joint_fit():
+    """Or the sign of overfitting would depend on whether weights happened to be trusted."""
+    frame = simulate(4, models=5, benchmarks=1, items=120, slope=2.0).responses
+    own = frame["model"] == "model-4"
+    old = frame[~own].copy()
+    old["contamination"] = 0.4 + 0.6 * old["contamination"]
+    fit = bayescontam.fit(old, seed=1, draws=500, tune=500, chains=2)
+    tables = {}
+    for how in ("auto", "always"):
+        updated = update(fit, frame[own], seed=2, refit=how)
+        table = updated.estimands().set_index("quantity")
+        tables[updated.entries[0].method] = table
+        assert any("cleaner than all of the fit's" in note for note in updated.notes)
+    weighed, joint = tables["update"], tables["refit"]
+    for name in ("genuine_ability", "overfitting", "novelty_gap"):
+        assert abs(weighed.loc[name, "mean"] - joint.loc[name, "mean"]) < joint.loc[name, "sd"] / 2
+    assert weighed.loc["overfitting", "mean"] > 0
+
+
+def test_what_is_unlike_the_fit_is_told(fit):
+    notes = update(fit, counts_table([(2, 4)], "N"), seed=5).notes
+    assert notes == ()
+    table = simulate(1, models=2, benchmarks=1, items=10).responses
+    old = Responses.from_frame(table[table["model"] == "model-0"])
+    new = table[table["model"] == "model-1"].iloc[:6].copy()
+    new["item"] = [*new["item"].iloc[:4], "new-1", "new-2"]
+    both = Responses.from_frame(pd.concat([old.frame, new]))
+    first, second = unlike_the_fit(old, both, 0.0)
+    assert "2 of its 6 items of bench-0 are not in the fit" in first
+    assert "answered 4 of the fit's 10 items of bench-0" in second
+    assert len(unlike_the_fit(old, both, "min_observed")) == 2
+    below = both.frame.assign(contamination=both.frame["contamination"].where(
+        both.frame["model"] == "model-0", 0.0
+    ))  # fmt: skip
+    both = Responses.from_frame(below)
+    assert "genuine ability is told at 0 here" in unlike_the_fit(old, both, "min_observed")[2]
+    assert len(unlike_the_fit(old, both, "zero")) == 2
 
 
 def test_a_refit_answers_in_the_same_form(fit):

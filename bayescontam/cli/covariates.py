@@ -10,7 +10,7 @@ import typer
 
 from bayescontam.cli.curve import JudgementFiles, Level, Seed
 from bayescontam.cli.judge import ScanFolder
-from bayescontam.cli.options import Quiet, Strict, exit_if_failed
+from bayescontam.cli.options import Quiet, Strict, check_file, exit_if_failed
 
 if TYPE_CHECKING:
     from bayescontam.evidence.duplicates import Curve
@@ -77,7 +77,10 @@ def covariates(
     from bayescontam.written import write_table
 
     calm()
-    _check(out, save_curve, level, floor, draws)
+    for written in (out, save_curve):
+        if written is not None:
+            check_file(written, curve, judgements)
+    _check(out, level, floor, draws)
     if curve is not None and save_curve is not None:
         raise UsageError("--save-curve: keeps a curve that is fitted here; --curve is kept already")
     opened = Scan.load(scan)
@@ -93,20 +96,16 @@ def covariates(
         exit_if_failed(fitted.checks())
 
 
-def _check(out: Path, save_curve: Path | None, level: float, floor: float, draws: int) -> None:
-    """Refuse before minutes of work what could not be written or told after them."""
+def _check(out: Path, level: float, floor: float, draws: int) -> None:
+    """Refuse before minutes of work what could not be told after them."""
     from bayescontam.errors import UsageError
     from bayescontam.evidence.weighing import check_options
-    from bayescontam.storage import check_writable
     from bayescontam.written import check_table_ending
 
     check_options(floor, draws)
     check_table_ending(out, "covariates")
     if not 0.5 <= level < 1:
         raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
-    for path in (out, save_curve):
-        if path is not None:
-            check_writable(path)
 
 
 def _curve(

@@ -18,6 +18,7 @@ from bayescontam.cli.options import (
     Quiet,
     Strict,
     Tune,
+    check_file,
     exit_if_failed,
 )
 
@@ -66,11 +67,10 @@ def curve(
 ) -> None:
     """Learn from judgements how likely a match of a given cosine is a duplicate."""
     from bayescontam.cli.terminal import calm
-    from bayescontam.storage import check_writable
     from bayescontam.weighing import duplicate_curve
 
     calm()
-    check_writable(out)  # before minutes of sampling, not after
+    check_file(out, judgements, spec)  # before minutes of sampling, not after
     fitted = duplicate_curve(
         scan,
         read_all(judgements),

@@ -26,6 +26,7 @@ from bayescontam.cli.options import (
     SumRepeats,
     Tune,
     Where,
+    check_file,
     exit_if_failed,
     reference_of,
 )
@@ -113,10 +114,9 @@ def fit(
     from bayescontam import api
     from bayescontam.cli.terminal import calm
     from bayescontam.responses import read_responses
-    from bayescontam.storage import check_writable
 
     calm()
-    check_writable(out)  # before minutes of sampling, not after
+    check_file(out, responses, covariates, model)  # before minutes of sampling, not after
     table = read_responses(
         responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
     )
@@ -146,12 +146,23 @@ def fit(
         exit_if_failed(fitted.checks())
 
 
+_TELLING = {"alpha", "beta", "gamma", "kappa", "spillover"}
+"""Terms for whose sake a model spec is chosen."""
+
+
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found and where it lies."""
     from bayescontam.cli.terminal import print_checks, print_headline, print_lines
+    from bayescontam.names import visible
     from bayescontam.report.tables import headline, verdict_line
 
     print_lines(fitted.record["data"]["notes"])
+    name = visible(fitted.spec.name, 60)
+    print_lines(
+        f"Left out of '{name}': {symbol}: {reason}."
+        for symbol, reason in fitted.record["left_out"]
+        if symbol in _TELLING
+    )
     print_headline(headline(fitted))
     print_lines([verdict_line(fitted)])
     print_checks(fitted.checks())

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayescontam.cli.options import check_file
+
 if TYPE_CHECKING:
     from bayescontam.importers.imported import Imported
 
@@ -41,11 +43,10 @@ def import_table[**Options](
     *args, **options
         What it is given.
     """
-    from bayescontam.storage import check_writable
     from bayescontam.written import check_table_ending, write_table
 
     check_table_ending(out, "responses")
-    check_writable(out)
+    check_file(out, *args)
     found = read(*args, **options)
     write_table(out, found.frame)
     if not quiet:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayescontam.cli.options import Format, TableFormat
+from bayescontam.cli.options import Format, TableFormat, check_file
 
 if TYPE_CHECKING:
     from bayescontam.inference.implied import Implied
@@ -155,11 +155,10 @@ def prior(
 ) -> None:
     """Say what a spec's prior implies for accuracy, overfitting and differences of models."""
     from bayescontam.report.implied import check_ending, write_prior
-    from bayescontam.storage import check_writable
 
     if out is not None:
         check_ending(out)
-        check_writable(out)
+        check_file(out, name, responses, covariates)
     layout = {"models": models, "benchmarks": benchmarks, "items": items, "trials": trials}
     given = {option: value for option, value in layout.items() if value is not None}
     found = _implied(name, given, _table(responses, covariates, given), draws, seed)

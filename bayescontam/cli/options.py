@@ -165,15 +165,44 @@ def reference_of(text: str) -> float | str:
         return text
 
 
-def check_out(output: TableFormat, out: Path | None) -> None:
-    """Refuse a file that cannot be written, or to which a table for the terminal would go."""
+def check_file(out: Path, *read: object) -> None:
+    """Refuse a file that cannot be written, or that the command is given to read.
+
+    Parameters
+    ----------
+    out : pathlib.Path
+    *read : object
+        Arguments of the command; those that are paths, or lists of them, are compared.
+    """
     from bayescontam.errors import UsageError
+    from bayescontam.names import visible
     from bayescontam.storage import check_writable
+
+    check_writable(out)
+    for value in read:
+        for given in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(given, str | Path) and _same(Path(given), out):
+                raise UsageError(
+                    f"{visible(str(out))}: is what the command reads, and would be lost; give the"
+                    " result another name"
+                )
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one is not there, or no name at all
+        return False
+
+
+def check_out(output: TableFormat, out: Path | None, *read: object) -> None:
+    """Refuse what `check_file` does, and a file to which a table for the terminal would go."""
+    from bayescontam.errors import UsageError
 
     if out is not None:
         if output is TableFormat.TABLE:
             raise UsageError("--out: a table is for the terminal; add --format csv or json")
-        check_writable(out)
+        check_file(out, *read)
 
 
 def exit_if_failed(checks: "Sequence[Check]") -> None:

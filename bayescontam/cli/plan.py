@@ -228,6 +228,9 @@ def _designs(
     given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
     sizes = {name: _numbers(name, text) for name, text in given.items()}
     if solve is not None:
+        start = sizes[solve.value]
+        if len(start) > 1 and not (solve.value == "items" and items == "200,400,800"):
+            raise UsageError(f"--{solve.value}: it is solved for; leave it out")
         least = clean + 1 if solve.value == "models" else 1  # what is solved for may be anything
         sizes[solve.value] = [max(least, *sizes[solve.value])]
         several = [name for name, values in sizes.items() if len(values) > 1]

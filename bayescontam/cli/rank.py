@@ -90,7 +90,7 @@ def rank(
     from bayescontam.inference.ranking import rank_models
     from bayescontam.report.tables import verdict_line
 
-    check_out(output, out)
+    check_out(output, out, path)
     fit = Fit.load(path)
     ranking = rank_models(
         fit,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayescontam.cli.options import Out, Quiet
+from bayescontam.cli.options import Out, Quiet, check_file
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -98,9 +98,7 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fit, a scan or a curve: one HTML file that needs no network."""
-    from bayescontam.storage import check_writable
-
-    check_writable(out)
+    check_file(out, path, compare_with, curve, items)
     folder = os.path.isdir(path)  # noqa: PTH112 (pathlib raises for names that are too long)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
     given |= {"tables": tables}

@@ -39,7 +39,7 @@ def summary(
 
     if level is not None and not 0.5 <= level < 1:
         raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
-    check_out(output, out)
+    check_out(output, out, path)
     fit = Fit.load(path)
     if output is TableFormat.TABLE:
         _print(fit, level)

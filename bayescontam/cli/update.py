@@ -105,7 +105,7 @@ def update(
     from bayescontam.updating import update as update_fit
 
     calm()
-    check_out(output, out)
+    check_out(output, out, path, responses, covariates, old)
     options = {"sum_repeats": sum_repeats, "drop_missing": drop_missing}
     updated = update_fit(
         path,

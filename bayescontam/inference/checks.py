@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats
+from scipy.special import betainc
 
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import Floats
@@ -242,25 +243,31 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
         "The prior allows for every observed score."
         if outside == 0
         else f"{outside} observed scores are outside what the prior holds for 99 % sure: see"
-        " 'bayescontam models show' for what the priors mean, and widen them.",
+        " 'bayescontam models show' for what the priors mean, and widen them; where scores lie"
+        " below likelihood.guess, it is that which is too high.",
     )
 
 
 def _surprise(observed: Floats, replicated: Floats) -> float:
     """Return the smallest two-sided p-value over groups, corrected for their number.
 
-    A Normal approximation: groups that hold fewer than 5 right or 5 wrong answers, as
-    their replicates have it, are too small for it and are left out.
+    Replicated shares are taken for those of a Binomial with their mean and variance, so
+    that groups may be small. Where all replicates agree, another observed share is as
+    improbable as one replicate.
     """
-    center, spread = replicated.mean(axis=0), replicated.std(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        trials = center * (1 - center) / spread**2
-        kept = trials * np.minimum(center, 1 - center) >= 5
-    if not kept.any():
+    center, variance = replicated.mean(axis=0), replicated.var(axis=0)
+    told = np.isfinite(observed) & np.isfinite(center)
+    observed, center, variance = observed[told], center[told], variance[told]
+    if not len(observed):
         return 1.0
-    center, spread = center[kept], spread[kept]
-    z = np.abs(observed[kept] - center) / spread
-    return float(min(1.0, 2 * stats.norm.sf(z.max()) * kept.sum()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        trials = center * (1 - center) / variance
+        right, wrong = trials * observed, trials * (1 - observed)
+        # P(X ≤ right) and P(X ≥ right), for numbers that need not be whole.
+        tails = betainc(wrong, right + 1, 1 - center), betainc(right, wrong + 1, center)
+    constant = np.where(np.isclose(observed, center), 1.0, 1 / len(replicated))
+    p_values = np.where(variance > 0, 2 * np.minimum(*tails), constant)
+    return float(min(1.0, p_values.min() * len(p_values)))
 
 
 def outcome(good: bool, otherwise: Outcome = Outcome.FAILED) -> Outcome:

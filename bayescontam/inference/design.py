@@ -1,5 +1,6 @@
 """Design: a responses table as the index arrays that a model is built from."""
 
+import difflib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -267,8 +268,11 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
     column = exposure_columns(spec, frame)[0]
     if column not in frame:
         problem = f"the model spec '{spec.name}' needs a column 'contamination', which is not there"
+        others = difflib.get_close_matches(column, map(str, frame.columns), n=1, cutoff=0.75)
+        meant = f"Did you mean '{others[0]}'? Rename it; or " if others else ""
         advice = (
-            "Add the column (0 = surely clean, 1 = surely contaminated), give a covariates table"
+            f"{meant}{'add' if meant else 'Add'} the column (0 = surely clean, 1 = surely"
+            " contaminated), give a covariates table"
             " (--covariates), or choose a model spec that needs none, such as concepts."
         )
         raise DataError([Fault(responses.source, problem)], advice)

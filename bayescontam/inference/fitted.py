@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.ordering import p_larger
 from bayescontam.inference.stored import Stored
@@ -66,8 +67,15 @@ class Fitted(Stored):
             r_hat, p_positive, verdict, mcse_mean``; ``verdict`` is the identification
             of slopes and empty elsewhere. Where abilities are told by concept there is
             a column ``concept``, empty in the rows for whole benchmarks.
+
+        Raises
+        ------
+        UsageError
+            If the level is none of an interval.
         """
         level = self.level if level is None else level
+        if not 0.5 <= level < 1:
+            raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
         table = summarise(self.tree["estimands"].to_dataset(), level, progress)
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)

@@ -14,6 +14,7 @@ from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.located import located
+from bayescontam.progress import unannounced
 
 REPLICATES = 500
 """Replicated data sets drawn for each check."""
@@ -144,13 +145,14 @@ def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Dra
     """
     observed = {variable.name for variable in built.model.observed_RVs}
     wanted = [name for name in built.model.named_vars if name not in observed]
-    tree = pm.sample_prior_predictive(
-        count,
-        model=built.model,
-        var_names=wanted,
-        random_seed=rng,
-        compile_kwargs={"mode": "FAST_COMPILE"},
-    )
+    with unannounced():
+        tree = pm.sample_prior_predictive(
+            count,
+            model=built.model,
+            var_names=wanted,
+            random_seed=rng,
+            compile_kwargs={"mode": "FAST_COMPILE"},
+        )
     prior = tree["prior"].to_dataset()
     draws = placed(take_draws(prior, built.design), built.lattice, rng, responses=False)
     return located(draws, built, rng, responses=False)[0], prior

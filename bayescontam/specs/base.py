@@ -22,6 +22,7 @@ _NEEDS = {
     "dict_type": "a table",
     "float_type": "a number",
     "int_type": "a whole number",
+    "model_attributes_type": "a table",
     "model_type": "a table",
     "string_type": "a text in quotes",
     "tuple_type": "a list",

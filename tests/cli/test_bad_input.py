@@ -54,6 +54,16 @@ TABLES: dict[str, tuple[str, str | bytes, str]] = {
     "score 2": ("a.csv", HEAD + "m,b,i,2,0\n", r"row 1: correct: got '2', allowed is 0, 1, true"),
     "negative": ("a.csv", COUNTS + "m,b,i,-1,2,0\n", r"row 1: n_correct: got '-1', allowed is a"),
     "missing score": ("a.csv", HEAD + "m,b,i,,0\n", r"row 1: correct: missing score; .*--drop-mis"),
+    "names but for blanks": (
+        "a.csv",
+        HEAD + "m,b,i,1,0\n m,b,j,1,0\n",
+        r"row 2: model: got ' m', and elsewhere the same without blanks at its ends; write both",
+    ),
+    "contamination misnamed": (
+        "a.csv",
+        GOOD.replace("contamination", "contaminated"),
+        r"needs a column 'contamination', .*\nDid you mean 'contaminated'\? Rename it; or add the",
+    ),
     "blank name": ("a.csv", HEAD + " ,b,i,1,0\n", r"row 1: model: blank name ' '; every row needs"),
     "many faults": (
         "a.csv",
@@ -95,6 +105,27 @@ def refused(run: Run, folder: Path, message: str, *arguments: str) -> None:
     assert len(done.err.splitlines()) <= 24
     assert done.out == ""
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("lost", "arguments"),
+    [
+        ("good.csv", ["fit", "good.csv", "-o", "./good.csv"]),
+        ("same.csv", ["fit", "clean.csv", "--covariates", "same.csv", "-o", "same.csv"]),
+        ("key.toml", ["fit", "good.csv", "--model", "key.toml", "-o", "key.toml"]),
+        ("text.nc", ["report", "text.nc", "-o", "text.nc"]),
+        ("text.nc", ["summary", "text.nc", "--format", "csv", "-o", "text.nc"]),
+        ("text.nc", ["rank", "text.nc", "--format", "json", "-o", "text.nc"]),
+        ("good.csv", ["update", "text.nc", "good.csv", "--format", "csv", "-o", "good.csv"]),
+        ("good.csv", ["import", "matrix", "good.csv", "--benchmark", "b", "-o", "good.csv"]),
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    run: Run, folder: Path, lost: str, arguments: list[str]
+) -> None:
+    before = (folder / lost).read_bytes()
+    refused(run, folder, f"{lost}: is what the command reads, and would be lost", *arguments)
+    assert (folder / lost).read_bytes() == before
 
 
 @pytest.mark.parametrize("case", TABLES)

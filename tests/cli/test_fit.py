@@ -18,6 +18,7 @@ from bayescontam.api import Fit, Outcome
 from bayescontam.inference import engines
 from bayescontam.responses import read_responses
 from tests.cli.conftest import FEW_DRAWS, Done, Made, environment, hostile_table
+from tests.simulated import simulate
 
 Run = Callable[..., Done]
 
@@ -70,6 +71,18 @@ def test_only_the_fit_is_left_in_the_folder(made: Made) -> None:
         "fit.nc",
         "responses.jsonl",
     ]
+
+
+@pytest.mark.slow
+def test_what_a_spec_was_chosen_for_and_cannot_have_is_told(run: Run, tmp_path: Path) -> None:
+    """Else the fit would be one of another spec under this one's name."""
+    table = simulate(1, models=2, benchmarks=1, items=20).responses
+    table["contamination"] = np.tile(table["contamination"].to_numpy()[:20], 2)
+    table.to_csv(tmp_path / "a.csv", index=False)
+    out = tmp_path / "fit.nc"
+    done = run("fit", tmp_path / "a.csv", "-m", "spillover", "-o", out, "--seed", 1, *FEW_DRAWS)
+    assert done.status == 0
+    assert "Left out of 'spillover': spillover: " in done.out
 
 
 @pytest.mark.slow

@@ -145,6 +145,17 @@ def test_scores_that_the_fit_predicts_rarely_fail(p):
     assert failed / 300 < 0.03
 
 
+def test_scores_far_below_what_replicates_hold_are_found():
+    """Replicates with hardly a wrong answer say most of all that many wrong ones are odd."""
+    rng = np.random.default_rng(3)
+    replicated = rng.binomial(30, 0.97, (500, 4)) / 30
+    assert _surprise(np.array([0.97, 0.97, 0.97, 0.23]), replicated) < 1e-6
+    assert _surprise(np.array([0.97, 0.93, 1.0, 0.97]), replicated) > 0.05
+    never = np.ones((500, 2))
+    assert _surprise(np.array([1.0, 1.0]), never) == 1
+    assert _surprise(np.array([1.0, 0.9]), never) == pytest.approx(2 / 500)
+
+
 def test_repeats_without_their_effect_are_told(tmp_path):
     text = "summary = 'x'\n[likelihood]\nmodel_by_item = false"
     frame = simulate(0, models=2, items=6, trials=4).responses

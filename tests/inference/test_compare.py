@@ -67,6 +67,13 @@ def test_equal_fits_are_not_told_apart(fits):
     assert "too small to tell" in table["verdict"][1]
 
 
+def test_fits_may_be_given_by_their_files(fits, tmp_path):
+    fits["slope"].save(tmp_path / "slope.nc")
+    read = bayescontam.compare({"slope": tmp_path / "slope.nc", "flat": fits["flat"]})
+    given = bayescontam.compare({name: fits[name] for name in ("slope", "flat")})
+    pd.testing.assert_frame_equal(read, given)
+
+
 def test_fits_of_different_responses_are_refused(fits):
     with pytest.raises(FitError, match="fits of different responses"):
         bayescontam.compare({name: fits[name] for name in ("slope", "other data")})
@@ -157,3 +164,9 @@ def test_stacking_weights_survive_densities_of_very_many_responses_together(monk
 def test_refits_are_for_single_responses(options) -> None:
     with pytest.raises(UsageError, match="refit is for single responses without folds"):
         bayescontam.compare({"a": plain_fit(table())}, **options)
+
+
+def test_fits_are_silent_unless_progress_is_asked_for(caplog):
+    with caplog.at_level("INFO"):
+        bayescontam.fit(steep(), "single", seed=1, **FEW)
+    assert not [record for record in caplog.records if record.name.startswith("pymc")]

@@ -106,6 +106,12 @@ class TestRoundTrip:
         assert checks == len(fit.checks())
 
 
+@pytest.mark.parametrize("level", [90, 0.05, -1, 1.0])
+def test_levels_that_are_none_are_refused(fit, level):
+    with pytest.raises(UsageError, match=r"level: got .*; allowed is 0\.5 up to but not 1"):
+        fit.estimands(level)
+
+
 def test_missing_file_is_named():
     with pytest.raises(FitError, match=r"no-such.nc: no such file"):
         Fitted.load("no-such.nc")

@@ -48,12 +48,6 @@ class JointDesign(Design):
         """Mean contamination of each benchmark's responses in the fit."""
         return self.host.center
 
-    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
-        """Return the smallest and largest contamination; without `by_model` of the fit."""
-        return (
-            super().contamination_range(by_model) if by_model else self.host.contamination_range()
-        )
-
     def part(self, rows: Integers) -> "JointDesign":
         """Return the design of some responses; all labels stay."""
         chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in _PER_RESPONSE}
