@@ -249,6 +249,24 @@ class ModelSpec(WholeSpec):
         return self
 
     @model_validator(mode="after")
+    def _nothing_is_said_in_vain(self) -> Self:
+        block, priors = self.contamination, self.priors
+        owners = {
+            "contamination.knots": (block, block.form == "monotone", "form = 'monotone'"),
+            "priors.gamma": (priors, block.interaction != "none", "interaction = 'difficulty'"),
+            "priors.kappa": (priors, block.confounding != "none", "a kind of confounding"),
+            "priors.spillover": (priors, block.spillover, "spillover = true"),
+        }
+        for key, (owner, used, needs) in owners.items():
+            name = key.partition(".")[2]
+            if not used and getattr(owner, name) != type(owner).model_fields[name].default:
+                raise ValueError(
+                    f"{key} has no effect unless contamination has {needs}; set that, or leave"
+                    " this out"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _slope_prior_fits_sign(self) -> Self:
         positive = isinstance(self.priors.beta_bar, HalfNormal | HalfStudentT | Exponential)
         if self.contamination.sign == "positive" and not positive:

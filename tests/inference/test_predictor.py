@@ -270,6 +270,19 @@ def test_discrimination_needs_three_models() -> None:
             "give one of the two",
         ),
         ("[contamination]\nform = 'none'\nspillover = true", "contamination.spillover needs"),
+        ("[contamination]\nknots = [0.2, 0.5]", "contamination.knots has no effect unless"),
+        (
+            "[priors]\nkappa = { family = 'normal', sigma = 2.0 }",
+            "priors.kappa has no effect unless .* confounding",
+        ),
+        (
+            "[priors]\ngamma = { family = 'normal', sigma = 2.0 }",
+            "priors.gamma has no effect unless .* interaction",
+        ),
+        (
+            "[priors.spillover]\nfamily = 'normal'\nsigma = 2.0",
+            "priors.spillover has no effect unless .*spillover",
+        ),
         ("[difficulty]\nform = 'none'\ndiscrimination = 'random'", "needs difficulty.form"),
         ("[difficulty]\nform = 'none'\n[contamination]\ninteraction = 'difficulty'", "needs diff"),
     ],
