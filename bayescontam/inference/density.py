@@ -40,7 +40,8 @@ class Rows:
 
     def log_likelihood(self, eta: Floats) -> Floats:
         """Return the log probability of the counts, (…, response)."""
-        return log_likelihood(eta, self.k, self.n, self.guess) + log_choose(self.n, self.k)
+        result = log_likelihood(eta, self.k, self.n, self.guess)
+        return result if np.all(self.n == 1) else result + log_choose(self.n, self.k)
 
     def __getitem__(self, part: slice | Integers) -> "Rows":
         return Rows(self.k[part], self.n[part], self.guess[..., part])

@@ -121,7 +121,9 @@ def log_likelihood(eta: Floats, k: Floats, n: Floats, guess: Floats) -> Floats:
     array
     """
     if not np.any(guess):
-        return k * eta - n * softplus(eta)
+        # Single trials are many, and their product with 1 need not be made.
+        shared = softplus(eta) if np.all(n == 1) else n * softplus(eta)
+        return k * eta - shared
     right = np.log(guess + (1 - guess) * expit(eta))
     return k * right + (n - k) * (np.log1p(-guess) - softplus(eta))
 
