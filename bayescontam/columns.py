@@ -122,9 +122,15 @@ def need_columns(
 
 
 def _did_you_mean(name: str, unknown: Sequence[str]) -> str:
-    by_plain = {other.strip().casefold(): other for other in unknown}
+    other = near_name(name, unknown)
+    return f"did you mean {shown(other)}? Rename it to '{name}'" if other else ""
+
+
+def near_name(name: str, others: Sequence[str]) -> str:
+    """Return what `name` may have been meant by, case and outer blanks aside; else ""."""
+    by_plain = {other.strip().casefold(): other for other in others}
     close = difflib.get_close_matches(name, by_plain, n=1, cutoff=0.75)
-    return f"did you mean {shown(by_plain[close[0]])}? Rename it to '{name}'" if close else ""
+    return by_plain[close[0]] if close else ""
 
 
 def read_names(

@@ -20,6 +20,7 @@ from bayescontam.inference.joining.newcomer import join_responses, split_models
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.joining.unlike import unlike_the_fit
 from bayescontam.inference.joining.updated import DRAWS, FEWEST
+from bayescontam.levels import check_level
 from bayescontam.names import visible
 from bayescontam.responses import Responses
 from bayescontam.seeds import fresh_seed
@@ -186,8 +187,8 @@ def update(
 def _check_options(refit: str, level: float | None, draws: int) -> None:
     if refit not in ("auto", "never", "always"):
         raise UsageError(f"refit: got {refit!r}; allowed are 'auto', 'never' and 'always'")
-    if level is not None and not 0.5 <= level < 1:
-        raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
+    if level is not None:
+        check_level(level)
     if draws < FEWEST:
         raise UsageError(f"draws: got {draws}; allowed is {FEWEST} or more")
 

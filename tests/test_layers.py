@@ -11,6 +11,7 @@ PACKAGE = "bayescontam"
 
 ROWS = {
     "errors": 0,
+    "levels": 0,
     "names": 0,
     "optional": 0,
     "seeds": 0,

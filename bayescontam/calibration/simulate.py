@@ -134,7 +134,7 @@ class FromModel:
         fixed = fixed_values(self._built, plan, cell)
         model = pm.do(self._built.model, fixed) if fixed else self._built.model
         self._draw = _Forward(model)
-        refuse_idle(set(fixed) - self._draw.names, plan)
+        refuse_idle(set(fixed).difference(self._draw.names), plan)
 
     def __call__(self, replicate: int | str) -> Simulated:
         """Return the table of a replicate."""
@@ -188,8 +188,7 @@ class _Forward:
         counts = model["n_correct"]
         above = set(ancestors([counts]))
         named = {name: var for name, var in model.named_vars.items() if var in above}
-        self._ordered = list(named)
-        self.names = set(named)
+        self.names = list(named)
         outputs = list(named.values())
         # Compiling for speed takes ten seconds, and saves some milliseconds a replicate.
         self._function = pm.compile([], outputs, mode="FAST_COMPILE", random_seed=0)
@@ -198,7 +197,7 @@ class _Forward:
 
     def __call__(self, rng: np.random.Generator) -> dict[str, Floats]:
         reseed_rngs(self._rngs, int(rng.integers(2**63)))
-        return dict(zip(self._ordered, self._function(), strict=True))
+        return dict(zip(self.names, self._function(), strict=True))
 
 
 def _dataset(drawn: dict[str, Floats], built: Built) -> xr.Dataset:

@@ -100,11 +100,12 @@ class _Softplus(Softplus):
     """log(1 + exp(x)), for JAX with a derivative of its own.
 
     JAX's derivative of PyTensor's branches is NaN beyond ±88 in single precision, where a
-    branch not taken overflows, and gradients of 6,400 responses took half as long again.
+    branch not taken overflows, and takes gradients of 6,400 responses half as long again.
     """
 
 
 def _steady(graph: FunctionGraph) -> None:
+    """Give the functions of a graph derivatives that are right far out."""
     for node in graph.toposort():
         if isinstance(node.op, Elemwise) and type(node.op.scalar_op) is Softplus:
             steady = Elemwise(_Softplus(node.op.scalar_op.output_types_preference))

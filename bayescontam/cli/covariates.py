@@ -98,14 +98,13 @@ def covariates(
 
 def _check(out: Path, level: float, floor: float, draws: int) -> None:
     """Refuse before minutes of work what could not be told after them."""
-    from bayescontam.errors import UsageError
     from bayescontam.evidence.weighing import check_options
+    from bayescontam.levels import check_level
     from bayescontam.written import check_table_ending
 
     check_options(floor, draws)
     check_table_ending(out, "covariates")
-    if not 0.5 <= level < 1:
-        raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
+    check_level(level, "--level")
 
 
 def _curve(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam.cli import judge_llm
-from bayescontam.cli.options import check_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,8 +82,9 @@ def export(
     from bayescontam.evidence.sheets import export_sheet
     from bayescontam.names import visible
     from bayescontam.scan.results import Scan
+    from bayescontam.storage import check_writable
 
-    check_file(out)
+    check_writable(out)
     chosen = choose(Scan.load(folder), pairs, per_item, seed, benchmark)
     export_sheet(chosen, out, seed=seed)
     scan, sheet = (shlex.quote(visible(str(path))) for path in (folder, out))

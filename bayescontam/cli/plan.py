@@ -25,6 +25,8 @@ bayescontam plan --items 250 --models 2 --generations 1,5,10 --spread sigma_eps=
 
 bayescontam plan --covariates scan.parquet --items 500 --slope 0.8
 """
+_ITEMS = "200,400,800"
+"""What the items are if nobody says."""
 _SIZES = ("items", "models", "benchmarks", "generations")
 _DESIGN, _TRUTH, _WISH, _SIMULATION = "Design", "What is supposed", "What is wished", "Simulation"
 
@@ -49,7 +51,7 @@ class Unknown(StrEnum):
 def plan(
     items: Annotated[
         str, typer.Option(help="Items of each benchmark.", rich_help_panel=_DESIGN)
-    ] = "200,400,800",
+    ] = _ITEMS,
     models: Annotated[str, typer.Option(help="Models.", rich_help_panel=_DESIGN)] = "1",
     benchmarks: Annotated[
         str | None,
@@ -229,12 +231,12 @@ def _designs(
     sizes = {name: _numbers(name, text) for name, text in given.items()}
     if solve is not None:
         start = sizes[solve.value]
-        if len(start) > 1 and not (solve.value == "items" and items == "200,400,800"):
+        if len(start) > 1 and not (solve.value == "items" and items == _ITEMS):
             raise UsageError(f"--{solve.value}: it is solved for; leave it out")
         least = clean + 1 if solve.value == "models" else 1  # what is solved for may be anything
         sizes[solve.value] = [max(least, *sizes[solve.value])]
         several = [name for name, values in sizes.items() if len(values) > 1]
-        if several and not (several == ["items"] and items == "200,400,800"):
+        if several and not (several == ["items"] and items == _ITEMS):
             raise UsageError(f"--{several[0]}: with --solve give one number")
         if several:
             raise UsageError(f"--items: with --solve {solve.value} say how many items there are")

@@ -35,10 +35,10 @@ def summary(
     """Print the estimands of a fit: a headline table, or every one as CSV or JSON."""
     from bayescontam.api import Fit
     from bayescontam.cli.terminal import put_text
-    from bayescontam.errors import UsageError
+    from bayescontam.levels import check_level
 
-    if level is not None and not 0.5 <= level < 1:
-        raise UsageError(f"--level: got {level}; allowed is 0.5 up to but not 1")
+    if level is not None:
+        check_level(level, "--level")
     check_out(output, out, path)
     fit = Fit.load(path)
     if output is TableFormat.TABLE:

@@ -24,6 +24,7 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.engines import Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL
+from bayescontam.levels import check_level
 from bayescontam.seeds import stream
 from bayescontam.specs.curve import CurveSpec
 
@@ -76,8 +77,7 @@ class CurveOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
-        if not 0.5 <= self.level < 1:
-            raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
+        check_level(self.level)
         if self.seed < 0:
             raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
 

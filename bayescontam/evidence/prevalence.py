@@ -9,6 +9,7 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.verdicts import Floats
 from bayescontam.evidence.weighing import Weighed
 from bayescontam.inference.summary import LEVEL
+from bayescontam.levels import check_level
 from bayescontam.names import listed
 from bayescontam.specs.base import closest
 
@@ -54,7 +55,7 @@ def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.D
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
-    _refuse_level(level)
+    check_level(level)
     rows = []
     for benchmark, kept in _benchmarks(weighed):
         for by, group, none in _views(weighed):
@@ -101,7 +102,7 @@ def prevalence_by(
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
-    _refuse_level(level)
+    check_level(level)
     values = _column(weighed, items, column)
     rows = []
     for benchmark, kept in _benchmarks(weighed):
@@ -115,11 +116,6 @@ def prevalence_by(
                 | figures | {"at": float(at[labels == label].mean())}
             )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def _refuse_level(level: float) -> None:
-    if not 0.5 <= level < 1:
-        raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
 
 
 def _benchmarks(weighed: Weighed) -> Iterator[tuple[str, np.ndarray]]:

@@ -1,6 +1,5 @@
 """Design: a responses table as the index arrays that a model is built from."""
 
-import difflib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,10 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam.columns import near_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.inference.clean import clean_models
 from bayescontam.inference.exposure import Exposure, exposure_columns, make_exposure
-from bayescontam.names import listed
+from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
 from bayescontam.specs.base import closest
 from bayescontam.specs.model import ModelSpec
@@ -268,8 +268,8 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
     column = exposure_columns(spec, frame)[0]
     if column not in frame:
         problem = f"the model spec '{spec.name}' needs a column 'contamination', which is not there"
-        others = difflib.get_close_matches(column, map(str, frame.columns), n=1, cutoff=0.75)
-        meant = f"Did you mean '{others[0]}'? Rename it; or " if others else ""
+        other = near_name(column, list(map(str, frame.columns)))
+        meant = f"Did you mean '{visible(other, 60)}'? Rename it; or " if other else ""
         advice = (
             f"{meant}{'add' if meant else 'Add'} the column (0 = surely clean, 1 = surely"
             " contaminated), give a covariates table"

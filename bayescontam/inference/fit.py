@@ -37,6 +37,7 @@ from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
+from bayescontam.levels import check_level
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
 from bayescontam.specs.model import ModelSpec
@@ -82,8 +83,7 @@ class Options:
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
         reference_level(self.reference)
-        if not 0.5 <= self.level < 1:
-            raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
+        check_level(self.level)
         if self.item_draws < 0:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
         if self.seed < 0:

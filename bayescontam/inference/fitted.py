@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.ordering import p_larger
 from bayescontam.inference.stored import Stored
 from bayescontam.inference.summary import summarise
+from bayescontam.levels import check_level
 from bayescontam.specs.model import ModelSpec, restored_spec
 
 FORMAT = 1
@@ -74,8 +74,7 @@ class Fitted(Stored):
             If the level is none of an interval.
         """
         level = self.level if level is None else level
-        if not 0.5 <= level < 1:
-            raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
+        check_level(level)
         table = summarise(self.tree["estimands"].to_dataset(), level, progress)
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)

@@ -14,6 +14,7 @@ from bayescontam.inference.compared import Compared, compared_models
 from bayescontam.inference.design import Floats
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.groups import alike_groups, letters, letters_of
+from bayescontam.levels import check_level
 
 By = Literal["genuine_ability", "accuracy"]
 Weighting = Literal["benchmark", "item"]
@@ -192,8 +193,7 @@ def rank_models(
     by, level = _by(fit, by), fit.level if level is None else level
     if weights not in WEIGHTINGS:
         raise UsageError(f"weights: got {weights!r}; allowed are 'benchmark' or 'item'")
-    if not 0.5 <= level < 1:
-        raise UsageError(f"level: got {level}; allowed is 0.5 up to but not 1")
+    check_level(level)
     names = [benchmark] if isinstance(benchmark, str) else benchmark
     compared = compared_models(fit, names, by_item=weights == "item")
     draws = _averaged(fit.tree["estimands"].to_dataset()[by], compared)

@@ -17,6 +17,7 @@ from bayescontam.inference.plan.information import QUANTITIES
 from bayescontam.inference.plan.scenes import Scene
 from bayescontam.inference.plan.truth import Sizes, Truth
 from bayescontam.inference.summary import LEVEL
+from bayescontam.levels import check_level
 from bayescontam.progress import Advance, progress_bar
 from bayescontam.specs.base import closest
 from bayescontam.specs.model import ModelSpec
@@ -61,8 +62,7 @@ class Wish:
             )
         if not 0 < self.assurance < 1:
             raise UsageError(f"assurance: got {self.assurance}; allowed is between 0 and 1")
-        if not 0.5 <= self.level < 1:
-            raise UsageError(f"level: got {self.level}; allowed is 0.5 up to but not 1")
+        check_level(self.level)
         if not 10 <= self.data_sets <= 100_000:
             raise UsageError(f"data_sets: got {self.data_sets}; allowed is 10 to 100,000")
 
