@@ -24,6 +24,9 @@ from tests import workers
 if __name__ == "__main__":
     make_worker = functools.partial(workers.noting, Path(sys.argv[1]))
     tasks = {"a": 0.0, "b": 3600.0, "c": 3600.0}
+    if "writing" in sys.argv:
+        make_worker = functools.partial(workers.writing, Path(sys.argv[1]))
+        tasks = {"a": 1, "b": 2}
     print("ready", flush=True)
     for key, _ in run_tasks(make_worker, tasks, engine=sys.argv[2], jobs=2):
         print(key, flush=True)
@@ -82,6 +85,15 @@ def test_an_interrupt_while_workers_start(tmp_path: Path, seconds: float) -> Non
     with program(tmp_path, "local") as process:
         time.sleep(seconds)
         check_interrupted(process, tmp_path)
+
+
+def test_an_interrupt_leaves_no_file_half_written(tmp_path: Path) -> None:
+    with program(tmp_path, "local", "writing") as process:
+        assert wait_for(lambda: len(list(tmp_path.glob("?.txt"))) == 2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
+    assert errors.count("Traceback") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.txt", "2.txt", "program.py"]
 
 
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:

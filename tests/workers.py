@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescontam.errors import DataError, Fault
+from bayescontam.storage import atomic_path
 
 THREADS = {name: value for name, value in os.environ.items() if name.endswith("_THREADS")}
 """What libraries imported here, at the earliest, would have seen."""
@@ -34,6 +35,18 @@ def noting(folder: Path) -> Callable[[float], int]:
     def work(seconds: float) -> int:
         time.sleep(seconds)
         return os.getpid()
+
+    return work
+
+
+def writing(folder: Path) -> Callable[[int], None]:
+    """Write files for ever, each of them slowly."""
+
+    def work(number: int) -> None:
+        while True:
+            with atomic_path(folder / f"{number}.txt") as temporary:
+                temporary.write_text("half")
+                time.sleep(0.1)
 
     return work
 

@@ -10,12 +10,14 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 from bayescontam.execute.tasks import ONE_THREAD, LostError, Worker, collect
 
@@ -31,7 +33,8 @@ def in_processes(
 class _Process(SpawnProcess):
     """A process of one thread, deaf to Ctrl-C, that ends with the one that started it.
 
-    It is spawned, as neither torch nor numba survives a fork.
+    It is spawned, as neither torch nor numba survives a fork. Told to terminate, it leaves
+    its task as Ctrl-C would have it left: with no file half written.
     """
 
     def __init__(self, worker: Worker, pipe: Connection) -> None:
@@ -46,10 +49,16 @@ class _Process(SpawnProcess):
 
     def run(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, _leave)
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        with contextlib.suppress(EOFError, OSError):  # the pipe is closed: there is no more to do
+        try:
             while True:
                 self._pipe.send_bytes(self._worker.perform(self._pipe.recv_bytes()))
+        except (EOFError, OSError):
+            pass  # the pipe is closed: there is no more to do
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)  # whoever waits shall see what it ended by
 
 
 class _Hand:
@@ -112,11 +121,13 @@ class _Processes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        until = time.monotonic() + 10
         if kind is not None:
             for hand in self._hands:
-                hand.kill()
+                hand.process.terminate()
+            until = time.monotonic() + 2  # compiled code does not hear it
         for hand in self._hands:
-            hand.end(patience=10)
+            hand.end(patience=max(0.0, until - time.monotonic()))
 
 
 def _kill(process: _Process) -> None:
@@ -129,6 +140,11 @@ def _how(exitcode: int | None) -> str:
     if code < 0:
         return f"by {signal.Signals(-code).name}, perhaps for lack of memory"
     return f"exit code {code}, see what it printed"
+
+
+def _leave(*_: object) -> NoReturn:
+    sys.unraisablehook = lambda _: None  # a callback of compiled code drops what is raised here
+    raise KeyboardInterrupt
 
 
 def _end_with_parent() -> None:

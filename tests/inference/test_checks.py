@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy import stats
 
 from bayescontam.inference.build import build
 from bayescontam.inference.checks import (
@@ -143,6 +144,20 @@ def test_scores_that_the_fit_predicts_rarely_fail(p):
         replicated = rng.binomial(67, p, (500, 6)) / 67
         failed += _surprise(observed, replicated) < 0.01
     assert failed / 300 < 0.03
+
+
+@pytest.mark.parametrize(("trials", "p"), [(7, 0.2), (40, 0.5), (164, 0.97), (500, 0.003)])
+def test_surprise_is_the_exact_binomial_tail(trials, p):
+    """Replicates with a Binomial's mean and variance, and every score that it can have."""
+    away = np.sqrt(p * (1 - p) / trials)
+    replicated = np.array([[p - away], [p + away]])
+    right = np.arange(trials + 1)
+    below, above = stats.binom.cdf(right, trials, p), stats.binom.sf(right - 1, trials, p)
+    exact = np.minimum(1, 2 * np.minimum(below, above))
+    found = [_surprise(np.array([k / trials]), replicated) for k in right]
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+    both = _surprise(np.array([0.0, p]), np.hstack([replicated, replicated]))
+    assert both == pytest.approx(min(1, 2 * exact[0]))  # Bonferroni, over two groups
 
 
 def test_scores_far_below_what_replicates_hold_are_found():
