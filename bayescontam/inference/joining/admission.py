@@ -180,7 +180,7 @@ class _Admission:
         proposed = propose(start, self.effects, self.expected[chosen], own, difficulties, rng)
         joint = self.completion.whole(draws, *self.effects.placed(proposed.effects))
         eta = self.effects.log_odds(proposed.effects)
-        joint = self.completion.drawn(joint, draws, difficulties, own, eta)
+        joint = self.completion.drawn(joint, draws, difficulties, eta)
         return joint, proposed.log_ratio
 
 

@@ -9,7 +9,6 @@ from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.joining.difficulties import Difficulties
-from bayescontam.inference.joining.marginal import Marginal
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.nodes import place_nodes
 
@@ -62,7 +61,6 @@ class Completion:
         joint: Draws,
         draws: Draws,
         difficulties: Difficulties | None,
-        own: Marginal,
         eta: Floats,
     ) -> Draws:
         """Draw difficulties of the items that the newcomer met, and effects of responses.
@@ -74,10 +72,8 @@ class Completion:
         draws : Draws
             Of the fit; items that the newcomer did not meet keep their values.
         difficulties : Difficulties or None
-        own : Marginal
-            The newcomer's responses.
         eta : array
-            Dims (draw, own): their log-odds on items of average difficulty.
+            Dims (draw, own): log-odds of the newcomer's responses on items of average difficulty.
 
         Returns
         -------
@@ -90,7 +86,7 @@ class Completion:
             delta = delta.copy()
             items, nodes = difficulties.items, difficulties.nodes
             log_weight = nodes.log_weight.copy()
-            gained = difficulties.log_weights(eta, own) - nodes.log_weight[:, items.of_own]
+            gained = difficulties.log_weights(eta) - nodes.log_weight[:, items.of_own]
             log_weight[:, items.of_own] += gained  # one response to an item, so none is lost
             chosen = draw_nodes(log_weight, self.rng).astype(np.int64)[..., None]
             delta[:, items.label] = np.take_along_axis(nodes.position, chosen, -1)[..., 0]

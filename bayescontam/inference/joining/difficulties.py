@@ -1,6 +1,7 @@
 """Difficulties: what the responses of a fit say of the items that a newcomer answered."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.joining.marginal import Marginal
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.nodes import Nodes, log_mean, place_nodes
+from bayescontam.inference.joining.single import Mixture, log_joint, near
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.inference.terms import shared_benchmarks
 
@@ -79,11 +81,14 @@ class Difficulties:
     Attributes
     ----------
     items : Items
+    own : Marginal
+        The newcomer's responses.
     nodes : Nodes
         Dims (draw, item, node).
     """
 
     items: Items
+    own: Marginal
     nodes: Nodes
 
     @classmethod
@@ -103,30 +108,28 @@ class Difficulties:
         spread : array
             Dims (draw, benchmark): of difficulties.
         """
-        center = predictor(_easy(draws), newcomer.design.part(items.met))[..., None]
-        met, of_met = marginal[items.met], items.of_met
+        center = predictor(_easy(draws), newcomer.design.part(items.met))
+        met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
-        starts = np.unique(of_met, return_index=True)[1]
+        known, of_known = np.unique(items.of_met, return_inverse=True)
 
         def log_density(position: Floats) -> Floats:
             total = -0.5 * (position / scale[..., None]) ** 2
-            if len(of_met):
-                each = met.log_density(center - position[:, of_met])
-                total[:, of_met[starts]] += np.add.reduceat(each, starts, axis=1)
+            if len(known):
+                total[:, known] += _log_joint(met, center, position[:, known], of_known)
             return total
 
         start = np.where(items.shared, items.start, 0.0)
-        return cls(items, place_nodes(log_density, start, items.width, scale, items.count))
+        nodes = place_nodes(log_density, start, items.width, scale, items.count)
+        return cls(items, marginal[newcomer.own], nodes)
 
-    def log_weights(self, eta: Floats, own: Marginal) -> Floats:
+    def log_weights(self, eta: Floats) -> Floats:
         """Return log joint densities of the newcomer's responses and nodes.
 
         Parameters
         ----------
         eta : array
             Dims (draw, own): log-odds of an item of average difficulty.
-        own : Marginal
-            The newcomer's responses.
 
         Returns
         -------
@@ -135,15 +138,33 @@ class Difficulties:
         """
         position = self.nodes.position[:, self.items.of_own]
         log_weight = self.nodes.log_weight[:, self.items.of_own]
-        total: Floats = log_weight + own.log_density(eta[..., None] - position)
+        total: Floats = log_weight + self.own.log_density(eta[..., None] - position)
         return total
+
+    def log_answers(self, eta: Floats) -> Floats:
+        """Return log densities of the newcomer's responses, difficulty summed out, (draw, own)."""
+        if self.own.single and near(eta, self.nodes.position):
+            return self._mixture.log_density(eta)
+        return log_mean(self.log_weights(eta))
+
+    @cached_property
+    def _mixture(self) -> Mixture:
+        of_own, nodes = self.items.of_own, self.nodes
+        return Mixture.of(self.own.rows.k, nodes.position[:, of_own], nodes.log_weight[:, of_own])
+
+
+def _log_joint(met: Marginal, center: Floats, position: Floats, item: Integers) -> Floats:
+    """Return log densities of all responses to each item, dims (draw, item, node)."""
+    if met.single and near(center, position):
+        return log_joint(met.rows.k, center, position, item)
+    each = met.log_density(center[..., None] - position[:, item])
+    total: Floats = np.add.reduceat(each, np.unique(item, return_index=True)[1], axis=1)
+    return total
 
 
 def log_answers(eta: Floats, own: Marginal, difficulties: Difficulties | None) -> Floats:
     """Return log densities of a newcomer's responses, difficulty summed out, (draw, own)."""
-    if difficulties is None:
-        return own.log_density(eta)
-    return log_mean(difficulties.log_weights(eta, own))
+    return own.log_density(eta) if difficulties is None else difficulties.log_answers(eta)
 
 
 def _easy(draws: Draws) -> Draws:

@@ -76,6 +76,12 @@ class Marginal:
     def __getitem__(self, part: Integers) -> "Marginal":
         return replace(self, rows=self.rows[part], pair=self.pair[part])
 
+    @property
+    def single(self) -> bool:
+        """Whether all are single answers, without guessing."""
+        rows = self.rows
+        return bool((self.pair < 0).all() and (rows.n == 1).all() and not rows.guess.any())
+
     def log_density(self, eta: Floats) -> Floats:
         """Return log densities of all responses, dims (draw, response[, node])."""
         own = self.pair >= 0

@@ -1,0 +1,87 @@
+"""Single: log densities of single answers, without guessing, at many difficulties at once.
+
+The odds of an answer are those on an average item times the exponential of an ease, so that
+one exponential serves all answers to an item; and one logarithm of a product serves them all.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayescontam.inference.design import Floats, Integers
+
+FARTHEST = 300.0
+"""Largest log-odds, and difficulty, whose odds are multiplied; farther out they overflow."""
+_LARGEST = 700.0
+
+
+def near(*log_odds: Floats) -> bool:
+    """Tell whether all log-odds are such that their odds can be multiplied."""
+    return all(np.abs(x).max(initial=0.0) <= FARTHEST for x in log_odds)
+
+
+def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Floats:
+    """Return log densities of all answers to each item together.
+
+    Parameters
+    ----------
+    k : array
+        Dims (answer,): 1 if right, 0 if wrong. Answers to an item follow each other.
+    center : array
+        Dims (draw, answer): log-odds on an item of average difficulty; `near`.
+    position : array
+        Dims (draw, item, node): difficulties; `near`.
+    item : array of int
+        Dims (answer,): 0 to the number of items less one, each at least once, in order.
+
+    Returns
+    -------
+    array
+        Dims (draw, item, node).
+    """
+    starts = np.unique(item, return_index=True)[1]
+    reach = np.abs(center).max() + np.abs(position).max()
+    # Products of so many factors, each at most 1 + exp(reach), do not overflow.
+    place = np.arange(len(item)) - starts[item]
+    runs = np.flatnonzero(place % int(_LARGEST / (reach + 1)) == 0)
+    starts_of_runs = np.searchsorted(runs, starts)
+    odds, ease = np.exp(center), np.exp(-position)
+    right, told = np.add.reduceat(k, starts), np.add.reduceat(k * center, starts, axis=1)
+    result: Floats = told[..., None] - right[:, None] * position
+    for node in range(position.shape[-1]):
+        factor = odds * ease[:, item, node]
+        factor += 1
+        log_product = np.log(np.multiply.reduceat(factor, runs, axis=1))
+        result[..., node] -= np.add.reduceat(log_product, starts_of_runs, axis=1)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Answers whose difficulties are known at nodes.
+
+    Attributes
+    ----------
+    sign : array
+        Dims (answer,): 1 if right, -1 if wrong.
+    share, hardness : array
+        Dims (draw, answer, node): weights of nodes, which sum to one, and the factors by
+        which they multiply the odds of any other answer.
+    """
+
+    sign: Floats
+    share: Floats
+    hardness: Floats
+
+    @classmethod
+    def of(cls, k: Floats, position: Floats, log_weight: Floats) -> "Mixture":
+        """Take answers, (answer,), at nodes that are `near`, (draw, answer, node)."""
+        sign = 2 * k - 1
+        return cls(sign, np.exp(log_weight), np.exp(sign[:, None] * position))
+
+    def log_density(self, center: Floats) -> Floats:
+        """Return log densities, difficulty summed out, for `near` log-odds, (draw, answer)."""
+        against = self.hardness * np.exp(-self.sign * center)[..., None]
+        against += 1
+        density: Floats = np.divide(self.share, against, out=against).sum(axis=-1)
+        return np.log(density)

@@ -1,0 +1,98 @@
+"""Products of odds against sums of log densities, one answer at a time."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import logsumexp
+
+from bayescontam.inference.density import Rows
+from bayescontam.inference.joining import single
+from bayescontam.inference.joining.difficulties import Difficulties, Items, _log_joint, log_answers
+from bayescontam.inference.joining.marginal import Marginal
+from bayescontam.inference.joining.nodes import Nodes
+from bayescontam.inference.joining.single import FARTHEST, Mixture, log_joint, near
+
+RNG = np.random.default_rng(8)
+
+
+def one_by_one(k: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
+    """Return log densities of single answers, whose last axis but one is the answer."""
+    return stats.logistic.logcdf(np.where(k[:, None] == 1, log_odds, -log_odds))
+
+
+@pytest.mark.parametrize(("center", "position"), [(2.0, 1.0), (40.0, 10.0), (90.0, 60.0)])
+def test_products_are_sums_of_logs(center: float, position: float) -> None:
+    """Far out the product of an item's 40 answers would overflow, and is made in runs."""
+    item = np.repeat(np.arange(6), [1, 40, 3, 7, 40, 2])
+    k = RNG.integers(0, 2, len(item)) * 1.0
+    centers = np.clip(RNG.normal(0, center, (5, len(item))), -FARTHEST, FARTHEST)
+    at = np.clip(RNG.normal(0, position, (5, 6, 3)), -FARTHEST, FARTHEST)
+    each = one_by_one(k, centers[..., None] - at[:, item])
+    exact = np.stack([each[:, item == i].sum(axis=1) for i in range(6)], axis=1)
+    np.testing.assert_allclose(log_joint(k, centers, at, item), exact, rtol=1e-11, atol=1e-11)
+
+
+def test_the_farthest_does_not_overflow() -> None:
+    item, k = np.zeros(50, int), np.zeros(50)
+    with np.errstate(all="raise"):
+        found = log_joint(k, np.full((1, 50), FARTHEST), np.full((1, 1, 1), -FARTHEST), item)
+    assert found[0, 0, 0] == pytest.approx(-50 * 2 * FARTHEST)
+
+
+def test_what_lies_too_far_or_nowhere_is_not_near() -> None:
+    assert near(np.array([-FARTHEST, FARTHEST]), np.zeros(0))
+    for far in (1.01 * FARTHEST, -1.01 * FARTHEST, np.inf, np.nan):
+        assert not near(np.zeros(3), np.array([0.0, far]))
+
+
+def mixed(count: int, farthest: float) -> tuple[np.ndarray, ...]:
+    k, center = RNG.integers(0, 2, 30) * 1.0, RNG.uniform(-farthest, farthest, (4, 30))
+    position = RNG.uniform(-farthest, farthest, (4, 30, count))
+    log_weight = np.log(RNG.dirichlet(np.full(count, 0.3), (4, 30)) + 1e-12)
+    return k, center, position, log_weight - logsumexp(log_weight, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("farthest", [3.0, 50.0, FARTHEST])
+def test_difficulties_are_summed_out(farthest: float) -> None:
+    k, center, position, log_weight = mixed(7, farthest)
+    each = one_by_one(k, center[..., None] - position)
+    exact = logsumexp(log_weight + each, axis=-1)
+    found = Mixture.of(k, position, log_weight).log_density(center)
+    np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-14)
+
+
+def marginal(k: np.ndarray, guess: float = 0.0, n: int = 1) -> Marginal:
+    rows = Rows(k, np.full(len(k), 1.0 * n), np.full(len(k), guess))
+    return Marginal(rows, np.full(len(k), -1))
+
+
+def difficulties(own: Marginal, position: np.ndarray, log_weight: np.ndarray) -> Difficulties:
+    none, whole = np.zeros(0, int), np.arange(position.shape[1])
+    items = Items(whole, whole, none, none, 0 * whole, whole == whole, 0.0 * whole, whole + 1.0, 7)
+    return Difficulties(items, own, Nodes(position, log_weight))
+
+
+def test_both_ways_agree_and_the_longer_one_is_for_all_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    k, center, position, log_weight = mixed(7, 5.0)
+    item = np.repeat(np.arange(10), 3)
+
+    def both(answers: Marginal) -> list[np.ndarray]:
+        known = difficulties(answers, position, log_weight)
+        return [
+            log_answers(center, answers, known),
+            _log_joint(answers, center, position[:, :10], item),
+        ]
+
+    quick = both(marginal(k))
+    monkeypatch.setattr(single, "FARTHEST", 0.0)
+    for one, other in zip(quick, both(marginal(k)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+    for unlike in (marginal(k, guess=0.25), marginal(k, n=2)):
+        assert not unlike.single
+        monkeypatch.setattr(single, "FARTHEST", 300.0)
+        near_by = both(unlike)
+        monkeypatch.setattr(single, "FARTHEST", 0.0)
+        for one, other in zip(near_by, both(unlike), strict=True):
+            np.testing.assert_array_equal(one, other)
