@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy, log_choose, log_likelihood
@@ -43,7 +43,7 @@ class Rows:
         result = log_likelihood(eta, self.k, self.n, self.guess)
         return result if np.all(self.n == 1) else result + log_choose(self.n, self.k)
 
-    def __getitem__(self, part: slice | Integers) -> "Rows":
+    def __getitem__(self, part: slice | np.ndarray) -> "Rows":
         return Rows(self.k[part], self.n[part], self.guess[..., part])
 
     def by_node(self) -> "Rows":

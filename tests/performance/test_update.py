@@ -17,10 +17,13 @@ FASTER = 20
 """How many times less time an update must take."""
 
 
-def show(found: LeftOut) -> None:
-    ratio = found.joint_seconds / found.update_seconds
+def show(found: LeftOut, figures: pd.DataFrame) -> None:
+    ratio, entry = found.joint_seconds / found.update_seconds, found.updated.entries[0]
     print(
-        f"\njoint fit {found.joint_seconds:.1f} s, update {found.update_seconds:.1f} s of"
+        f"\nPareto k {entry.pareto_k:.2f}, worth {entry.ess:.0f} draws; farthest mean"
+        f" {figures['z'].abs().max():.1f} Monte Carlo errors away, standard deviations"
+        f" {figures['ratio'].min():.2f} to {figures['ratio'].max():.2f} times those of the joint"
+        f" fit\njoint fit {found.joint_seconds:.1f} s, update {found.update_seconds:.1f} s of"
         f" processor time: {ratio:.1f} times less"
     )
     assert ratio >= FASTER
@@ -32,7 +35,7 @@ def test_left_out_program_of_conceptarc_agrees_with_a_joint_fit():
     accuracy = compared(found.joint, found.updated).xs("accuracy", level="quantity")
     assert accuracy["z"].abs().max() < 4
     assert accuracy["ratio"].between(0.8, 1.2).all()
-    show(found)
+    show(found, accuracy)
 
 
 def test_left_out_language_model_agrees_with_a_joint_fit():
@@ -47,7 +50,7 @@ def test_left_out_language_model_agrees_with_a_joint_fit():
     figures = compared(found.joint, found.updated).drop("rank", level="quantity")
     assert figures["z"].abs().max() < 4
     assert figures["ratio"].between(0.85, 1.15).all()
-    show(found)
+    show(found, figures)
 
 
 def test_simulated_newcomer_agrees_with_a_joint_fit():

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from bayescontam.inference.density import Rows
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.difficulties import placed, spelt_out
-from bayescontam.inference.draws import CHUNK, Draws, take_draws
+from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.joining.completion import Completion
 from bayescontam.inference.joining.difficulties import Difficulties, Items
 from bayescontam.inference.joining.expectation import Expectation, expectation
@@ -24,6 +24,8 @@ _FEW = 40
 """Draws from which the start of all others is found."""
 _FIRST = 0.3
 """Share of draws that are taken evenly, before it is known which are wanted."""
+_CHUNK = 1_000_000
+"""Numbers that are worked on at once: few enough for the cache of a core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +169,7 @@ class _Admission:
 
     def complete_all(self, chosen: Integers, start: Floats) -> tuple[Draws, Floats]:
         """Return draws of the joint design and their log ratios, in parts that fit memory."""
-        step = max(1, CHUNK // self.numbers)
+        step = max(1, _CHUNK // self.numbers)
         parts = [
             self._complete(chosen[first : first + step], start)
             for first in range(0, len(chosen), step)

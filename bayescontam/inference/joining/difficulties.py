@@ -111,13 +111,10 @@ class Difficulties:
         center = predictor(_easy(draws), newcomer.design.part(items.met))
         met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
-        known, of_known = np.unique(items.of_met, return_inverse=True)
 
         def log_density(position: Floats) -> Floats:
-            total = -0.5 * (position / scale[..., None]) ** 2
-            if len(known):
-                total[:, known] += _log_joint(met, center, position[:, known], of_known)
-            return total
+            prior = -0.5 * (position / scale[..., None]) ** 2
+            return prior + _log_joint(met, center, position, items.of_met)
 
         start = np.where(items.shared, items.start, 0.0)
         nodes = place_nodes(log_density, start, items.width, scale, items.count)
@@ -143,7 +140,7 @@ class Difficulties:
 
     def log_answers(self, eta: Floats) -> Floats:
         """Return log densities of the newcomer's responses, difficulty summed out, (draw, own)."""
-        if self.own.single and near(eta, self.nodes.position):
+        if self.own.single.all() and near(eta, self.nodes.position):
             return self._mixture.log_density(eta)
         return log_mean(self.log_weights(eta))
 
@@ -155,10 +152,12 @@ class Difficulties:
 
 def _log_joint(met: Marginal, center: Floats, position: Floats, item: Integers) -> Floats:
     """Return log densities of all responses to each item, dims (draw, item, node)."""
-    if met.single and near(center, position):
-        return log_joint(met.rows.k, center, position, item)
-    each = met.log_density(center[..., None] - position[:, item])
-    total: Floats = np.add.reduceat(each, np.unique(item, return_index=True)[1], axis=1)
+    quick = met.single & near(center, position)
+    total = log_joint(met.rows.k[quick], center[:, quick], position, item[quick])
+    if not quick.all():
+        where, starts = np.unique(item[~quick], return_index=True)
+        each = met[~quick].log_density(center[:, ~quick, None] - position[:, item[~quick]])
+        total[:, where] += np.add.reduceat(each, starts, axis=1)
     return total
 
 

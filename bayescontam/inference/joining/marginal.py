@@ -73,14 +73,14 @@ class Marginal:
             return self
         return replace(self, coefficients=self.table(scale))
 
-    def __getitem__(self, part: Integers) -> "Marginal":
+    def __getitem__(self, part: np.ndarray) -> "Marginal":
         return replace(self, rows=self.rows[part], pair=self.pair[part])
 
     @property
-    def single(self) -> bool:
-        """Whether all are single answers, without guessing."""
-        rows = self.rows
-        return bool((self.pair < 0).all() and (rows.n == 1).all() and not rows.guess.any())
+    def single(self) -> np.ndarray:
+        """Which are single answers without guessing, dims (response,)."""
+        guessed = (self.rows.guess > 0).reshape(-1, len(self.pair)).any(axis=0)
+        return (self.pair < 0) & (self.rows.n == 1) & ~guessed
 
     def log_density(self, eta: Floats) -> Floats:
         """Return log densities of all responses, dims (draw, response[, node])."""
@@ -108,11 +108,12 @@ class Marginal:
         place = np.clip((eta + _REACH) / _STEP, 1.0, size - 2.001)
         cell = place.astype(np.int64)
         x = place - cell
-        flat, at = self.coefficients.ravel(), start + cell
-        result: Floats = flat[at - 1] * (1 - x) ** 3
-        result += flat[at] * (4 - 6 * x**2 + 3 * x**3)
-        result += flat[at + 1] * (1 + 3 * x + 3 * x**2 - 3 * x**3)
-        result += flat[at + 2] * x**3
+        flat, at, y = self.coefficients.ravel(), start + cell, 1 - x
+        xx, yy = x * x, y * y  # cubes are products here: powers take several times as long
+        result: Floats = flat[at - 1] * (yy * y)
+        result += flat[at] * (4 - 3 * xx * (2 - x))
+        result += flat[at + 1] * (4 - 3 * yy * (2 - y))
+        result += flat[at + 2] * (xx * x)
         return result / 6
 
 

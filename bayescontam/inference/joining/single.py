@@ -32,27 +32,30 @@ def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Fl
     position : array
         Dims (draw, item, node): difficulties; `near`.
     item : array of int
-        Dims (answer,): 0 to the number of items less one, each at least once, in order.
+        Dims (answer,): positions of items, in order. An item may be without answers.
 
     Returns
     -------
     array
         Dims (draw, item, node).
     """
-    starts = np.unique(item, return_index=True)[1]
-    reach = np.abs(center).max() + np.abs(position).max()
+    right = np.bincount(item, k, minlength=position.shape[1])
+    result: Floats = -right[:, None] * position
+    if not len(item):
+        return result
+    where, starts = np.unique(item, return_index=True)
+    result[:, where] += np.add.reduceat(k * center, starts, axis=1)[..., None]
     # Products of so many factors, each at most 1 + exp(reach), do not overflow.
-    place = np.arange(len(item)) - starts[item]
+    reach = np.abs(center).max() + np.abs(position).max()
+    place = np.arange(len(item)) - np.repeat(starts, np.diff(starts, append=len(item)))
     runs = np.flatnonzero(place % int(_LARGEST / (reach + 1)) == 0)
     starts_of_runs = np.searchsorted(runs, starts)
     odds, ease = np.exp(center), np.exp(-position)
-    right, told = np.add.reduceat(k, starts), np.add.reduceat(k * center, starts, axis=1)
-    result: Floats = told[..., None] - right[:, None] * position
     for node in range(position.shape[-1]):
         factor = odds * ease[:, item, node]
         factor += 1
         log_product = np.log(np.multiply.reduceat(factor, runs, axis=1))
-        result[..., node] -= np.add.reduceat(log_product, starts_of_runs, axis=1)
+        result[:, where, node] -= np.add.reduceat(log_product, starts_of_runs, axis=1)
     return result
 
 

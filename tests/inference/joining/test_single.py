@@ -23,13 +23,18 @@ def one_by_one(k: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("center", "position"), [(2.0, 1.0), (40.0, 10.0), (90.0, 60.0)])
 def test_products_are_sums_of_logs(center: float, position: float) -> None:
     """Far out the product of an item's 40 answers would overflow, and is made in runs."""
-    item = np.repeat(np.arange(6), [1, 40, 3, 7, 40, 2])
+    item = np.repeat(np.arange(7), [1, 40, 3, 7, 0, 40, 2])
     k = RNG.integers(0, 2, len(item)) * 1.0
     centers = np.clip(RNG.normal(0, center, (5, len(item))), -FARTHEST, FARTHEST)
-    at = np.clip(RNG.normal(0, position, (5, 6, 3)), -FARTHEST, FARTHEST)
+    at = np.clip(RNG.normal(0, position, (5, 7, 3)), -FARTHEST, FARTHEST)
     each = one_by_one(k, centers[..., None] - at[:, item])
-    exact = np.stack([each[:, item == i].sum(axis=1) for i in range(6)], axis=1)
+    exact = np.stack([each[:, item == i].sum(axis=1) for i in range(7)], axis=1)
     np.testing.assert_allclose(log_joint(k, centers, at, item), exact, rtol=1e-11, atol=1e-11)
+
+
+def test_items_without_answers_say_nothing() -> None:
+    nothing = log_joint(np.zeros(0), np.zeros((2, 0)), np.ones((2, 3, 4)), np.zeros(0, int))
+    np.testing.assert_array_equal(nothing, np.zeros((2, 3, 4)))
 
 
 def test_the_farthest_does_not_overflow() -> None:
@@ -82,7 +87,7 @@ def test_both_ways_agree_and_the_longer_one_is_for_all_else(
         known = difficulties(answers, position, log_weight)
         return [
             log_answers(center, answers, known),
-            _log_joint(answers, center, position[:, :10], item),
+            _log_joint(answers, center, position[:, :11], item),
         ]
 
     quick = both(marginal(k))
@@ -90,7 +95,7 @@ def test_both_ways_agree_and_the_longer_one_is_for_all_else(
     for one, other in zip(quick, both(marginal(k)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11)
     for unlike in (marginal(k, guess=0.25), marginal(k, n=2)):
-        assert not unlike.single
+        assert not unlike.single.any()
         monkeypatch.setattr(single, "FARTHEST", 300.0)
         near_by = both(unlike)
         monkeypatch.setattr(single, "FARTHEST", 0.0)
