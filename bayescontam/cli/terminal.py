@@ -55,15 +55,20 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
 
 
 def _least_width(table: "Table") -> int:
-    """Return how wide a table is with all names folded as far as their headings allow."""
-    widths = [
-        max(len(line) for cell in column.cells for line in str(cell).splitlines() or [""])
-        if column.no_wrap
-        else 0
-        for column in table.columns
-    ]
-    least = [max(w, c.min_width or 0) for w, c in zip(widths, table.columns, strict=True)]
-    return sum(least) + 2 * len(least)  # each has a gap of two, or an edge and a gap of one
+    """Return how wide a table is with all names folded as far as their headings allow.
+
+    Rich folds columns of names to one width, but none below its heading: were it less than
+    the longest of these headings, figures at the right would be cut off.
+    """
+    folded = max(
+        (column.min_width or 0 for column in table.columns if not column.no_wrap), default=0
+    )
+    least = 0
+    for column in table.columns:
+        texts = [str(cell) for cell in (column.header, *column.cells)]
+        width = max(len(line) for text in texts for line in text.splitlines() or [""])
+        least += width if column.no_wrap else min(width, folded)
+    return least + 2 * len(table.columns)  # each has a gap of two, or an edge and a gap of one
 
 
 def print_headline(table: "pd.DataFrame") -> None:
