@@ -30,6 +30,7 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
         Columns to leave out where the terminal is narrow; CSV and JSON have them all.
     """
     from rich import box
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -45,7 +46,7 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
             justify="right" if figures else "left",
             overflow="fold",
             no_wrap=figures,
-            min_width=max(map(len, name.split("_"))),
+            min_width=max(map(cell_len, name.split("_"))),
         )
     gap = " " if wide else "\n"
     for row in zip(*columns.values(), strict=True):
@@ -60,13 +61,15 @@ def _least_width(table: "Table") -> int:
     Rich folds columns of names to one width, but none below its heading: were it less than
     the longest of these headings, figures at the right would be cut off.
     """
+    from rich.cells import cell_len  # wide characters take two columns
+
     folded = max(
         (column.min_width or 0 for column in table.columns if not column.no_wrap), default=0
     )
     least = 0
     for column in table.columns:
         texts = [str(cell) for cell in (column.header, *column.cells)]
-        width = max(len(line) for text in texts for line in text.splitlines() or [""])
+        width = max(cell_len(line) for text in texts for line in text.splitlines() or [""])
         least += width if column.no_wrap else min(width, folded)
     return least + 2 * len(table.columns)  # each has a gap of two, or an edge and a gap of one
 

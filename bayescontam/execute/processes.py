@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NoReturn, Self, cast
@@ -34,7 +35,8 @@ class _Process(SpawnProcess):
     """A process of one thread, deaf to Ctrl-C, that ends with the one that started it.
 
     It is spawned, as neither torch nor numba survives a fork. Told to terminate, it leaves
-    its task as Ctrl-C would have it left: with no file half written.
+    its task as at Ctrl-C, so that files it was writing are removed; see `_Processes.__exit__`
+    for how long it has.
     """
 
     def __init__(self, worker: Worker, pipe: Connection) -> None:
@@ -49,9 +51,9 @@ class _Process(SpawnProcess):
 
     def run(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, _leave)
         threading.Thread(target=_end_with_parent, daemon=True).start()
         try:
+            signal.signal(signal.SIGTERM, _leave)
             while True:
                 self._pipe.send_bytes(self._worker.perform(self._pipe.recv_bytes()))
         except (EOFError, OSError):
@@ -121,11 +123,12 @@ class _Processes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        until = time.monotonic() + 10
-        if kind is not None:
-            for hand in self._hands:
+        for hand in self._hands:
+            if kind is not None:
                 hand.process.terminate()
-            until = time.monotonic() + 2  # compiled code does not hear it
+            hand.pipe.close()
+        # Compiled code does not hear that it is to terminate: it is killed.
+        until = time.monotonic() + (10 if kind is None else 2)
         for hand in self._hands:
             hand.end(patience=max(0.0, until - time.monotonic()))
 
@@ -143,7 +146,8 @@ def _how(exitcode: int | None) -> str:
 
 
 def _leave(*_: object) -> NoReturn:
-    sys.unraisablehook = lambda _: None  # a callback of compiled code drops what is raised here
+    # A callback of compiled code would drop the interrupt and print a traceback of it.
+    sys.unraisablehook = lambda _: None
     raise KeyboardInterrupt
 
 
@@ -172,6 +176,7 @@ def _interrupts_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    resource_tracker.ensure_running()  # which unblocks them, were it started with the process
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

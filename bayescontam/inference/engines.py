@@ -61,7 +61,9 @@ class Sampling:
             if getattr(self, name) < value:
                 raise UsageError(f"{name}: got {getattr(self, name)}; at least {value} is needed")
         if not 0 < self.target_accept < 1:
-            raise UsageError(f"target_accept: got {self.target_accept}; allowed is 0 to 1")
+            raise UsageError(
+                f"target_accept: got {self.target_accept}; allowed is above 0 and below 1"
+            )
 
 
 def sample(

@@ -29,6 +29,9 @@ _NEEDS = {
 }
 """What each of pydantic's type errors asks for."""
 
+_OWN = "Value error, "
+"""How pydantic begins a sentence that one of our own checks raised."""
+
 _LIMITS = {
     "gt": "allowed is more than {}",
     "ge": "allowed is {} or more",
@@ -229,7 +232,7 @@ def _words(found: _Found) -> str:
         case "tuple_type":
             return got + _list_like(table, where)
         case "value_error" if isinstance(error["input"], Mapping):
-            return str(error["msg"]).removeprefix("Value error, ")
+            return str(error["msg"]).removeprefix(_OWN)
     return got + (f"{_NEEDS[kind]} is needed" if kind in _NEEDS else _limit(error))
 
 
@@ -240,7 +243,8 @@ def _limit(error: dict[str, Any]) -> str:
         if key in context:
             limit = context[key]
             return words.format(f"{limit:,}" if isinstance(limit, int) else f"{limit:g}")
-    return "a finite number is needed" if error["type"] == "finite_number" else str(error["msg"])
+    finite = error["type"] == "finite_number"
+    return "a finite number is needed" if finite else str(error["msg"]).removeprefix(_OWN)
 
 
 def _list_like(table: Any, where: Keys) -> str:

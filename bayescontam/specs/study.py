@@ -1,11 +1,12 @@
 """Study specs: what is simulated, how it is fitted, and what is asked of the fits."""
 
+import re
 from collections.abc import Mapping
 from itertools import product
 from math import prod
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from bayescontam.errors import UsageError
 from bayescontam.names import visible
@@ -15,7 +16,16 @@ from bayescontam.specs.simulator import Count, Inside, Layout, Numbers, Share, S
 from bayescontam.specs.whole import WholeSpec
 from bayescontam.storage import sha256
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=60, pattern=r"^[^\s/\\|,=]+$")]
+
+def _without_marks(name: str) -> str:
+    if re.search(r"[\s/\\|,=]", name):
+        raise ValueError("a name without blanks, slashes, bars, commas and equals signs is needed")
+    return name
+
+
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=60), AfterValidator(_without_marks)
+]
 
 GROUPS = ("parameters", "estimands", "log_likelihood")
 """Groups of quantities; any other name is that of one parameter or estimand."""

@@ -49,6 +49,16 @@ def test_no_figure_is_cut_beside_folded_names(
         assert "".join(printed).count("x") == names.count("x")
 
 
+def test_wide_characters_push_no_figure_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(
+        pd.DataFrame({"模型名称": ["漢字漢字"], "准确率": ["a"], "x": ["漢字"], "y": [1.5]})
+    )
+    assert "1.500" in capsys.readouterr().out.split()
+
+
 def test_pymc_stays_calm_though_it_is_imported_later() -> None:
     code = (
         "import logging; from bayescontam.cli.terminal import calm; calm(); import pymc\n"

@@ -57,7 +57,7 @@ def test_engine_agrees_with_nutpie(engine, table, reference):
         ({"engine": "nutpy"}, "engine: got 'nutpy'; did you mean 'nutpie'?"),
         ({"draws": 1}, "draws: got 1; at least 4 is needed"),
         ({"chains": 1}, "chains: got 1; at least 2 is needed"),
-        ({"target_accept": 1.0}, "target_accept: got 1.0; allowed is 0 to 1"),
+        ({"target_accept": 1.0}, "target_accept: got 1.0; allowed is above 0 and below 1"),
     ],
 )
 def test_impossible_settings_are_refused(setting, message, table):

@@ -11,6 +11,7 @@ from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.joining.difficulties import Difficulties
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.nodes import place_nodes
+from bayescontam.inference.likelihood import log_likelihood
 
 NODES = 9
 """Nodes from which the effect of a response is drawn."""
@@ -121,7 +122,7 @@ class Completion:
 
         def log_density(eta: Floats) -> Floats:
             z = (eta - center[..., None]) / width[..., None]
-            result: Floats = wide.log_likelihood(eta) - 0.5 * z**2
+            result: Floats = log_likelihood(eta, wide.k, wide.n, wide.guess) - 0.5 * z**2
             return result
 
         nodes = place_nodes(log_density, start, 1 / np.sqrt(known + prior), width, NODES)

@@ -140,7 +140,7 @@ class Difficulties:
 
     def log_answers(self, eta: Floats) -> Floats:
         """Return log densities of the newcomer's responses, difficulty summed out, (draw, own)."""
-        if self.own.single.all() and near(eta, self.nodes.position):
+        if self.own.are_single.all() and near(eta, self.nodes.position):
             return self._mixture.log_density(eta)
         return log_mean(self.log_weights(eta))
 
@@ -152,7 +152,7 @@ class Difficulties:
 
 def _log_joint(met: Marginal, center: Floats, position: Floats, item: Integers) -> Floats:
     """Return log densities of all responses to each item, dims (draw, item, node)."""
-    quick = met.single & near(center, position)
+    quick = met.are_single & near(center, position)
     total = log_joint(met.rows.k[quick], center[:, quick], position, item[quick])
     if not quick.all():
         where, starts = np.unique(item[~quick], return_index=True)

@@ -77,9 +77,9 @@ class Marginal:
         return replace(self, rows=self.rows[part], pair=self.pair[part])
 
     @property
-    def single(self) -> np.ndarray:
+    def are_single(self) -> np.ndarray:
         """Which are single answers without guessing, dims (response,)."""
-        guessed = (self.rows.guess > 0).reshape(-1, len(self.pair)).any(axis=0)
+        guessed = np.atleast_2d(self.rows.guess > 0).any(axis=0)
         return (self.pair < 0) & (self.rows.n == 1) & ~guessed
 
     def log_density(self, eta: Floats) -> Floats:
@@ -107,13 +107,13 @@ class Marginal:
         start = start.reshape(start.shape + (1,) * (eta.ndim - 2))
         place = np.clip((eta + _REACH) / _STEP, 1.0, size - 2.001)
         cell = place.astype(np.int64)
-        x = place - cell
-        flat, at, y = self.coefficients.ravel(), start + cell, 1 - x
+        flat, at, x = self.coefficients.ravel(), start + cell, place - cell
+        y = 1 - x
         xx, yy = x * x, y * y  # cubes are products here: powers take several times as long
-        result: Floats = flat[at - 1] * (yy * y)
-        result += flat[at] * (4 - 3 * xx * (2 - x))
-        result += flat[at + 1] * (4 - 3 * yy * (2 - y))
-        result += flat[at + 2] * (xx * x)
+        result: Floats = flat.take(at - 1) * (yy * y)
+        result += flat.take(at) * (4 - 3 * xx * (2 - x))
+        result += flat.take(at + 1) * (4 - 3 * yy * (2 - y))
+        result += flat.take(at + 2) * (xx * x)
         return result / 6
 
 

@@ -13,6 +13,7 @@ from bayescontam.inference.design import Floats, Integers
 FARTHEST = 300.0
 """Largest log-odds, and difficulty, whose odds are multiplied; farther out they overflow."""
 _LARGEST = 700.0
+"""Largest logarithm of a product of odds; that of the largest float is 709."""
 
 
 def near(*log_odds: Floats) -> bool:
@@ -45,10 +46,10 @@ def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Fl
         return result
     where, starts = np.unique(item, return_index=True)
     result[:, where] += np.add.reduceat(k * center, starts, axis=1)[..., None]
-    # Products of so many factors, each at most 1 + exp(reach), do not overflow.
     reach = np.abs(center).max() + np.abs(position).max()
-    place = np.arange(len(item)) - np.repeat(starts, np.diff(starts, append=len(item)))
-    runs = np.flatnonzero(place % int(_LARGEST / (reach + 1)) == 0)
+    longest = int(_LARGEST / (reach + 1))  # factors, each at most 1 + exp(reach), of a product
+    within_item = np.arange(len(item)) - np.repeat(starts, np.diff(starts, append=len(item)))
+    runs = np.flatnonzero(within_item % longest == 0)
     starts_of_runs = np.searchsorted(runs, starts)
     odds, ease = np.exp(center), np.exp(-position)
     for node in range(position.shape[-1]):

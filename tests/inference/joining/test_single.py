@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from bayescontam.inference.density import Rows
 from bayescontam.inference.joining import single
@@ -95,9 +95,24 @@ def test_both_ways_agree_and_the_longer_one_is_for_all_else(
     for one, other in zip(quick, both(marginal(k)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11)
     for unlike in (marginal(k, guess=0.25), marginal(k, n=2)):
-        assert not unlike.single.any()
+        assert not unlike.are_single.any()
         monkeypatch.setattr(single, "FARTHEST", 300.0)
         near_by = both(unlike)
         monkeypatch.setattr(single, "FARTHEST", 0.0)
         for one, other in zip(near_by, both(unlike), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_answers_of_both_kinds_to_one_item() -> None:
+    """Single ones, repeated ones and guessed ones, against densities of SciPy's Binomial."""
+    item = np.repeat([0, 1, 3, 4], [3, 10, 7, 20])  # nothing to the third
+    n = RNG.choice([1, 1, 1, 4], len(item)) * 1.0
+    k, guess = RNG.binomial(n.astype(int), 0.6) * 1.0, RNG.choice([0.0, 0.0, 0.25], len(item))
+    answers = Marginal(Rows(k, n, guess), np.full(len(k), -1))
+    assert 0 < answers.are_single.sum() < len(item)
+    center, position = RNG.normal(0, 2, (6, len(item))), RNG.normal(0, 1, (6, 5, 3))
+    p = guess[:, None] + (1 - guess[:, None]) * expit(center[..., None] - position[:, item])
+    each = stats.binom.logpmf(k[:, None], n[:, None], p)
+    exact = np.stack([each[:, item == i].sum(axis=1) for i in range(5)], axis=1)
+    found = _log_joint(answers, center, position, item)
+    np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)

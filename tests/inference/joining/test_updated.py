@@ -12,6 +12,7 @@ from scipy.special import betaln, expit, logit, logsumexp
 
 from bayescontam.inference.design import make_design
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.joining import admission
 from bayescontam.inference.joining.admission import _Admission
 from bayescontam.inference.joining.expectation import expectation
 from bayescontam.inference.joining.newcomer import (
@@ -152,9 +153,15 @@ DOSE = np.array([0.1, 0.9, 0.4, 0.7, 0.2])
 
 
 @pytest.mark.parametrize("sign", ["any", "positive"])
-@pytest.mark.parametrize(("trials", "guess"), [(1, 0.0), (1, GUESS), (4, 0.0)])
-def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, guess):
+@pytest.mark.parametrize(
+    ("trials", "guess", "fresh"),
+    [(1, 0.0, []), (1, GUESS, []), (4, 0.0, []), (1, 0.0, [0, 4]), (1, 0.0, range(5))],
+)
+def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, guess, fresh):
+    """Fresh items are those that only the newcomer answered."""
     given, table = brute_parts(trials)
+    unmet = (table["model"] == "new") & table["item"].isin([f"i{i}" for i in fresh])
+    table.loc[unmet, "item"] = "fresh-" + table["item"]
     spec = changed(load_spec("hierarchical" if sign == "any" else "positive"))
     spec = changed(spec, likelihood={"guess": guess})
     old = Responses.from_frame(table[table["model"] != "new"])
@@ -170,15 +177,33 @@ def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, gues
         size=posterior["delta"].shape
     )
     rng = np.random.default_rng(4)
-    admission = _Admission.of(posterior, who, rng)
-    own, difficulties = admission.answers(np.arange(draws))
-    expected = admission.expected
-    proposed = propose(expected.location, admission.effects, expected, own, difficulties, rng, 6)
+    ready = _Admission.of(posterior, who, rng)
+    own, difficulties = ready.answers(np.arange(draws))
+    expected = ready.expected
+    proposed = propose(expected.location, ready.effects, expected, own, difficulties, rng, 6)
     ratio = np.exp(proposed.log_ratio)
     exact = brute_force(given, table, sign, guess)
     error = ratio.std() / np.sqrt(draws)
     assert error < 0.04 * exact
     assert abs(ratio.mean() - exact) < 4 * error + 0.002 * exact
+
+
+def test_any_number_of_threads_gives_the_same_draws(monkeypatch):
+    given, table = brute_parts(1)
+    old = Responses.from_frame(table[table["model"] != "new"])
+    draws = {k: np.repeat(np.asarray(v)[None], 1000, 0) for k, v in given.items()}
+    fit = given_fit(changed(load_spec("hierarchical")), old, **draws)
+    who = arrived(fit, table[table["model"] == "new"])
+    monkeypatch.setattr(admission, "_CHUNK", 2000)  # many parts
+    found = []
+    for threads in (1, 4):
+        monkeypatch.setattr(admission, "_THREADS", threads)
+        monkeypatch.setattr(admission.os, "cpu_count", lambda: 4)
+        updated = update_draws(fit, who, "min_observed", np.random.default_rng(7), 500)
+        found.append((updated.weights.share, updated.groups["estimands"]))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    xr.testing.assert_identical(found[0][1], found[1][1])
+    assert len(np.unique(found[0][1]["accuracy"].sel(model="new"))) == 500
 
 
 def brute_parts(trials: int) -> tuple[dict, pd.DataFrame]:
