@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 import bayescontam
+from bayescontam.specs.model import ModelSpec
 
 MODELS, ITEMS = 6, 250
 
@@ -24,7 +25,7 @@ def responses(p: np.ndarray, d: np.ndarray, seed: int, **columns: object) -> pd.
     return table.assign(**columns)
 
 
-def fitted(table: pd.DataFrame, model: str) -> bayescontam.Fit:
+def fitted(table: pd.DataFrame, model: str | ModelSpec) -> bayescontam.Fit:
     fit = bayescontam.fit(table, model, seed=1, draws=500, chains=2, reference="zero")
     assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
     return fit

@@ -18,7 +18,10 @@ from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.inference.sensitivity import log_prior
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
+from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
+from tests.given import changed
 
+BETA = {"family": "beta", "alpha": 5, "beta": 15}
 PRIOR = '{ family = "beta", alpha = 5, beta = 15 }'
 ALONE = f"""
 summary = "one accuracy"
@@ -77,6 +80,24 @@ def test_each_benchmark_has_what_the_table_says() -> None:
     assert told[2].startswith(f"blind guessing succeeds {low:.2f} to {high:.2f} of the time")
     with pytest.raises(SpecError, match=r"no such benchmark: 'd'"):
         build(spec_of(f"{{ d = {PRIOR} }}"), responses)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["hierarchical", "monotone", "two_parameter"])
+def test_guessing_is_told_apart_from_ability_and_slope(model: str) -> None:
+    """Known truth: accuracy 0.25 by guessing, slopes of 1.5, an able and an unable model."""
+    rng = np.random.default_rng(11)
+    d, delta = rng.random(ITEMS), rng.normal(0, 1.2, ITEMS)
+    ability = np.linspace(-3.5, 2, MODELS)[:, None]
+    eta = ability - delta
+    table = responses(0.25 + 0.75 * expit(eta + 1.5 * d), d, 11)
+    spec = changed(bayescontam.load_spec(model), likelihood={"guess": BETA})
+    fit = fitted(table, spec)
+    low, high = fit.tree["posterior"]["guess"].quantile([0.025, 0.975])
+    assert float(low) < 0.25 < float(high)
+    assert float(high - low) < 0.67 * np.diff(beta(5, 15).ppf([0.025, 0.975]))[0]
+    truth = 0.75 * (expit(eta + 1.5 * d) - expit(eta)).mean(axis=1)
+    assert inside(quantity(fit, "overfitting"), truth) >= MODELS - 1
 
 
 def draws_of(guess: np.ndarray, responses: Responses) -> tuple[Draws, object]:
