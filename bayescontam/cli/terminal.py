@@ -51,27 +51,38 @@ def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
     gap = " " if wide else "\n"
     for row in zip(*columns.values(), strict=True):
         shown.add_row(*(Text(_cell(*pair, gap)) for pair in zip(columns, row, strict=True)))
-    # Where a terminal is too narrow even so, rich would leave columns of names out.
-    Console(width=max(console.width, _least_width(shown))).print(shown)
+    Console(width=_fold_names(shown, console.width)).print(shown)
 
 
-def _least_width(table: "Table") -> int:
-    """Return how wide a table is with all names folded as far as their headings allow.
+def _fold_names(table: "Table", room: int) -> int:
+    """Give columns their widths, and return that of the table.
 
-    Rich folds columns of names to one width, but none below its heading: were it less than
-    the longest of these headings, figures at the right would be cut off.
+    Names are folded where there is not room for all, the longest first, and none below its
+    heading: rich would leave columns out, or cut figures off at the right.
     """
     from rich.cells import cell_len  # wide characters take two columns
 
-    folded = max(
-        (column.min_width or 0 for column in table.columns if not column.no_wrap), default=0
-    )
-    least = 0
-    for column in table.columns:
-        texts = [str(cell) for cell in (column.header, *column.cells)]
-        width = max(cell_len(line) for text in texts for line in text.splitlines() or [""])
-        least += width if column.no_wrap else min(width, folded)
-    return least + 2 * len(table.columns)  # each has a gap of two, or an edge and a gap of one
+    natural = [
+        max(
+            cell_len(line)
+            for text in (column.header, *column.cells)
+            for line in str(text).splitlines() or [""]
+        )
+        for column in table.columns
+    ]
+    widths = [
+        width if column.no_wrap else column.min_width or 1
+        for width, column in zip(natural, table.columns, strict=True)
+    ]
+    gaps = 2 * len(widths)  # each column has a gap of two, or an edge and a gap of one
+    while sum(widths) + gaps < room:
+        folded = [place for place, width in enumerate(widths) if width < natural[place]]
+        if not folded:
+            break
+        widths[min(folded, key=widths.__getitem__)] += 1
+    for column, width in zip(table.columns, widths, strict=True):
+        column.width = width
+    return max(room, sum(widths) + gaps)
 
 
 def print_headline(table: "pd.DataFrame") -> None:
