@@ -1,6 +1,5 @@
 """The Python interface: what the command line does, as functions."""
 
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from rich.console import Console
 
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import UsageError
+from bayescontam.execute import usable_cores
 from bayescontam.given import Path, given_responses
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.inference.compare import LeaveOut, compare_fits
@@ -302,7 +302,7 @@ def compare(
 
 
 def _cores(cores: int | None, chains: int) -> int:
-    return min(chains, os.cpu_count() or 1) if cores is None else cores
+    return min(chains, usable_cores()) if cores is None else cores
 
 
 def _silent(text: str) -> AbstractContextManager[Any]:

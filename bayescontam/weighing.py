@@ -1,6 +1,5 @@
 """The Python interface of evidence: judgements to a curve, and to covariates."""
 
-import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,6 +12,7 @@ from bayescontam.evidence.duplicates import TARGET_ACCEPT, TUNE, CurveOptions, f
 from bayescontam.evidence.duplicates import Curve as FittedCurve
 from bayescontam.evidence.pairs import located
 from bayescontam.evidence.weighing import DRAWS, FLOOR, Weighed, weigh
+from bayescontam.execute import usable_cores
 from bayescontam.given import Path
 from bayescontam.inference.engines import Engine, Sampling
 from bayescontam.inference.summary import LEVEL
@@ -106,7 +106,7 @@ def duplicate_curve(
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     curve_spec = spec if isinstance(spec, CurveSpec) else load_curve(spec)
-    cores = min(chains, os.cpu_count() or 1) if cores is None else cores
+    cores = min(chains, usable_cores()) if cores is None else cores
     sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
     seed = fresh_seed() if seed is None else seed
     options = CurveOptions(seed=seed, level=level, sampling=sampling, command=command)

@@ -1,7 +1,6 @@
 """Study: what the analysis of a reproduction is given, and the fits that it keeps."""
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -16,6 +15,7 @@ from rich.console import Console
 
 from bayescontam.calibration.plan import changed_spec
 from bayescontam.errors import FitError, UsageError
+from bayescontam.execute import usable_cores
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fit import Options, fit_responses
@@ -212,7 +212,7 @@ class Study:
         own = dict(settings)
         sampler = {key: own.pop(key) for key in _SAMPLING if key in own}
         chains = sampler.get("chains", Sampling.chains)
-        sampling = Sampling(**sampler, cores=min(chains, os.cpu_count() or 1))
+        sampling = Sampling(**sampler, cores=min(chains, usable_cores()))
         seed = own.pop("seed", int(self.stream("fit", name).integers(2**31)))
         command = f"bayescontam study run {self.spec.name}"
         return Options(seed=seed, sampling=sampling, command=command, **own)

@@ -1,6 +1,5 @@
 """What `fit` promises: statuses, files, seeds, and an end on Ctrl-C."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 import xarray as xr
 
 from bayescontam.api import Fit, Outcome
+from bayescontam.execute import usable_cores
 from bayescontam.inference import engines
 from bayescontam.responses import read_responses
 from tests.cli.conftest import FEW_DRAWS, Done, Made, environment, hostile_table
@@ -62,7 +62,7 @@ def test_the_record_says_what_was_done(made: Made) -> None:
     assert record["data"]["hash"] == responses.data_hash
     assert record["sampling"] == {
         "engine": "nutpie", "draws": 200, "tune": 200, "chains": 2,
-        "cores": min(2, os.cpu_count() or 1), "target_accept": 0.9, "difficulties": "auto",
+        "cores": min(2, usable_cores()), "target_accept": 0.9, "difficulties": "auto",
     }  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """Admission: draws of a fit, completed by a newcomer and weighed by its responses."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,6 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from bayescontam.execute import usable_cores
 from bayescontam.inference.density import Rows
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.difficulties import placed, spelt_out
@@ -178,7 +178,7 @@ class _Admission:
         chunks = [chosen[first : first + step] for first in range(0, len(chosen), step)]
         # A stream of its own for each: the numbers are the same for any number of threads.
         streams = self.completion.rng.spawn(len(chunks))
-        with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(_THREADS, usable_cores())) as pool:
             parts = list(pool.map(partial(self._complete, start), chunks, streams))
         return _joined([draws for draws, _ in parts]), np.concatenate([r for _, r in parts])
 

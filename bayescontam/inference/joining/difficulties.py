@@ -10,7 +10,7 @@ from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.joining.marginal import Marginal
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.nodes import Nodes, log_mean, place_nodes
-from bayescontam.inference.joining.single import Mixture, log_joint, near
+from bayescontam.inference.joining.odds import Mixture, log_joint, near
 from bayescontam.inference.priors import SMALLEST
 from bayescontam.inference.terms import shared_benchmarks
 

@@ -198,7 +198,7 @@ def test_any_number_of_threads_gives_the_same_draws(monkeypatch):
     found = []
     for threads in (1, 4):
         monkeypatch.setattr(admission, "_THREADS", threads)
-        monkeypatch.setattr(admission.os, "cpu_count", lambda: 4)
+        monkeypatch.setattr(admission, "usable_cores", lambda: 4)
         updated = update_draws(fit, who, "min_observed", np.random.default_rng(7), 500)
         found.append((updated.weights.share, updated.groups["estimands"]))
     np.testing.assert_array_equal(found[0][0], found[1][0])

@@ -6,11 +6,11 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 from bayescontam.inference.density import Rows
-from bayescontam.inference.joining import single
+from bayescontam.inference.joining import odds
 from bayescontam.inference.joining.difficulties import Difficulties, Items, _log_joint, log_answers
 from bayescontam.inference.joining.marginal import Marginal
 from bayescontam.inference.joining.nodes import Nodes
-from bayescontam.inference.joining.single import FARTHEST, Mixture, log_joint, near
+from bayescontam.inference.joining.odds import FARTHEST, Mixture, log_joint, near
 
 RNG = np.random.default_rng(8)
 
@@ -91,14 +91,14 @@ def test_both_ways_agree_and_the_longer_one_is_for_all_else(
         ]
 
     quick = both(marginal(k))
-    monkeypatch.setattr(single, "FARTHEST", 0.0)
+    monkeypatch.setattr(odds, "FARTHEST", 0.0)
     for one, other in zip(quick, both(marginal(k)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11)
     for unlike in (marginal(k, guess=0.25), marginal(k, n=2)):
         assert not unlike.are_single.any()
-        monkeypatch.setattr(single, "FARTHEST", 300.0)
+        monkeypatch.setattr(odds, "FARTHEST", 300.0)
         near_by = both(unlike)
-        monkeypatch.setattr(single, "FARTHEST", 0.0)
+        monkeypatch.setattr(odds, "FARTHEST", 0.0)
         for one, other in zip(near_by, both(unlike), strict=True):
             np.testing.assert_array_equal(one, other)
 

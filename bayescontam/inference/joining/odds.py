@@ -1,4 +1,4 @@
-"""Single: log densities of single answers, without guessing, at many difficulties at once.
+"""Odds: log densities of single answers, without guessing, by products of their odds.
 
 The odds of an answer are those on an average item times the exponential of an ease, so that
 one exponential serves all answers to an item; and one logarithm of a product serves them all.
