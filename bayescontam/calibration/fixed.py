@@ -11,6 +11,14 @@ from bayescontam.inference.build import Built
 from bayescontam.specs.simulator import Simulator
 
 Floats = NDArray[np.floating[Any]]
+_WORDS = {
+    "theta": "ability",
+    "beta": "slope",
+    "beta_free": "slope",
+    "sigma_delta": "difficulty_sd",
+    "sigma_eps": "eps_sd",
+}
+"""Keys of a simulator that fix parameters under words of their own."""
 
 
 def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
@@ -52,13 +60,15 @@ def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
     return result
 
 
-def refuse_idle(names: set[str], plan: Plan) -> None:
+def refuse_idle(names: set[str], plan: Plan, cell: Cell) -> None:
     """Refuse parameters that are fixed and that no count depends on.
 
     Parameters
     ----------
     names : set of str
+        Of what `fixed_values` holds.
     plan : Plan
+    cell : Cell
 
     Raises
     ------
@@ -69,7 +79,8 @@ def refuse_idle(names: set[str], plan: Plan) -> None:
         problem = (
             "counts do not depend on it, since what it governs is fixed too; leave one of them out"
         )
-        raise SpecError([Fault(plan.source, problem, column=f"simulator.parameters.{name}")])
+        key = f"parameters.{name}" if name in cell.simulator.parameters else _WORDS[name]
+        raise SpecError([Fault(plan.source, problem, column=f"simulator.{key}")])
 
 
 def _held(
@@ -84,16 +95,16 @@ def _held(
             problem = f"got {len(ability)} abilities for {models} models; give one for each, or one"
             raise SpecError([Fault(source, problem, column="simulator.ability")])
         scores = _scores((models, len(built.design.units)), plan, "abilities")
-        held.append(("theta", "ability", ability[:, None] + simulator.ability_sd * scores))
+        held.append(("theta", _WORDS["theta"], ability[:, None] + simulator.ability_sd * scores))
     if simulator.slope is not None:
         # Slopes of models that are known to be clean stay 0.
         name = "beta_free" if built.design.clean.any() else "beta"
         scores = _scores((models, len(built.design.benchmarks)), plan, "slopes")
-        held.append((name, "slope", simulator.slope + simulator.slope_sd * scores))
-    for name, key in (("sigma_delta", "difficulty_sd"), ("sigma_eps", "eps_sd")):
-        value = getattr(simulator, key)
+        held.append((name, _WORDS[name], simulator.slope + simulator.slope_sd * scores))
+    for name in ("sigma_delta", "sigma_eps"):
+        value = getattr(simulator, _WORDS[name])
         if value is not None:
-            held.append((name, key, np.asarray(value)))
+            held.append((name, _WORDS[name], np.asarray(value)))
     return held
 
 

@@ -134,7 +134,7 @@ class FromModel:
         fixed = fixed_values(self._built, plan, cell)
         model = pm.do(self._built.model, fixed) if fixed else self._built.model
         self._draw = _Forward(model)
-        refuse_idle(set(fixed).difference(self._draw.names), plan)
+        refuse_idle(set(fixed).difference(self._draw.names), plan, cell)
 
     def __call__(self, replicate: int | str) -> Simulated:
         """Return the table of a replicate."""

@@ -1,17 +1,20 @@
 """Simulated tables: their formulas, their truth, and where each comes from."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
 from scipy.stats import chi2
 
+from bayescontam.calibration.plan import plan_of
 from bayescontam.calibration.published import exposures
 from bayescontam.calibration.simulate import Simulated, simulator_of
 from bayescontam.errors import SpecError
 from bayescontam.responses import Responses
 from bayescontam.specs.simulator import Layout
-from tests.calibration.studies import planned
+from tests.calibration.studies import planned, study
 from tests.simulated import concept_exposure
 
 
@@ -175,6 +178,17 @@ def test_what_the_model_does_not_have_cannot_be_fixed() -> None:
         simulator_of(plan, cell)
 
 
+@pytest.mark.parametrize("kind", ["prior", "fixed"])
+def test_a_replicate_of_one_cell_is_not_that_of_another(kind: str) -> None:
+    # Of designs that are the same but for how often items are answered.
+    plan = plan_of(study(kind, "single", "grid.trials = [2, 3]", items=20), Path())
+    first, second = (simulator_of(plan, cell)(0) for cell in plan.cells)
+    assert first.truth.keys() == second.truth.keys()
+    wanted = [key for key in first.truth if key[0] in ("theta", "beta", "genuine_ability")]
+    assert len(wanted) >= 3
+    assert all(first.truth[key] != second.truth[key] for key in wanted)
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -185,6 +199,10 @@ def test_what_the_model_does_not_have_cannot_be_fixed() -> None:
         (
             ["simulator.slope = 1.0", "simulator.parameters.beta_bar = 3.0"],
             r"simulator\.parameters\.beta_bar: counts do not depend on it",
+        ),
+        (
+            ["simulator.difficulty_sd = 1.0", "simulator.parameters.delta = 0.0"],
+            r"simulator\.difficulty_sd: counts do not depend on it",
         ),
         (
             ["simulator.parameters.sigma_delta = -3.0"],

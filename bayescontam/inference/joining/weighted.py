@@ -60,10 +60,15 @@ class Weights:
         return result
 
     def interval(self, values: Floats, level: float) -> tuple[float, float]:
-        """Return the ends of the equal-tailed interval that holds `level` of the weight."""
+        """Return the ends of the equal-tailed interval that holds `level` of the weight.
+
+        Those of `numpy.quantile` if all draws count the same.
+        """
         order = np.argsort(values, kind="stable")
-        middle = np.cumsum(self.share[order]) - self.share[order] / 2
-        low, high = np.interp([(1 - level) / 2, (1 + level) / 2], middle, values[order])
+        share = self.share[order]
+        passed = np.arange(len(share)) / max(len(share) - 1, 1)  # of a draw's own weight
+        below = np.cumsum(share) - share + share * passed
+        low, high = np.interp([(1 - level) / 2, (1 + level) / 2], below, values[order])
         return float(low), float(high)
 
 

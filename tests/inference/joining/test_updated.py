@@ -344,6 +344,14 @@ def test_models_are_split_whole():
     assert [(part.models, len(part.frame)) for part in parts] == [(("N",), 2), (("M",), 1)]
 
 
+@pytest.mark.parametrize("size", [1, 2, 401])
+def test_draws_that_count_the_same_have_the_interval_of_numpy(size: int) -> None:
+    values = np.random.default_rng(3).standard_normal(size)
+    weights = Weights(np.full(size, 1 / size), np.arange(size), (1, size))
+    found = weights.interval(values, 0.9)
+    assert found == pytest.approx(tuple(np.quantile(values, [0.05, 0.95])), abs=1e-12)
+
+
 def test_weighted_figures_are_those_of_the_target():
     """Normal draws weighed to another Normal: moments, interval and error are known."""
     rng = np.random.default_rng(7)
