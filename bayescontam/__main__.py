@@ -6,6 +6,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from bayescontam.cli.app import app
 from bayescontam.errors import BayescontamError
@@ -18,14 +21,15 @@ def main() -> None:
     """Run the command line.
 
     Exit status: 0 done, 2 fault of usage or data, 3 a failed check with ``--strict``,
-    130 interrupted.
+    130 interrupted or told to terminate.
     """
     sys.unraisablehook = _interrupt_again
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Whatever the locale: names may hold any character, and tables are read as UTF-8.
         sys.stdout.reconfigure(encoding="utf-8")
     try:
-        _run()
+        with _terminated_as_interrupted():
+            _run()
     except BayescontamError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(USAGE_OR_DATA)
@@ -49,6 +53,21 @@ def _run() -> None:
             raise KeyboardInterrupt from None
         sys.stdout.flush()  # here, where a reader that has gone is no traceback
         raise
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Leave at SIGTERM, which batch systems send, as at Ctrl-C; at a second one at once."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bayescontam.calibration.audit import audits
 from bayescontam.calibration.plan import Plan
@@ -22,7 +23,21 @@ from bayescontam.storage import atomic_path, write_text
 FORMAT = 1
 RECORD, COPY = "study.json", "study.toml"
 """Files of a run's folder, beside its shards."""
+RESTORE = "put it back from a copy of the run, or run the study in another folder"
 _PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
+
+
+class _Record(BaseModel):
+    """What a record must have."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    name: str
+    hash: str
+    replicates: int
+    cells: list[str]
+    study: dict[str, Any]
+    runs: list[dict[str, Any]]
 
 
 def statuses(rows: pd.DataFrame) -> Counter[str]:
@@ -31,23 +46,25 @@ def statuses(rows: pd.DataFrame) -> Counter[str]:
     return Counter(fits["status"])
 
 
-def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the content of ``study.json``; None if there is none.
+def record_of(folder: Path) -> dict[str, Any]:
+    """Return the content of ``study.json``.
 
     Raises
     ------
     UsageError
-        If it cannot be read.
+        If it cannot be read, or lacks a key.
     """
     path = folder / RECORD
-    if not path.exists():
-        return None
+    shown = visible(str(path))
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return {"hash": "", "runs": [], **content}
-    except (OSError, ValueError, TypeError) as error:
-        problem = f"{visible(str(path))}: cannot be read ({error}); choose another folder"
-        raise UsageError(problem) from error
+        return _Record.model_validate_json(path.read_bytes()).model_dump()
+    except OSError as error:
+        raise UsageError(f"{shown}: cannot be read ({error.strerror}); {RESTORE}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        told = visible(f"{where}: {first['msg']}" if where else first["msg"])
+        raise UsageError(f"{shown}: is no record of a run ({told}); {RESTORE}") from error
 
 
 def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dict[str, Any]:
@@ -58,15 +75,14 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
     UsageError
         If the folder holds a run of another study.
     """
-    before = read_record(folder)
     done = done_keys(folder)
-    if not done:
-        before = None  # it ended before its first row, perhaps for a mistake in the study
-    elif before is None:
+    if done and not (folder / RECORD).exists():
         raise UsageError(
             f"{visible(str(folder))}: holds rows of a study, and no {RECORD} that says of which;"
-            " choose another folder"
+            f" {RESTORE}"
         )
+    # Without a row it ended early, perhaps for a mistake in the study.
+    before = record_of(folder) if done else None
     if before is not None and before["hash"] != plan.hash:
         raise UsageError(
             f"{visible(str(folder))}: holds a run of the study '{before.get('name')}'"

@@ -59,6 +59,17 @@ class Replicates:
                 refuse_other_reference(self.plan, simulate.design, estimator, first)
         return simulate
 
+    def check(self) -> None:
+        """Refuse what the cell's first table shows to be wrong, without a fit.
+
+        Raises
+        ------
+        SpecError
+            If nothing can be simulated, a formula cannot be told of it, or an estimator tells
+            genuine ability at another contamination than the truth.
+        """
+        self._simulate("first")
+
     def rows(self, replicate: int) -> pd.DataFrame:
         """Return the rows of a replicate.
 

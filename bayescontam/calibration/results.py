@@ -11,6 +11,7 @@ import pandas as pd
 
 from bayescontam.calibration.audit import audits
 from bayescontam.calibration.coverage import coverage_table
+from bayescontam.calibration.record import COPY, RESTORE, record_of
 from bayescontam.calibration.rows import read_rows
 from bayescontam.calibration.sbc import sbc_table
 from bayescontam.errors import SpecError, UsageError
@@ -18,8 +19,6 @@ from bayescontam.names import visible
 from bayescontam.specs.study import StudySpec
 from bayescontam.storage import atomic_path
 
-TEXT, RECORD = "study.toml", "study.json"
-_ANEW = "run the study again to have it written anew"
 COVERAGE, SBC = "coverage.csv", "sbc.csv"
 
 
@@ -62,8 +61,8 @@ class Results:
         """
         place = Path(folder)
         rows = read_rows(place)
-        record = _record(place / RECORD)
-        text = _read(place / TEXT)
+        record = record_of(place)
+        text = _read(place / COPY)
         return cls(_spec(text, record, visible(str(place))), record, text, rows)
 
     @cached_property
@@ -118,17 +117,6 @@ class Results:
                 table.to_csv(temporary, index=False, lineterminator="\n")
 
 
-def _record(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(_read(path))
-        missing = {"study", "name", "hash", "replicates", "cells", "runs"} - set(found)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"{visible(str(path))}: is no JSON ({error}); {_ANEW}") from error
-    if missing:
-        raise UsageError(f"{visible(str(path))}: lacks '{min(missing)}'; {_ANEW}")
-    return found
-
-
 def _spec(text: str, record: dict[str, Any], folder: str) -> StudySpec:
     """Return the study as it was run: from its file, or as Python gave it."""
     try:
@@ -137,7 +125,7 @@ def _spec(text: str, record: dict[str, Any], folder: str) -> StudySpec:
         try:
             return StudySpec.model_validate_json(json.dumps(record["study"]))
         except ValueError:
-            raise UsageError(f"{folder}: its study cannot be read ({error}); {_ANEW}") from error
+            raise UsageError(f"{folder}: its study cannot be read ({error}); {RESTORE}") from error
 
 
 def _read(path: Path) -> str:
@@ -145,5 +133,5 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{visible(str(path))}: cannot be read ({visible(str(error))}); {_ANEW}"
+            f"{visible(str(path))}: cannot be read ({visible(str(error))}); {RESTORE}"
         ) from error

@@ -90,7 +90,8 @@ def run_study(
     address : str, optional
         Ray cluster; default: one is started on this machine.
     block : int, default 25
-        Replicates of a cell that are written to disk together; fewer after 20 seconds.
+        Replicates of a cell that are written to disk together; fewer after 20 seconds, or
+        if their fits took as long together.
     progress : bool, default False
         Whether to show progress: fits a second, failures, time left.
     command : str, optional
@@ -139,8 +140,9 @@ def run_study(
     folder = Path(out)
     # What does not work is told before anything is made.
     with connected(engine, address, jobs), _locked(folder):
-        record = start_record(folder, plan, count, command)
         tasks = tasks_of(plan, count, done_keys(folder))
+        _check_cells(plan, tasks, progress)
+        record = start_record(folder, plan, count, command)
         done = run_tasks(Stage(plan), tasks, engine=engine, jobs=jobs, address=address)
         shards = Shards(folder, plan, block)
         _collect(done, tasks, shards, len(study.estimators), progress)
@@ -159,6 +161,16 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
             f" {plan.fit.draws:,} nearly independent draws, one for each replicate: ask for fewer,"
             " or make the fit again with more draws"
         )
+
+
+def _check_cells(plan: Plan, tasks: dict[str, Task], progress: bool) -> None:
+    """Refuse what is wrong in any cell before hours are spent on the others."""
+    cells = sorted({task.cell for task in tasks.values()})
+    shown = progress and len(cells) > 1
+    with progress_bar(shown, "checking", len(cells), "cells") as advance:
+        for cell in cells:
+            Replicates(plan, plan.cells[cell]).check()
+            advance(1)
 
 
 @dataclass(frozen=True)
@@ -229,7 +241,9 @@ def _locked(folder: Path) -> Iterator[None]:
         raise UsageError(f"{name}: is a file; --out needs a folder, new or of an interrupted run")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()) and not (folder / LOCK).exists():
+        # A copy of a run may lack the lock, which is hidden and empty.
+        ours = any((folder / name).exists() for name in (LOCK, RECORD))
+        if any(folder.iterdir()) and not ours:
             raise UsageError(
                 f"{name}: holds files, and no run of a study; --out needs a new or empty folder,"
                 " or that of an interrupted run"

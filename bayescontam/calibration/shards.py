@@ -19,7 +19,8 @@ from bayescontam.storage import atomic_path
 MOST = 25
 """Replicates of a shard, unless a run asks for another number."""
 PATIENCE = 20.0
-"""Seconds after which rows are written, however few: what is lost where a run is killed."""
+"""Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
+may have taken, over all workers: the most that is lost where a run is killed."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Shards:
         Of the run.
     plan : Plan
     size : int, default 25
-        Replicates of one cell that make a shard. Fewer do after 20 seconds, and at the
-        end, also if that is an error.
+        Replicates of one cell that make a shard. Fewer do after 20 seconds, or if their
+        fits took as long together, and at the end, also if that is an error.
     clock : callable, default time.monotonic
         Tells the seconds.
     """
@@ -54,12 +55,13 @@ class Shards:
     ) -> None:
         self._folder, self._plan, self._size, self._clock = folder, plan, size, clock
         self._kept: dict[int, dict[int, pd.DataFrame]] = {}
-        self._written = clock()
+        self._written, self._worth = clock(), 0.0
 
     def add(self, task: Task, rows: pd.DataFrame) -> None:
         """Take the rows of a replicate, and write what there is if it is time to."""
         self._kept.setdefault(task.cell, {})[task.replicate] = rows
-        if self._clock() - self._written >= PATIENCE:
+        self._worth += seconds_of(rows)
+        if max(self._clock() - self._written, self._worth) >= PATIENCE:
             self.write()
         elif len(self._kept[task.cell]) >= self._size:
             self._write(task.cell)
@@ -68,7 +70,7 @@ class Shards:
         """Write all rows that are not on disk yet."""
         for cell in list(self._kept):
             self._write(cell)
-        self._written = self._clock()
+        self._written, self._worth = self._clock(), 0.0
 
     def _write(self, cell: int) -> None:
         replicates = sorted(self._kept[cell])
@@ -85,6 +87,12 @@ class Shards:
         self, kind: type[BaseException] | None, error: object, traceback: TracebackType | None
     ) -> None:
         self.write()
+
+
+def seconds_of(rows: pd.DataFrame) -> float:
+    """Return how long the fits of one replicate took together."""
+    fits = rows.drop_duplicates(["estimator", "audit"])
+    return float(fits["seconds"].sum())
 
 
 def shard_path(folder: Path, cell: Cell, first: int) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam.calibration.results import RECORD as RESULTS
+from bayescontam.calibration.record import RECORD as RESULTS
 from bayescontam.calibration.results import Results
 from bayescontam.errors import UsageError
 from bayescontam.names import visible

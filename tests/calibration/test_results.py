@@ -15,6 +15,8 @@ from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import faulty, study_text, write_run
 
+RECORD = {"name": "s", "hash": "h", "replicates": 1, "cells": [""], "study": {}, "runs": []}
+
 
 def test_tables_are_those_of_all_shards(tmp_path: Path) -> None:
     rows = made_rows(60, 1)
@@ -84,21 +86,25 @@ def test_a_study_changed_in_python_is_not_told_as_it_was_written(tmp_path: Path)
 @pytest.mark.parametrize(
     ("file", "content", "said"),
     [
-        ("study.json", "{", r"study\.json: is no JSON .*run the study again"),
-        ("study.json", "{}", r"study\.json: lacks 'cells'"),
+        ("study.json", "{", r"study\.json: is no record .*Invalid JSON.*in another folder"),
+        ("study.json", "[]", r"study\.json: is no record of a run \(Input should be an object"),
+        ("study.json", "{}", r"study\.json: is no record of a run \(name: Field required\)"),
+        ("study.json", RECORD | {"replicates": "x"}, r"replicates: Input should be a valid int"),
+        ("study.json", RECORD | {"runs": 7}, r"runs: Input should be a valid array"),
+        ("study.json", RECORD | {"runs": [7]}, r"runs\.0: Input should be an object"),
         ("study.json", None, r"study\.json: cannot be read"),
         ("study.toml", "nonsense", r"its study cannot be read"),
         ("rows/a.parquet", "text", r"a\.parquet: cannot be read .*remove it"),
     ],
 )
 def test_what_cannot_be_read_is_named(
-    tmp_path: Path, file: str, content: str | None, said: str
+    tmp_path: Path, file: str, content: str | dict | None, said: str
 ) -> None:
     folder = write_run(tmp_path / "run", {"a": made_rows(5, 1)}, study_text())
     if content is None:
         (folder / file).unlink()
     else:
-        (folder / file).write_text(content)
+        (folder / file).write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(UsageError, match=said):
         Results.load(folder)
 

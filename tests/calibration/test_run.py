@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -152,6 +153,40 @@ def test_a_run_that_is_killed_five_times_ends_with_the_same_rows(tmp_path: Path)
     assert finished.rows().drop(columns="seconds").equals(wanted_rows)
 
 
+TERMINATED = """
+import sys
+from bayescontam.calibration.shards import Shards
+add = Shards.add
+def told(self, *arguments):
+    add(self, *arguments)
+    print("added", flush=True)
+Shards.add = told
+sys.argv = ["bayescontam", "study", "run", sys.argv[1], "--out", sys.argv[2], "-n", "40", "-j1"]
+from bayescontam.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no SIGTERM")
+def test_a_run_that_is_told_to_terminate_writes_what_is_finished(tmp_path: Path) -> None:
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(BOOTSTRAP)
+    with subprocess.Popen(
+        [sys.executable, "-c", TERMINATED, str(path), str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == ["added\n"] * 3
+        assert shards(out) == {}
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "finished fits are kept: run the same command again to go on" in errors
+    assert "Traceback" not in errors
+    assert 3 <= len(read_rows(out).drop_duplicates(["cell", "replicate"])) < 80
+    assert list(out.rglob("*.part")) == []
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_killed_worker_of_ray_changes_nothing(
@@ -212,11 +247,29 @@ def test_a_study_that_failed_before_its_first_row_can_be_mended_in_place(tmp_pat
     assert len(rows(tmp_path / "out", jobs=1, replicates=1))
 
 
+def test_what_is_wrong_in_the_last_cell_is_told_before_the_first_is_fitted(tmp_path: Path) -> None:
+    gap = "grid.models = [3, 2, 1]\nexpressions.gap = 'theta[1, 0] - theta[0, 0]'\n"
+    wrong = gap + SINGLE.replace("single", "hierarchical")
+    with pytest.raises(SpecError, match=r"expressions\.gap: .*out of bounds"):
+        run_study(StudySpec.parse(wrong, "late.toml"), tmp_path / "out", jobs=1)
+    assert shards(tmp_path / "out") == {}
+    # No row was made, so that the folder is good for the study once it is mended.
+    assert len(rows(tmp_path / "out", jobs=1, replicates=1))
+
+
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds files, and no run of a study"):
         run_study(STUDY, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_copy_without_its_hidden_lock_is_taken_up(whole: pd.DataFrame, tmp_path: Path) -> None:
+    rows(tmp_path / "out", jobs=1, replicates=3)
+    shutil.copytree(tmp_path / "out", tmp_path / "copy", ignore=shutil.ignore_patterns(".lock"))
+    before = shards(tmp_path / "copy")
+    assert rows(tmp_path / "copy", jobs=1).equals(whole)
+    assert before.items() <= shards(tmp_path / "copy").items()
 
 
 def test_two_runs_in_one_folder_do_not_mix(tmp_path: Path) -> None:
@@ -289,7 +342,9 @@ def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
     plan, _ = planned("published", "single", "grid.boost = [0.1, 0.2]")
     (tmp_path / "rows").mkdir()
     now = 0.0
-    table = pd.DataFrame({"cell": ["x"], "replicate": [0]})
+    table = pd.DataFrame(
+        {"cell": "x", "replicate": 0, "estimator": ["a", "b"], "audit": False, "seconds": 0.1}
+    )
     with Shards(tmp_path, plan, size=3, clock=lambda: now) as kept:
         counts = []
         for cell, replicate in ((0, 4), (0, 2), (1, 0), (0, 3), (1, 1)):
@@ -301,9 +356,14 @@ def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
         assert len(shards(tmp_path)) == 3
         kept.add(Task(0, 8), table.assign(replicate=8))
         assert len(shards(tmp_path)) == 3
-    assert len(shards(tmp_path)) == 4
+        # Fits of many workers that end together: what would be lost counts, not the clock.
+        kept.add(Task(1, 8), table.assign(replicate=8, seconds=[PATIENCE / 2, PATIENCE / 2]))
+        assert len(shards(tmp_path)) == 5
+        kept.add(Task(1, 9), table.assign(replicate=9))
+        assert len(shards(tmp_path)) == 5
+    assert len(shards(tmp_path)) == 6
     first = pd.read_parquet(tmp_path / "rows" / f"{plan.cells[0].hash}-000002.parquet")
-    assert first["replicate"].tolist() == [2, 3, 4]
+    assert first["replicate"].tolist() == [2, 2, 3, 3, 4, 4]
 
 
 def test_what_is_done_is_kept_when_a_replicate_cannot_be_made(
@@ -326,16 +386,18 @@ def test_what_is_done_is_kept_when_a_replicate_cannot_be_made(
 def test_progress_moves_with_every_replicate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    moves: list[float] = []
+    moves: dict[tuple[object, ...], list[float]] = {}
 
     @contextlib.contextmanager
     def bar(*given: object) -> Iterator[Callable[[float], None]]:
-        assert given[:4] == (True, "fitting", 24, "fits")
-        yield moves.append
+        yield moves.setdefault(given[:4], []).append
 
     monkeypatch.setattr(running, "progress_bar", bar)
     run_study(STUDY, tmp_path / "out", jobs=1, progress=True)
-    assert moves == [1] * 24
+    assert moves == {
+        (True, "checking", 2, "cells"): [1] * 2,
+        (True, "fitting", 24, "fits"): [1] * 24,
+    }
 
 
 def test_audits_are_counted_in_monte_carlo_errors() -> None:
