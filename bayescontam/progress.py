@@ -1,18 +1,23 @@
 """Progress: bars with a rate and the time left, on the terminal's error stream."""
 
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 Advance = Callable[[float], None]
+EVERY = 60.0
+"""Seconds between lines where there is no terminal."""
 
 
 @contextmanager
 def progress_bar(
     shown: bool, title: str, total: float, unit: str, note: Callable[[], str] | None = None
 ) -> Iterator[Advance]:
-    """Show a bar while the block runs; where there is no terminal, one line at its end.
+    """Show a bar while the block runs; where there is no terminal, a line now and then.
+
+    Such a line is written every minute, as work is done, and at the end.
 
     Parameters
     ----------
@@ -47,12 +52,19 @@ def progress_bar(
     bar = Progress(*columns, console=console, refresh_per_second=2, redirect_stdout=False)
     with bar:
         task = bar.add_task(title, total=total, state=_state(0, total, 0, unit))
+        told = 0.0
 
         def advance(done: float) -> None:
+            nonlocal told
             bar.advance(task, done)
             known = bar.tasks[0]
             state = _state(known.completed, total, known.elapsed or 0, unit)
-            bar.update(task, state=f"{state}, {note()}" if note is not None else state)
+            state = f"{state}, {note()}" if note is not None else state
+            bar.update(task, state=state)
+            due = (known.elapsed or 0) - told >= EVERY and not known.finished
+            if due and not console.is_terminal:
+                told = known.elapsed or 0
+                sys.stderr.write(f"{title:<8} {state}\n")
 
         yield advance
 

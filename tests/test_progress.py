@@ -1,4 +1,4 @@
-"""Progress: on the error stream alone, a bar on terminals, one line elsewhere."""
+"""Progress: on the error stream alone, a bar on terminals, lines now and then elsewhere."""
 
 import io
 import os
@@ -138,3 +138,16 @@ def test_importing_it_does_not_import_rich() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path("/")
     )
     assert done.stdout == "False\n"
+
+
+def test_without_a_terminal_long_work_is_told_of_now_and_then() -> None:
+    program = PROGRAM.replace(
+        "with", "import bayescontam.progress\nbayescontam.progress.EVERY = 0.4\nwith", 1
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "out\n"
+    middle, last = done.stderr.splitlines()
+    assert re.fullmatch(r"search    25 % \S+ chunks/s 0:00:0\d left", middle)
+    assert re.fullmatch(r"search   100 % \S+ chunks/s in 0:00:0\d", last.rstrip())

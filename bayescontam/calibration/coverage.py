@@ -17,8 +17,8 @@ COUNTED = (ALL, PASSED, MISSED)
 """The three ways in which failed fits are counted."""
 COLUMNS = (
     *GROUP, "counted", "level", "coverage", "mc_se", "width", "interval_score", "bias", "rmse",
-    "n", "n_failed", "replicates", "n_constant", "width_se", "interval_score_se", "bias_se",
-    "rmse_se", "score_rank", "score_behind", "score_behind_se",
+    "n", "n_failed", "replicates", "n_constant", "n_undefined", "width_se", "interval_score_se",
+    "bias_se", "rmse_se", "score_rank", "score_behind", "score_behind_se",
 )  # fmt: skip
 """Columns of the table, in order."""
 _CONSTANT = 1e-12
@@ -31,7 +31,8 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     ``where``. Their errors are those of means over replicates: intervals of one replicate
     come from the same data, and are not taken to be independent. Second fits of audits do
     not count, nor do quantities that are constant by definition (sd 0 at the truth, such as
-    overfitting where every item is clean).
+    overfitting where every item is clean), nor those whose truth is undefined (such as the
+    logarithm of a negative one).
 
     Parameters
     ----------
@@ -55,8 +56,9 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
           and, for a truth outside, 2 / (1 − level) times the distance to it [1]_. Smaller is
           better;
         - ``bias``, ``rmse``: of the posterior mean, alike for all levels;
-        - ``n``, ``n_failed``, ``replicates``, ``n_constant``: intervals counted, how many of
-          them are from failed fits, data sets they come from, and constants left out;
+        - ``n``, ``n_failed``, ``replicates``, ``n_constant``, ``n_undefined``: intervals
+          counted, how many of them are from failed fits, data sets they come from, and
+          constants and undefined truths left out;
         - ``…_se``: Monte Carlo standard errors;
         - ``score_rank``: place of the estimator by mean interval score (1 = best) over the data
           sets that all estimators have; ``score_behind`` and ``score_behind_se``: by how
@@ -68,7 +70,8 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     .. [1] Gneiting & Raftery (2007). Strictly proper scoring rules, prediction, and
        estimation. doi:10.1198/016214506000001437
     """
-    used = rows[~rows["audit"] & rows["truth"].notna()]
+    first = rows[~rows["audit"]]
+    used = first[first["truth"].notna()]
     flat = constant(used)
     table = used[~flat]
     if table.empty:
@@ -76,9 +79,10 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     keys = table.groupby(GROUP, sort=True, observed=True)
     group = keys.ngroup().to_numpy()
     named = keys.size().index.to_frame(index=False)
-    constants = used[flat].groupby(GROUP, observed=True).size()
     index = pd.MultiIndex.from_frame(named)
-    named["n_constant"] = constants.reindex(index, fill_value=0).to_numpy()
+    for name, left in (("n_constant", used[flat]), ("n_undefined", first[first["truth"].isna()])):
+        sizes = left.groupby(GROUP, observed=True).size()
+        named[name] = sizes.reindex(index, fill_value=0).to_numpy()
     cluster = table.groupby([*GROUP, "replicate"], sort=False, observed=True).ngroup().to_numpy()
     parts = []
     for counted in COUNTED:

@@ -169,7 +169,11 @@ class Replicates:
         values = found.part(keys)
         figures = convergence(values, only=("mcse_mean", "ess_bulk", "r_hat"))
         ess, rhat = figures["ess_bulk"], figures["r_hat"]
-        faults = faults_of(keys, ess, rhat, drawn.diverged, self.plan.study.gates)
+        # Where a user's formula has no value, more draws would not give it one.
+        formula = np.array([name in self.plan.study.expressions for name, _ in keys])
+        idle = formula & ~np.isfinite(values).all(axis=(0, 1))
+        tested = [np.where(idle, np.nan, figure) for figure in (ess, rhat)]
+        faults = faults_of(keys, tested[0], tested[1], drawn.diverged, self.plan.study.gates)
         return _Fit(keys, values, figures["mcse_mean"], ess, rhat, faults)
 
     def _asked(self, made: Simulated, found: set[Key], name: str) -> list[Key]:

@@ -103,8 +103,8 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _without_ranks(rows: pd.DataFrame) -> "pd.Series[int]":
-    """Return in how many fits a quantity has no rank, by its keys."""
-    lacking = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["status"] == "failed")]
+    """Return in how many fits with draws a quantity has no rank, by its keys."""
+    lacking = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["engine"] != "bootstrap")]
     return lacking.groupby(UNIT, observed=True).size()
 
 
@@ -163,9 +163,12 @@ def _sentence(row: dict[Any, Any]) -> str:
     if row["n"] < LEAST:
         return f"Too few ranks to be tested: {row['n']}; it needs {LEAST}."
     if row["outcome"] == Outcome.PASSED.value:
-        return "Ranks are uniform."
+        return "No departure from uniform ranks found."
     if _lacks_ranks(row) and not row["p_adjusted"] < CAUTION_BELOW:
-        return f"{row['n_without']} fits drew nothing, so that ranks of the others decide little."
+        return (
+            f"{row['n_without']} fits have no rank, since they drew nothing or it is undefined in"
+            " some draws: ranks of the others decide little."
+        )
     parts = []
     if row["p_spread"] < CAUTION_BELOW:
         narrow = row["spread"] > 1

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, chdtr, chdtrc, ndtr, ndtri
+from scipy.special import bdtr, chdtr, chdtrc, chdtri, ndtr, ndtri
 
 from bayescontam.seeds import stream
 
@@ -87,6 +87,29 @@ def uniformity(values: Floats) -> Uniformity:
         spread=float(np.sqrt(variance)),
         p_spread=p_spread,
     )
+
+
+def detectable(n: int, p_value: float, probability: float = 0.8) -> tuple[float, float]:
+    """Return what is found by `n` ranks: the least shift, and the least excess of spread.
+
+    Parameters
+    ----------
+    n : int
+        Two or more.
+    p_value : float
+        Below which a single test finds something, in (0, 1).
+    probability : float, default 0.8
+        With which it shall.
+
+    Returns
+    -------
+    shift, factor : float
+        Shift of estimates in posterior standard deviations, and factor by which intervals
+        are too narrow.
+    """
+    shift = float(ndtri(1 - p_value / 2) + ndtri(probability)) / np.sqrt(n)
+    squares = chdtri(n - 1, p_value / 2) / chdtri(n - 1, probability)
+    return float(shift), float(np.sqrt(squares))
 
 
 def points(n: int) -> Floats:

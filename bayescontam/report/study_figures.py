@@ -60,15 +60,20 @@ def coverage(results: Results) -> Picture | None:
         figure, axes = _panels(quantities, estimators, len(cells))
         for axis, quantity in zip(axes, quantities, strict=True):
             draw(axis, table[table["quantity"] == quantity], estimators, cells)
-        if draw is _by_level:  # of all panels; sooner, the limits would be those of the first
-            axes[0].set_ylim(min(float(table["coverage"].min()), 0.45) - 0.05, 1.03)
+        # The same for all panels, and with room for every error bar.
+        told = table if draw is _by_level else table[table["level"] == HEAD]
+        lowest = float((told["coverage"] - _reach(told)[0]).min())
+        if draw is _by_level:
+            axes[0].set_ylim(max(min(lowest, 0.45), 0) - 0.03, 1.03)
+        for axis in axes if draw is _by_cell else ():
+            axis.set_xlim(max(lowest, 0) - 0.03, 1.03)
         _legend(figure, estimators, Line2D([], [], color=GREY, lw=1.2, label="nominal"))
         head = table[table["level"] == HEAD]
-        told = "; ".join(
+        shares = "; ".join(
             f"{name} {numbers(head.loc[head['estimator'] == name, 'coverage'])}"
             for name in plain_labels(estimators)
         )
-        alt = f"Coverage of 95 % intervals over {len(quantities)} quantities: {told}."
+        alt = f"Coverage of 95 % intervals over {len(quantities)} quantities: {shares}."
         caption = (
             "Share of intervals that hold the truth, all fits counted, with 1.96 Monte Carlo"
             f" standard errors; grey: what it should be.{note}"
@@ -133,7 +138,7 @@ def ecdf(results: Results) -> Picture | None:
             axis.set_xlabel("rank as a share of draws")
         axes[0].set_ylabel("ECDF − uniform")
         marks = [
-            Line2D([], [], color=BLUE, label="uniform"),
+            Line2D([], [], color=BLUE, label="no departure found"),
             Line2D([], [], color=ORANGE, lw=2.2, label="failed or caution"),
             Line2D([], [], color=PALE, lw=6, label="95 % envelope"),
         ]

@@ -9,6 +9,8 @@ from scipy.special import ndtri
 from bayescontam.calibration.coverage import ALL
 from bayescontam.calibration.published import NOMINAL
 from bayescontam.calibration.results import Results
+from bayescontam.calibration.sbc import CAUTION_BELOW
+from bayescontam.calibration.uniformity import detectable
 from bayescontam.inference.checks import Outcome
 from bayescontam.names import listed, visible
 from bayescontam.report.study_tables import HEAD, OFF, off
@@ -22,6 +24,8 @@ MOST_FAILED = 0.05
 MOST_RMS, MOST_FAR = 1.2, 0.01
 """What audits may amount to: differences of means in Monte Carlo errors (root mean square, less
 three standard errors), and the share of them that are above 4."""
+MOST_NARROW = 1.5
+"""Factor of too narrow intervals that ranks must be able to show to pass."""
 LEAST_AUDITED = 5
 """Audited fits whose root mean square is told surely enough."""
 HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
@@ -46,7 +50,8 @@ def verdict(results: Results) -> tuple[Outcome, str]:
     """
     told = [_progress(results)]
     if results.done:
-        told += [_failures(results), _ranks(results), *_coverages(results)]
+        told += [_failures(results), _ranks(results), *_undefined(results)]
+        told += _coverages(results)
         told += _audits(results)
     worst = max((outcome for outcome, _ in told), key=list(Outcome).index)
     return worst, " ".join(text for _, text in told if text)
@@ -106,7 +111,7 @@ def _ranks(results: Results) -> tuple[Outcome, str]:
     if tested.empty:
         return Outcome.CAUTION, "Too few ranks to be tested."
     least = number(tested.min())
-    if tested.min() < 0.05:
+    if tested.min() < CAUTION_BELOW:
         text = f"Ranks of {len(table):,} quantities: one may not be uniform (p {least}, adjusted)."
         return Outcome.CAUTION, text
     unsure = table[table["outcome"] != Outcome.PASSED.value]
@@ -116,8 +121,29 @@ def _ranks(results: Results) -> tuple[Outcome, str]:
             f" {_named(unsure.iloc[0].to_dict())}."
         )
         return Outcome.CAUTION, text
-    text = f"Ranks of all {len(table):,} quantities are uniform (least adjusted p {least})."
-    return Outcome.PASSED, text
+    n = int(table["n"].min())
+    shift, factor = detectable(n, CAUTION_BELOW / (3 * len(table)))
+    text = (
+        f"Ranks of {len(table):,} quantities: no departure from uniform found (least adjusted p"
+        f" {least}). {n:,} ranks show, 8 times in 10, intervals that are too narrow by a factor of"
+        f" {number(factor)} or more, and estimates that are off by {number(shift)} posterior sd."
+    )
+    if factor <= MOST_NARROW:
+        return Outcome.PASSED, text
+    return Outcome.CAUTION, f"{text} That is little: ask for more replicates."
+
+
+def _undefined(results: Results) -> Iterator[tuple[Outcome, str]]:
+    """Say which formulas have no true value in some tables."""
+    rows = results.rows[~results.rows["audit"]]
+    lacking = rows["truth"].isna()
+    for quantity, share in lacking.groupby(rows["quantity"]).mean().items():
+        if share > 0:
+            yield (
+                Outcome.CAUTION,
+                f"'{visible(str(quantity), 60)}' is undefined in {percent(share)} of tables, which"
+                " are left out of its coverage and ranks.",
+            )
 
 
 def _named(row: dict[Any, Any]) -> str:

@@ -174,8 +174,8 @@ class StudySpec(WholeSpec):
     estimators : list of Estimator
     quantities : list of str
         Any of ``"parameters"``, ``"estimands"`` and ``"log_likelihood"``, or names of single
-        ones. Default: all three; of estimators that have no parameters in common with the
-        simulator, what they have.
+        ones; none, if there are expressions. Default: all three; of estimators that have no
+        parameters in common with the simulator, what they have.
     expressions : table of str to str
         Further quantities: formulas of parameters and estimands, such as
         ``"theta[0, 0] - theta[1, 0]"``. See `bayescontam.specs.expression`.
@@ -199,7 +199,7 @@ class StudySpec(WholeSpec):
     simulator: Simulator
     design: Layout = Layout()
     estimators: Annotated[tuple[Estimator, ...], Field(strict=False, min_length=1)]
-    quantities: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] = GROUPS
+    quantities: Annotated[tuple[str, ...], Field(strict=False)] = GROUPS
     expressions: dict[Name, str] = Field(default_factory=dict)
     grid: dict[str, Numbers] = Field(default_factory=dict)
     reference: Literal["min_observed", "zero"] | Share = "min_observed"
@@ -287,6 +287,12 @@ class StudySpec(WholeSpec):
         names = [estimator.name for estimator in self.estimators]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"estimators: two have the name '{min(twice)}'; give each its own")
+        return self
+
+    @model_validator(mode="after")
+    def _something_is_asked(self) -> Self:
+        if not self.quantities and not self.expressions:
+            raise ValueError("quantities: got []; name one or more, or give expressions")
         return self
 
     @model_validator(mode="after")

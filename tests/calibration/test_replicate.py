@@ -56,6 +56,18 @@ def rows_of(
     return Replicates(plan, cell).rows(0), fake
 
 
+def test_a_formula_without_a_value_is_no_fault_of_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = 'expressions.half = "log(theta[0, 0])"', 'expressions.whole = "theta[0, 0]"'
+    rows, fake = rows_of(monkeypatch, [(0.0, 0.0)], "quantities = []", *lines)
+    assert len(fake.asked) == 1
+    assert set(rows["status"]) == {"passed"}
+    half, whole = (rows.set_index("quantity").loc[name] for name in ("half", "whole"))
+    assert (half["rank"], half["ranks"]) == (-1, 0)
+    assert np.isnan(half["mean"])
+    assert np.isfinite(whole["mean"])
+    assert whole["ranks"] > 0
+
+
 @pytest.mark.parametrize(
     ("tries", "status", "reasons"),
     [

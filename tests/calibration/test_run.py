@@ -80,6 +80,22 @@ def test_compiled_fits_are_the_same_from_one_worker_and_two(tmp_path: Path) -> N
     assert sum(record["fits"].values()) == 4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "engine"),
+    [("jax", "local"), pytest.param("nutpie", "ray", marks=pytest.mark.ray)],
+)
+def test_other_engines_and_workers_give_the_same_compiled_fits(
+    tmp_path: Path, sampler: str, engine: str
+) -> None:
+    pytest.importorskip("blackjax" if sampler == "jax" else "ray")
+    sampling = f'sampling = {{ engine = "{sampler}",'
+    study = StudySpec.parse(SINGLE.replace("sampling = {", sampling), "small.toml")
+    one = rows(tmp_path / "one", study, jobs=1)
+    assert set(one["engine"]) == {sampler}
+    assert rows(tmp_path / "two", study, jobs=2, block=1, engine=engine).equals(one)
+
+
 def test_more_replicates_leave_the_first_alone(whole: pd.DataFrame, tmp_path: Path) -> None:
     out = tmp_path / "out"
     few = rows(out, jobs=1, replicates=5, block=3)
@@ -151,6 +167,27 @@ def test_a_run_that_is_killed_five_times_ends_with_the_same_rows(tmp_path: Path)
     assert list(out.rglob("*.part")) == []
     wanted_rows = rows(tmp_path / "whole", replicates=40, jobs=1)
     assert finished.rows().drop(columns="seconds").equals(wanted_rows)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_compiled_fits_that_are_killed_at_any_moment_end_with_the_same_rows(tmp_path: Path) -> None:
+    """Also while they import, compile and sample, with rows that are not written yet."""
+    path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(2)
+    path.write_text(SINGLE)
+    killed = 0
+    for latest in (3, 6, 9, 12, 15):
+        process = start(out, path, jobs=2)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=rng.uniform(latest - 2, latest))
+        killed += process.poll() is None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    assert killed >= 2  # a fast machine may be done by then
+    study = StudySpec.parse(SINGLE, "small.toml")
+    finished = rows(out, study, replicates=40, jobs=2)
+    assert finished.equals(rows(tmp_path / "whole", study, replicates=40, jobs=1))
 
 
 TERMINATED = """

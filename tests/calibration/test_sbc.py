@@ -15,7 +15,11 @@ def test_ranks_of_exact_posteriors_are_uniform() -> None:
     table = sbc_table(rows)
     assert list(table.columns) == list(COLUMNS)
     row = table.iloc[0]
-    assert (row["outcome"], row["sentence"], row["n"]) == ("passed", "Ranks are uniform.", 500)
+    assert (row["outcome"], row["sentence"], row["n"]) == (
+        "passed",
+        "No departure from uniform ranks found.",
+        500,
+    )
     assert row["spread"] == pytest.approx(1, abs=0.1)
 
 
@@ -129,4 +133,7 @@ def test_fits_without_draws_are_told_and_keep_a_quantity_from_passing() -> None:
         )
         row = sbc_table(crashed).iloc[0]
         assert (row["n"], row["n_without"], row["outcome"]) == (300 - few, few, outcome)
-    assert row["sentence"] == "4 fits drew nothing, so that ranks of the others decide little."
+    assert row["sentence"] == (
+        "4 fits have no rank, since they drew nothing or it is undefined in some draws: ranks of"
+        " the others decide little."
+    )

@@ -2,11 +2,28 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kstest, norm
 
-from bayescontam.calibration.uniformity import envelope_probability, points, uniformity
+from bayescontam.calibration.uniformity import (
+    detectable,
+    envelope_probability,
+    points,
+    uniformity,
+)
 
 
 def p_values(values: np.ndarray) -> np.ndarray:
     return np.array([uniformity(row).p_value for row in values])
+
+
+@pytest.mark.parametrize("n", [20, 200])
+def test_what_is_said_to_be_found_is_found_as_often(n: int) -> None:
+    """By the very tests, on ranks of posteriors that are off by as much."""
+    level, rng = 0.002, np.random.default_rng(n)
+    shift, factor = detectable(n, level)
+    scores = rng.standard_normal((2000, n))
+    shifted = [uniformity(row).p_shift < level for row in norm.cdf(scores + shift)]
+    spread = [uniformity(row).p_spread < level for row in norm.cdf(scores * factor)]
+    for found in (shifted, spread):
+        assert abs(np.mean(found) - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 2000)
 
 
 @pytest.mark.parametrize("n", [10, 60, 500])

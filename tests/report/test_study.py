@@ -109,7 +109,8 @@ def test_a_right_study_passes(tmp_path: Path) -> None:
     results = Results.load(write_run(tmp_path / "run", rows, study_text(), 300))
     outcome, sentence = verdict(results)
     assert outcome.value == "passed"
-    assert "Ranks of all 2 quantities are uniform (least adjusted p " in sentence
+    assert "Ranks of 2 quantities: no departure from uniform found (least adjusted p " in sentence
+    assert "300 ranks show, 8 times in 10, intervals that are too narrow by a factor of" in sentence
     assert "too low" not in sentence
 
 
@@ -121,8 +122,29 @@ def test_quantities_that_lack_ranks_are_not_told_to_be_uniform(tmp_path: Path) -
     outcome, sentence = verdict(results)
     assert outcome.value == results.sbc["outcome"].iloc[0] == "caution"
     assert "Ranks of 1 of 1 quantities decide little" in sentence
-    assert "14 fits drew nothing" in sentence
-    assert "are uniform" not in sentence
+    assert "14 fits have no rank" in sentence
+    assert "no departure" not in sentence
+
+
+def test_few_ranks_pass_no_study(tmp_path: Path) -> None:
+    """They find none but gross faults, so that finding none says little."""
+    folder = write_run(tmp_path / "run", {"a": made_rows(20, 1)}, study_text(), 20)
+    outcome, sentence = verdict(Results.load(folder))
+    assert outcome.value == "caution"
+    assert "That is little: ask for more replicates." in sentence
+
+
+def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:
+    rows = made_rows(300, 1)
+    rows.loc[:29, "truth"] = np.nan
+    rows.loc[:29, ["rank", "ranks"]] = [-1, 0]
+    results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
+    outcome, sentence = verdict(results)
+    assert outcome.value == "caution"
+    assert "is undefined in 10.0 % of tables, which are left out" in sentence
+    table = results.coverage
+    assert (table["n"].unique().tolist(), table["n_undefined"].unique().tolist()) == ([270], [30])
+    assert results.sbc["n_without"].tolist() == [30]
 
 
 def test_many_failed_fits_fail_a_study(tmp_path: Path) -> None:
