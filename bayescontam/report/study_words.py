@@ -126,7 +126,7 @@ def _ranks(results: Results) -> tuple[Outcome, str]:
     text = (
         f"Ranks of {len(table):,} quantities: no departure from uniform found (least adjusted p"
         f" {least}). {n:,} ranks show, 8 times in 10, intervals that are too narrow by a factor of"
-        f" {number(factor)} or more, and estimates that are off by {number(shift)} posterior sd."
+        f" {factor:.2g} or more, and estimates that are off by {shift:.2g} posterior sd."
     )
     if factor <= MOST_NARROW:
         return Outcome.PASSED, text
