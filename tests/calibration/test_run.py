@@ -90,9 +90,16 @@ def test_other_engines_and_workers_give_the_same_compiled_fits(
 ) -> None:
     pytest.importorskip("blackjax" if sampler == "jax" else "ray")
     sampling = f'sampling = {{ engine = "{sampler}",'
-    study = StudySpec.parse(SINGLE.replace("sampling = {", sampling), "small.toml")
+    text = SINGLE.replace("sampling = {", sampling)
+    if sampler == "jax":
+        text = text.replace("audit = 0.0", "audit = 0.5")
+    study = StudySpec.parse(text, "small.toml")
     one = rows(tmp_path / "one", study, jobs=1)
-    assert set(one["engine"]) == {sampler}
+    assert set(one.loc[~one["audit"], "engine"]) == {sampler}
+    for row in audits(one).to_dict("records"):
+        assert (row["engines"], row["far"]) == ("jax, pymc", 0)
+        assert 0.3 < row["rms"] < 2
+    assert one["audit"].any() == (sampler == "jax")
     assert rows(tmp_path / "two", study, jobs=2, block=1, engine=engine).equals(one)
 
 
