@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from arviz_stats.ecdf_utils import get_pointwise_confidence_band, simulate_confidence_bands
 from scipy.stats import binom, kstest, norm
 
 from bayescontam.calibration.uniformity import (
@@ -70,6 +71,19 @@ def test_shift_and_spread_are_in_units_of_the_posterior() -> None:
 
 def test_p_values_beyond_what_is_simulated_stay_small() -> None:
     assert uniformity(np.full(400, 0.25)).p_ecdf < 1e-30
+
+
+@pytest.mark.parametrize("n", [20, 90])
+def test_the_envelope_is_that_of_arviz(n: int) -> None:
+    """Which simulates it anew for each picture, and fewer times."""
+    z = points(n)
+    theirs = simulate_confidence_bands(n, 1, z, 0.95, 4000, np.random.default_rng(1))
+    assert envelope_probability(n, 0.95) == pytest.approx(theirs, abs=0.001)
+    bands = [
+        get_pointwise_confidence_band(probability, n, z)
+        for probability in (envelope_probability(n, 0.95), theirs)
+    ]
+    np.testing.assert_allclose(*bands, atol=1.5 / n)  # by one number at most
 
 
 def test_the_envelope_holds_uniform_numbers_as_often_as_it_says() -> None:
