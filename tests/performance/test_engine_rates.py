@@ -1,11 +1,11 @@
 """Seconds and ESS of a simulation, ranks included: the engines of studies, and simuk.
 
-Run by ``make bench``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes some
-four hours on one core, nearly all of them simuk's. ``BAYESCONTAM_KEEP`` names a folder in which
-each contestant's figures are kept, so that an interrupted run is taken up. One model for
-all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a core of its
-own. Seconds are those of the processor, since others may use it too; on an idle core
-the clock says the same.
+Run by ``make bench``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes two to
+five hours on one core, nearly all of them simuk's. ``BAYESCONTAM_KEEP`` names a folder in
+which each contestant's figures are kept, so that an interrupted run is taken up. One model
+for all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a core of its
+own. Seconds are those of the processor, since others may use it too; on an idle core the
+clock says the same.
 """
 
 import json
