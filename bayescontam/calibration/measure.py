@@ -14,7 +14,7 @@ from bayescontam.calibration.formula import evaluated
 from bayescontam.calibration.plan import Plan, refuse_unknown
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.build import Built
-from bayescontam.inference.draws import Draws
+from bayescontam.inference.draws import CACHED, Draws
 from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.implied import response_accuracies
@@ -182,7 +182,7 @@ def _log_likelihood(draws: Draws, built: Built) -> Floats:
     """Return the log probability of the counts without the coefficient, dims (draw,)."""
     k, n = built.design.n_correct, built.design.n_trials
     parts = []
-    for part in draws.chunks(built.design):
+    for part in draws.chunks(built.design, CACHED):
         p = np.clip(response_accuracies(part, built), _CLOSEST, 1 - _CLOSEST)
         parts.append((xlogy(k, p) + xlog1py(n - k, -p)).sum(axis=1))
     return np.concatenate(parts)

@@ -6,7 +6,7 @@ import xarray as xr
 from bayescontam.inference.averages import Averages
 from bayescontam.inference.build import Built
 from bayescontam.inference.difficulties import counted, stand_ins
-from bayescontam.inference.draws import Draws, accuracy_at, log_odds
+from bayescontam.inference.draws import CACHED, Draws, accuracy_at, log_odds
 from bayescontam.inference.guess import response_guess
 
 MOST_DRAWS = 400
@@ -37,7 +37,7 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
     grid = np.linspace(low, high, POINTS, axis=1)
     draws = draws.thinned(MOST_DRAWS)
     parts = []
-    for some in draws.chunks(seen.design):
+    for some in draws.chunks(seen.design, CACHED):
         part = counted(some, built.lattice)
         eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
         points = [

@@ -11,7 +11,7 @@ from bayescontam.inference.averages import Averages
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.difficulties import counted, stand_ins
-from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
+from bayescontam.inference.draws import CACHED, Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
 
@@ -108,7 +108,7 @@ def estimands(
         for dim, (cell, count) in groupings.items()
     }
     parts: dict[str, list[dict[str, Floats]]] = {dim: [] for dim in groupings}
-    for some in draws.chunks(seen.design):
+    for some in draws.chunks(seen.design, CACHED):
         part = counted(some, built.lattice)
         levels = _accuracies(part, seen, reference)
         for dim, average in averages.items():

@@ -50,6 +50,25 @@ def test_every_regression_is_that_of_a_general_optimiser(trials: int, penalty: f
         assert (intercept[row], slope[row]) == pytest.approx(expected, abs=2e-5)
 
 
+def test_steps_are_halved_where_they_would_raise_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Few items are contaminated, and nearly all wrong: of their log-odds little is known.
+    frame = answers(54, 5).assign(contamination=0.0)
+    frame.loc[:3, "contamination"] = 1.0
+    frame["n_correct"] = np.r_[np.zeros(4), np.ones(48), np.zeros(2)]
+    weights = np.random.default_rng(6).multinomial(54, np.full(54, 1 / 54), size=20).astype(float)
+    intercept, slope = regressions(*arrays(frame), weights, 1e-4)
+    d, k, n = frame["contamination"].to_numpy(), frame["n_correct"].to_numpy(), weights
+    wrong = k - expit(intercept[:, None] + slope[:, None] * d)
+    assert (n * wrong).sum(axis=1) == pytest.approx(0, abs=1e-4)
+    assert (n * wrong) @ d == pytest.approx(1e-4 * slope, abs=1e-4)
+    # Whether each step is asked about changes nothing; if none were, some would not arrive.
+    monkeypatch.setattr(bootstrap, "_SURE", 0.0)
+    np.testing.assert_array_equal(regressions(*arrays(frame), weights, 1e-4), (intercept, slope))
+    monkeypatch.setattr(bootstrap, "_SURE", np.inf)
+    with pytest.raises(FitError), np.errstate(all="ignore"):
+        regressions(*arrays(frame), weights, 1e-4)
+
+
 def test_every_regression_is_that_of_scikit_learn() -> None:
     linear = pytest.importorskip("sklearn.linear_model")
     frame = answers(200, 3)

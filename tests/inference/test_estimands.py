@@ -91,6 +91,14 @@ def test_estimands_are_standardised_over_items(built, draws, reference):
                     np.testing.assert_allclose(cell[name], value, rtol=1e-10)
 
 
+def test_parts_of_the_draws_change_nothing(built, draws, monkeypatch):
+    whole = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
+    monkeypatch.setattr("bayescontam.inference.estimands.CACHED", 2 * len(built.design))
+    parts = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
+    assert CHAINS * DRAWS > 4
+    assert parts.identical(whole)
+
+
 def test_cells_without_answers_are_missing(built, draws):
     result = estimands(draws, built, (CHAINS, DRAWS), "min_observed")["estimands"]
     missing = result.sel(model="model-2", benchmark="bench-1")

@@ -1,8 +1,9 @@
 """The likelihood of counts, where numbers are extreme."""
 
 import numpy as np
+from scipy.special import expit
 
-from bayescontam.inference.likelihood import log_likelihood, softplus
+from bayescontam.inference.likelihood import log_likelihood, logistic, softplus
 
 
 def test_softplus_is_exact_everywhere():
@@ -11,6 +12,13 @@ def test_softplus_is_exact_everywhere():
     for eta in (near, far):
         np.testing.assert_allclose(softplus(eta), np.logaddexp(0.0, eta), rtol=1e-15, atol=0)
     assert np.isnan(softplus(np.array([np.nan])))
+
+
+def test_logistic_is_exact_everywhere():
+    far = np.array([-np.inf, -1e4, 1e4, np.inf])
+    for eta in (np.linspace(-700, 700, 2001), far, np.float64(3)):
+        np.testing.assert_allclose(logistic(eta), expit(eta), rtol=1e-15, atol=0)
+    assert np.isnan(logistic(np.array([np.nan])))
 
 
 def test_hopeless_and_certain_answers():
