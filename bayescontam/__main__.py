@@ -15,6 +15,7 @@ from bayescontam.errors import BayescontamError
 
 USAGE_OR_DATA = 2
 INTERRUPTED = 128 + signal.SIGINT
+_interrupted = False
 
 
 def main() -> None:
@@ -28,7 +29,7 @@ def main() -> None:
         # Whatever the locale: names may hold any character, and tables are read as UTF-8.
         sys.stdout.reconfigure(encoding="utf-8")
     try:
-        with _terminated_as_interrupted():
+        with _interruptible():
             _run()
     except BayescontamError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -56,17 +57,24 @@ def _run() -> None:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def _interruptible() -> Iterator[None]:
     """Leave at SIGTERM, which batch systems send, as at Ctrl-C; at a second one at once."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _interrupt)}
+    # Whoever starts a program in the background of a script has it ignore Ctrl-C.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
-def _interrupt(*_: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def _interrupt(number: int, _: object) -> NoReturn:
+    global _interrupted
+    _interrupted = True
+    if number == signal.SIGTERM:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     raise KeyboardInterrupt
 
 
@@ -74,7 +82,7 @@ def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
     """Repeat a Ctrl-C that fell into a callback of the compiler, where Python drops it."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         threading.Timer(0.1, _thread.interrupt_main).start()
-    else:
+    elif not _interrupted:  # what was but half made cannot be closed, and says so
         sys.__unraisablehook__(lost)
 
 

@@ -115,6 +115,56 @@ def test_a_ctrl_c_that_python_drops_comes_again(monkeypatch: pytest.MonkeyPatch)
 
 TIMER = SimpleNamespace(start=lambda: None)
 
+HALF_MADE = """
+import io
+import signal
+import bayescontam.__main__ as entry
+
+class File:
+    def __init__(self):
+        signal.raise_signal(signal.{name})
+        self.inner = io.StringIO()
+    def __del__(self):
+        self.inner.close()
+
+def app():
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        print("ignored")
+    {before}
+    File()
+
+entry.app = app
+entry.main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_what_an_interrupt_leaves_half_made_is_no_traceback(name: str) -> None:
+    script = HALF_MADE.format(name=name, before="")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          env=environment(), check=False)  # fmt: skip
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "interrupted; no file was left half written\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_what_fails_without_an_interrupt_is_still_told() -> None:
+    script = HALF_MADE.format(name="SIGTERM", before="object.__new__(File)")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          env=environment(), check=False)  # fmt: skip
+    assert done.returncode == 130
+    assert done.stderr.count("AttributeError: 'File' object has no attribute 'inner'") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_a_program_that_is_to_ignore_ctrl_c_does() -> None:
+    script = HALF_MADE.format(name="SIGINT", before="")
+    ignoring = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    done = subprocess.run([sys.executable, "-c", ignoring + script], capture_output=True,
+                          text=True, env=environment(), check=False)  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ignored\n", "")
+
 
 def test_an_interrupted_verb_exits_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: Any) -> None:
