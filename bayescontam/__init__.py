@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayescontam.api import Check, Fit, Outcome, Thresholds, compare, fit
+    from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.run import StudyRun, run_study
     from bayescontam.covariates import Covariates, read_covariates
     from bayescontam.errors import (
@@ -60,6 +61,7 @@ _HOMES = {
     "Thresholds": "api",
     "compare": "api",
     "fit": "api",
+    "StudyResults": "calibration.results",
     "StudyRun": "calibration.run",
     "run_study": "calibration.run",
     "Covariates": "covariates",
@@ -126,6 +128,7 @@ __all__ = [
     "Responses",
     "Scan",
     "SpecError",
+    "StudyResults",
     "StudyRun",
     "StudySpec",
     "TaskError",

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import xarray as xr
 
 from bayescontam.calibration.audit import audits
 from bayescontam.calibration.coverage import coverage_table
+from bayescontam.calibration.ranks import rank_tree
 from bayescontam.calibration.record import COPY, RESTORE, record_of
 from bayescontam.calibration.rows import read_rows
 from bayescontam.calibration.sbc import sbc_table
@@ -23,8 +25,8 @@ COVERAGE, SBC = "coverage.csv", "sbc.csv"
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """What a study has found so far; make one with `load`.
+class StudyResults:
+    """What a study has found so far; made by `load`, or by `StudyRun.results`.
 
     Attributes
     ----------
@@ -43,7 +45,7 @@ class Results:
     rows: pd.DataFrame
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "Results":
+    def load(cls, folder: str | os.PathLike[str]) -> "StudyResults":
         """Read the folder of a run, at any moment, also while it runs.
 
         Parameters
@@ -52,7 +54,7 @@ class Results:
 
         Returns
         -------
-        Results
+        StudyResults
 
         Raises
         ------
@@ -77,8 +79,53 @@ class Results:
         Empty unless true values are drawn from a prior, or from a posterior that serves as
         one: ranks of a fixed truth are not uniform, however right a fit is.
         """
-        drawn = self.spec.simulator.kind in ("prior", "posterior")
-        return sbc_table(self.rows if drawn else self.rows[:0])
+        return sbc_table(self.rows if self._drawn else self.rows[:0])
+
+    @property
+    def _drawn(self) -> bool:
+        """Whether true values are drawn from what serves as a prior."""
+        return self.spec.simulator.kind in ("prior", "posterior")
+
+    def ranks(self, estimator: str | None = None, cell: str | None = None) -> xr.DataTree:
+        """Return ranks of the truth in the form that ArviZ draws.
+
+        Parameters
+        ----------
+        estimator : str, optional
+            Default: the only one.
+        cell : str, optional
+            Cell of the study's grid, as in the column ``cell`` of ``sbc.csv``. Default: the
+            only one.
+
+        Returns
+        -------
+        xarray.DataTree
+            The group ``prior_sbc``, for ``arviz.plot_ecdf_pit``. A variable for each quantity,
+            dims (chain, draw) and, where it has several cells, ``QUANTITY_where``: ``draw`` is
+            the replicate and the one ``chain`` is there for ArviZ. Values lie in (0, 1), since
+            whole ranks would be divided by the largest that occurs: (rank + v) / (ranks + 1)
+            with v uniform, the same in each call. Constants are left out, and so are replicates
+            in which a quantity has no rank; ``attrs["n_left_out"]`` tells how many.
+
+        Raises
+        ------
+        UsageError
+            If true values are fixed, nothing is ranked yet, or the estimator or the cell must
+            be chosen.
+
+        Examples
+        --------
+        >>> import arviz as az
+        >>> results = StudyResults.load("sbc-single")  # doctest: +SKIP
+        >>> az.plot_ecdf_pit(results.ranks(), var_names="overfitting")  # doctest: +SKIP
+        """
+        if not self._drawn:
+            raise UsageError(
+                f"simulator: got '{self.spec.simulator.kind}', whose true values are not drawn from"
+                " a prior: their ranks are not uniform, however right a fit is; ranks are told of"
+                " simulators 'prior' and 'posterior'"
+            )
+        return rank_tree(self.rows, estimator, cell)
 
     @cached_property
     def audits(self) -> pd.DataFrame:

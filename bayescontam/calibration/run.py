@@ -18,6 +18,7 @@ from bayescontam.calibration.gates import FAILED, RERUN
 from bayescontam.calibration.plan import Plan, plan_of
 from bayescontam.calibration.record import COPY, RECORD, finish_record, start_record, statuses
 from bayescontam.calibration.replicate import Replicates
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.rows import SHARDS, read_rows
 from bayescontam.calibration.shards import MOST, Shards, Task, done_keys, tasks_of
 from bayescontam.errors import Fault, SpecError, UsageError
@@ -51,6 +52,10 @@ class StudyRun:
     def rows(self) -> pd.DataFrame:
         """Return all rows; see `bayescontam.calibration.rows.read_rows`."""
         return read_rows(self.folder)
+
+    def results(self) -> StudyResults:
+        """Return what follows from the rows: coverage, tests of ranks, audits."""
+        return StudyResults.load(self.folder)
 
 
 def run_study(

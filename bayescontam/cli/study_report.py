@@ -10,7 +10,7 @@ from bayescontam.cli.options import FAILED_CHECK, Quiet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.calibration.results import Results
+    from bayescontam.calibration.results import StudyResults
 
 EXAMPLES = """
 Examples:
@@ -66,7 +66,7 @@ def report(
         raise typer.Exit(FAILED_CHECK)
 
 
-def _show(results: "Results", sentence: str) -> None:
+def _show(results: "StudyResults", sentence: str) -> None:
     """Print what was found: the 95 % intervals, and ranks that are not uniform."""
     from bayescontam.cli.terminal import print_lines, print_table
 
@@ -82,7 +82,7 @@ def _show(results: "Results", sentence: str) -> None:
     print_lines([sentence])
 
 
-def coverage_head(results: "Results") -> "pd.DataFrame":
+def coverage_head(results: "StudyResults") -> "pd.DataFrame":
     """Return the rows of the 95 % intervals, all fits counted, as the terminal shows them."""
     import pandas as pd
 

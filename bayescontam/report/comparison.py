@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from bayescontam.calibration.record import RECORD as RESULTS
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.errors import UsageError
 from bayescontam.names import visible
 from bayescontam.report import words
@@ -40,7 +40,7 @@ def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
     place = Path(folder)
     if not (place / RESULTS).exists():
         return Record.load(place).comparison()
-    results = Results.load(place)
+    results = StudyResults.load(place)
     found = compared(results)
     if not found:
         raise UsageError(f"{visible(str(place))}: is of a study of which nothing is printed")

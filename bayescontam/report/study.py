@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bayescontam.calibration.coverage import COUNTED
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.rows import LEVELS
 from bayescontam.names import visible
 from bayescontam.report import study_figures, study_tables, study_words
@@ -18,7 +18,7 @@ from bayescontam.storage import write_text
 PAGE = "index.html"
 
 
-def write_study_report(folder: str | os.PathLike[str]) -> Results:
+def write_study_report(folder: str | os.PathLike[str]) -> StudyResults:
     """Write ``coverage.csv``, ``sbc.csv`` and ``index.html`` into the folder of a study's run.
 
     The run may be going on: the files say how far it is.
@@ -31,25 +31,25 @@ def write_study_report(folder: str | os.PathLike[str]) -> Results:
 
     Returns
     -------
-    Results
+    StudyResults
 
     Raises
     ------
     UsageError
         If the folder holds no run, or cannot be written to.
     """
-    results = Results.load(folder)
+    results = StudyResults.load(folder)
     results.write_tables(folder)
     write_text(Path(folder, PAGE), render_study(results))
     return results
 
 
-def render_study(results: Results) -> str:
+def render_study(results: StudyResults) -> str:
     """Return the page of a study as HTML.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
 
     Returns
     -------
@@ -98,7 +98,7 @@ def render_study(results: Results) -> str:
     return fill("study.html", content)
 
 
-def _size(results: Results) -> str:
+def _size(results: StudyResults) -> str:
     record = results.record
     cells, estimators = len(record["cells"]), len(results.spec.estimators)
     parts = [
@@ -110,7 +110,7 @@ def _size(results: Results) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _provenance(results: Results) -> list[tuple[str, str]]:
+def _provenance(results: StudyResults) -> list[tuple[str, str]]:
     """Return where the results come from: study, runs, versions."""
     record = results.record
     runs: list[dict[str, Any]] = record["runs"]

@@ -8,7 +8,7 @@ from arviz_stats.ecdf_utils import compute_ecdf, get_pointwise_confidence_band
 from matplotlib.lines import Line2D
 
 from bayescontam.calibration.coverage import ALL
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.sbc import UNIT, ranked
 from bayescontam.calibration.uniformity import envelope_probability, points
 from bayescontam.report.figures import note_of
@@ -44,12 +44,12 @@ _LOOKS: list[dict[str, Any]] = [
 _SE = 1.96
 
 
-def coverage(results: Results) -> Picture | None:
+def coverage(results: StudyResults) -> Picture | None:
     """Draw coverage against its level, or by cell at 95 %; None without rows.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
     """
     table, quantities, estimators, note = _chosen(results)
     if table.empty:
@@ -81,12 +81,12 @@ def coverage(results: Results) -> Picture | None:
         return finish(figure, "coverage", "Coverage", alt, caption)
 
 
-def widths(results: Results) -> Picture | None:
+def widths(results: StudyResults) -> Picture | None:
     """Draw widths and interval scores of the 95 % intervals; None without rows.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
     """
     table, quantities, estimators, note = _chosen(results)
     table = table[table["level"] == HEAD]
@@ -115,12 +115,12 @@ def widths(results: Results) -> Picture | None:
         return finish(figure, "widths", "Width and interval score", alt, caption)
 
 
-def ecdf(results: Results) -> Picture | None:
+def ecdf(results: StudyResults) -> Picture | None:
     """Draw how far ranks are from uniform, the worst quantities first; None without ranks.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
     """
     shown = results.sbc.dropna(subset="p_value").head(MOST_PANELS)
     if shown.empty:
@@ -158,7 +158,7 @@ def ecdf(results: Results) -> Picture | None:
         return finish(figure, "ecdf", "Ranks of the truth", alt, caption)
 
 
-def _chosen(results: Results) -> tuple[pd.DataFrame, list[str], list[str], str]:
+def _chosen(results: StudyResults) -> tuple[pd.DataFrame, list[str], list[str], str]:
     """Return what is drawn of the coverage, and a note on what is not."""
     table = results.coverage[results.coverage["counted"] == ALL]
     known = ordered_quantities(table)
@@ -174,7 +174,7 @@ def _chosen(results: Results) -> tuple[pd.DataFrame, list[str], list[str], str]:
     return table[kept & table["cell"].isin(cells[:MOST_CELLS])], quantities, estimators, note
 
 
-def _cells(results: Results, table: pd.DataFrame) -> list[str]:
+def _cells(results: StudyResults, table: pd.DataFrame) -> list[str]:
     present = set(table["cell"])
     return [name for name in results.record["cells"] if name in present]
 
@@ -259,7 +259,7 @@ def _legend(figure: Any, estimators: list[str], *others: Any) -> None:
     figure.legend(handles=[*marks, *others], loc="outside upper left", ncols=5)
 
 
-def _title(row: dict[Any, Any], results: Results) -> list[str]:
+def _title(row: dict[Any, Any], results: StudyResults) -> list[str]:
     """Return the quantity, and what tells it from others of its name."""
     parts = [str(row["where"]), str(row["cell"])]
     if len(results.spec.estimators) > 1:
@@ -269,7 +269,11 @@ def _title(row: dict[Any, Any], results: Results) -> list[str]:
 
 
 def _difference(axis: Any, values: np.ndarray[Any, Any], outcome: str) -> bool:
-    """Draw the distribution function less the uniform one; say whether it leaves its envelope."""
+    """Draw the distribution function less the uniform one; say whether it leaves its envelope.
+
+    With ArviZ's numbers. `arviz_plots.plot_ecdf_pit` of version 1.3 draws no envelope: it has
+    deprecated it, and stops at a TypeError.
+    """
     n, z = len(values), points(len(values))
     low, high = get_pointwise_confidence_band(envelope_probability(n, _BAND), n, z)
     found = compute_ecdf(values, z)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.calibration.coverage import ALL
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.names import visible
 from bayescontam.report.study_tables import HEAD
 from bayescontam.report.words import number
@@ -22,12 +22,12 @@ KINDS = {
 """What a printed figure may be of a quantity, by the beginning of its name."""
 
 
-def published_rows(results: Results) -> list[dict[str, Any]]:
+def published_rows(results: StudyResults) -> list[dict[str, Any]]:
     """Return the printed figures that a study names, each beside those of every estimator.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
 
     Returns
     -------
@@ -57,12 +57,12 @@ def published_rows(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def compared(results: Results) -> tuple[Comparison, ...]:
+def compared(results: StudyResults) -> tuple[Comparison, ...]:
     """Return the printed figures beside ours of the same estimator.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
 
     Returns
     -------
@@ -88,7 +88,7 @@ def compared(results: Results) -> tuple[Comparison, ...]:
     return tuple(found)
 
 
-def _printed(results: Results) -> Iterator[tuple[str, str, dict[Any, Any]]]:
+def _printed(results: StudyResults) -> Iterator[tuple[str, str, dict[Any, Any]]]:
     """Yield what is printed of a quantity: kind of figure, quantity, row of the table."""
     for row in read_published(results.spec.published).to_dict("records"):
         kind, _, quantity = str(row["quantity"]).partition("_")
@@ -96,7 +96,7 @@ def _printed(results: Results) -> Iterator[tuple[str, str, dict[Any, Any]]]:
             yield kind, quantity, row
 
 
-def _figure(results: Results, kind: str, quantity: str, estimator: str) -> str:
+def _figure(results: StudyResults, kind: str, quantity: str, estimator: str) -> str:
     """Return a figure of an estimator as text; "–" where there is none, or one of each cell."""
     found = _numbers(results, kind, quantity, estimator)
     if found is None:
@@ -106,7 +106,7 @@ def _figure(results: Results, kind: str, quantity: str, estimator: str) -> str:
 
 
 def _numbers(
-    results: Results, kind: str, quantity: str, estimator: str
+    results: StudyResults, kind: str, quantity: str, estimator: str
 ) -> tuple[float, float] | None:
     """Return a figure of an estimator with its Monte Carlo error, NaN where none is worked out."""
     if kind == "coverage":

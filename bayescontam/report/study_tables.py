@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.calibration.coverage import ALL, COUNTED
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.names import visible
 
@@ -38,12 +38,12 @@ def _place(quantity: str) -> int:
     return QUANTITIES.index(max(kin, key=len)) if kin else len(QUANTITIES)
 
 
-def coverage_rows(results: Results) -> list[dict[Any, Any]]:
+def coverage_rows(results: StudyResults) -> list[dict[Any, Any]]:
     """Return one row for each cell, quantity and estimator, all fits counted.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
 
     Returns
     -------
@@ -98,12 +98,12 @@ def off(row: Any, errors: float = OFF) -> str:
     return "low" if by < 0 else "high"
 
 
-def failure_rows(results: Results) -> list[dict[str, Any]]:
+def failure_rows(results: StudyResults) -> list[dict[str, Any]]:
     """Return coverage counted in three ways, of whatever has failed fits.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
     """
     table = results.coverage[results.coverage["level"] == HEAD]
     wide = table.pivot(
@@ -122,12 +122,12 @@ def failure_rows(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def fit_rows(results: Results) -> list[dict[str, Any]]:
+def fit_rows(results: StudyResults) -> list[dict[str, Any]]:
     """Return for each estimator and engine how many fits there are, and how long they took.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
     """
     rows = []
     keys = ["estimator", "engine", "audit"]
@@ -147,12 +147,12 @@ def fit_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def reason_rows(results: Results) -> list[dict[str, Any]]:
+def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
     """Return what gates were not passed, the most frequent first.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
 
     Returns
     -------

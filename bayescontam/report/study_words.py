@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from bayescontam.calibration.coverage import ALL
 from bayescontam.calibration.published import NOMINAL
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.sbc import CAUTION_BELOW
 from bayescontam.calibration.uniformity import detectable
 from bayescontam.inference.checks import Outcome
@@ -32,12 +32,12 @@ HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "s
 """Estimands that the verdict tells the coverage of, the first three that are there."""
 
 
-def verdict(results: Results) -> tuple[Outcome, str]:
+def verdict(results: StudyResults) -> tuple[Outcome, str]:
     """Return what was found in one paragraph, and how bad it is.
 
     Parameters
     ----------
-    results : Results
+    results : StudyResults
 
     Returns
     -------
@@ -57,7 +57,7 @@ def verdict(results: Results) -> tuple[Outcome, str]:
     return worst, " ".join(text for _, text in told if text)
 
 
-def _progress(results: Results) -> tuple[Outcome, str]:
+def _progress(results: StudyResults) -> tuple[Outcome, str]:
     planned, done = results.planned, results.done
     if done < planned:
         share = percent(done / planned)
@@ -66,7 +66,7 @@ def _progress(results: Results) -> tuple[Outcome, str]:
     return Outcome.PASSED, f"All {planned:,} simulated tables are fitted."
 
 
-def _failures(results: Results) -> tuple[Outcome, str]:
+def _failures(results: StudyResults) -> tuple[Outcome, str]:
     fits = results.fits[~results.fits["audit"]]
     failed = int((fits["status"] == "failed").sum())
     if not failed:
@@ -81,7 +81,7 @@ def _failures(results: Results) -> tuple[Outcome, str]:
     return Outcome.FAILED, f"{text} Most are of {where}: {percent(shares.max())} of its fits."
 
 
-def _audits(results: Results) -> Iterator[tuple[Outcome, str]]:
+def _audits(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
     """Say where two engines differ by more than chance explains."""
     for row in results.audits.to_dict("records"):
         sure = row["fits"] >= LEAST_AUDITED and row["rms"] - 3 * row["rms_mc_se"] > MOST_RMS
@@ -95,7 +95,7 @@ def _audits(results: Results) -> Iterator[tuple[Outcome, str]]:
             )
 
 
-def _ranks(results: Results) -> tuple[Outcome, str]:
+def _ranks(results: StudyResults) -> tuple[Outcome, str]:
     table = results.sbc
     if table.empty:
         return Outcome.PASSED, ""
@@ -133,7 +133,7 @@ def _ranks(results: Results) -> tuple[Outcome, str]:
     return Outcome.CAUTION, f"{text} That is little: ask for more replicates."
 
 
-def _undefined(results: Results) -> Iterator[tuple[Outcome, str]]:
+def _undefined(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
     """Say which formulas have no true value in some tables."""
     rows = results.rows[~results.rows["audit"]]
     lacking = rows["truth"].isna()
@@ -155,7 +155,7 @@ def _named(row: dict[Any, Any]) -> str:
     return f"{name}: {sentence[:1].lower()}{sentence[1:]}"
 
 
-def _coverages(results: Results) -> Iterator[tuple[Outcome, str]]:
+def _coverages(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
     table = results.coverage
     table = table[(table["counted"] == ALL) & (table["level"] == HEAD)]
     present = set(table["quantity"])

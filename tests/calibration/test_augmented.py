@@ -15,7 +15,7 @@ from scipy.stats import binom
 import bayescontam
 from bayescontam.calibration.augmented import Observed, doubled_spec
 from bayescontam.calibration.plan import Plan, plan_of
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.run import run_study
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.calibration.uniformity import uniformity
@@ -126,7 +126,7 @@ def test_no_two_replicates_share_a_draw_and_there_are_as_many_as_are_independent
 def test_a_study_from_a_fit_runs_and_its_ranks_are_tested(folder: Path) -> None:
     (folder / "p.toml").write_text(POSTERIOR.replace("replicates = 4", "replicates = 10"))
     done = run_study(folder / "p.toml", folder / "run", jobs=1)
-    found = Results.load(done.folder)
+    found = StudyResults.load(done.folder)
     assert len(found.sbc)
     assert set(found.sbc["n"]) == {10}
     assert "sigma_eps" not in set(found.rows["quantity"])

@@ -7,7 +7,7 @@ import pytest
 from bayescontam.calibration.coverage import COLUMNS as COVERAGE_COLUMNS
 from bayescontam.calibration.plan import plan_of
 from bayescontam.calibration.record import start_record
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.rows import COLUMNS, read_rows
 from bayescontam.calibration.sbc import COLUMNS as SBC_COLUMNS
 from bayescontam.errors import UsageError
@@ -21,7 +21,7 @@ RECORD = {"name": "s", "hash": "h", "replicates": 1, "cells": [""], "study": {},
 def test_tables_are_those_of_all_shards(tmp_path: Path) -> None:
     rows = made_rows(60, 1)
     folder = write_run(tmp_path / "run", {"b": rows[:25], "a": rows[25:]}, study_text(), 100)
-    results = Results.load(folder)
+    results = StudyResults.load(folder)
     pd.testing.assert_frame_equal(results.rows, rows, check_dtype=False)
     assert (results.planned, results.done) == (100, 60)
     results.write_tables(folder)
@@ -35,14 +35,14 @@ def test_tables_are_those_of_all_shards(tmp_path: Path) -> None:
 
 def test_ranks_of_fixed_truths_are_not_tested(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {"a": made_rows(60, 1)}, study_text("fixed"))
-    results = Results.load(folder)
+    results = StudyResults.load(folder)
     assert results.sbc.empty
     assert not results.coverage.empty
 
 
 def test_a_run_that_has_only_begun_is_read(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {}, study_text())
-    results = Results.load(folder)
+    results = StudyResults.load(folder)
     assert list(results.rows.columns) == list(COLUMNS)
     assert (results.done, len(results.coverage), len(results.fits)) == (0, 0, 0)
     results.write_tables(folder)
@@ -52,7 +52,7 @@ def test_a_run_that_has_only_begun_is_read(tmp_path: Path) -> None:
 
 def test_fits_are_counted_once_whatever_their_quantities(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", faulty(40), study_text(names=("exact", "narrow")))
-    fits = Results.load(folder).fits
+    fits = StudyResults.load(folder).fits
     assert fits.groupby(["estimator", "audit"]).size().to_dict() == {
         ("exact", False): 40, ("exact", True): 2, ("narrow", False): 40,
     }  # fmt: skip
@@ -69,7 +69,7 @@ def test_a_study_given_by_python_is_read_from_its_record(tmp_path: Path) -> None
     plain = StudySpec.parse(study_text(), "made").model_dump(mode="json", exclude_unset=True)
     study = StudySpec.model_validate_json(json.dumps(plain))
     start_record(folder, plan_of(study, Path()), 5, "")
-    assert Results.load(folder).spec == study
+    assert StudyResults.load(folder).spec == study
 
 
 def test_a_study_changed_in_python_is_not_told_as_it_was_written(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_study_changed_in_python_is_not_told_as_it_was_written(tmp_path: Path)
     start_record(folder, plan_of(same, Path()), 9, "")
     assert (folder / "study.toml").read_text() == study_text()
     start_record(folder, plan_of(changed, Path()), 9, "")
-    assert Results.load(folder).spec.reference == "zero"
+    assert StudyResults.load(folder).spec.reference == "zero"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_named(
     else:
         (folder / file).write_text(content if isinstance(content, str) else json.dumps(content))
     with pytest.raises(UsageError, match=said):
-        Results.load(folder)
+        StudyResults.load(folder)
 
 
 def test_a_table_of_something_else_is_no_shard(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_a_table_of_something_else_is_no_shard(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds no run of a study"):
-        Results.load(tmp_path)
+        StudyResults.load(tmp_path)

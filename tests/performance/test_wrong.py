@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.run import run_study
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
@@ -19,7 +19,7 @@ SHOWN = ["estimator", "quantity", "p_adjusted", "shift", "spread", "outcome"]
 @pytest.mark.timeout(7200)
 def test_wrong_fits_are_caught_and_the_right_one_is_not(tmp_path: Path) -> None:
     done = run_study("wrong", tmp_path / "run", replicates=REPLICATES, jobs=1, progress=True)
-    table = Results.load(done.folder).sbc
+    table = StudyResults.load(done.folder).sbc
     print(f"\n{REPLICATES} replicates\n{table[SHOWN].to_string(index=False, float_format='%.3g')}")
     failed = table[table["outcome"] == "failed"].groupby("estimator")["quantity"].agg(set)
     assert "right" not in failed

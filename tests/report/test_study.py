@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration.coverage import ALL, coverage_table
-from bayescontam.calibration.results import Results
+from bayescontam.calibration.results import StudyResults
 from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
 from bayescontam.report.comparison import comparison_of
@@ -46,13 +46,13 @@ def gridded(replicates: int = 60) -> dict[str, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
     text = study_text(names=("exact", "narrow"))
-    return Results.load(write_run(tmp_path_factory.mktemp("study") / "run", faulty(), text))
+    return StudyResults.load(write_run(tmp_path_factory.mktemp("study") / "run", faulty(), text))
 
 
 @pytest.fixture(scope="module")
-def html(results: Results) -> str:
+def html(results: StudyResults) -> str:
     return render_study(results)
 
 
@@ -62,14 +62,14 @@ def page(html: str) -> Parsed:
 
 
 @pytest.fixture(scope="module")
-def grid_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def grid_results(tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
     text = study_text("fixed", GRID, NAMES)
     folder = tmp_path_factory.mktemp("grid") / "run"
-    return Results.load(write_run(folder, gridded(), text, 100))
+    return StudyResults.load(write_run(folder, gridded(), text, 100))
 
 
 @pytest.fixture(scope="module")
-def grid_html(grid_results: Results) -> str:
+def grid_html(grid_results: StudyResults) -> str:
     return render_study(grid_results)
 
 
@@ -77,7 +77,7 @@ def words(html: str) -> str:
     return " ".join(Parsed(html).text.split())
 
 
-def test_the_page_says_what_it_must(results: Results, html: str) -> None:
+def test_the_page_says_what_it_must(results: StudyResults, html: str) -> None:
     text, sampling = words(html), results.spec.sampling
     for said in (
         "All 400 simulated tables are fitted. 8 of 800 fits failed their gates, and count.",
@@ -93,7 +93,7 @@ def test_the_page_says_what_it_must(results: Results, html: str) -> None:
     assert "nan" not in text.lower().split()
 
 
-def test_the_verdict_is_that_of_the_worst(results: Results) -> None:
+def test_the_verdict_is_that_of_the_worst(results: StudyResults) -> None:
     outcome, sentence = verdict(results)
     assert outcome.value == "failed"
     row = results.coverage.query(
@@ -106,7 +106,7 @@ def test_the_verdict_is_that_of_the_worst(results: Results) -> None:
 
 def test_a_right_study_passes(tmp_path: Path) -> None:
     rows = {"a": made_rows(300, 1, quantity="genuine_ability"), "b": made_rows(300, 2)}
-    results = Results.load(write_run(tmp_path / "run", rows, study_text(), 300))
+    results = StudyResults.load(write_run(tmp_path / "run", rows, study_text(), 300))
     outcome, sentence = verdict(results)
     assert outcome.value == "passed"
     assert "Ranks of 2 quantities: no departure from uniform found (least adjusted p " in sentence
@@ -118,7 +118,7 @@ def test_quantities_that_lack_ranks_are_not_told_to_be_uniform(tmp_path: Path) -
     rows = made_rows(300, 1)
     rows.loc[:13, ["rank", "ranks"]] = [-1, 0]
     rows.loc[:13, "status"] = "failed"
-    results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
+    results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
     outcome, sentence = verdict(results)
     assert outcome.value == results.sbc["outcome"].iloc[0] == "caution"
     assert "Ranks of 1 of 1 quantities decide little" in sentence
@@ -129,7 +129,7 @@ def test_quantities_that_lack_ranks_are_not_told_to_be_uniform(tmp_path: Path) -
 def test_few_ranks_pass_no_study(tmp_path: Path) -> None:
     """They find none but gross faults, so that finding none says little."""
     folder = write_run(tmp_path / "run", {"a": made_rows(20, 1)}, study_text(), 20)
-    outcome, sentence = verdict(Results.load(folder))
+    outcome, sentence = verdict(StudyResults.load(folder))
     assert outcome.value == "caution"
     assert "That is little: ask for more replicates." in sentence
 
@@ -138,7 +138,7 @@ def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:
     rows = made_rows(300, 1)
     rows.loc[:29, "truth"] = np.nan
     rows.loc[:29, ["rank", "ranks"]] = [-1, 0]
-    results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
+    results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
     outcome, sentence = verdict(results)
     assert outcome.value == "caution"
     assert "is undefined in 10.0 % of tables, which are left out" in sentence
@@ -149,10 +149,10 @@ def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:
 
 def test_many_failed_fits_fail_a_study(tmp_path: Path) -> None:
     rows = made_rows(100, 1).assign(status=["failed"] * 6 + ["passed"] * 94)
-    results = Results.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 100))
+    results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 100))
     assert verdict(results)[0].value == "failed"
     fewer = made_rows(100, 1).assign(status=["failed"] * 5 + ["passed"] * 95)
-    results = Results.load(write_run(tmp_path / "other", {"a": fewer}, study_text(), 100))
+    results = StudyResults.load(write_run(tmp_path / "other", {"a": fewer}, study_text(), 100))
     assert verdict(results)[0].value == "passed"
 
 
@@ -163,7 +163,7 @@ def test_the_baseline_and_other_truths_change_no_outcome(tmp_path: Path) -> None
         "c": off.assign(quantity="mu_nominal"),
     }  # fmt: skip
     text = study_text("fixed", names=("exact", "bootstrap"))
-    outcome, sentence = verdict(Results.load(write_run(tmp_path / "run", rows, text, 100)))
+    outcome, sentence = verdict(StudyResults.load(write_run(tmp_path / "run", rows, text, 100)))
     assert outcome.value == "passed"
     assert sentence.count("too low by more than chance") == 1
 
@@ -174,7 +174,7 @@ def test_error_bars_of_shares_end_at_0_and_1() -> None:
     np.testing.assert_allclose(_reach(table), wanted, atol=1e-12)
 
 
-def test_coverage_by_cell_has_estimands_first(grid_results: Results) -> None:
+def test_coverage_by_cell_has_estimands_first(grid_results: StudyResults) -> None:
     rows = study_tables.coverage_rows(grid_results)
     assert list(dict.fromkeys(row["quantity"] for row in rows)) == [
         "genuine_ability", "genuine_ability_nominal", "slope", "theta",
@@ -225,7 +225,7 @@ def test_a_run_without_rows_has_a_page(tmp_path: Path) -> None:
     assert "No fit is on disk yet." in text
 
 
-def test_fits_are_counted_by_what_became_of_them(results: Results) -> None:
+def test_fits_are_counted_by_what_became_of_them(results: StudyResults) -> None:
     rows = {(row["estimator"], row["engine"]): row for row in study_tables.fit_rows(results)}
     exact = rows["exact", "nutpie"]
     assert [exact[name] for name in ("fits", "passed", "rerun", "failed")] == [400, 372, 20, 8]
@@ -233,7 +233,7 @@ def test_fits_are_counted_by_what_became_of_them(results: Results) -> None:
     assert rows["exact", "pymc (audit)"]["fits"] == 2
 
 
-def test_reasons_are_those_of_the_last_try(results: Results) -> None:
+def test_reasons_are_those_of_the_last_try(results: StudyResults) -> None:
     rows = study_tables.reason_rows(results)
     assert [(row["status"], row["kind"], row["fits"]) for row in rows] == [
         ("rerun", "R-hat of theta", 20), ("failed", "ESS of mu", 8),
@@ -242,7 +242,7 @@ def test_reasons_are_those_of_the_last_try(results: Results) -> None:
     assert rows[2]["example"] == "R-hat 1.203 of theta (2, 1)"
 
 
-def test_failures_are_counted_in_three_ways(results: Results, html: str) -> None:
+def test_failures_are_counted_in_three_ways(results: StudyResults, html: str) -> None:
     rows = {row["quantity"]: row for row in study_tables.failure_rows(results)}
     everything, without, missed = rows["beta_bar"]["coverages"]
     assert missed == pytest.approx(without * 392 / 400)
@@ -250,7 +250,7 @@ def test_failures_are_counted_in_three_ways(results: Results, html: str) -> None
     assert "With and without failed fits" in html
 
 
-def test_pictures_say_in_words_what_they_show(results: Results, page: Parsed) -> None:
+def test_pictures_say_in_words_what_they_show(results: StudyResults, page: Parsed) -> None:
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert len(images) == 3
     assert "Coverage of 95 % intervals over 2 quantities: exact 0.94 to 0.95" in images[0]["alt"]
@@ -319,7 +319,7 @@ def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -
         for k, name in enumerate(("exact", "bootstrap"))
     }
     text = 'published = "arc_recovery"\n' + study_text(names=("exact", "bootstrap"))
-    results = Results.load(write_run(tmp_path / "run", rows, text, 50))
+    results = StudyResults.load(write_run(tmp_path / "run", rows, text, 50))
     table = published_rows(results)
     found = {(row["quantity"], row["figure"]): row for row in table}
     coverage = found["genuine ability", "coverage of 95 % intervals"]
@@ -349,7 +349,7 @@ def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -
 
 def test_the_page_ends_with_what_the_study_says_of_its_results(tmp_path: Path, html: str) -> None:
     text = 'meaning = "<i>One.\\n\\nTwo."\nlimits = "Three."\n' + study_text(names=("exact",))
-    page = render_study(Results.load(write_run(tmp_path / "run", faulty(), text)))
+    page = render_study(StudyResults.load(write_run(tmp_path / "run", faulty(), text)))
     assert "<p>&lt;i&gt;One.</p>\n<p>Two.</p>" in page
     assert page.index("What it means</h2>") < page.index("What it does not mean</h2>")
     assert "What it means" not in html
@@ -386,7 +386,7 @@ def test_a_cell_whose_fits_fail_is_not_hidden_by_the_others(tmp_path: Path) -> N
         if name.startswith("1-narrow"):
             rows[name] = rows[name].assign(status=failing)
     text = study_text("fixed", GRID, NAMES)
-    outcome, said = verdict(Results.load(write_run(tmp_path / "run", rows, text, 20)))
+    outcome, said = verdict(StudyResults.load(write_run(tmp_path / "run", rows, text, 20)))
     assert outcome.value == "failed"
     assert f"2 of 240 fits failed their gates, and count. Most are of 'narrow', {CELLS[1]}" in said
 
@@ -400,7 +400,7 @@ def test_engines_that_do_not_agree_are_told(tmp_path: Path) -> None:
         error = np.sqrt(2) * second["mcse"]
         audited = second.assign(mean=second["mean"] + size * noise * error)
         tables = {"rows": pd.concat([rows, audited])}
-        outcome, said = verdict(Results.load(write_run(tmp_path / name, tables, study_text())))
+        outcome, said = verdict(StudyResults.load(write_run(tmp_path / name, tables, study_text())))
         outcomes.append((outcome.value, "Engines do not agree on 'exact'" in said))
     assert outcomes == [("passed", False), ("caution", True)]
 
