@@ -31,8 +31,8 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     ``where``. Their errors are those of means over replicates: intervals of one replicate
     come from the same data, and are not taken to be independent. Second fits of audits do
     not count, nor do quantities that are constant by definition (sd 0 at the truth, such as
-    overfitting where every item is clean), nor those whose truth is undefined (such as the
-    logarithm of a negative one).
+    overfitting where every item is clean), nor what has no value (such as the logarithm of a
+    negative number); see `undefined`.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
         - ``bias``, ``rmse``: of the posterior mean, alike for all levels;
         - ``n``, ``n_failed``, ``replicates``, ``n_constant``, ``n_undefined``: intervals
           counted, how many of them are from failed fits, data sets they come from, and
-          constants and undefined truths left out;
+          rows left out as constant and as undefined;
         - ``…_se``: Monte Carlo standard errors;
         - ``score_rank``: place of the estimator by mean interval score (1 = best) over the data
           sets that all estimators have; ``score_behind`` and ``score_behind_se``: by how
@@ -71,7 +71,8 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
        estimation. doi:10.1198/016214506000001437
     """
     first = rows[~rows["audit"]]
-    used = first[first["truth"].notna()]
+    lacking = undefined(first)
+    used = first[~lacking]
     flat = constant(used)
     table = used[~flat]
     if table.empty:
@@ -80,7 +81,7 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     group = keys.ngroup().to_numpy()
     named = keys.size().index.to_frame(index=False)
     index = pd.MultiIndex.from_frame(named)
-    for name, left in (("n_constant", used[flat]), ("n_undefined", first[first["truth"].isna()])):
+    for name, left in (("n_constant", used[flat]), ("n_undefined", first[lacking])):
         sizes = left.groupby(GROUP, observed=True).size()
         named[name] = sizes.reindex(index, fill_value=0).to_numpy()
     cluster = table.groupby([*GROUP, "replicate"], sort=False, observed=True).ngroup().to_numpy()
@@ -106,6 +107,18 @@ def constant(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """
     still = (rows["sd"].abs() < _CONSTANT) & ((rows["mean"] - rows["truth"]).abs() < _CONSTANT)
     return (still & (rows["engine"] != "bootstrap")).to_numpy()
+
+
+def undefined(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows tell what has no value, dims (row,).
+
+    At the truth, or in some draws of a fit that passed: an interval of the other draws would be
+    one of another quantity. A failed fit that drew nothing is no such row.
+    """
+    nowhere = ~np.isfinite(rows["truth"].to_numpy(dtype=float))
+    partly = ~np.isfinite(rows["mean"].to_numpy(dtype=float))
+    failed: npt.NDArray[np.bool_] = (rows["status"] == "failed").to_numpy()
+    return nowhere | (partly & ~failed)
 
 
 def _in_order(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -68,6 +68,9 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     lacking = _without_ranks(rows)
     groups = used.groupby(UNIT, sort=False, observed=True)
     found = [_row(dict(zip(UNIT, key, strict=True)), part) for key, part in groups]
+    known = {tuple(row[name] for name in UNIT) for row in found}
+    never = [key for key in lacking.index if key not in known]
+    found += [_row(dict(zip(UNIT, key, strict=True)), used[:0]) for key in never]
     if not found:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
     table = pd.DataFrame(found)

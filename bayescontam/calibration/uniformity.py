@@ -1,11 +1,14 @@
 """Uniformity: whether numbers are draws from Uniform(0, 1), and how they are not."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 from scipy.special import bdtr, chdtr, chdtrc, chdtri, ndtr, ndtri
+from scipy.stats import binom, norm
 
 from bayescontam.seeds import stream
 
@@ -14,6 +17,10 @@ Floats = npt.NDArray[np.float64]
 _POINTS = 100
 """Most points at which distribution functions are compared."""
 _SIMULATED = 10_000
+_REACH, _NODES = 30.0, 3001
+"""Distance from zero up to which, and nodes at which, normal scores of truths are integrated."""
+_MOST_FACTOR = 6.0
+"""Excess of spread up to which is asked how much would be found."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +96,18 @@ def uniformity(values: Floats) -> Uniformity:
     )
 
 
-def detectable(n: int, p_value: float, probability: float = 0.8) -> tuple[float, float]:
+def detectable(n: int, draws: int, p_value: float, probability: float = 0.8) -> tuple[float, float]:
     """Return what is found by `n` ranks: the least shift, and the least excess of spread.
+
+    Of Normal posteriors. Ranks among few draws tell less: how far outside of all of them a
+    truth lies is not known.
 
     Parameters
     ----------
     n : int
         Two or more.
+    draws : int
+        Among which each is a rank, 1 or more.
     p_value : float
         Below which a single test finds something, in (0, 1).
     probability : float, default 0.8
@@ -105,11 +117,43 @@ def detectable(n: int, p_value: float, probability: float = 0.8) -> tuple[float,
     -------
     shift, factor : float
         Shift of estimates in posterior standard deviations, and factor by which intervals
-        are too narrow.
+        are too narrow; infinite where even a factor, or a shift, of 6 would not be found as
+        often.
     """
     shift = float(ndtri(1 - p_value / 2) + ndtri(probability)) / np.sqrt(n)
-    squares = chdtri(n - 1, p_value / 2) / chdtri(n - 1, probability)
-    return float(shift), float(np.sqrt(squares))
+    square = float(chdtri(n - 1, p_value / 2) / chdtri(n - 1, probability))
+    return (
+        _least(lambda by: _moments(draws, by, 1.0)[0] - shift, 0.0),
+        _least(lambda by: _moments(draws, 0.0, by)[1] - square, 1.0),
+    )
+
+
+def _least(excess: Callable[[float], float], start: float) -> float:
+    """Return where an increasing function is zero, infinity if that is too far off."""
+    return float(brentq(excess, start, _MOST_FACTOR)) if excess(_MOST_FACTOR) > 0 else np.inf
+
+
+def _moments(draws: int, shift: float, factor: float) -> tuple[float, float]:
+    """Return mean and mean square of normal scores of ranks, where posteriors are off."""
+    nodes, first, second = _scores(draws)
+    weights = norm.pdf(nodes, shift, factor)
+    weights /= weights.sum()
+    return float(weights @ first), float(weights @ second)
+
+
+@lru_cache(maxsize=16)
+def _scores(draws: int) -> tuple[Floats, Floats, Floats]:
+    """Return mean and mean square of a rank's normal score, given the truth's own, dims (node,).
+
+    A rank is Binomial given the truth, and spread evenly over its share of (0, 1).
+    """
+    edges = ndtri(np.arange(draws + 2) / (draws + 1))
+    density = norm.pdf(edges)
+    moved = np.where(np.isfinite(edges), edges, 0.0) * density
+    first, second = -np.diff(density) * (draws + 1), 1 - np.diff(moved) * (draws + 1)
+    nodes = np.linspace(-_REACH, _REACH, _NODES)
+    chances = binom.pmf(np.arange(draws + 1), draws, ndtr(nodes)[:, None])
+    return nodes, chances @ first, chances @ second
 
 
 def points(n: int) -> Floats:

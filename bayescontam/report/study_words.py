@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from bayescontam.calibration.coverage import ALL
+from bayescontam.calibration.coverage import ALL, undefined
 from bayescontam.calibration.published import NOMINAL
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.sbc import CAUTION_BELOW
+from bayescontam.calibration.sbc import CAUTION_BELOW, FAMILY, UNIT, ranked
 from bayescontam.calibration.uniformity import detectable
 from bayescontam.inference.checks import Outcome
 from bayescontam.names import listed, visible
@@ -121,28 +122,39 @@ def _ranks(results: StudyResults) -> tuple[Outcome, str]:
             f" {_named(unsure.iloc[0].to_dict())}."
         )
         return Outcome.CAUTION, text
-    n = int(table["n"].min())
-    shift, factor = detectable(n, CAUTION_BELOW / (3 * len(table)))
+    text = f"Ranks of {len(table):,} quantities: no departure from uniform found (least adjusted p"
+    shown, enough = _shown(results)
+    if enough:
+        return Outcome.PASSED, f"{text} {least}). {shown}"
+    return Outcome.CAUTION, f"{text} {least}). {shown} That is little: ask for more replicates."
+
+
+def _shown(results: StudyResults) -> tuple[str, bool]:
+    """Say what ranks of which no quantity departs could have shown; whether that is enough."""
+    table = results.sbc
+    n, most = int(table["n"].min()), int(table.groupby(FAMILY).size().max())
+    among = ranked(results.rows).groupby(UNIT, observed=True)["ranks"].median()
+    shift, factor = detectable(n, int(among.min()), CAUTION_BELOW / (3 * most))
+    if not np.isfinite([shift, factor]).all():
+        return f"{n:,} ranks show even gross faults less often than 8 times in 10.", False
     text = (
-        f"Ranks of {len(table):,} quantities: no departure from uniform found (least adjusted p"
-        f" {least}). {n:,} ranks show, 8 times in 10, intervals that are too narrow by a factor of"
+        f"{n:,} ranks show, 8 times in 10, intervals that are too narrow by a factor of"
         f" {factor:.2g} or more, and estimates that are off by {shift:.2g} posterior sd."
     )
-    if factor <= MOST_NARROW:
-        return Outcome.PASSED, text
-    return Outcome.CAUTION, f"{text} That is little: ask for more replicates."
+    return text, factor <= MOST_NARROW
 
 
 def _undefined(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
-    """Say which formulas have no true value in some tables."""
+    """Say which formulas have no value in some fits."""
     rows = results.rows[~results.rows["audit"]]
-    lacking = rows["truth"].isna()
+    lacking = pd.Series(undefined(rows), rows.index)
     for quantity, share in lacking.groupby(rows["quantity"]).mean().items():
         if share > 0:
             yield (
                 Outcome.CAUTION,
-                f"'{visible(str(quantity), 60)}' is undefined in {percent(share)} of tables, which"
-                " are left out of its coverage and ranks.",
+                f"'{visible(str(quantity), 60)}' is undefined in {percent(share)} of fits, at the"
+                " truth or in some draws; they are left out of its coverage and ranks, which hold"
+                " for the others alone.",
             )
 
 

@@ -87,7 +87,7 @@ def test_ranks_among_few_and_many_draws_are_uniform_together() -> None:
 def test_rows_without_ranks_second_fits_and_constants_do_not_count() -> None:
     rows = made_rows(50, 8)
     others = [
-        rows.assign(estimator="bootstrap", rank=-1, ranks=0),
+        rows.assign(estimator="bootstrap", engine="bootstrap", rank=-1, ranks=0),
         rows.assign(audit=True, rank=0),
         rows.assign(where="x", truth=0.0, mean=0.0, sd=0.0, rank=0),
     ]

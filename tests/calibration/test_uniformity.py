@@ -15,16 +15,26 @@ def p_values(values: np.ndarray) -> np.ndarray:
     return np.array([uniformity(row).p_value for row in values])
 
 
-@pytest.mark.parametrize("n", [20, 200])
-def test_what_is_said_to_be_found_is_found_as_often(n: int) -> None:
-    """By the very tests, on ranks of posteriors that are off by as much."""
+@pytest.mark.parametrize(("n", "draws"), [(20, 2000), (200, 2000), (200, 100), (60, 20)])
+def test_what_is_said_to_be_found_is_found_as_often(n: int, draws: int) -> None:
+    """By the very tests, on ranks among draws of posteriors that are off by as much."""
     level, rng = 0.002, np.random.default_rng(n)
-    shift, factor = detectable(n, level)
+    shift, factor = detectable(n, draws, level)
     scores = rng.standard_normal((2000, n))
-    shifted = [uniformity(row).p_shift < level for row in norm.cdf(scores + shift)]
-    spread = [uniformity(row).p_spread < level for row in norm.cdf(scores * factor)]
-    for found in (shifted, spread):
-        assert abs(np.mean(found) - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 2000)
+    error = 4 * np.sqrt(0.8 * 0.2 / 2000)
+    for off, test in ((scores + shift, "p_shift"), (scores * factor, "p_spread")):
+        ranks = rng.binomial(draws, norm.cdf(off))
+        u = (ranks + rng.random(ranks.shape)) / (draws + 1)
+        found = [getattr(uniformity(row), test) < level for row in u]
+        # Draws cut off what is far out: sums of squares scatter less than those of Normals.
+        assert 0.8 - error < np.mean(found) < 0.85 + error
+
+
+def test_what_few_ranks_cannot_show_is_infinite() -> None:
+    shift, factor = detectable(10, 20, 0.0005)
+    assert 1 < shift < 2
+    assert factor == np.inf
+    assert detectable(4, 10, 1e-6) == (np.inf, np.inf)
 
 
 @pytest.mark.parametrize("n", [10, 60, 500])

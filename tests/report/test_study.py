@@ -141,10 +141,50 @@ def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:
     results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
     outcome, sentence = verdict(results)
     assert outcome.value == "caution"
-    assert "is undefined in 10.0 % of tables, which are left out" in sentence
+    assert (
+        "is undefined in 10.0 % of fits, at the truth or in some draws; they are left" in sentence
+    )
     table = results.coverage
     assert (table["n"].unique().tolist(), table["n_undefined"].unique().tolist()) == ([270], [30])
     assert results.sbc["n_without"].tolist() == [30]
+
+
+def test_a_formula_without_a_value_in_some_draws_is_told_and_counts_nowhere(tmp_path: Path) -> None:
+    """Its intervals would be those of another quantity, and are no misses."""
+    rows = made_rows(300, 1)
+    held = StudyResults.load(write_run(tmp_path / "whole", {"a": rows[150:]}, study_text(), 150))
+    bounds = [name for name in rows if name.startswith(("low_", "high_"))]
+    rows.loc[:149, ["mean", "sd", *bounds]] = np.nan
+    rows.loc[:149, ["rank", "ranks"]] = [-1, 0]
+    rows.loc[0, "truth"] = -np.inf
+    results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
+    sentence = verdict(results)[1]
+    assert "is undefined in 50.0 % of fits" in sentence
+    assert "too low by more than chance" not in sentence
+    assert results.coverage["n_undefined"].unique().tolist() == [150]
+    pd.testing.assert_series_equal(results.coverage["coverage"], held.coverage["coverage"])
+
+
+def test_a_quantity_that_never_has_a_rank_is_not_passed_over(tmp_path: Path) -> None:
+    never = made_rows(300, 2, quantity="log_ratio").assign(mean=np.nan, rank=-1, ranks=0)
+    rows = pd.concat([made_rows(300, 5), never], ignore_index=True)
+    results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text(), 300))
+    row = results.sbc.set_index("quantity").loc["log_ratio"]
+    assert (row["n"], row["n_without"], row["outcome"]) == (0, 300, "caution")
+    outcome, sentence = verdict(results)
+    assert outcome.value == "caution"
+    assert "log ratio of 'exact': too few ranks to be tested: 0; it needs 10" in sentence
+
+
+def test_what_ranks_could_show_goes_by_one_estimator_and_by_their_draws(tmp_path: Path) -> None:
+    names = [f"e{i}" for i in range(6)]
+    alike = [made_rows(70, 1, estimator=name, where=tuple("abcdefgh")) for name in names]
+    for few, enough in ((False, True), (True, False)):
+        rows = pd.concat(alike, ignore_index=True)
+        if few:
+            rows = rows.assign(rank=rows["rank"] // 10, ranks=9)
+        folder = write_run(tmp_path / str(few), {"a": rows}, study_text(names=names), 70)
+        assert ("That is little" not in verdict(StudyResults.load(folder))[1]) == enough
 
 
 def test_many_failed_fits_fail_a_study(tmp_path: Path) -> None:
