@@ -6,16 +6,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn, Self
 
 from bayescontam.cli.app import app
 from bayescontam.errors import BayescontamError
 
 USAGE_OR_DATA = 2
 INTERRUPTED = 128 + signal.SIGINT
-_interrupted = False
 
 
 def main() -> None:
@@ -24,12 +21,11 @@ def main() -> None:
     Exit status: 0 done, 2 fault of usage or data, 3 a failed check with ``--strict``,
     130 interrupted or told to terminate.
     """
-    sys.unraisablehook = _interrupt_again
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Whatever the locale: names may hold any character, and tables are read as UTF-8.
         sys.stdout.reconfigure(encoding="utf-8")
     try:
-        with _interruptible():
+        with _Interrupts():
             _run()
     except BayescontamError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -56,34 +52,49 @@ def _run() -> None:
         raise
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Leave at SIGTERM, which batch systems send, as at Ctrl-C; at a second one at once."""
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _interrupt)}
-    # Whoever starts a program in the background of a script has it ignore Ctrl-C.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, _interrupt)
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+class _Interrupts:
+    """Leaves at SIGTERM, which batch systems send, as at Ctrl-C; at a second one at once."""
+
+    def __init__(self) -> None:
+        self._came: signal.Signals | None = None
+        self._before: dict[int, Any] = {}
+        sys.unraisablehook = self._lost
+
+    def __enter__(self) -> Self:
+        self._before[signal.SIGTERM] = signal.signal(signal.SIGTERM, self._leave)
+        # Whoever starts a program in the background of a script has it ignore Ctrl-C.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before[signal.SIGINT] = signal.signal(signal.SIGINT, self._leave)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _leave(self, number: int, _: object) -> NoReturn:
+        self._came = signal.Signals(number)
+        if number == signal.SIGTERM:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    def _lost(self, lost: "sys.UnraisableHookArgs") -> None:
+        """Repeat an interrupt that fell into a callback of the compiler, where Python drops it."""
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            if self._came == signal.SIGTERM:
+                signal.signal(signal.SIGTERM, self._leave)
+            timer = threading.Timer(0.1, _send, [self._came or signal.SIGINT])
+            timer.daemon = True  # a program that ends meanwhile need not be interrupted
+            timer.start()
+        elif self._came is None:  # what an interrupt left half made cannot be closed, and says so
+            sys.__unraisablehook__(lost)
 
 
-def _interrupt(number: int, _: object) -> NoReturn:
-    global _interrupted
-    _interrupted = True
-    if number == signal.SIGTERM:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    raise KeyboardInterrupt
-
-
-def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
-    """Repeat a Ctrl-C that fell into a callback of the compiler, where Python drops it."""
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        threading.Timer(0.1, _thread.interrupt_main).start()
-    elif not _interrupted:  # what was but half made cannot be closed, and says so
-        sys.__unraisablehook__(lost)
+def _send(number: signal.Signals) -> None:
+    """Send a signal to the main thread, so that it is heard while that waits."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:  # Windows
+        _thread.interrupt_main(number)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,14 @@ def record_of(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{shown}: is no record of a run ({told}); {RESTORE}") from error
 
 
+def hash_of(folder: Path) -> str | None:
+    """Return the hash of the study that ``study.json`` is of; None without a record."""
+    try:
+        return str(record_of(folder)["hash"])
+    except UsageError:
+        return None
+
+
 def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dict[str, Any]:
     """Write what is planned, and return it.
 
@@ -81,8 +89,8 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
             f"{visible(str(folder))}: holds rows of a study, and no {RECORD} that says of which;"
             f" {RESTORE}"
         )
-    # Without a row it ended early, perhaps for a mistake in the study.
-    before = record_of(folder) if done else None
+    # Without a row it ended early, perhaps for a mistake in the study, which is mended now.
+    before = record_of(folder) if done or hash_of(folder) == plan.hash else None
     if before is not None and before["hash"] != plan.hash:
         raise UsageError(
             f"{visible(str(folder))}: holds a run of the study '{before.get('name')}'"

@@ -16,7 +16,14 @@ import threadpoolctl  # type: ignore[import-untyped]
 from bayescontam.calibration.engines import require_engine
 from bayescontam.calibration.gates import FAILED, RERUN
 from bayescontam.calibration.plan import Plan, plan_of
-from bayescontam.calibration.record import COPY, RECORD, finish_record, start_record, statuses
+from bayescontam.calibration.record import (
+    COPY,
+    RECORD,
+    finish_record,
+    hash_of,
+    start_record,
+    statuses,
+)
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.rows import SHARDS, read_rows
@@ -54,7 +61,17 @@ class StudyRun:
         return read_rows(self.folder)
 
     def results(self) -> StudyResults:
-        """Return what follows from the rows: coverage, tests of ranks, audits."""
+        """Return what follows from the rows: coverage, tests of ranks, audits.
+
+        Returns
+        -------
+        StudyResults
+
+        Raises
+        ------
+        UsageError
+            If a file of the folder cannot be read.
+        """
         return StudyResults.load(self.folder)
 
 
@@ -144,10 +161,10 @@ def run_study(
     _check(plan, count, block)
     folder = Path(out)
     # What does not work is told before anything is made.
-    with connected(engine, address, jobs), _locked(folder):
+    with connected(engine, address, jobs), _locked(folder, plan.hash):
         tasks = tasks_of(plan, count, done_keys(folder))
-        _check_cells(plan, tasks, progress)
         record = start_record(folder, plan, count, command)
+        _check_cells(plan, tasks, progress)
         done = run_tasks(Stage(plan), tasks, engine=engine, jobs=jobs, address=address)
         shards = Shards(folder, plan, block)
         _collect(done, tasks, shards, len(study.estimators), progress)
@@ -239,18 +256,21 @@ def _folder_of(study: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder, and clear it of what a killed one left half written."""
+def _locked(folder: Path, study: str) -> Iterator[None]:
+    """Keep other runs out of a folder, and clear it of what a killed one left half written.
+
+    `study` is the hash of the plan that is to be run.
+    """
     name, lock = visible(str(folder)), filelock.FileLock(folder / LOCK)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{name}: is a file; --out needs a folder, new or of an interrupted run")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # A copy of a run may lack the lock, which is hidden and empty.
-        ours = any((folder / name).exists() for name in (LOCK, RECORD))
+        ours = (folder / LOCK).exists() or hash_of(folder) == study
         if any(folder.iterdir()) and not ours:
             raise UsageError(
-                f"{name}: holds files, and no run of a study; --out needs a new or empty folder,"
+                f"{name}: holds files, and no run of this study; --out needs a new or empty folder,"
                 " or that of an interrupted run"
             )
         # Before anything else is there: a run may be killed at any moment.

@@ -20,7 +20,8 @@ MOST = 25
 """Replicates of a shard, unless a run asks for another number."""
 PATIENCE = 20.0
 """Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
-may have taken, over all workers: the most that is lost where a run is killed."""
+may have taken, over all workers: the most that is lost where a run is killed, besides replicates
+under way."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import pytest
 from bayescontam.calibration import run as running
 from bayescontam.calibration.audit import audits
 from bayescontam.calibration.replicate import Replicates
+from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.rows import read_rows
 from bayescontam.calibration.run import run_study
 from bayescontam.calibration.shards import PATIENCE, Shards, Task, tasks_of
@@ -297,15 +298,19 @@ def test_what_is_wrong_in_the_last_cell_is_told_before_the_first_is_fitted(tmp_p
     with pytest.raises(SpecError, match=r"expressions\.gap: .*out of bounds"):
         run_study(StudySpec.parse(wrong, "late.toml"), tmp_path / "out", jobs=1)
     assert shards(tmp_path / "out") == {}
+    assert StudyResults.load(tmp_path / "out").done == 0  # and a report can be made
     # No row was made, so that the folder is good for the study once it is mended.
     assert len(rows(tmp_path / "out", jobs=1, replicates=1))
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(UsageError, match="holds files, and no run of a study"):
+    (tmp_path / "study.json").write_text('{"mine": 1}')
+    (tmp_path / "study.toml").write_text("mine")
+    with pytest.raises(UsageError, match="holds files, and no run of this study"):
         run_study(STUDY, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "study.json": '{"mine": 1}', "study.toml": "mine",
+    }  # fmt: skip
 
 
 def test_a_copy_without_its_hidden_lock_is_taken_up(whole: pd.DataFrame, tmp_path: Path) -> None:
@@ -314,6 +319,17 @@ def test_a_copy_without_its_hidden_lock_is_taken_up(whole: pd.DataFrame, tmp_pat
     before = shards(tmp_path / "copy")
     assert rows(tmp_path / "copy", jobs=1).equals(whole)
     assert before.items() <= shards(tmp_path / "copy").items()
+
+
+def test_a_record_without_its_rows_keeps_what_it_says_of_earlier_runs(tmp_path: Path) -> None:
+    rows(tmp_path / "out", jobs=1, replicates=1)
+    earlier = json.loads((tmp_path / "out" / "study.json").read_text())["runs"]
+    (tmp_path / "copy").mkdir()
+    for name in ("study.json", "study.toml"):
+        shutil.copy(tmp_path / "out" / name, tmp_path / "copy" / name)
+    rows(tmp_path / "copy", jobs=1, replicates=1)
+    runs = json.loads((tmp_path / "copy" / "study.json").read_text())["runs"]
+    assert (runs[:1], len(runs)) == (earlier, 2)
 
 
 def test_two_runs_in_one_folder_do_not_mix(tmp_path: Path) -> None:

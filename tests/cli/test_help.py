@@ -1,19 +1,16 @@
 """Help, version, model specs on the terminal, and readers that leave early."""
 
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-import bayescontam.__main__ as entry
 from bayescontam.cli.app import app
 from bayescontam.specs.catalogue import load_spec, shipped_models
 from tests.cli.conftest import Done, command, environment
@@ -103,17 +100,38 @@ def test_a_reader_that_leaves_causes_no_traceback(tmp_path: Path, arguments: str
     assert process.returncode == 0
 
 
-def test_a_ctrl_c_that_python_drops_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    came = []
-    monkeypatch.setattr(entry._thread, "interrupt_main", lambda: came.append(signal.SIGINT))
-    timers = []
-    monkeypatch.setattr(entry.threading, "Timer", lambda _, action: timers.append(action) or TIMER)
-    entry._interrupt_again(SimpleNamespace(exc_type=KeyboardInterrupt))  # type: ignore[arg-type]
-    timers[0]()
-    assert came == [signal.SIGINT]
+DROPPED = """
+import signal, time
+import bayescontam.__main__ as entry
+
+class Callback:
+    def __del__(self):
+        signal.raise_signal(signal.{name})
+        time.sleep(0)
+
+def app():
+    {before}
+    Callback()
+    time.sleep(60)
+
+entry.app = app
+entry.main()
+"""
 
 
-TIMER = SimpleNamespace(start=lambda: None)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [("SIGINT", ""), ("SIGTERM", ""), ("SIGTERM", "signal.signal(signal.SIGINT, signal.SIG_IGN)")],
+)
+def test_an_interrupt_that_python_drops_comes_again(name: str, before: str) -> None:
+    """Python drops what is raised in a destructor, as in a callback of compiled code."""
+    script = DROPPED.format(name=name, before=before)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          env=environment(), check=False, timeout=50)  # fmt: skip
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "interrupted; no file was left half written\n"
+
 
 HALF_MADE = """
 import io
