@@ -1,6 +1,8 @@
 """Replicate: one simulated table, fitted by every estimator, as rows."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,16 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam.calibration.bootstrap import bootstrap_rows
+from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
 from bayescontam.calibration.engines import Drawn, Engine, engine_of, longer
 from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
 from bayescontam.calibration.measure import Key, measure
 from bayescontam.calibration.plan import Cell, Plan
 from bayescontam.calibration.published import NOMINAL
+from bayescontam.calibration.ranks import rank_of
 from bayescontam.calibration.referenced import refuse_other_reference
 from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
 from bayescontam.calibration.simulate import Simulate, Simulated, quantities_of, simulator_of
-from bayescontam.errors import BayescontamError, Fault, SpecError
+from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.located import located
@@ -30,8 +33,6 @@ Floats = NDArray[np.floating[Any]]
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
 """Engine that audits another. One of each two is PyMC, which is held against the model that is
 built for the table alone, so that what engines share is audited too."""
-_TIE = 1e-12
-"""Distance, beside their size, at which a draw and the truth are the same but for rounding."""
 _TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
 
 
@@ -56,7 +57,8 @@ class Replicates:
         if simulate.design is not None:
             first = simulate("first").responses
             for estimator in self.plan.study.estimators:
-                refuse_other_reference(self.plan, simulate.design, estimator, first)
+                with self._fitted_by(estimator):
+                    refuse_other_reference(self.plan, simulate.design, estimator, first)
         return simulate
 
     def check(self) -> None:
@@ -65,10 +67,34 @@ class Replicates:
         Raises
         ------
         SpecError
-            If nothing can be simulated, a formula cannot be told of it, or an estimator tells
-            genuine ability at another contamination than the truth.
+            If nothing can be simulated, a formula cannot be told of it, an estimator tells
+            genuine ability at another contamination than the truth or none of the quantities
+            asked for, or its model spec does not go with such tables.
+        UsageError
+            If nothing can be simulated from the study's fit.
         """
-        self._simulate("first")
+        made = self._simulate("first")
+        for estimator in self.plan.study.estimators:
+            asked = {_estimate(key) for key in made.truth}
+            self._refuse_none(sorted(asked & self._tellable(made, estimator)), estimator.name)
+
+    def _tellable(self, made: Simulated, estimator: Estimator) -> set[Key]:
+        """Return what an estimator can tell of a table, without a fit."""
+        told = _told(estimator, made.responses)
+        if estimator.kind == "bootstrap":
+            pairs = told.frame[["model", "benchmark"]].drop_duplicates().to_numpy()
+            return {(name, f"{model} | {of}") for name in QUANTITIES for model, of in pairs}
+        with self._fitted_by(estimator):
+            return set(quantities_of(self.plan.specs[estimator.name], told, self.plan))
+
+    @contextmanager
+    def _fitted_by(self, estimator: Estimator) -> Iterator[None]:
+        """Tell what a model spec lacks of a simulated table, to which nobody can add a column."""
+        try:
+            yield
+        except DataError as error:
+            problem = f"the estimator '{estimator.name}' cannot be fitted to these tables: {error}"
+            raise SpecError([Fault(self.plan.source, problem, column="estimators")]) from error
 
     def rows(self, replicate: int) -> pd.DataFrame:
         """Return the rows of a replicate.
@@ -155,9 +181,7 @@ class Replicates:
         except (RuntimeError, ArithmeticError, np.linalg.LinAlgError) as error:
             # What a sampler cannot do with one table is a result of the study.
             text = " ".join(str(error).split())[:200]
-            spec = self.plan.specs[estimator.name]
-            found = quantities_of(spec, _told(estimator, made.responses), self.plan)
-            keys = self._asked(made, set(found), estimator.name)
+            keys = self._asked(made, self._tellable(made, estimator), estimator.name)
             none = np.full(len(keys), np.nan)
             return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, none, [f"no draws: {text}"])
         return self._judged(drawn, made, estimator.name, stream)
@@ -239,42 +263,6 @@ class _Fit:
         rank, ranks = rank_of(truth, flat, self.ess[at], rng)
         convergence = {"mcse": self.mcse[at], "ess": self.ess[at], "rhat": self.rhat[at]}
         return {**figures, **convergence, "rank": rank, "ranks": ranks, **bounds}
-
-
-def rank_of(truth: float, draws: Floats, ess: float, rng: np.random.Generator) -> tuple[int, int]:
-    """Return the rank of the truth among nearly independent draws, and their number.
-
-    Parameters
-    ----------
-    truth : float
-    draws : array
-        Dims (draw,), chains one after the other.
-    ess : float
-        Their effective size: of every ``len(draws) / ess`` draws one is kept, rounded up.
-        NaN (a constant) keeps all.
-    rng : numpy.random.Generator
-        Breaks ties: the rank is any of those that the truth could have, with equal
-        probability.
-
-    Returns
-    -------
-    rank, ranks : int
-        0 to `ranks`; −1 and 0 if the draws or the truth are not finite.
-
-    Examples
-    --------
-    >>> rank_of(0.5, np.arange(-2.0, 4.0), 6, np.random.default_rng(1))
-    (3, 6)
-    """
-    # The same numbers are drawn whatever the draws are.
-    lot = rng.random()
-    if not np.isfinite(draws).all() or not np.isfinite(truth):
-        return -1, 0
-    step = 1 if np.isnan(ess) else int(np.ceil(len(draws) / max(ess, 1.0)))
-    kept = draws[::step]
-    close = np.abs(kept - truth) <= _TIE * max(1.0, abs(truth))
-    below = int(((kept < truth) & ~close).sum())
-    return below + int(lot * (close.sum() + 1)), len(kept)
 
 
 def _told(estimator: Estimator, responses: Responses) -> Responses:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,7 +87,12 @@ class StudyResults:
         """Whether true values are drawn from what serves as a prior."""
         return self.spec.simulator.kind in ("prior", "posterior")
 
-    def ranks(self, estimator: str | None = None, cell: str | None = None) -> xr.DataTree:
+    def ranks(
+        self,
+        estimator: str | None = None,
+        cell: str | None = None,
+        quantities: Sequence[str] | None = None,
+    ) -> xr.DataTree:
         """Return ranks of the truth in the form that ArviZ draws.
 
         Parameters
@@ -96,6 +102,8 @@ class StudyResults:
         cell : str, optional
             Cell of the study's grid, as in the column ``cell`` of ``sbc.csv``. Default: the
             only one.
+        quantities : sequence of str, optional
+            Default: all that have ranks.
 
         Returns
         -------
@@ -105,13 +113,13 @@ class StudyResults:
             the replicate and the one ``chain`` is there for ArviZ. Values lie in (0, 1), since
             whole ranks would be divided by the largest that occurs: (rank + v) / (ranks + 1)
             with v uniform, the same in each call. Constants are left out, and so are replicates
-            in which a quantity has no rank; ``attrs["n_left_out"]`` tells how many.
+            in which one of the quantities has no rank; ``attrs["n_left_out"]`` tells how many.
 
         Raises
         ------
         UsageError
-            If true values are fixed, nothing is ranked yet, or the estimator or the cell must
-            be chosen.
+            If true values are fixed, nothing is ranked yet, the estimator or the cell must be
+            chosen, or a quantity is unknown or named as no variable can be.
 
         Examples
         --------
@@ -125,7 +133,7 @@ class StudyResults:
                 " a prior: their ranks are not uniform, however right a fit is; ranks are told of"
                 " simulators 'prior' and 'posterior'"
             )
-        return rank_tree(self.rows, estimator, cell)
+        return rank_tree(self.rows, estimator, cell, quantities)
 
     @cached_property
     def audits(self) -> pd.DataFrame:

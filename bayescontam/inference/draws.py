@@ -108,7 +108,11 @@ class Draws:
         ----------
         design : Design
         most : int
-            Numbers of a part when expanded, unless a single draw has more.
+            Numbers of a part when expanded, unless a single draw has more. Default: 4 million.
+
+        Yields
+        ------
+        Draws
         """
         step = max(1, most // len(design))
         for start in range(0, len(self), step):

@@ -69,6 +69,27 @@ def test_steps_are_halved_where_they_would_raise_the_loss(monkeypatch: pytest.Mo
         regressions(*arrays(frame), weights, 1e-4)
 
 
+def test_steps_of_the_stated_length_cannot_raise_the_loss() -> None:
+    def least_fall(change: float) -> float:
+        return 1 - (np.exp(change) - 1 - change) / change**2
+
+    assert least_fall(bootstrap._SURE) > 0 > least_fall(1.8)
+    rng, long = np.random.default_rng(7), 0
+    for _ in range(300):
+        x = rng.normal(0, 10 ** rng.uniform(-1, 1), 30)
+        trials = rng.poisson(1, (20, 30)).astype(float)
+        k = rng.binomial(1, 0.5, 30)
+        right = trials @ np.stack([k, k * x], axis=1)
+        problem = bootstrap._Problem(right, trials, x, 10 ** rng.uniform(-4, 0))
+        at = rng.normal(0, [2.0, 0.5], (20, 2))
+        step, _ = problem.step(at)
+        change = np.abs(step[:, :1] + step[:, 1:] * x).max(axis=1)
+        sure = change <= bootstrap._SURE
+        long += int((change[sure] > 1).sum())
+        assert (problem.loss(at + step) <= problem.loss(at) + 1e-12)[sure].all()
+    assert long > 100
+
+
 def test_every_regression_is_that_of_scikit_learn() -> None:
     linear = pytest.importorskip("sklearn.linear_model")
     frame = answers(200, 3)

@@ -75,6 +75,24 @@ def test_the_estimator_and_the_cell_are_chosen(results: StudyResults, tmp_path: 
     assert of_cells.ranks(cell="items=40")["prior_sbc"].attrs["cell"] == "items=40"
 
 
+def test_quantities_are_chosen_where_one_has_few_ranks_or_no_name_for_a_variable(
+    tmp_path: Path,
+) -> None:
+    rare = made_rows(30, 2, quantity="rare").assign(rank=-1, ranks=0)
+    rare.loc[0, ["rank", "ranks"]] = 5, 99
+    odd = made_rows(30, 3, quantity="a/b")
+    rows = pd.concat([made_rows(30, 1)[1:], rare, odd], ignore_index=True)
+    results = StudyResults.load(write_run(tmp_path / "run", {"a": rows}, study_text()))
+    with pytest.raises(UsageError, match="'a/b' cannot be the name of a variable"):
+        results.ranks()
+    with pytest.raises(UsageError, match="no replicate has a rank of every quantity; 'rare' has"):
+        results.ranks(quantities=["mu", "rare"])
+    with pytest.raises(UsageError, match=r"quantities: got 'nu'; with ranks there are 'a/b', "):
+        results.ranks(quantities=["nu"])
+    found = results.ranks(quantities=["mu"])["prior_sbc"].to_dataset()
+    assert (list(found), found.sizes["draw"], found.attrs["n_left_out"]) == (["mu"], 29, 0)
+
+
 def test_what_has_no_ranks_is_told(tmp_path: Path) -> None:
     fixed = write_run(tmp_path / "fixed", {"a": made_rows(30, 1)}, study_text("fixed"))
     with pytest.raises(UsageError, match="got 'fixed', whose true values are not drawn"):

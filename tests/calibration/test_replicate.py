@@ -14,7 +14,8 @@ from bayescontam.calibration.engines import Drawn
 from bayescontam.calibration.gates import faults_of
 from bayescontam.calibration.measure import Measured
 from bayescontam.calibration.plan import Cell, Plan, plan_of
-from bayescontam.calibration.replicate import Replicates, rank_of
+from bayescontam.calibration.ranks import rank_of
+from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.rows import COLUMNS
 from bayescontam.errors import SpecError
 from bayescontam.inference.build import build
@@ -132,6 +133,21 @@ def test_a_bootstrap_that_has_nothing_asked_for_is_refused() -> None:
     plan, cell = _beside_bootstrap("single", "quantities = ['novelty_gap']")
     with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
         Replicates(plan, cell).rows(0)
+
+
+def test_what_no_fit_is_needed_for_is_told_without_one() -> None:
+    Replicates(*_beside_bootstrap("single")).check()
+    with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
+        Replicates(*_beside_bootstrap("single", "quantities = ['theta']")).check()
+    head = (
+        'summary = "s"\nreplicates = 4\ndesign.items = 12\nsimulator.kind = "prior"\n'
+        'simulator.model = "hierarchical"\n[[estimators]]\nname = "other"\nmodel = "anchored"\n'
+    )
+    plan = plan_of(StudySpec.parse(head, "test.toml"), Path())
+    with pytest.raises(
+        SpecError, match=r"estimators: the estimator 'other' cannot be fitted .*clean"
+    ):
+        Replicates(plan, plan.cells[0]).check()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 Run by ``make bench``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes two to
 five hours on one core, nearly all of them simuk's. ``BAYESCONTAM_KEEP`` names a folder in
-which each contestant's figures are kept, so that an interrupted run is taken up. One model
-for all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a core of its
-own. Seconds are those of the processor, since others may use it too; on an idle core the
-clock says the same.
+which each contestant's figures are kept, so that an interrupted run of the same code is taken
+up. One model for all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a
+core of its own. Seconds are those of the processor, since others may use it too; on an idle
+core the clock says the same.
 """
 
 import json
@@ -13,12 +13,14 @@ import os
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import bayescontam
 from bayescontam.calibration.engines import Compiled, Drawn
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.calibration.varying import Varying
@@ -42,7 +44,8 @@ print("RESULT" + json.dumps(on_one_core(sys.argv[1], int(sys.argv[2]))))
 
 def run(name: str) -> dict[str, Any]:
     """Run one contestant in a process of its own, unless its figures are kept."""
-    kept = Path(KEEP or ".") / f"{name.replace(', ', '-').replace(' ', '-')}-{REPLICATES}.json"
+    plain = name.replace(", ", "-").replace(" ", "-")
+    kept = Path(KEEP or ".") / f"{plain}-{REPLICATES}-{code()}.json"
     if KEEP and kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text())
         return found
@@ -58,6 +61,13 @@ def run(name: str) -> dict[str, Any]:
             part.write_text(json.dumps(result))
     print(f"{name}: {sum(result['processor']):.0f} s", flush=True)
     return result
+
+
+def code() -> str:
+    """Return what tells this version of the package from others."""
+    folder = Path(bayescontam.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
 @pytest.mark.timeout(6 * 3600)
