@@ -80,7 +80,8 @@ def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Calla
             length.tune,
             max_sampling_steps=length.draws,
         )
-        move = jax.vmap(blackjax.dynamic_hmc(density, **parameters).step)
+        hmc = blackjax.dynamic_hmc(density, **parameters, build_proposal=_proposal)
+        move = jax.vmap(hmc.step)
 
         def step(states: Any, key: Any) -> tuple[Any, tuple[Any, Any]]:
             states, info = move(jax.random.split(key, length.chains), states)
@@ -91,3 +92,26 @@ def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Calla
         return jnp.swapaxes(draws, 0, 1), jnp.swapaxes(diverged, 0, 1)
 
     return run
+
+
+def _proposal(
+    integrator: Callable[..., Any],
+    kinetic_energy: Any,
+    step_size: Any,
+    steps: Any,
+    divergence_threshold: Any,
+) -> Callable[..., Any]:
+    """Return HMC's proposal, which asks for the density at the end of a trajectory alone.
+
+    Gradients are all that the way there needs: what is not kept is not computed.
+    """
+    from blackjax.mcmc.hmc import hmc_proposal
+    from jax.lax import fori_loop
+
+    def trajectory(state: Any, step_size: Any) -> Any:
+        def step(_: Any, at: Any) -> Any:
+            return integrator(at, step_size)._replace(logdensity=at.logdensity)
+
+        return integrator(fori_loop(0, steps - 1, step, state), step_size)
+
+    return hmc_proposal(trajectory, kinetic_energy, step_size, 1, divergence_threshold)

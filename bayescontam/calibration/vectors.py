@@ -15,6 +15,8 @@ from pytensor.graph.traversal import graph_inputs
 from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 
+from bayescontam.calibration.grids import lay_out
+
 
 class Vectors:
     """Log density and variables of a model, where all free variables are one vector.
@@ -93,6 +95,7 @@ def _function(model: pm.Model, outputs: list[Any], data: Sequence[str]) -> Any:
     JAX.including("local_check_parameter_to_ninf_switch").optimizer.rewrite(graph)
     jax_funcify.register(_Softplus, _jax_softplus)
     _steady(graph)
+    lay_out(graph)
     return jax_funcify(graph)
 
 
