@@ -9,7 +9,7 @@ from bayescontam.calibration.coverage import COUNTED
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.rows import LEVELS
 from bayescontam.names import visible
-from bayescontam.report import study_figures, study_tables, study_words
+from bayescontam.report import rank_figures, study_figures, study_tables, study_words
 from bayescontam.report.study_published import published_rows
 from bayescontam.report.template import fill
 from bayescontam.report.words import paragraphs
@@ -90,7 +90,8 @@ def render_study(results: StudyResults) -> str:
         "pictures": {
             "coverage": study_figures.coverage(results),
             "widths": study_figures.widths(results),
-            "ecdf": study_figures.ecdf(results),
+            "ecdf": rank_figures.differences(results),
+            "levels": rank_figures.levels(results),
         },
         "provenance": _provenance(results),
         "spec_text": results.text,

@@ -1,16 +1,13 @@
-"""Figures of a study: coverage against its level, widths and scores, and ranks."""
+"""Figures of a study: coverage against its level, widths and scores."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from arviz_stats.ecdf_utils import compute_ecdf, get_pointwise_confidence_band
 from matplotlib.lines import Line2D
 
 from bayescontam.calibration.coverage import ALL
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.sbc import UNIT, ranked
-from bayescontam.calibration.uniformity import envelope_probability, points
 from bayescontam.report.figures import note_of
 from bayescontam.report.picture import (
     BLUE,
@@ -18,7 +15,6 @@ from bayescontam.report.picture import (
     GREY,
     INK,
     ORANGE,
-    PALE,
     PINK,
     WIDTH,
     Picture,
@@ -33,7 +29,6 @@ from bayescontam.report.study_tables import HEAD, ordered_quantities
 MOST_PANELS, MOST_LINES = 9, 8
 """Quantities, and estimators, in one picture; the table holds more."""
 MOST_CELLS = 24
-_BAND = 0.95
 _LOOKS: list[dict[str, Any]] = [
     {"color": color, "marker": marker}
     for color, marker in zip(
@@ -113,49 +108,6 @@ def widths(results: StudyResults) -> Picture | None:
             f" times its distance to the interval: smaller is better.{note}"
         )
         return finish(figure, "widths", "Width and interval score", alt, caption)
-
-
-def ecdf(results: StudyResults) -> Picture | None:
-    """Draw how far ranks are from uniform, the worst quantities first; None without ranks.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
-    shown = results.sbc.dropna(subset="p_value").head(MOST_PANELS)
-    if shown.empty:
-        return None
-    rows = ranked(results.rows)
-    groups: dict[Any, Any] = rows.groupby(UNIT, sort=False, observed=True).indices
-    u, outside = rows["u"].to_numpy(), 0
-    with style():
-        figure, axes = grid(len(shown), 3, 2.3)
-        for axis, row in zip(axes, shown.to_dict("records"), strict=True):
-            values = u[groups[tuple(row[name] for name in UNIT)]]
-            outside += _difference(axis, values, row["outcome"])
-            axis.set_title("\n".join(plain_labels(_title(row, results), 34)))
-        for axis in axes[-3:]:
-            axis.set_xlabel("rank as a share of draws")
-        axes[0].set_ylabel("ECDF − uniform")
-        marks = [
-            Line2D([], [], color=BLUE, label="no departure found"),
-            Line2D([], [], color=ORANGE, lw=2.2, label="failed or caution"),
-            Line2D([], [], color=PALE, lw=6, label="95 % envelope"),
-        ]
-        figure.legend(handles=marks, loc="outside upper left", ncols=3)
-        alt = (
-            f"Difference of the distribution of ranks from uniform for {len(shown)} quantities:"
-            f" {outside} leave the envelope."
-        )
-        caption = (
-            "Distribution function of the truth's ranks less that of uniform ones. The envelope"
-            " holds the whole line of a right posterior in 95 of 100 studies, quantity by quantity:"
-            " of many, some leave it by chance. A rise in the left half (a hill) says that"
-            " estimates are too high; a hill and then a valley that intervals are too narrow; a"
-            f" valley and then a hill that they are too wide."
-            f"{note_of(len(shown), len(results.sbc), 'quantities', 'the worst')}"
-        )
-        return finish(figure, "ecdf", "Ranks of the truth", alt, caption)
 
 
 def _chosen(results: StudyResults) -> tuple[pd.DataFrame, list[str], list[str], str]:
@@ -257,31 +209,3 @@ def _legend(figure: Any, estimators: list[str], *others: Any) -> None:
         for label, look in zip(plain_labels(estimators), _LOOKS, strict=False)
     ]
     figure.legend(handles=[*marks, *others], loc="outside upper left", ncols=5)
-
-
-def _title(row: dict[Any, Any], results: StudyResults) -> list[str]:
-    """Return the quantity, and what tells it from others of its name."""
-    parts = [str(row["where"]), str(row["cell"])]
-    if len(results.spec.estimators) > 1:
-        parts.append(str(row["estimator"]))
-    below = ", ".join(part for part in parts if part)
-    return [str(row["quantity"]), below] if below else [str(row["quantity"])]
-
-
-def _difference(axis: Any, values: np.ndarray[Any, Any], outcome: str) -> bool:
-    """Draw the distribution function less the uniform one; say whether it leaves its envelope.
-
-    With ArviZ's numbers. `arviz_plots.plot_ecdf_pit` of version 1.3 draws no envelope: it has
-    deprecated it, and stops at a TypeError.
-    """
-    n, z = len(values), points(len(values))
-    low, high = get_pointwise_confidence_band(envelope_probability(n, _BAND), n, z)
-    found = compute_ecdf(values, z)
-    ends = (np.concatenate(([0.0], part, [1.0])) for part in (z, low, high, found))
-    x, low, high, line = ends
-    axis.fill_between(x, low - x, high - x, color=PALE, lw=0)
-    axis.axhline(0, color=GREY, lw=0.8)
-    look = {"color": BLUE} if outcome == "passed" else {"color": ORANGE, "lw": 2.2}
-    axis.plot(x, line - x, **look)
-    # Counts are whole, so that what touches the envelope is inside.
-    return bool(((line < low - 1e-9) | (line > high + 1e-9)).any())

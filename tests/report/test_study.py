@@ -13,7 +13,7 @@ from bayescontam.errors import UsageError
 from bayescontam.report import study_tables
 from bayescontam.report.comparison import comparison_of
 from bayescontam.report.study import render_study, write_study_report
-from bayescontam.report.study_figures import _reach, ecdf
+from bayescontam.report.study_figures import _reach
 from bayescontam.report.study_published import _figure, published_rows
 from bayescontam.report.study_words import design, verdict
 from bayescontam.reproduction.findings import NO_INTERVAL
@@ -290,13 +290,12 @@ def test_failures_are_counted_in_three_ways(results: StudyResults, html: str) ->
     assert "With and without failed fits" in html
 
 
-def test_pictures_say_in_words_what_they_show(results: StudyResults, page: Parsed) -> None:
+def test_pictures_say_in_words_what_they_show(page: Parsed) -> None:
     images = [attrs for tag, attrs in page.tags if tag == "img"]
-    assert len(images) == 3
+    assert len(images) == 4
     assert "Coverage of 95 % intervals over 2 quantities: exact 0.94 to 0.95" in images[0]["alt"]
-    picture = ecdf(results)
-    assert picture is not None
-    assert re.search(r"for 5 quantities: [23] leave the envelope", picture.alt)
+    assert re.search(r"for 5 quantities: [23] leave the envelope", str(images[2]["alt"]))
+    assert re.search(r"every level.* for 5 quantities: [1-3] leave the env", str(images[3]["alt"]))
 
 
 def test_links_ids_and_what_is_outside(page: Parsed, html: str, grid_html: str) -> None:
