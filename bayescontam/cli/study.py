@@ -32,7 +32,7 @@ bayescontam study run recovery --out recovery --full
 
 bayescontam study run mine.toml --out mine --jobs 8
 
-bayescontam study run coverage --out coverage --engine ray --address auto
+bayescontam study run coverage --out grid --engine ray --address auto
 
 bayescontam study run arc-decomposition --out arc-decomposition
 
