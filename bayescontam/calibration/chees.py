@@ -103,7 +103,8 @@ def _proposal(
 ) -> Callable[..., Any]:
     """Return HMC's proposal, which asks for the density at the end of a trajectory alone.
 
-    Gradients are all that the way there needs: what is not kept is not computed.
+    Gradients are all that the way there needs: what is not kept is not computed. One step is
+    made at least; HMC's own proposal would stay where it is if it is told to make none.
     """
     from blackjax.mcmc.hmc import hmc_proposal
     from jax.lax import fori_loop

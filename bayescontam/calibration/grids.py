@@ -38,16 +38,17 @@ def lay_out(graph: FunctionGraph) -> None:
     shapes = _common_shapes(lookups.values())
     grids: dict[Any, Any] = {}
     for node in nodes:
-        known = [each for each in node.inputs if each in grids]
-        grid, size = None, known[0].type.shape[0] if known else 0
+        known, grid = [each for each in node.inputs if each in grids], None
+        size = _length(node, lookups, known)
+        if size not in shapes:
+            continue
         if node in lookups:
-            size = prod(length for length, _ in lookups[node])
-            if size in shapes:
-                grid = _looked_up(node.inputs[0], lookups[node], shapes[size])
-        elif known and isinstance(node.op, Elemwise):
+            grid = _looked_up(node.inputs[0], lookups[node], shapes[size])
+        elif isinstance(node.op, Elemwise) and len(node.outputs) == 1:
             grid = node.op(*(_as_grid(each, grids, shapes[size]) for each in node.inputs))
-        elif known and isinstance(node.op, Sum) and grids[known[0]].type.shape == shapes[size]:
-            graph.replace(node.outputs[0], grids[known[0]].sum())
+        elif isinstance(node.op, Sum) and grids[known[0]].type.shape == shapes[size]:
+            every = Sum(dtype=node.op.dtype, acc_dtype=node.op.acc_dtype)
+            graph.replace(node.outputs[0], every(grids[known[0]]))
         if grid is not None:
             # Whatever else asks for the vector takes this; where nothing does, it is not made.
             whole: Any = pt.alloc(grid, *shapes[size])
@@ -119,6 +120,13 @@ def _common_shapes(lookups: Iterable[Axes]) -> dict[int, Shape]:
         if all(after % before == 0 for before, after in pairs):
             found[size] = tuple(after // before for before, after in reversed(pairs))
     return found
+
+
+def _length(node: Any, lookups: dict[Any, Axes], known: list[Any]) -> int:
+    """Return the length of what a node looks up, or of the known grids that it takes; 0 if none."""
+    if node in lookups:
+        return prod(size for size, _ in lookups[node])
+    return known[0].type.shape[0] if known else 0
 
 
 def _looked_up(vector: Any, axes: Axes, shape: Shape) -> Any:

@@ -25,10 +25,9 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
+from bayescontam.report.study_figures import MOST_PANELS
 
 Floats = NDArray[np.floating[Any]]
-MOST_PANELS = 9
-"""Quantities in one picture; the table holds more."""
 _BAND, _ROOM = 0.95, 1.08
 _OURS: dict[Any, Any] = {
     "p_value_text": False,
@@ -64,11 +63,11 @@ _LEVELS = _Words(
     "levels",
     "Coverage of intervals of every level",
     "level of the central interval, %",
-    "coverage − level",
+    "coverage − level, as a share",
     "Coverage of central intervals of every level, less that level,",
     "Share of truths that central intervals hold, less the share that they should. A line below"
     " zero says that intervals are too narrow, one above that they are too wide; estimates that"
-    " are too high or too low have narrow ones too. The envelope is that of ranks.",
+    " are too high or too low lower it too. Colour and envelope are those of the ranks above.",
 )
 
 
@@ -109,8 +108,8 @@ def _picture(results: StudyResults, words: _Words, coverage: bool) -> Picture | 
         for axis, row in zip(axes, shown.to_dict("records"), strict=True):
             values = u[groups[tuple(row[name] for name in UNIT)]]
             found = row["outcome"] != "passed"
-            _line(figure, axis, values, coverage, found)
-            outside += _envelope(axis, np.abs(2 * values - 1) if coverage else values)
+            line = _panel(figure, axis, values, coverage, found)
+            outside += _envelope(axis, line, np.abs(2 * values - 1) if coverage else values)
             axis.set_title("\n".join(plain_labels(_title(row, results), 34)))
         for axis in axes[-3:]:
             axis.set_xlabel(words.across)
@@ -126,8 +125,8 @@ def _picture(results: StudyResults, words: _Words, coverage: bool) -> Picture | 
         return finish(figure, words.key, words.title, alt, words.caption + note)
 
 
-def _line(figure: Any, axis: Any, values: Floats, coverage: bool, found: bool) -> None:
-    """Let ArviZ draw one panel.
+def _panel(figure: Any, axis: Any, values: Floats, coverage: bool, found: bool) -> Any:
+    """Let ArviZ draw one panel, and return its line.
 
     It is given ranks as (rank + v) / (ranks + 1); whole ones it would divide by the largest
     that occurs. Each panel by itself, since quantities can have ranks of different replicates.
@@ -143,6 +142,7 @@ def _line(figure: Any, axis: Any, values: Floats, coverage: bool, found: bool) -
         visuals={**_OURS, "ecdf_lines": look},
     )
     axis.set_ylim(*(_ROOM * end for end in axis.get_ylim()))
+    return panel.viz["ecdf_lines"]["u"].item()
 
 
 def _object(name: str, value: Any) -> xr.Dataset:
@@ -152,18 +152,21 @@ def _object(name: str, value: Any) -> xr.Dataset:
     return xr.Dataset({name: ((), box)})
 
 
-def _envelope(axis: Any, values: Floats) -> bool:
+def _envelope(axis: Any, line: Any, values: Floats) -> bool:
     """Draw where the line of a right posterior lies; say whether this one leaves it.
 
-    `plot_ecdf_pit` of version 1.3 draws none: it has deprecated it, and stops at a TypeError.
+    The line is told at the places that the envelope is made for, as the test of the table does
+    it: between them it would leave the envelope more often than that says. `plot_ecdf_pit` of
+    version 1.3 draws no envelope: it has deprecated it, and stops at a TypeError.
     """
     n, z = len(values), points(len(values))
     low, high = get_pointwise_confidence_band(envelope_probability(n, _BAND), n, z)
-    x, below, above = (np.concatenate(([0.0], part, [1.0])) for part in (z, low, high))
-    axis.fill_between(x, below - x, above - x, color=PALE, lw=0, zorder=0)
-    line = compute_ecdf(values, z)
+    parts = (z, low, high, compute_ecdf(values, z))
+    x, low, high, found = (np.concatenate(([0.0], part, [1.0])) for part in parts)
+    axis.fill_between(x, low - x, high - x, color=PALE, lw=0, zorder=0)
+    line.set(data=(x, found - x), drawstyle="default")
     # Counts are whole, so that what touches the envelope is inside.
-    return bool(((line < low - 1e-9) | (line > high + 1e-9)).any())
+    return bool(((found < low - 1e-9) | (found > high + 1e-9)).any())
 
 
 def _title(row: dict[Any, Any], results: StudyResults) -> list[str]:

@@ -80,3 +80,14 @@ def test_what_is_not_regular_is_looked_up() -> None:
         assert len(left) == count
         given = np.array([0.5, -1.0]), np.array([2.0, 3.0, 5.0])
         np.testing.assert_array_equal(after(*given), before(*given))
+
+
+def test_sums_keep_their_precision() -> None:
+    vector, counts = pt.fvector("vector"), pt.fvector("counts")
+    output = (vector[digits((2, 3), (0, 1))] * counts).sum(dtype="float64")
+    before, after, left = compiled([vector, counts], output)
+    assert not left
+    given = np.array([0.5, -1.0, 3.0], np.float32), np.arange(6, dtype=np.float32)
+    (found,), (wanted,) = after(*given), before(*given)
+    assert found == wanted
+    assert found.dtype == np.float64

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -12,6 +13,7 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.calibration import replicate
+from bayescontam.calibration.chees import _proposal
 from bayescontam.calibration.engines import Engine, engine_of
 from bayescontam.calibration.jax_engine import Jax
 from bayescontam.calibration.replicate import Replicates
@@ -85,6 +87,46 @@ def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
         away, wanted = height - height[0], heights - heights[0]
         np.testing.assert_allclose(away, wanted, atol=rtol * np.abs(heights).max())
         np.testing.assert_allclose(slope, slopes, atol=rtol * np.abs(slopes).max())
+
+
+def test_no_lookup_is_left_of_a_table_that_is_a_grid() -> None:
+    """XLA takes lookups, and what is added up for their derivatives, one by one."""
+    plan, cell = planned("prior", "hierarchical", items=5, models=3, benchmarks=2)
+    built = build(load_spec("hierarchical"), simulator_of(plan, cell)(0).responses)
+    vectors = Vectors(built.model, [])
+    with precision(double=True):
+        x = np.zeros(vectors.size)
+        made = str(jax.make_jaxpr(jax.grad(lambda x: vectors.log_density(x, [])))(x))
+    assert "dot_general" in made
+    assert "gather[" not in made
+    assert "scatter" not in made
+
+
+def test_a_proposal_is_that_of_hmc() -> None:
+    """With densities at the end of trajectories alone, and also if one diverges."""
+    import jax.numpy as jnp
+    from blackjax.mcmc.hmc import build_kernel, hmc_proposal, init
+
+    def density(x: Any) -> Any:
+        return -jnp.sum(x**4) - jnp.sum(x[:-1] * x[1:])
+
+    def moved(proposal: Any) -> Any:
+        kernel = build_kernel(divergence_threshold=50, build_proposal=proposal)
+
+        def step(key: Any, x: Any, steps: Any, size: Any) -> Any:
+            return kernel(key, init(x, density), density, size, jnp.ones(3), steps)
+
+        keys, sizes = jax.random.split(jax.random.key(1), 4), jnp.array([0.1, 0.2, 0.1, 2.0])
+        x = jax.random.normal(jax.random.key(2), (4, 3))
+        return jax.jit(jax.vmap(step))(keys, x, jnp.array([1, 2, 5, 3]), sizes)
+
+    with precision(double=True):
+        (state, info), (wanted, told) = moved(_proposal), moved(hmc_proposal)
+        for found, known in zip(state, wanted, strict=True):
+            np.testing.assert_allclose(found, known, rtol=1e-12)
+        np.testing.assert_allclose(info.acceptance_rate, told.acceptance_rate, rtol=1e-9)
+        assert np.asarray(told.is_divergent).tolist() == [False, False, False, True]
+        assert (info.is_divergent == told.is_divergent).all()
 
 
 @pytest.mark.parametrize("double", [False, True])
