@@ -48,7 +48,7 @@ def lay_out(graph: FunctionGraph) -> None:
             grid = node.op(*(_as_grid(each, grids, shapes[size]) for each in node.inputs))
         elif isinstance(node.op, Sum) and grids[known[0]].type.shape == shapes[size]:
             every = Sum(dtype=node.op.dtype, acc_dtype=node.op.acc_dtype)
-            graph.replace(node.outputs[0], every(grids[known[0]]))
+            graph.replace(node.outputs[0], every.make_node(grids[known[0]]).outputs[0])
         if grid is not None:
             # Whatever else asks for the vector takes this; where nothing does, it is not made.
             whole: Any = pt.alloc(grid, *shapes[size])
