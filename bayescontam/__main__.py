@@ -1,6 +1,7 @@
 """Entry point of the command line: errors become messages, statuses become exits."""
 
 import _thread
+import errno
 import io
 import os
 import signal
@@ -10,16 +11,18 @@ from typing import Any, NoReturn, Self
 
 from bayescontam.cli.app import app
 from bayescontam.errors import BayescontamError
+from bayescontam.names import visible
 
 USAGE_OR_DATA = 2
 INTERRUPTED = 128 + signal.SIGINT
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def main() -> None:
     """Run the command line.
 
-    Exit status: 0 done, 2 fault of usage or data, 3 a failed check with ``--strict``,
-    130 interrupted or told to terminate.
+    Exit status: 0 done, 2 fault of usage or data, or no memory or disk left, 3 a failed check
+    with ``--strict``, 130 interrupted or told to terminate.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Whatever the locale: names may hold any character, and tables are read as UTF-8.
@@ -37,6 +40,28 @@ def main() -> None:
         # The reader (head, less) has gone; nothing is left to say, nor to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except (MemoryError, OSError) as error:
+        if not (problem := _lacking(error)):
+            raise
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(USAGE_OR_DATA)
+
+
+def _lacking(error: MemoryError | OSError) -> str:
+    """Return what the machine lacks and what to do about it; "" for any other error."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, MemoryError) or number == errno.ENOMEM:
+        reason = f" ({visible(str(error))})" if str(error) else ""
+        return (
+            f"out of memory{reason}; no file was left half written\nuse fewer rows (--where), "
+            "draws or chains, or a machine with more memory"
+        )
+    if number in _FULL:
+        return (
+            f"the disk is full ({visible(str(error))}); no file was left half written\nfree some "
+            "space, or write to another disk; temporary files go where TMPDIR points to"
+        )
+    return ""
 
 
 def _run() -> None:

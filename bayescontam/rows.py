@@ -28,7 +28,9 @@ def chosen(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> Mask
         try:
             view = _queryable(frame, numeric)
             answer = view.eval(where, engine="python", local_dict={}, global_dict={})
-        # An expression may fail in any way that Python can.
+        except MemoryError:
+            raise
+        # An expression may fail in any other way that Python can.
         except Exception as error:
             reason = visible(str(error) or type(error).__name__)
             raise UsageError(f"{said}: {reason}; {columns}") from error

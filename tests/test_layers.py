@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "bayescontam"
 
 ROWS = {
+    "bounds": 0,
     "errors": 0,
     "levels": 0,
     "names": 0,

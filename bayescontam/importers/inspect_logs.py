@@ -78,6 +78,8 @@ def read_log(file: Path, reader: ModuleType, kept: Kept, left_out: LeftOut) -> l
         header = reader.read_eval_log(str(file), header_only=True)
         summaries = reader.read_eval_log_sample_summaries(str(file))
         invalid = _invalid(str(file), reader) if header.invalidated else set()
+    except MemoryError:
+        raise
     # A damaged log fails anywhere in the reader, of its own kind in each place.
     except Exception as error:
         reason = visible(str(error) or type(error).__name__)

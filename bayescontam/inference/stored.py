@@ -76,7 +76,8 @@ class Stored:
         """
         tree = _with_safe_labels(self.tree)
         with atomic_path(path) as temporary:
-            tree.to_netcdf(temporary, engine="h5netcdf", encoding=_packed(tree))
+            # By way of the memory: HDF5 on a disk that runs full breaks down with the process.
+            temporary.write_bytes(tree.to_netcdf(engine="h5netcdf", encoding=_packed(tree)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -101,6 +102,8 @@ class Stored:
                 loaded = tree.load()
             stored = cls(_with_own_labels(loaded))
             layout = stored.record[key]
+        except MemoryError:
+            raise
         except Exception as error:
             raise FitError(
                 f"{name}: is not {cls._IS}; give a file that 'bayescontam {verb}' wrote"
