@@ -7,17 +7,34 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.columns import FaultList, Floats, Mask, read_names, read_numbers
+from bayescontam.errors import DataError, Fault
 
 KINDS = {
     "exact": "the same task, but for layout, spelling, or names of variables",
     "equivalent": "the same task with the same solution in other words",
-    "subset": "the chunk holds a part or a special case of the item",
-    "superset": "the chunk holds the item as a part or a special case of something larger",
+    "subset": "the item asks for less than the chunk: a solution of the chunk solves the item",
+    "superset": "the item asks for more than the chunk: a solution of the chunk is a part of it",
     "related": "another task of the same topic or method",
     "unrelated": "nothing in common that could help",
 }
-"""Kinds of pairs, and what they mean."""
+"""Kinds of pairs, and what they mean; ``subset`` and ``superset`` as seen from the item."""
 
+FORMAT = 2
+"""Version of the meaning of kinds. In version 1 ``subset`` and ``superset`` were seen from the
+chunk, so that each had the meaning of the other."""
+VERSION = "judgements_format"
+"""Column of files of judgements that holds the version."""
+_EXCHANGED = {"subset": "superset", "superset": "subset"}
+
+_UNCLEAR = (
+    "{:,} rows have the kind 'subset' or 'superset', and no column states which version of their"
+    " meaning they follow; an earlier version of bayescontam used each for the other"
+)
+_STATE = (
+    f"Add a column '{VERSION}': {FORMAT} where 'subset' means that the item asks for less than"
+    " the chunk (mostly a duplicate), 1 in a file that an earlier version wrote; the kinds of 1"
+    " are exchanged on reading."
+)
 _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
 _WORDS = {"yes": "1", "no": "0"}
 
@@ -93,3 +110,44 @@ def refuse_contradictions(clean: Mapping[str, Any], faults: FaultList) -> None:
     bad: Mask = ~np.isnan(implied) & ~np.isnan(verdicts) & (implied != verdicts)
     said = "got {}, but is_duplicate says the contrary; change one of them"
     faults.flag(bad, "kind", said, clean["kind"])
+
+
+def of_this_format(
+    table: pd.DataFrame, source: str, *, stored: bool, faults: FaultList
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return a table with kinds as `KINDS` means them, and notes on what was exchanged.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        The column `VERSION` is removed; rows of version 1 have their kinds exchanged.
+    source : str
+        Name of the table.
+    stored : bool
+        Whether the table is a file: without the column, it may be of either version.
+    faults : FaultList
+        Takes versions that do not exist.
+
+    Raises
+    ------
+    DataError
+        If a file has a kind whose meaning depends on the version, and no version.
+    """
+    if "kind" not in table.columns:
+        return table.drop(columns=VERSION, errors="ignore"), ()
+    sided: Mask = table["kind"].map(_plain).isin(list(_EXCHANGED)).to_numpy()
+    if VERSION not in table.columns:
+        if stored and sided.any():
+            raise DataError([Fault(source, _UNCLEAR.format(sided.sum()), column="kind")], _STATE)
+        return table, ()
+    version = read_numbers(table[VERSION])
+    allowed = np.isin(version, range(1, FORMAT + 1)) | (np.isnan(version) & ~sided)
+    faults.flag(~allowed, VERSION, f"got {{}}, allowed is 1 to {FORMAT}", table[VERSION])
+    old: Mask = sided & (version == 1)
+    kinds = table["kind"].map(lambda cell: _EXCHANGED.get(_plain(cell), cell))
+    table = table.assign(kind=table["kind"].where(~old, kinds)).drop(columns=VERSION)
+    note = (
+        f"exchanged 'subset' and 'superset' in {old.sum():,} rows: they were written when each"
+        " had the meaning of the other"
+    )
+    return table, (note,) if old.any() else ()

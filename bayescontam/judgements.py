@@ -10,7 +10,13 @@ import pandas as pd
 from bayescontam.columns import FaultList, Mask, need_columns, plain_frame, shown
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.table import read_table
-from bayescontam.judged import read_judged, refuse_contradictions
+from bayescontam.judged import (
+    FORMAT,
+    VERSION,
+    of_this_format,
+    read_judged,
+    refuse_contradictions,
+)
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
 from bayescontam.written import check_table_ending, write_table
@@ -40,7 +46,8 @@ def read_judgements(path: str | os.PathLike[str]) -> "Judgements":
     Parameters
     ----------
     path : path-like
-        CSV, TSV, JSON Lines or Parquet file; see `Judgements.from_frame` for its columns.
+        CSV, TSV, JSON Lines or Parquet file; see `Judgements.from_frame` for its columns. Where
+        a row has the kind ``subset`` or ``superset``, ``judgements_format`` is needed.
 
     Returns
     -------
@@ -63,7 +70,7 @@ def read_judgements(path: str | os.PathLike[str]) -> "Judgements":
     ...     read_judgements(file).frame["is_duplicate"].tolist()
     [1]
     """
-    return Judgements.from_frame(read_table(path), source=os.fspath(path))
+    return Judgements.from_frame(read_table(path), source=os.fspath(path), stored=True)
 
 
 def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> None:
@@ -72,7 +79,8 @@ def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> 
     Parameters
     ----------
     path : path-like
-        ``.csv`` or ``.parquet``. Replaced if it exists.
+        ``.csv`` or ``.parquet``. Replaced if it exists. The column ``judgements_format``
+        holds the version of the meaning of kinds.
     judgements : Judgements
 
     Raises
@@ -82,7 +90,7 @@ def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> 
         holds a NUL character.
     """
     check_table_ending(path, "judgements")
-    write_table(path, judgements.frame)
+    write_table(path, judgements.frame.assign(**{VERSION: FORMAT}))
 
 
 def run_of(judge: str) -> tuple[str, int]:
@@ -119,7 +127,9 @@ class Judgements:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, *, source: str = "DataFrame") -> "Judgements":
+    def from_frame(
+        cls, frame: pd.DataFrame, *, source: str = "DataFrame", stored: bool = False
+    ) -> "Judgements":
         """Validate a table of judgements.
 
         Parameters
@@ -129,9 +139,14 @@ class Judgements:
             ``is_duplicate`` (1, 0, true, false, yes, no, or blank: unjudged). May have
             ``source``, ``kind``, ``confidence`` in [0, 1] and ``comment``; other columns are
             left out, and noted. ``exact`` and ``equivalent`` contradict the verdict 0,
-            ``unrelated`` the verdict 1.
+            ``unrelated`` the verdict 1. ``judgements_format`` is the version of the meaning
+            of ``subset`` and ``superset``: 2 (default) as `bayescontam.judged.KINDS` defines
+            them, 1 with both exchanged, as earlier versions wrote them.
         source : str, default "DataFrame"
             Name of the table in messages.
+        stored : bool, default False
+            Whether the table was read from a file: without ``judgements_format`` these two
+            kinds are then refused, since the file may be of either version.
 
         Returns
         -------
@@ -144,6 +159,7 @@ class Judgements:
         """
         table = plain_frame(frame, source)
         faults = FaultList(source, np.arange(1, len(table) + 1))
+        table, notes = of_this_format(table, source, stored=stored, faults=faults)
         need_columns(table, _NEEDED, _COLUMNS, faults)
         present = [name for name in _COLUMNS if name in table.columns]
         clean = {name: read_judged(table, name, faults) for name in present}
@@ -154,12 +170,13 @@ class Judgements:
             refuse_repeats(first, keys, "keep one", faults)
         faults.raise_if_any()
         others = [name for name in table.columns if name not in _COLUMNS]
-        notes = (f"left out columns that judgements do not have: {listed(others)}",)
+        if others:
+            notes += (f"left out columns that judgements do not have: {listed(others)}",)
         blank = {"source": "", "kind": "", "confidence": np.nan, "comment": ""}
         complete = pd.DataFrame({**clean, **{k: v for k, v in blank.items() if k not in clean}})
         types = {"chunk": "int64", "is_duplicate": "Int8"}
         types |= dict.fromkeys(("source", "kind", "comment"), "str")
-        return cls(complete[list(_COLUMNS)].astype(types), source, notes if others else ())
+        return cls(complete[list(_COLUMNS)].astype(types), source, notes)
 
     def merged(self, *others: "Judgements", replace: bool = False) -> "Judgements":
         """Join tables of judgements.

@@ -183,6 +183,79 @@ def test_runs_of_a_model(judge: str, found: tuple[str, int]) -> None:
     assert run_of(judge) == found
 
 
+SIDED = [["subset", "superset", "exact"], ["superset", "subset", "exact"]]
+
+
+def _stored(folder: Path, suffix: str, **columns: Any) -> Path:
+    """Write a table of three duplicates as somebody else's program may."""
+    path = folder / f"judged{suffix}"
+    frame = _frame(is_duplicate=1, source=None, **columns)
+    if suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_kinds_of_the_first_version_are_exchanged(
+    tmp_path: Path, suffix: str, version: int
+) -> None:
+    path = _stored(tmp_path, suffix, kind=SIDED[0], judgements_format=version)
+    found = read_judgements(path)
+    assert found.frame["kind"].tolist() == SIDED[version % 2]
+    assert "judgements_format" not in found.frame
+    assert [note[:42] for note in found.notes] == ["exchanged 'subset' and 'superset' in 2 row"] * (
+        version == 1
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_file_that_may_be_of_either_version_is_refused(tmp_path: Path, suffix: str) -> None:
+    message = (
+        r"kind: 2 rows have the kind 'subset' or 'superset', and no column states which version"
+        r"(?s:.*)Add a column 'judgements_format': 2 where .* asks for less"
+    )
+    with pytest.raises(DataError, match=message):
+        read_judgements(_stored(tmp_path, suffix, kind=SIDED[0]))
+    # Other kinds mean the same in both versions.
+    kinds = ["exact", "related", "Equivalent"]
+    found = read_judgements(_stored(tmp_path, suffix, kind=kinds))
+    assert found.frame["kind"].tolist() == ["exact", "related", "equivalent"]
+
+
+def test_each_row_has_a_version(tmp_path: Path) -> None:
+    columns = {"kind": ["subset", "Superset", ""], "judgements_format": [1, 2, None]}
+    found = read_judgements(_stored(tmp_path, ".csv", **columns))
+    assert found.frame["kind"].tolist() == ["superset", "superset", ""]
+    for version in (3, 1.5, "new", None):
+        columns["judgements_format"] = pd.Series([1, version, 2], dtype=object)
+        with pytest.raises(DataError, match=r"row 2: judgements_format: got .*, allowed is 1 to 2"):
+            read_judgements(_stored(tmp_path, ".csv", **columns))
+
+
+def test_a_table_in_memory_has_the_present_meaning() -> None:
+    frame = _frame(is_duplicate=1, kind=SIDED[0])
+    assert Judgements.from_frame(frame).frame["kind"].tolist() == SIDED[0]
+    old = Judgements.from_frame(frame.assign(judgements_format=1))
+    assert old.frame["kind"].tolist() == SIDED[1]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_is_written_states_its_version(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"judged{suffix}"
+    write_judgements(path, Judgements.from_frame(_frame(is_duplicate=1, kind=SIDED[0])))
+    stored = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+    assert stored["judgements_format"].tolist() == [2, 2, 2]
+    assert read_judgements(path).frame["kind"].tolist() == SIDED[0]
+
+
+def test_kinds_are_seen_from_the_item() -> None:
+    assert KINDS["subset"].startswith("the item asks for less than the chunk")
+    assert KINDS["superset"].startswith("the item asks for more than the chunk")
+
+
 def test_all_kinds_are_defined() -> None:
     assert list(KINDS) == ["exact", "equivalent", "subset", "superset", "related", "unrelated"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam.cli.curve import JudgementFiles, Level, Seed
-from bayescontam.cli.judge import ScanFolder
+from bayescontam.cli.judge import ScanFolder, read_all
 from bayescontam.cli.options import Quiet, Strict, check_file, exit_if_failed
 
 if TYPE_CHECKING:
@@ -116,7 +116,6 @@ def _curve(
     quiet: bool,
 ) -> "Curve":
     """Return the curve that was given, or one fitted to judgements."""
-    from bayescontam.cli.curve import read_all
     from bayescontam.errors import UsageError
     from bayescontam.weighing import Curve, duplicate_curve
 
@@ -124,7 +123,7 @@ def _curve(
     if path is None:
         return duplicate_curve(
             scan,
-            read_all(judgements),
+            read_all(judgements, quiet),
             level=level,
             progress=not quiet,
             command=shlex.join(["bayescontam", *sys.argv[1:]]),

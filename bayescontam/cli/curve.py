@@ -2,13 +2,12 @@
 
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.judge import ScanFolder
+from bayescontam.cli.judge import ScanFolder, read_all
 from bayescontam.cli.options import (
     Chains,
     Draws,
@@ -24,7 +23,6 @@ from bayescontam.cli.options import (
 
 if TYPE_CHECKING:
     from bayescontam.evidence.duplicates import Curve
-    from bayescontam.judgements import Judgements
 
 EXAMPLES = """
 Examples:
@@ -71,9 +69,10 @@ def curve(
 
     calm()
     check_file(out, judgements, spec)  # before minutes of sampling, not after
+    judged = read_all(judgements, quiet)
     fitted = duplicate_curve(
         scan,
-        read_all(judgements),
+        judged,
         spec,
         level=level,
         seed=seed,
@@ -89,16 +88,6 @@ def curve(
         show(fitted, out)
     if strict:
         exit_if_failed(fitted.checks())
-
-
-def read_all(paths: Sequence[Path] | None) -> "Judgements | None":
-    """Return the judgements of all files, joined."""
-    from bayescontam.judgements import read_judgements
-
-    if not paths:
-        return None
-    first, *others = (read_judgements(path) for path in paths)
-    return first.merged(*others)
 
 
 def show(fitted: "Curve", path: Path) -> None:

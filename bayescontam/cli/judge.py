@@ -1,6 +1,7 @@
 """Verb ``judge``: pairs given to people or models, verdicts taken back, and agreement."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.evidence.agreement import Agreement
+    from bayescontam.judgements import Judgements
     from bayescontam.scan.results import Scan
 EXAMPLES = """
 Examples:
@@ -140,12 +142,14 @@ def import_(
     ] = False,
 ) -> None:
     """Add the verdicts of a sheet to a file of judgements; nothing else in it changes."""
+    from bayescontam.cli.terminal import print_lines
     from bayescontam.evidence.sheets import import_sheet
     from bayescontam.names import visible
     from bayescontam.scan.results import Scan
 
     done = import_sheet(Scan.load(folder), sheet, judge, out, replace=replace)
     judged = len(done.judgements.frame)
+    print_lines(f"Note: {note}" for note in done.judgements.notes)
     print(f"{judged:,} verdicts taken, {done.blank:,} rows not judged yet and left out.")
     print(f"{visible(str(out))} holds {done.total:,} judgements.")
 
@@ -167,14 +171,33 @@ def agreement(
 ) -> None:
     """Print how judges agree: Cohen's kappa, Krippendorff's alpha, and verdicts by kind."""
     from bayescontam.evidence.agreement import agreement as compared
-    from bayescontam.judgements import read_judgements
 
-    first, *others = (read_judgements(path) for path in paths)
-    found = compared(first.merged(*others))
+    judged = read_all(paths, quiet=as_json)
+    assert judged is not None  # typer sees to it that there is one
+    found = compared(judged)
     if as_json:
         _print_json(found)
     else:
         _print_tables(found)
+
+
+def read_all(paths: Sequence[Path] | None, quiet: bool) -> "Judgements | None":
+    """Return the judgements of all files, joined; print what was changed on the way in."""
+    from bayescontam.cli.terminal import print_lines
+    from bayescontam.judgements import read_judgements
+    from bayescontam.names import visible
+
+    if not paths:
+        return None
+    read = [(path, read_judgements(path)) for path in paths]
+    if not quiet:
+        print_lines(
+            f"{visible(str(path))}: {visible(note, 400)}"
+            for path, one in read
+            for note in one.notes
+        )
+    first, *others = (one for _, one in read)
+    return first.merged(*others)
 
 
 def _print_tables(found: "Agreement") -> None:

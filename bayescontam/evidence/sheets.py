@@ -16,6 +16,7 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.evidence.workbook import read_workbook, write_workbook
 from bayescontam.importers.table import read_table
+from bayescontam.judged import FORMAT, VERSION
 from bayescontam.judgements import (
     MODEL,
     PAIR,
@@ -40,6 +41,8 @@ _NEEDED = {
 }
 # What XML or CSV cannot hold, or no spreadsheet shows.
 _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ID = f"p{FORMAT}-"
+"""How names of pairs begin, which so hold the version of the meaning of kinds."""
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
 _WORD, _WORDS = re.compile(r"\w+"), 8
 
@@ -164,6 +167,9 @@ def read_sheet(
     pairs = scan_pairs(scan).drop_duplicates(list(PAIR))
     pairs = pairs.set_axis(pd.Index(_ids(pairs)))
     ids = table["pair"].map(lambda cell: str(cell).strip())
+    # Sheets of version 1 have names without a version.
+    first = ids.str.fullmatch(r"p[0-9a-f]{14}")
+    ids = ids.where(~first, _ID + ids.str.slice(1))
     unknown: Mask = ~ids.isin(pairs.index).to_numpy()
     problem = "got {}, which is no pair of this scan; give the scan that the sheet is from"
     faults.flag(unknown, "pair", problem, table["pair"])
@@ -174,12 +180,14 @@ def read_sheet(
     faults.raise_if_any()
     entries = table[[name for name in _ENTRIES if name in table.columns]]
     judges = {"judge": _judges(table, judge, source)}
-    frame = named[list(PAIR)].assign(**judges).join(entries)
-    frame = Judgements.from_frame(frame, source=source).frame
+    version = {VERSION: np.where(first, 1, FORMAT)}
+    frame = named[list(PAIR)].assign(**judges, **version).join(entries)
+    read = Judgements.from_frame(frame, source=source)
+    frame = read.frame
     judged = frame["is_duplicate"].notna()
     if not judged.any():
         raise DataError([Fault(source, "no row has a verdict yet", None, "is_duplicate")])
-    return Judgements(frame[judged], source), int((~judged).sum())
+    return Judgements(frame[judged], source, read.notes), int((~judged).sum())
 
 
 def _ending(path: str | os.PathLike[str]) -> str:
@@ -196,7 +204,7 @@ def _ids(pairs: pd.DataFrame) -> list[str]:
     """Return names of pairs that tell nothing, and that no spreadsheet takes for numbers."""
     columns = [pairs[name].tolist() for name in (*PAIR, "chunk_id")]
     keys = (json.dumps(key).encode() for key in zip(*columns, strict=True))
-    return ["p" + hashlib.blake2b(key, digest_size=7).hexdigest() for key in keys]
+    return [_ID + hashlib.blake2b(key, digest_size=7).hexdigest() for key in keys]
 
 
 def _fitting(text: str) -> str:

@@ -159,6 +159,24 @@ def test_verdicts_come_back_to_their_pairs(
 
 
 @both
+def test_kinds_of_an_older_sheet_are_exchanged(
+    scan: Scan, sheet: Callable[..., Path], tmp_path: Path, suffix: str
+) -> None:
+    path = sheet(suffix, is_duplicate=[1, 0, 1], kind=["subset", "superset", "exact"])
+    table = _read(path)
+    assert table["pair"].str.fullmatch("p2-[0-9a-f]{14}").all()
+    # Before kinds were seen from the item, names of pairs held no version.
+    table.loc[[0, 2], "pair"] = table.loc[[0, 2], "pair"].str.replace("p2-", "p")
+    _write(table, path)
+    done = import_sheet(scan, path, "Ada", out := tmp_path / "judged.csv")
+    assert read_judgements(out).frame["kind"].tolist() == ["superset", "superset", "exact"]
+    assert done.judgements.notes == (
+        "exchanged 'subset' and 'superset' in 1 rows: they were written when each had the"
+        " meaning of the other",
+    )
+
+
+@both
 def test_a_sheet_straight_from_the_export_is_accepted(
     scan: Scan, pairs: pd.DataFrame, tmp_path: Path, suffix: str
 ) -> None:

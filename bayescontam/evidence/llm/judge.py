@@ -100,6 +100,7 @@ def judge_pairs(
     outcomes = [interview.outcomes.get(key) for key in keys]
     cuts = sum(interview.questions[key].is_cut for key in keys)
     notes = [
+        *([interview.cache.note] if interview.cache and interview.cache.note else []),
         *([f"{known:,} answers were in the cache"] if known else []),
         *(
             [f"texts are cut at {cut:,} characters in {cuts:,} of {len(keys):,} pairs"]

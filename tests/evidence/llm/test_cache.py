@@ -43,6 +43,16 @@ def test_what_is_put_is_found(tmp_path: Path) -> None:
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".json"]
 
 
+def test_answers_of_an_earlier_version_are_not_used(tmp_path: Path) -> None:
+    assert Cache.open(tmp_path).note == ""
+    old = tmp_path / KEY[:2] / f"{KEY[2:]}.json"
+    old.parent.mkdir()
+    old.write_text(ANSWER.model_dump_json())
+    cache = Cache.open(tmp_path)
+    assert cache.get(KEY) is None
+    assert "answers of an earlier version of bayescontam are not used: 'subset' and" in cache.note
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b'{"reasoning": "x"', b"\xff", b'{"is_duplicate": false}', b"null",
