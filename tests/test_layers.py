@@ -25,6 +25,7 @@ ROWS = {
     "judgements": 1,
     "judged": 1,
     "given": 1,
+    "guessing": 1,
     "written": 1,
     "columns": 1,
     "rows": 1,

@@ -108,7 +108,7 @@ def build_design(
         shown = seen(design)
         effects = _add_effects(spec, design, terms, shown)
         predictor = linear_predictor(effects, shown)
-        guess = add_guess(spec, design)[design.benchmark]
+        guess = add_guess(spec, design)
         if design.exposure is None:
             eta = add_model_by_item(spec, design, terms, predictor)
             add_responses(design, eta, guess)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bayescontam.columns import near_name
 from bayescontam.errors import DataError, Fault
+from bayescontam.guessing import read_guess
 from bayescontam.inference.clean import clean_models
 from bayescontam.inference.exposure import Exposure, exposure_columns, make_exposure
 from bayescontam.names import listed, visible
@@ -50,6 +51,8 @@ class Design:
         Whether it is known to be clean, so that its slopes are zero.
     additive : bool
         Whether accuracy, not its log-odds, is a straight line in what contamination reaches.
+    item_guess : array of float, one for each item, or None
+        Accuracy of blind guessing; None where items have none of their own.
     """
 
     models: tuple[str, ...]
@@ -71,6 +74,7 @@ class Design:
     knots: tuple[float, ...]
     clean: NDArray[np.bool_]
     additive: bool
+    item_guess: Floats | None
 
     def __len__(self) -> int:
         return len(self.model)
@@ -230,9 +234,10 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
     Raises
     ------
     DataError
-        If the spec needs contamination or an item column that the table lacks, an item
-        has several values of that column, a standard deviation of contamination is larger
-        than possible, or no model that is known to be clean is there.
+        If the spec needs contamination or an item column that the table lacks, an item has
+        several values of that column, its accuracy of blind guessing cannot be used, a
+        standard deviation of contamination is larger than possible, or no model that is
+        known to be clean is there.
     """
     frame = responses.frame
     frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
@@ -253,6 +258,7 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         _contamination(spec, responses, frame), _weight(spec, frame), exposure,
         spec.contamination.knots if spec.contamination.form == "monotone" else (),
         clean_models(spec, responses, frame, models), spec.contamination.scale == "accuracy",
+        _item_guess(spec, responses, frame, item, len(items)),
     )  # fmt: skip
 
 
@@ -260,6 +266,16 @@ def _weight(spec: ModelSpec, frame: pd.DataFrame) -> Floats:
     if spec.likelihood.trials == "items":
         return frame["n_trials"].to_numpy(np.float64)
     return np.ones(len(frame))
+
+
+def _item_guess(
+    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, item: Integers, count: int
+) -> Floats | None:
+    if spec.likelihood.guess != "column":
+        return None
+    guess = np.zeros(count)
+    guess[item] = read_guess(frame, responses.source)
+    return guess
 
 
 def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> Floats | None:

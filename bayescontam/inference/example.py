@@ -19,6 +19,8 @@ MOST_GROUPS = 10
 """Groups that the items of a benchmark are split into where ability is told by groups."""
 SD_SHARE = 0.5
 """Standard deviation of a made-up contamination, as a share of the largest possible."""
+GUESSES = (0.25, 0.1)
+"""Accuracies of blind guessing of made-up items, by turns."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,8 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
         benchmark, uniform on [0, 1]; ``contamination_sd``, half of the largest possible;
         ``p_duplicate``, which is ``contamination``, with ``p_duplicate_sd`` if the layout
         asks for it; the item column of ``ability.by``, up
-        to ten groups of each benchmark; and the column of ``contamination.clean_column``,
+        to ten groups of each benchmark; ``guess``, by turns that of 4 and of 10 options, if
+        the spec takes it from the table; and the column of ``contamination.clean_column``,
         by which the first model is clean. The answers mean nothing: they are right and
         wrong by turns.
 
@@ -184,6 +187,8 @@ def _asked_columns(
     if spec.ability.by != "benchmark":
         groups = max(1, min(MOST_GROUPS, items // 2))
         columns[spec.ability.by] = _numbered(spec.ability.by, item % groups)
+    if spec.likelihood.guess == "column":
+        columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
     if spec.contamination.clean_column:
         columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
     return columns

@@ -15,6 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.errors import UsageError
+from bayescontam.guessing import unused_note
 from bayescontam.inference import checks as checking
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Check, Thresholds
@@ -253,7 +254,7 @@ def _record(
             "source": responses.source,
             "hash": responses.data_hash,
             "responses": len(design),
-            "notes": list(responses.notes),
+            "notes": [*responses.notes, *unused_note(responses.frame, spec.likelihood.guess)],
         },
         "difficulties": "sampled" if built.lattice is None else "marginalised",
         "item_draws": options.item_draws,

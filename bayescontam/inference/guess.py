@@ -1,4 +1,4 @@
-"""Guess: the accuracy of blind guessing, set or estimated, of benchmarks and of responses."""
+"""Guess: the accuracy of blind guessing, set or estimated, of benchmarks and of items."""
 
 from typing import Any
 
@@ -18,12 +18,16 @@ from bayescontam.specs.priors import Beta
 def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
     """Return what the spec says of each benchmark's guessing: a number, or a prior.
 
+    Of a spec by which every item has its own, as the table says, zeros.
+
     Raises
     ------
     SpecError
         If the model spec names a benchmark that the responses do not have.
     """
     guess = spec.likelihood.guess
+    if guess == "column":
+        return [0.0] * len(design.benchmarks)
     if not isinstance(guess, dict):
         return [guess] * len(design.benchmarks)
     unknown = [name for name in guess if name not in design.benchmarks]
@@ -35,27 +39,37 @@ def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
     return [guess.get(name, 0.0) for name in design.benchmarks]
 
 
-def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
-    """Return each benchmark's accuracy of blind guessing, dims (benchmark,).
+def can_guess(spec: ModelSpec, design: Design) -> bool:
+    """Return whether blind guessing succeeds on any item."""
+    if design.item_guess is not None:
+        return bool(design.item_guess.any())
+    return any(guess != 0 for guess in guess_priors(spec, design))
 
-    Where any has a prior, adds ``guess``, dims (benchmark,), to the current PyMC model.
+
+def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
+    """Return the accuracy of blind guessing for each response, dims (response,).
+
+    Where that of any benchmark has a prior, adds ``guess``, dims (benchmark,), to the
+    current PyMC model.
 
     Raises
     ------
     SpecError
         As `guess_priors`.
     """
+    if design.item_guess is not None:
+        return design.item_guess[design.item]
     said = guess_priors(spec, design)
     priors = {b: prior for b, prior in enumerate(said) if isinstance(prior, Beta)}
     if not priors:
-        return np.array(said, dtype=float)
+        return np.array(said, dtype=float)[design.benchmark]
     alpha, beta = (np.array([getattr(p, k) for p in priors.values()]) for k in ("alpha", "beta"))
     if len(priors) == len(said):
-        return pm.Beta("guess", alpha, beta, dims="benchmark")
+        return pm.Beta("guess", alpha, beta, dims="benchmark")[design.benchmark]
     free = pm.Beta("guess_free", alpha, beta, shape=len(priors))
     fixed = np.array([0.0 if isinstance(prior, Beta) else prior for prior in said])
     whole = pt.as_tensor(fixed)[np.array([*priors])].set(free)
-    return pm.Deterministic("guess", whole, dims="benchmark")
+    return pm.Deterministic("guess", whole, dims="benchmark")[design.benchmark]
 
 
 def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
@@ -68,5 +82,7 @@ def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
     """
     if draws.guess is not None:
         return draws.guess[:, design.benchmark]
+    if design.item_guess is not None:
+        return design.item_guess[design.item]
     said: Any = guess_priors(spec, design)
     return np.array(said, dtype=float)[design.benchmark]

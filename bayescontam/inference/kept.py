@@ -34,6 +34,8 @@ def kept_table(design: Design) -> dict[str, xr.Dataset]:
     }
     if design.clean.any():
         constant["clean"] = ("model", design.clean)
+    if design.item_guess is not None:
+        constant["guess_of_item"] = ("item", design.item_guess)
     if design.contamination is not None:
         constant["contamination"] = ("response", design.contamination)
     if design.unit_dim == "concept":

@@ -62,7 +62,8 @@ class LatticeDesign(Design):
             whole.by, whole.benchmark_of_unit, whole.benchmark_of_unit[item_unit],
             np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
             ones, ones, None if level is None else level[item], answered.ravel(), None,
-            whole.knots, whole.clean, whole.additive, whole,
+            whole.knots, whole.clean, whole.additive,
+            None if whole.item_guess is None else np.zeros(n_items), whole,
         )  # fmt: skip
 
     @cached_property

@@ -9,7 +9,7 @@ from pytensor.gradient import disconnected_grad
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.guess import guess_priors
+from bayescontam.inference.guess import can_guess
 from bayescontam.inference.lattice import Lattice, item_levels, log_weights, make_lattice
 from bayescontam.inference.likelihood import log_choose
 from bayescontam.inference.predictor import Effects, linear_predictor
@@ -38,7 +38,7 @@ def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
         "repeated trials have an effect of their own": "eps" in terms,
         "contamination is not known exactly": design.exposure is not None,
         "contamination adds to accuracy, not to its log-odds": design.additive,
-        "answers can be guessed": any(g != 0 for g in guess_priors(spec, design)),
+        "answers can be guessed": can_guess(spec, design),
         "rows count different items": spec.likelihood.trials == "items",
         "slopes depend on difficulty, and clean models have none": (
             "gamma" in terms and bool(design.clean.any())

@@ -39,6 +39,10 @@ def _likelihood(spec: ModelSpec) -> Iterator[str]:
     if not guess:
         yield "p = logistic(eta)"
         return
+    if guess == "column":
+        yield "p = guess[i] + (1 - guess[i]) * logistic(eta)"
+        yield "    guess[i] of the table's column 'guess', or 1 / n_options"
+        return
     yield "p = guess[b] + (1 - guess[b]) * logistic(eta)"
     if isinstance(guess, dict):
         for name, said in guess.items():

@@ -50,7 +50,12 @@ def _sentences(spec: ModelSpec, entered: Collection[str], clean: str) -> list[st
         )
     else:
         lines.append("The trials of a row are taken as independent of each other.")
-    if spec.likelihood.guess:
+    if spec.likelihood.guess == "column":
+        lines.append(
+            "How often blind guessing succeeds on an item is what the table says of it: its column"
+            " 'guess', or 1 / n_options."
+        )
+    elif spec.likelihood.guess:
         how = "is estimated, from the prior" if _estimates_guess(spec) else "is set"
         lines.append(f"How often blind guessing succeeds {how} in the model spec, see its text.")
     if "delta" in entered:

@@ -21,12 +21,18 @@ def _guess_kind(value: Any) -> str:
     return "prior" if "family" in keys or {"alpha", "beta"} == keys else "each"
 
 
+def _whole_kind(value: Any) -> str:
+    return "column" if isinstance(value, str) else _guess_kind(value)
+
+
 _OneGuess = Annotated[Probability, Tag("number")] | Annotated[Beta, Tag("prior")]
 Guess = Annotated[
-    _OneGuess | Annotated[dict[str, Annotated[_OneGuess, Discriminator(_guess_kind)]], Tag("each")],
-    Discriminator(_guess_kind),
+    Annotated[Literal["column"], Tag("column")]
+    | _OneGuess
+    | Annotated[dict[str, Annotated[_OneGuess, Discriminator(_guess_kind)]], Tag("each")],
+    Discriminator(_whole_kind),
 ]
-"""A number, a prior, or either for each benchmark."""
+"""A number, a prior, either for each benchmark, or ``"column"``: of each item in the table."""
 
 
 class Likelihood(Block):
@@ -38,9 +44,11 @@ class Likelihood(Block):
         Distribution of ``n_correct`` out of ``n_trials``.
     link : {"logit"}
         Scale on which effects add up.
-    guess : float or Beta, or table of benchmark to float or Beta, default 0
+    guess : float or Beta, table of benchmark to float or Beta, or "column", default 0
         Accuracy of blind guessing, in [0, 1): a number, or a prior where it is to be
         estimated, of each benchmark its own. Benchmarks that a table leaves out have 0.
+        With ``"column"`` each item has its own, from the responses: their column
+        ``guess``, or 1 / ``n_options``.
     trials : {"repeats", "items"}, default "repeats"
         What the trials of one row are: repeated answers to one item, or answers to
         different items that were counted together, as in printed tables. Rows of items

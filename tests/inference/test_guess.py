@@ -1,7 +1,8 @@
-"""Blind guessing that is estimated: its prior, its posterior, and what rests on it."""
+"""Blind guessing, estimated or of each item: its prior, its posterior, what rests on it."""
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from scipy.integrate import trapezoid
@@ -9,13 +10,15 @@ from scipy.special import expit
 from scipy.stats import beta, binom, norm
 
 import bayescontam
-from bayescontam.errors import SpecError
+from bayescontam.errors import DataError, SpecError, UsageError
 from bayescontam.inference.build import build
 from bayescontam.inference.density import Rows, log_density
 from bayescontam.inference.draws import Draws, take_draws
+from bayescontam.inference.example import Layout, make_example
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.inference.sensitivity import log_prior
+from bayescontam.report.assumed import spec_assumptions
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
@@ -145,3 +148,91 @@ def test_the_prior_of_guessing_counts_in_power_scaling() -> None:
 def test_what_is_no_guessing_is_refused(guess: str) -> None:
     with pytest.raises(SpecError, match=r"likelihood\.guess"):
         spec_of(guess)
+
+
+# Guessing by item, from the table.
+
+
+def test_the_posterior_of_items_with_guessing_of_their_own_is_that_of_a_grid() -> None:
+    """One ability, two items of 4 and of 10 options: against the sum over a fine grid."""
+    rows = pd.DataFrame({"n_correct": [21, 10], "n_trials": 60, "n_options": [4, 10]})
+    table = rows.assign(model="m", benchmark="b", item=["four", "ten"])
+    fit = bayescontam.fit(table, spec_of('"column"'), seed=1, chains=2, draws=1500)
+    theta = np.linspace(-8, 8, 4001)
+    p = np.array([[0.25], [0.1]]) + np.array([[0.75], [0.9]]) * expit(theta)
+    weight = norm.pdf(theta) * binom.pmf([[21], [10]], 60, p).prod(axis=0)
+    weight /= weight.sum()
+    mean = float((weight * theta).sum())
+    sd = float(np.sqrt((weight * (theta - mean) ** 2).sum()))
+    assert float(fit.tree["posterior"]["theta"].mean()) == pytest.approx(mean, abs=0.1 * sd)
+    assert float(fit.tree["posterior"]["theta"].std()) == pytest.approx(sd, rel=0.1)
+    told = fit.estimands().set_index("quantity").loc["accuracy"]
+    assert told["mean"] == pytest.approx(float((weight * p).sum() / 2), abs=0.1 * told["sd"])
+    assert fit.tree["constant_data"]["guess_of_item"].to_numpy().tolist() == [0.25, 0.1]
+
+
+def test_the_model_says_where_guessing_comes_from_and_draws_by_it() -> None:
+    spec = spec_of('"column"')
+    lines = mathematics(spec)
+    assert "p = guess[i] + (1 - guess[i]) * logistic(eta)" in lines
+    assert "    guess[i] of the table's column 'guess', or 1 / n_options" in lines
+    assert any("1 / n_options" in line for line in spec_assumptions(spec))
+    rows = pd.DataFrame({"n_correct": 0, "n_trials": 100_000, "guess": [0.5, 0.0]})
+    frame = rows.assign(model="m", benchmark="b", item=["x", "y"])
+    b = build(spec, Responses.from_frame(frame))
+    drawn = pm.draw(pm.do(b.model, {"theta": np.full((1, 1), -30.0)})["n_correct"], random_seed=1)
+    assert drawn[0] / 100_000 == pytest.approx(0.5, abs=0.01)
+    assert drawn[1] == 0
+
+
+def test_made_up_tables_have_the_column_that_the_spec_asks_for() -> None:
+    made = make_example(spec_of('"column"'), Layout(models=2, items=4), np.random.default_rng(1))
+    assert sorted(made.frame["guess"].unique()) == [0.1, 0.25]
+    build(spec_of('"column"'), made)
+
+
+def test_difficulties_are_integrated_out_only_where_nothing_can_be_guessed() -> None:
+    spec = changed(bayescontam.load_spec("hierarchical"), likelihood={"guess": "column"})
+    table = responses(np.full((2, 6), 0.5), np.linspace(0, 1, 6), 1)
+    with pytest.raises(UsageError, match="answers can be guessed"):
+        build(spec, Responses.from_frame(table.assign(guess=0.25)), "marginalised")
+    built = build(spec, Responses.from_frame(table.assign(n_options=0)), "marginalised")
+    assert built.lattice is not None
+
+
+OPTIONS = np.where(np.arange(210) % 3 == 0, 4, 10)
+"""Contaminated items are those of 4 options, so that guessing looks like contamination."""
+
+
+def guessing_board() -> pd.DataFrame:
+    """Four models that guess, two that know; contamination does nothing."""
+    eta = np.array([-6, -6, -6, -6, 0.5, 2])[:, None] - np.random.default_rng(4).normal(0, 1, 210)
+    table = responses(1 / OPTIONS + (1 - 1 / OPTIONS) * expit(eta), (OPTIONS == 4) * 1.0, 5)
+    return table.assign(n_options=OPTIONS[table["item"].str[1:].astype(int)])
+
+
+@pytest.mark.slow
+def test_a_slope_that_guessing_feigns_is_not_found() -> None:
+    table, spec = guessing_board(), bayescontam.load_spec("hierarchical")
+    fit = fitted(table, changed(spec, likelihood={"guess": "column"}))
+    slope = quantity(fit, "slope")
+    assert inside(slope, np.zeros(MODELS)) == MODELS
+    accuracy = quantity(fit, "accuracy")
+    floor = float((1 / OPTIONS).mean())
+    assert ((accuracy["ci_low"] - 0.01 <= floor) & (floor <= accuracy["ci_high"]))[:4].all()
+    wrong = quantity(fitted(table.drop(columns="n_options"), spec), "slope")
+    assert (wrong["p_positive"][:4] > 0.95).all()
+
+    # A model that comes later: one that names no options, and one that contradicts the fit's.
+    late = table[table["model"] == "m0"].assign(model="late")
+    entry = bayescontam.update(fit, late.drop(columns="n_options"), refit="never", seed=1).entries[
+        0
+    ]
+    told = entry.estimands.set_index("quantity")
+    assert told.loc["slope", "ci_low"] < 0 < told.loc["slope", "ci_high"]
+    assert told.loc["accuracy", "mean"] == pytest.approx(accuracy["mean"].iloc[0], abs=0.02)
+    with pytest.raises(DataError, match="items with more than one value"):
+        bayescontam.update(fit, late.assign(n_options=5), refit="never", seed=1)
+    strange = late.drop(columns="n_options").assign(item=late["item"].replace("i0", "new"))
+    with pytest.raises(DataError, match="items without a value: 'new'"):
+        bayescontam.update(fit, strange, refit="never", seed=1)

@@ -9,6 +9,7 @@ import pandas as pd
 import pymc as pm
 
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.guessing import guess_column, read_guess
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers, make_design
 from bayescontam.inference.effects import COORDINATES
@@ -168,10 +169,23 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
         problem = f"the fit uses a column that is not there: {listed(missing)}"
         advice = "Add it; contamination may come from a covariates table (--covariates)."
         raise DataError([Fault(new.source, problem)], advice)
+    if spec.likelihood.guess == "column":
+        old, new = _with_guess(old, old), _with_guess(new, old)
     columns = [label for label in old.frame if label in new.frame]
     joined = pd.concat([old.frame[columns], new.frame[columns]], ignore_index=True)
     source = f"{old.source} and {new.source}"
     return Responses(joined, source, (*old.notes, *new.notes))
+
+
+def _with_guess(responses: Responses, fitted: Responses) -> Responses:
+    """Return responses with a column ``guess``: their own, or that of the fit's items."""
+    frame, source = responses.frame, responses.source
+    if guess_column(frame) is None:
+        known = fitted.frame.assign(guess=read_guess(fitted.frame, fitted.source))
+        keys = ["benchmark", "item"]
+        known = known.drop_duplicates(keys)[[*keys, "guess"]]
+        frame = frame.merge(known, on=keys, how="left", validate="many_to_one")
+    return replace(responses, frame=frame.assign(guess=read_guess(frame, source)))
 
 
 def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcomer:

@@ -26,8 +26,8 @@ def remembered(fit: Fitted) -> Responses:
     -------
     Responses
         Columns ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``,
-        ``contamination`` if the fit has it, and the columns that abilities and clean
-        models are told by.
+        ``contamination`` and ``guess`` if the fit has them, and the columns that abilities
+        and clean models are told by.
         Of the same hash as the responses of the fit.
 
     Raises
@@ -49,6 +49,8 @@ def remembered(fit: Fitted) -> Responses:
     )
     if "contamination" in data:
         frame["contamination"] = data["contamination"].to_numpy()
+    if "guess_of_item" in data:
+        frame["guess"] = data["guess_of_item"].to_numpy()[data["item_of_response"].to_numpy()]
     block = fit.spec.contamination
     if block.clean_column and "clean" in data:
         clean = data["clean"].to_numpy().astype(int)

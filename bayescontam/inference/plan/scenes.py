@@ -70,7 +70,9 @@ class Scene:
         refuse_unplannable(spec)
         guess = spec.likelihood.guess
         if not isinstance(guess, float | int):
-            raise UsageError("plan: likelihood.guess must be one number for all benchmarks")
+            raise UsageError(
+                "plan: likelihood.guess must be one number for all benchmarks and items"
+            )
         if truth.accuracy <= guess:
             raise UsageError(
                 f"accuracy: got {truth.accuracy:g}; allowed is more than blind guessing ({guess:g})"
