@@ -9,7 +9,7 @@ variable                 default      bounds
 =======================  ===========  ======================================================
 BAYESCONTAM_MAX_FILE     4 GB         unpacked bytes of one file
 BAYESCONTAM_MAX_RECORD   64 MB        bytes of one line, JSON object, row or cell
-BAYESCONTAM_MAX_CELLS    50,000,000   values of one table, matrix or array: rows × columns
+BAYESCONTAM_MAX_CELLS    25,000,000   values of one table, matrix or array: rows × columns
 =======================  ===========  ======================================================
 """
 
@@ -53,13 +53,13 @@ class Bounds:
         Unpacked bytes of one file.
     record : int, default 64 MB
         Bytes of one line, JSON object, row or cell.
-    cells : int, default 50 million
+    cells : int, default 25 million
         Values of one table, matrix or array.
     """
 
     file: int = 4 * 10**9
     record: int = 64 * 10**6
-    cells: int = 50 * 10**6
+    cells: int = 25 * 10**6
 
     @classmethod
     def current(cls) -> Self:

@@ -3,9 +3,9 @@
 import difflib
 import numbers
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,21 @@ MEASURES = {"contamination": 1.0, "contamination_sd": None, "p_duplicate": 1.0}
 MEASURES |= {"p_duplicate_sd": None}
 """Number columns about contamination, with their highest value; the lowest is 0."""
 
+_MOST_FAULTS = 100_000
+"""Rows with one fault that are told apart; a large table may be wrong in every row."""
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # Extra columns become numbers only if nothing is lost: 007 and 20-digit ids stay text.
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?=\.?\d)(0|[1-9]\d{0,17})?(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
+_WITHOUT = re.compile(r"[+-]?\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 _WORDS = {"true": 1.0, "false": 0.0}
+
+type Scale = Literal["share", "percent", "count"]
+"""What contamination is given as: see `read_measures`."""
+SCALES: tuple[Scale, ...] = ("share", "percent", "count")
 
 
 class FaultList:
@@ -46,7 +56,10 @@ class FaultList:
     def __init__(self, source: str, rows: Ints) -> None:
         self.source = source
         self.rows = rows
+        self.notes: list[str] = []
+        """What was changed on the way in."""
         self._faults: list[Fault] = []
+        self._advice: list[str] = []
 
     def add(self, problem: str, column: str | None = None) -> None:
         """Add a fault of the whole table or of one column."""
@@ -55,20 +68,35 @@ class FaultList:
     def flag(self, bad: Mask, column: str | None, problem: str, cells: Any = None) -> None:
         """Add a fault for each row in `bad`; "{}" in `problem` becomes the row's cell."""
         at = np.flatnonzero(bad)
+        if len(at) > _MOST_FAULTS:
+            self.advise(f"of {len(at):,} rows with one fault, the first {_MOST_FAULTS:,} count")
+            at = at[:_MOST_FAULTS]
+        rows = self.rows[at].tolist()
         if cells is None:
-            texts: Iterable[str] = [problem] * len(at)
-        else:
-            values = np.asarray(cells, dtype=object)[at]
-            texts = [problem.replace("{}", shown(value), 1) for value in values]
+            self._faults += [Fault(self.source, problem, row, column) for row in rows]
+            return
+        values = map(shown, _taken(cells, at))
         self._faults += [
-            Fault(self.source, text, row, column)
-            for row, text in zip(self.rows[at].tolist(), texts, strict=True)
+            Fault(self.source, problem.replace("{}", value, 1), row, column, problem, value)
+            for row, value in zip(rows, values, strict=True)
         ]
+
+    def advise(self, advice: str) -> None:
+        """Add a line that stands once below all faults."""
+        if advice not in self._advice:
+            self._advice.append(advice)
 
     def raise_if_any(self, advice: str = "") -> None:
         """Raise one `DataError` with all faults: those of columns first, then by row."""
         if self._faults:
+            advice = "\n".join([*self._advice, *([advice] if advice else [])])
             raise DataError(sorted(self._faults, key=lambda fault: fault.row or 0), advice)
+
+
+def _taken(cells: Any, at: Ints) -> Any:
+    if isinstance(cells, pd.Series):
+        return cells.iloc[at].astype(object)
+    return np.asarray(cells, dtype=object)[at]
 
 
 def shown(value: Any) -> str:
@@ -118,7 +146,8 @@ def need_columns(
     for name, advice in needed.items():
         if name not in frame.columns:
             hint = _did_you_mean(name, unknown)
-            faults.add(f"no such column; {hint or advice}; found {listed(frame.columns)}", name)
+            faults.add(f"no such column; {hint or advice}", name)
+            faults.advise(f"the columns are {listed(frame.columns, most=12)}")
 
 
 def _did_you_mean(name: str, unknown: Sequence[str]) -> str:
@@ -138,23 +167,49 @@ def read_names(
 ) -> pd.Series:
     """Return a column of names as text, unchanged; NaN (and a fault) where it is no name.
 
-    With `blank_ok`, blank cells are no fault and become "".
+    Whole numbers that were stored as floats, as pandas does where one is missing, are names as
+    whole numbers, and noted. With `blank_ok`, blank cells are no fault and become "".
     """
-    cells = frame[column].astype(object).to_numpy()
-    names = [_name(cell) for cell in cells]
-    bad = np.array([name is None for name in names])
-    blank = np.array([_is_blank(cells[i]) if bad[i] else False for i in range(len(cells))])
-    result = pd.Series(names, dtype="str")
+    cells = frame[column]
+    codes, uniques = _told_apart(cells)
+    names = np.array([*(_name(cell) for cell in uniques), None], dtype=object)
+    blank = np.array([*(_is_blank(cell) for cell in uniques), True])[codes]
+    result = pd.Series(names, dtype="str").take(codes).reset_index(drop=True)
+    bad = result.isna().to_numpy()
     if blank_ok:
         result[blank] = ""
     else:
         faults.flag(blank, column, "blank name {}; every row needs one", cells)
-    odd = (
+    floats = np.array(
+        [*(isinstance(cell, float | np.floating | Decimal) for cell in uniques), False]
+    )[codes]
+    if (floats & ~bad).any():
+        example = cells.iloc[int((floats & ~bad).argmax())]
+        faults.notes.append(
+            f"{faults.source}: {column}: whole numbers stored as floats: {example} was read as "
+            f"the name '{int(example)}'"
+        )
+    odd = bad & ~blank
+    faults.flag(odd & floats, column, "got {}, a number with decimals, which is no name", cells)
+    problem = (
         "got {}, which is no name; allowed is text in valid Unicode that does not end with a null"
         " character, or a whole number"
     )
-    faults.flag(bad & ~blank, column, odd, cells)
+    faults.flag(odd & ~floats, column, problem, cells)
     return result
+
+
+def _told_apart(cells: pd.Series) -> tuple[Ints, list[Any]]:
+    """Return for each cell its place among the distinct ones (-1: missing), and these."""
+    if cells.dtype == object:  # where 1 and True, or 7 and 7.0, would be one
+        found: dict[Any, int] = {}
+        try:
+            places = [found.setdefault((type(cell), cell), len(found)) for cell in cells]
+        except TypeError:  # lists and objects of JSON have no hash
+            return np.arange(len(cells)), list(cells)
+        return np.array(places, dtype=np.int64), [cell for _, cell in found]
+    codes, uniques = pd.factorize(cells)
+    return codes.astype(np.int64), list(uniques.astype(object))
 
 
 def flag_twins(names: pd.Series, column: str, faults: FaultList) -> None:
@@ -173,7 +228,14 @@ def _name(cell: Any) -> str | None:
         return cell if cell.strip() and (cell.isascii() or _is_unicode(cell)) else None
     if isinstance(cell, numbers.Integral) and not isinstance(cell, bool):
         return str(int(cell))
+    if isinstance(cell, float | np.floating | Decimal) and _is_whole(float(cell)):
+        return str(int(cell))
     return None
+
+
+def _is_whole(value: float) -> bool:
+    # Beyond 2**53, whole numbers have lost digits as floats.
+    return value.is_integer() and abs(value) <= 2**53
 
 
 def _is_unicode(text: str) -> bool:
@@ -240,19 +302,97 @@ def _finite(value: float) -> float:
     return np.inf if np.isinf(value) else value
 
 
-def read_measures(frame: pd.DataFrame, faults: FaultList, advice: str) -> dict[str, Floats]:
-    """Return the columns of `MEASURES` that `frame` has; `advice` is for missing values."""
+def read_measures(
+    frame: pd.DataFrame, faults: FaultList, advice: str, scale: Scale = "share"
+) -> dict[str, Floats]:
+    """Return the columns of `MEASURES` that `frame` has, as shares.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    faults : FaultList
+        Gets faults, and notes on how a scale was read.
+    advice : str
+        What to do about missing values.
+    scale : {"share", "percent", "count"}, default "share"
+        What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05, its
+        ``contamination_sd`` likewise); or a count n from 0 on, such as the documents that hold
+        the item, read as log(1 + n) / log(1 + largest n of the table).
+    """
+    if scale not in SCALES:
+        raise UsageError(f"contamination_scale={scale!r}: allowed are {listed(SCALES)}")
     found = {}
     for column in (name for name in MEASURES if name in frame.columns):
-        highest = MEASURES[column]
-        allowed = "0 or more" if highest is None else f"from 0 to {highest:g}"
-        values = found[column] = read_numbers(frame[column])
+        cells, highest = frame[column], MEASURES[column]
+        scaled = scale != "share" and column.startswith("contamination")
+        if scaled and scale == "percent":
+            cells = cells.map(_without_sign) if cells.dtype in (object, "str") else cells
+            highest = None if highest is None else 100 * highest
+        elif scaled:
+            highest = None
+        values = read_numbers(cells)
         absent = np.isnan(values)
         faults.flag(absent, column, f"missing value; {advice}")
         fits = (values >= 0) & (values <= (np.finfo(float).max if highest is None else highest))
-        problem = f"got {{}}, allowed is a number {allowed}"
-        faults.flag(~fits & ~absent, column, problem, frame[column])
+        allowed = f"a number {'0 or more' if highest is None else f'from 0 to {highest:g}'}"
+        if scaled and scale == "count":
+            fits &= values == np.floor(values)
+            allowed = "a whole number, 0 or more"
+        bad = ~fits & ~absent
+        faults.flag(bad, column, f"got {{}}, allowed is {allowed}", frame[column])
+        if bad.any() and scale == "share":
+            _advise(column, frame[column][bad], values[bad], faults)
+        found[column] = values
+    if scale == "percent" and "contamination" in found:
+        for column in found.keys() & {"contamination", "contamination_sd"}:
+            found[column] = found[column] / 100
+        faults.notes.append("contamination is per cent: divided by 100")
+    elif scale == "count" and "contamination" in found:
+        if "contamination_sd" in found:
+            faults.add("is of no use beside counts; remove it", "contamination_sd")
+        largest = np.nanmax(found["contamination"], initial=0)
+        found["contamination"] = np.log1p(found["contamination"]) / (np.log1p(largest) or 1.0)
+        faults.notes.append(
+            f"contamination is a count n: read as log(1 + n) / log(1 + {largest:g}), where "
+            f"{largest:g} is the largest of {faults.source}"
+        )
     return found
+
+
+def _without_sign(cell: Any) -> Any:
+    return cell.strip().removesuffix("%") if isinstance(cell, str) else cell
+
+
+def _advise(column: str, cells: pd.Series, values: Floats, faults: FaultList) -> None:
+    """Say what the values outside of the scale look like, and what to do about them."""
+    if column == "contamination_sd" or column == "p_duplicate_sd":
+        return
+    texts = [str(cell).strip() for cell in cells.drop_duplicates().iloc[:1000]]
+    finite = values[np.isfinite(values)]
+    if any(_COMMA.fullmatch(text) for text in texts):
+        faults.advise(f"{column}: 0,9 is a decimal comma among other numbers: write 0.9")
+    if any(text.endswith("%") for text in texts):
+        faults.advise(f"{column}: per cent: {_how('percent')}, or divide by 100")
+    elif (finite < 0).any():
+        faults.advise(
+            f"{column}: negative values, such as log ratios or weights, are no dose: turn them into"
+            " numbers from 0 (surely clean) to 1 (surely contaminated) first"
+        )
+    elif (finite > 1).any():
+        faults.advise(
+            f"{column}: counts need a scale: {_how('count')} for log(1 + n) / log(1 + largest), "
+            f"or 1 wherever n is above 0; per cent: {_how('percent')}"
+        )
+    if any(text[:1].isalpha() for text in texts):
+        faults.advise(
+            f"{column}: words need numbers of your choice, from 0 (surely clean) to 1 (surely "
+            "contaminated); in pandas: "
+            f"table['{column}'] = table['{column}'].map({{{texts[0]!r}: 0, …}})"
+        )
+
+
+def _how(scale: str) -> str:
+    return f"--contamination-scale {scale} (contamination_scale='{scale}')"
 
 
 def typed(cells: pd.Series) -> pd.Series:
@@ -274,7 +414,82 @@ def typed(cells: pd.Series) -> pd.Series:
     return pd.Series(values[codes], index=cells.index, name=cells.name)
 
 
-def with_types(frame: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame:
-    """Return a table read as text with all columns but `keep` passed through `typed`."""
+def with_types(
+    frame: pd.DataFrame, delimiter: str, source: str, keep: Collection[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table as it was read from a file with types of its extra columns, and notes.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    delimiter : str
+        What separates its columns, if all cells are text; "" if they have types.
+    source : str
+        Its file, for messages.
+    keep : collection of str
+        Columns that are not passed through `typed`.
+    """
+    if not delimiter:
+        return frame, []
+    frame, notes = with_decimal_points(frame, delimiter, source)
     extras = {name: typed(frame[name]) for name in frame.columns if name not in keep}
-    return frame.assign(**extras)
+    return frame.assign(**extras), notes
+
+
+def with_decimal_points(
+    frame: pd.DataFrame, delimiter: str, source: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table read as text with decimal commas turned into points, and notes.
+
+    Numbers about contamination are read so wherever every cell allows it: from 0 to 1, nothing
+    else can be meant. Columns of other names are, where semicolons or tabs separate columns.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    delimiter : str
+        What separates its columns.
+    source : str
+        Its file, for messages.
+
+    Raises
+    ------
+    DataError
+        If such a table has points in counts, which may separate thousands.
+    """
+    names = (*_NAMES, *_COUNTS)
+    tried = [
+        name
+        for name in frame.columns
+        if name in MEASURES or (delimiter != "," and name not in names)
+    ]
+    commas = {name: found for name in tried if (found := _pointed(frame[name])) is not None}
+    if not commas:
+        return frame, []
+    faults = FaultList(source, np.arange(1, len(frame) + 1))
+    for name in _COUNTS:
+        if name in frame.columns:
+            points = frame[name].str.contains(".", regex=False).to_numpy(dtype=bool)
+            problem = "got {}, a point in a table with decimal commas; write whole numbers plainly"
+            faults.flag(points, name, problem, frame[name])
+    faults.raise_if_any()
+    note = f"{visible(source)}: decimal commas in {listed(commas)}: 0,5 was read as 0.5"
+    return frame.assign(**commas), [note]
+
+
+_NAMES = ("model", "benchmark", "item")
+_COUNTS = ("correct", "n_correct", "n_trials")
+
+
+def _pointed(cells: pd.Series) -> pd.Series | None:
+    """Return a column with points for decimal commas; None if it has none, or anything else."""
+    codes, uniques = pd.factorize(cells)
+    texts = [str(text).strip() for text in uniques]
+    given = [text for text in texts if text.casefold() not in MISSING]
+    some = [text for text in given if _COMMA.fullmatch(text)]
+    if not some or not all(_COMMA.fullmatch(text) or _WITHOUT.fullmatch(text) for text in given):
+        return None
+    if cells.name not in MEASURES and all(_THOUSANDS.fullmatch(text) for text in some):
+        return None  # 1,234 may be a thousand
+    pointed = pd.Series([text.replace(",", ".") for text in texts], dtype="str")
+    return pointed.take(codes).set_axis(cells.index)

@@ -1,7 +1,7 @@
 """Contamination covariates: how contaminated each item is, and how sure that is."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from bayescontam.columns import (
     FaultList,
     Ints,
     Mask,
+    Scale,
     need_columns,
     plain_frame,
     read_measures,
@@ -20,7 +21,7 @@ from bayescontam.columns import (
     with_types,
 )
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.table import holds_text, read_table
+from bayescontam.importers.table import load_table
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
 
@@ -34,13 +35,17 @@ _NEEDED = {
 _KNOWN = ("benchmark", "item", "model", *MEASURES)
 
 
-def read_covariates(path: str | os.PathLike[str]) -> "Covariates":
+def read_covariates(
+    path: str | os.PathLike[str], *, contamination_scale: Scale = "share"
+) -> "Covariates":
     """Read and validate a file of contamination covariates.
 
     Parameters
     ----------
     path : path-like
         CSV, TSV, JSON Lines or Parquet file; see `Covariates.from_frame` for its columns.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        See `Covariates.from_frame`.
 
     Returns
     -------
@@ -63,10 +68,10 @@ def read_covariates(path: str | os.PathLike[str]) -> "Covariates":
     >>> covariates.frame["contamination"].tolist()
     [0.9, 0.0]
     """
-    frame = read_table(path)
-    if holds_text(path):
-        frame = with_types(frame, keep=_KNOWN)
-    return Covariates.from_frame(frame, source=os.fspath(path))
+    table, source = load_table(path), os.fspath(path)
+    frame, notes = with_types(table.frame, table.delimiter, source, keep=_KNOWN)
+    found = Covariates.from_frame(frame, source=source, contamination_scale=contamination_scale)
+    return replace(found, notes=(*table.notes, *notes, *found.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +95,13 @@ class Covariates:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, *, source: str = "DataFrame") -> "Covariates":
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        source: str = "DataFrame",
+        contamination_scale: Scale = "share",
+    ) -> "Covariates":
         """Validate a table of covariates.
 
         Parameters
@@ -101,6 +112,10 @@ class Covariates:
             and any others.
         source : str, default "DataFrame"
             Name of the table in messages.
+        contamination_scale : {"share", "percent", "count"}, default "share"
+            What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
+            or a count n, such as the documents that hold the item, read as
+            log(1 + n) / log(1 + largest n of the table).
 
         Returns
         -------
@@ -118,7 +133,8 @@ class Covariates:
         clean: dict[str, object] = {
             name: read_names(table, name, faults, blank_ok=name == "model") for name in keys
         }
-        clean |= read_measures(table, faults, "give it, or remove the row or the column")
+        advice = "give it, or remove the row or the column"
+        clean |= read_measures(table, faults, advice, contamination_scale)
         if "p_duplicate_sd" in table.columns and "p_duplicate" not in table.columns:
             faults.add("is of no use without a column 'p_duplicate'; add it", "p_duplicate_sd")
         if set(_NEEDED) <= set(table.columns):
@@ -127,7 +143,7 @@ class Covariates:
             refuse_repeats(first, keys, "keep one", faults)
         faults.raise_if_any()
         extras = {name: table[name] for name in table.columns if name not in clean}
-        return cls(pd.DataFrame(clean | extras), source)
+        return cls(pd.DataFrame(clean | extras), source, tuple(faults.notes))
 
     def attached_to(
         self, responses: pd.DataFrame, source: str, *, missing: Missing = "error"
@@ -152,7 +168,7 @@ class Covariates:
         values = self.frame[columns].iloc[np.maximum(at, 0)].set_axis(responses.index)
         head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
         joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
-        notes = self._unused(at)
+        notes = [*self.notes, *self._unused(at)]
         if lost.any() and missing == "impute":
             notes += self._impute(joined, lost, columns, source)
         elif lost.any():

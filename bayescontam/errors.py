@@ -13,14 +13,17 @@
 Each message says where, what arrived, what is allowed and what to do.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from bayescontam.names import visible
 
 SHOWN_FAULTS = 12
-"""Faults printed in a message; the exception's ``faults`` holds all of them."""
+"""Lines of faults in a message; the exception's ``faults`` holds all of them."""
+_SHOWN_ROWS = 5
+"""Rows, and values, that a line names of those that have the same fault."""
 
 
 class BayescontamError(Exception):
@@ -57,30 +60,73 @@ class Fault:
         Data row, counted from 1; the header is not counted.
     column : str, optional
         Column, or dotted key of a spec.
+    cause : str, optional
+        The problem with ``{}`` where it shows a value. Rows with the same cause share one line
+        of a message. Default: the problem.
+    value : str, optional
+        The value that the problem shows.
     """
 
     file: str
     problem: str
     row: int | None = None
     column: str | None = None
+    cause: str = field(default="", compare=False)
+    value: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        place = [visible(self.file)]
-        if self.row is not None:
-            place.append(f"row {self.row}")
-        if self.column is not None:
-            place.append(visible(self.column))
-        return ": ".join([*place, self.problem])
+        return _line([self])
+
+
+def _line(faults: Sequence[Fault]) -> str:
+    """Return the line that faults of one cause share."""
+    first = faults[0]
+    place = [visible(first.file)]
+    problem = first.problem
+    if len(faults) > 1:
+        rows = [f"{fault.row}" for fault in faults[:_SHOWN_ROWS]]
+        hidden = len(faults) - len(rows)
+        place.append("rows " + ", ".join(rows) + (f" and {hidden:,} more" if hidden else ""))
+        if first.cause:
+            problem = first.cause.replace("{}", _values(faults), 1)
+    elif first.row is not None:
+        place.append(f"row {first.row}")
+    if first.column is not None:
+        place.append(visible(first.column))
+    return ": ".join([*place, problem])
+
+
+def _values(faults: Sequence[Fault]) -> str:
+    """Return the values of faults, the most frequent first, with their numbers if they differ."""
+    counts = Counter(fault.value for fault in faults)
+    repeated = 1 < len(counts) < len(faults)
+    texts = [
+        f"{value} ({count:,} rows)" if repeated else value
+        for value, count in counts.most_common(_SHOWN_ROWS)
+    ]
+    hidden = len(counts) - len(texts)
+    return ", ".join(texts) + (f" and {hidden:,} other values" if hidden else "")
+
+
+def _by_cause(faults: Sequence[Fault]) -> list[list[Fault]]:
+    """Return faults of rows grouped by file, column and cause, in order of first appearance."""
+    groups: dict[object, list[Fault]] = {}
+    for number, fault in enumerate(faults):
+        alone = number if fault.row is None else None
+        key = fault.file, fault.column, fault.cause or fault.problem, alone
+        groups.setdefault(key, []).append(fault)
+    return list(groups.values())
 
 
 class _FaultyFile(BayescontamError):
-    """A file with one or more faults."""
+    """A file with one or more faults; its message has one line for each cause."""
 
     def __init__(self, faults: Sequence[Fault], advice: str = "") -> None:
         self.faults = tuple(faults)
         self.advice = advice
-        lines = [str(fault) for fault in self.faults[:SHOWN_FAULTS]]
-        hidden = len(self.faults) - len(lines)
+        groups = _by_cause(self.faults)
+        lines = [_line(group) for group in groups[:SHOWN_FAULTS]]
+        hidden = sum(len(group) for group in groups[SHOWN_FAULTS:])
         if hidden > 0:
             lines.append(f"… and {hidden:,} more faults of {len(self.faults):,}")
         if advice:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from bayescontam.columns import (
     FaultList,
     Ints,
     Mask,
+    Scale,
     flag_twins,
     need_columns,
     plain_frame,
@@ -22,7 +23,7 @@ from bayescontam.columns import (
 )
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.table import holds_text, read_table
+from bayescontam.importers.table import load_table
 from bayescontam.names import visible
 from bayescontam.rows import (
     chosen,
@@ -45,20 +46,22 @@ _NEEDED = {
 
 
 def read_responses(
-    path: str | os.PathLike[str],
+    responses: str | os.PathLike[str] | pd.DataFrame,
     *,
     sum_repeats: bool = False,
     drop_missing: bool = False,
     where: str | None = None,
+    contamination_scale: Scale = "share",
 ) -> "Responses":
-    """Read and validate a file of responses.
+    """Read and validate responses from a file or a table.
 
     Parameters
     ----------
-    path : path-like
-        CSV, TSV, JSON Lines or Parquet file; see `Responses.from_frame` for its columns.
-        Extra columns of CSV and TSV become numbers or true/false where every cell allows it.
-    sum_repeats, drop_missing, where
+    responses : path-like or pandas.DataFrame
+        CSV, TSV, JSON Lines or Parquet file, or a table; see `Responses.from_frame` for its
+        columns. Extra columns of CSV and TSV become numbers or true/false where every cell
+        allows it. Semicolons between columns and decimal commas are recognised, and noted.
+    sum_repeats, drop_missing, where, contamination_scale
         See `Responses.from_frame`.
 
     Returns
@@ -82,16 +85,18 @@ def read_responses(
     >>> responses.frame["n_correct"].tolist(), responses.models
     ([1, 0], ('A',))
     """
-    frame = read_table(path)
-    if holds_text(path):
-        frame = with_types(frame, keep=_KNOWN)
-    return Responses.from_frame(
-        frame,
-        source=os.fspath(path),
-        sum_repeats=sum_repeats,
-        drop_missing=drop_missing,
-        where=where,
-    )
+    options: dict[str, Any] = {
+        "sum_repeats": sum_repeats,
+        "drop_missing": drop_missing,
+        "where": where,
+        "contamination_scale": contamination_scale,
+    }
+    if isinstance(responses, pd.DataFrame):
+        return Responses.from_frame(responses, **options)
+    table = load_table(responses)
+    frame, notes = with_types(table.frame, table.delimiter, os.fspath(responses), keep=_KNOWN)
+    found = Responses.from_frame(frame, source=os.fspath(responses), **options)
+    return replace(found, notes=(*table.notes, *notes, *found.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +128,7 @@ class Responses:
         sum_repeats: bool = False,
         drop_missing: bool = False,
         where: str | None = None,
+        contamination_scale: Scale = "share",
     ) -> "Responses":
         """Validate a table of responses.
 
@@ -141,6 +147,10 @@ class Responses:
         where : str, optional
             Pandas query expression over the columns, such as ``"benchmark == 'mmlu'"``. Only
             rows for which it is true are validated and kept. Default: all rows.
+        contamination_scale : {"share", "percent", "count"}, default "share"
+            What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
+            or a count n, such as the documents that hold the item, read as
+            log(1 + n) / log(1 + largest n of the table).
 
         Returns
         -------
@@ -159,11 +169,12 @@ class Responses:
         if where is not None:
             table, rows = _select(table, rows, where, source, notes)
         faults = FaultList(source, rows)
-        clean, kept = _clean(table, faults, drop_missing)
+        clean, kept = _clean(table, faults, drop_missing, contamination_scale)
         first = np.arange(len(clean))
         if set(_KEYS) <= set(clean.columns):
             first = _check_repeats(clean, kept, faults, sum_repeats)
         faults.raise_if_any()
+        notes += faults.notes
         return cls(_finished(clean, kept, first, source, notes), source, tuple(notes))
 
     def with_contamination(
@@ -239,7 +250,9 @@ def _select(
     return table[keep].reset_index(drop=True), rows[keep]
 
 
-def _clean(table: pd.DataFrame, faults: FaultList, drop_missing: bool) -> tuple[pd.DataFrame, Mask]:
+def _clean(
+    table: pd.DataFrame, faults: FaultList, drop_missing: bool, scale: Scale
+) -> tuple[pd.DataFrame, Mask]:
     """Return the table in this package's columns, and which rows have a score or are refused."""
     need_columns(table, _NEEDED, _KNOWN, faults)
     clean: dict[str, Any] = {
@@ -254,7 +267,8 @@ def _clean(table: pd.DataFrame, faults: FaultList, drop_missing: bool) -> tuple[
         advice = "missing score; give it, or drop such rows (drop_missing, --drop-missing)"
         for absent, column in zip(missing, scores, strict=True):
             faults.flag(absent, column, advice)
-    measures = read_measures(table, faults, "fill it, or remove the column and give covariates")
+    advice = "fill it, or remove the column and give covariates"
+    measures = read_measures(table, faults, advice, scale)
     # A `correct` without trials beside it is one trial a row.
     clean["n_correct"] = next(iter(scores.values()), 0.0)
     clean["n_trials"] = scores.get("n_trials", 1.0)

@@ -56,10 +56,10 @@ def test_columns_are_typed_and_ordered(tmp_path: Path) -> None:
         (_covariates(contamination=[0, 1.5, 0]), "row 2: contamination: got 1.5"),
         (_covariates(contamination=[0, np.nan, 0]), "row 2: contamination: missing value"),
         (_covariates(contamination_sd=[0, -1, 0]), "row 2: contamination_sd: got -1"),
-        (_covariates(contamination_sd=np.inf), "row 1: contamination_sd: got inf"),
+        (_covariates(contamination_sd=np.inf), "rows 1, 2, 3: contamination_sd: got inf"),
         (_covariates(p_duplicate=[0, 0, 2]), "row 3: p_duplicate: got 2"),
         (_covariates(p_duplicate_sd=0.1), "p_duplicate_sd: is of no use without"),
-        (_covariates(p_duplicate=0, p_duplicate_sd="x"), "row 1: p_duplicate_sd: got 'x'"),
+        (_covariates(p_duplicate=0, p_duplicate_sd="x"), "rows 1, 2, 3: p_duplicate_sd: got 'x'"),
         (_covariates(item=["1", "1", "1"]), "row 2: item: same benchmark, item as row 1"),
         (_covariates(item=["1", "", "1"]), "row 2: item: blank name"),
         (

@@ -105,7 +105,7 @@ def test_blank_is_unjudged_and_not_clean(cell: Any) -> None:
         (_frame(kind=["unrelated", "", ""]), "row 1: kind: got 'unrelated', but is_duplicate"),
         (_frame(kind=["", "exact", ""]), "row 2: kind: got 'exact', but is_duplicate"),
         (_frame(kind=["", "equivalent", ""]), "row 2: kind: got 'equivalent', but"),
-        (_frame(item="1", chunk=0), "row 3: judge: same benchmark, item, .*, judge as row 1"),
+        (_frame(item="1", chunk=0), "rows 2, 3: judge: same benchmark, item, .*, judge as row 1"),
     ],
 )
 def test_bad_tables_are_refused(frame: pd.DataFrame, message: str) -> None:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -106,7 +106,7 @@ def update(
 
     calm()
     check_out(output, out, path, responses, covariates, old)
-    options = {"sum_repeats": sum_repeats, "drop_missing": drop_missing}
+    options: dict[str, Any] = {"sum_repeats": sum_repeats, "drop_missing": drop_missing}
     updated = update_fit(
         path,
         read_responses(responses, where=where, **options),

@@ -1,25 +1,37 @@
-"""CSV, TSV, Parquet and JSON Lines files to raw tables, nothing interpreted."""
+"""CSV, TSV, Parquet and JSON Lines files to raw tables, read in pieces, nothing interpreted."""
 
+import codecs
 import difflib
-import gzip
+import io
+import itertools
 import os
-import zlib
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayescontam.bounds import Bounds, unpacked
 from bayescontam.columns import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.delimited import read_cells
-from bayescontam.importers.json_rows import json_rows
+from bayescontam.importers.delimited import BrokenQuotesError, cell_rows, delimiter_of
+from bayescontam.importers.json_rows import json_columns
 from bayescontam.names import visible
 
-ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz), or .parquet"
+ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz, .bz2, .xz or .zst), or .parquet"
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _JSON = {".jsonl", ".ndjson", ".json"}
+_PACKED = {".gz", ".bz2", ".xz", ".zst"}
+_BATCH = 20_000
+"""Rows that are held as Python objects at once."""
+_MOST_FAULTS = 10_000
+"""Faulty rows after which reading ends."""
 _SIGNATURES = {
     b"%PDF-": "a PDF",
     b"\x89PNG": "a PNG picture",
@@ -40,7 +52,32 @@ _SIGNATURES = {
 }
 
 
+@dataclass(frozen=True)
+class RawTable:
+    """A table as it stands in a file.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        At least one row; column names are text, not blank and not repeated.
+    delimiter : str, default ""
+        What separates the columns of a CSV or TSV file, whose cells are all text; "" for
+        other files, whose cells have types.
+    notes : tuple of str
+        What was recognised.
+    """
+
+    frame: pd.DataFrame
+    delimiter: str = ""
+    notes: tuple[str, ...] = ()
+
+
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read a table from a file as it stands; see `load_table`."""
+    return load_table(path).frame
+
+
+def load_table(path: str | os.PathLike[str]) -> RawTable:
     """Read a table from a file as it stands.
 
     Parameters
@@ -48,52 +85,47 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     path : path-like
         A CSV or TSV file (every cell becomes text, an empty one ""), JSON Lines or one JSON
         list of objects (an absent key becomes missing), or Parquet. All but Parquet are UTF-8
-        and may be compressed (.gz).
+        and may be compressed (gzip, bzip2, xz, Zstandard), which the content shows. Columns
+        of a CSV file that are separated by semicolons, tabs or bars are recognised.
 
     Returns
     -------
-    pandas.DataFrame
-        At least one row; column names are text, not blank and not repeated.
+    RawTable
 
     Raises
     ------
     UsageError
         If there is no such file, or its name has none of the known endings.
     DataError
-        If the content is no such table; all faulty rows are listed.
+        If the content is no such table, or more than the bounds of `bayescontam.bounds`; all
+        faulty rows are listed.
     """
     file = Path(path)
     source = os.fspath(path)
     suffix = _suffix(file)
-    data = _bytes(file)
+    _check_file(file)
     if suffix == ".parquet":
-        frame = _parquet(data, source)
+        table = RawTable(_parquet(file, source))
     else:
-        text = _text(data, source, zipped=file.suffix.lower() == ".gz")
-        frame = _json(text, source) if suffix in _JSON else _csv(text, source, _DELIMITERS[suffix])
-    check_headers(list(frame.columns), source)
-    if frame.empty:
+        _check_text(file, source)
+        try:
+            table = _json(file, source) if suffix in _JSON else _csv(file, source, suffix)
+        except UnicodeDecodeError as error:
+            raise _not_unicode(file, source) from error
+    check_headers(list(table.frame.columns), source)
+    if table.frame.empty:
         raise DataError([Fault(source, "no rows, only column names; a table needs a row")])
-    return frame
-
-
-def holds_text(path: str | os.PathLike[str]) -> bool:
-    """Tell whether `read_table` gives every cell of this file as text (CSV and TSV)."""
-    return _suffix(Path(path)) in _DELIMITERS
+    return table
 
 
 def _suffix(file: Path) -> str:
-    suffixes = [suffix.lower() for suffix in file.suffixes[-2:]]
-    last = suffixes[-1] if suffixes else ""
-    if last == ".gz":
-        last = suffixes[0] if len(suffixes) == 2 else ""
-        if last in _JSON or last in _DELIMITERS:
-            return last
-    elif last in _JSON or last in _DELIMITERS or last == ".parquet":
-        return last
+    inner = PurePath(file.stem) if file.suffix.lower() in _PACKED else file
+    suffix = inner.suffix.lower()
+    if suffix in _JSON or suffix in _DELIMITERS or (suffix == ".parquet" and inner is file):
+        return suffix
     _check_file(file)
     # Only regular files: reading from a pipe would wait.
-    kind = _kind(_bytes(file)) if file.is_file() else None
+    kind = _kind(_start(file)) if file.is_file() else None
     content = f" and the content is {kind}" if kind else ""
     raise UsageError(
         f"{_named(file)}: the file name ends in '{visible(file.suffix)}'{content}; "
@@ -109,8 +141,10 @@ def _check_file(file: Path) -> None:
     try:
         if file.is_dir():
             raise UsageError(f"{_named(file)}: is a folder; give a file: {ALLOWED}")
-        if file.exists():
+        if file.is_file():
             return
+        if file.exists():
+            raise UsageError(f"{_named(file)}: is a device or a pipe; give a file: {ALLOWED}")
         names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"{_named(file)}: cannot be read ({error.strerror})") from error
@@ -119,19 +153,15 @@ def _check_file(file: Path) -> None:
     raise UsageError(f"{_named(file)}: no such file; {hint}")
 
 
-def _bytes(file: Path) -> bytes:
-    _check_file(file)
+def _start(file: Path) -> bytes:
     try:
-        data = file.read_bytes()
+        with file.open("rb") as stream:
+            return stream.read(64)
     except OSError as error:
         raise UsageError(f"{_named(file)}: cannot be read ({error.strerror})") from error
-    if not data:
-        raise DataError([Fault(str(file), "the file is empty; a table needs a header and a row")])
-    return data
 
 
-def _kind(data: bytes) -> str | None:
-    start = data[:64]
+def _kind(start: bytes) -> str | None:
     for signature, kind in _SIGNATURES.items():
         if start.startswith(signature):
             return kind
@@ -143,89 +173,220 @@ def _refuse(source: str, problem: str, row: int | None = None) -> DataError:
     return DataError([Fault(source, problem, row)])
 
 
-def _text(data: bytes, source: str, *, zipped: bool) -> str:
-    if zipped:
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise _refuse(source, f"damaged, or not gzip-compressed ({error})") from error
-    if kind := _kind(data):
-        raise _refuse(source, f"the content is {kind}; allowed is {ALLOWED}, in UTF-8")
-    if b"\0" in data:
-        line = data.count(b"\n", 0, data.index(b"\0")) + 1
-        problem = f"NUL byte in line {line}: UTF-16 or no text at all; save it as UTF-8 text"
-        raise _refuse(source, problem)
+def _check_text(file: Path, source: str) -> None:
+    """Refuse what is empty, or plainly something else than UTF-8 text."""
+    with unpacked(file) as stream:
+        start = stream.read(64)
+        if not start:
+            raise _refuse(source, "the file is empty; a table needs a header and a row")
+        if kind := _kind(start):
+            raise _refuse(source, f"the content is {kind}; allowed is {ALLOWED}, in UTF-8")
+        while start and not start.removeprefix(codecs.BOM_UTF8).strip():
+            start = stream.read(_BATCH)
+        if not start:
+            raise _refuse(source, "the file is blank; a table needs a header and a row")
+
+
+def _not_unicode(file: Path, source: str) -> DataError:
+    """Return the error that names the first byte that is not UTF-8, which is searched for."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    with unpacked(file) as stream:
+        while piece := stream.read(_BATCH):
+            try:
+                line += decoder.decode(piece).count("\n")
+            except UnicodeDecodeError as error:
+                line += error.object.count(b"\n", 0, error.start)
+                byte = error.object[error.start]
+                problem = f"byte 0x{byte:02x} in line {line} is not valid UTF-8"
+                return _refuse(source, f"{problem}; save the file as UTF-8")
+    return _refuse(source, f"the text is cut off in line {line}; save the file as UTF-8")
+
+
+class _Lines:
+    """Lines of a CSV file, none of which may hold a NUL, and no row of which may be endless."""
+
+    def __init__(self, text: IO[str], source: str) -> None:
+        self._text, self._source = text, source
+        self._limit = Bounds.current()
+        self._number = 0
+        self.row = 0
+        """Characters of the row that is being read."""
+
+    def __iter__(self) -> Iterator[str]:
+        longest = self._limit.record
+        while line := self._text.readline(longest + 1):
+            self._number += 1
+            self.row += len(line)
+            if self.row > longest:
+                what = f"the row that ends after line {self._number - 1}"
+                self._limit.check_record(self.row, self._source, what)
+            if "\0" in line:
+                problem = f"NUL byte in line {self._number}: UTF-16 or no text at all"
+                raise _refuse(self._source, f"{problem}; save it as UTF-8 text")
+            yield line
+
+
+@contextmanager
+def _text(file: Path, newline: str) -> Iterator[IO[str]]:
+    with (
+        unpacked(file) as stream,
+        io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline) as text,
+    ):
+        yield text
+
+
+def _csv(file: Path, source: str, suffix: str) -> RawTable:
+    with _text(file, "") as text:  # a carriage return inside a quoted cell stays
+        lines = _Lines(text, source)
+        every = iter(lines)
+        first = next(line for line in every if line.strip())
+        usual = _DELIMITERS[suffix]
+        delimiter = delimiter_of(first, usual)
+        with closing(cell_rows(itertools.chain([first], every), delimiter)) as rows:
+            frame = _framed(rows, lines, source, delimiter)
+    notes = []
+    if delimiter != usual:
+        notes.append(f"{visible(source)}: columns are separated by {_spelled(delimiter)}")
+    return RawTable(frame, delimiter, tuple(notes))
+
+
+def _framed(rows: Iterator[list[str]], lines: _Lines, source: str, delimiter: str) -> pd.DataFrame:
+    limit = Bounds.current()
+    faults: list[Fault] = []
+    header: list[str] = []
+    batches: list[pa.RecordBatch] = []
+    held: list[list[str]] = []
+    number = 0
+
+    def put_away() -> None:
+        limit.check_cells(number, len(header), source)
+        columns = zip(*held, strict=True) if held else [()] * len(header)
+        arrays = [pa.array(cells, pa.large_string()) for cells in columns]
+        # Positions in place of names, which may be repeated or odd and are checked first.
+        batches.append(pa.record_batch(arrays, [str(at) for at in range(len(header))]))
+        held.clear()
+
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        byte = data[error.start]
-        problem = f"byte 0x{byte:02x} in line {line} is not valid UTF-8; save the file as UTF-8"
-        raise _refuse(source, problem) from error
-    if not text.strip():
-        raise _refuse(source, "the file is blank; a table needs a header and a row")
-    return text
-
-
-def _csv(text: str, source: str, delimiter: str) -> pd.DataFrame:
-    rows, broken = read_cells(text, delimiter)
-    faults = [Fault(source, broken, len(rows) or None)] if broken else []
-    header = rows.pop(0) if rows else []
-    if header:
-        _check_delimiter(header, source, delimiter)
+        header = next(rows)
         check_headers(header, source)
-    width = len(header)
-    for number, cells in enumerate(rows, start=1):
-        if len(cells) != width:
-            which = "few" if len(cells) < width else "many"
-            problem = f"too {which} cells: {len(cells)}, but the header has {width}"
-            faults.append(Fault(source, problem, number))
+        for cells in rows:
+            number += 1
+            lines.row = 0
+            if len(cells) == len(header):
+                held.append(cells)
+            else:
+                which = "few" if len(cells) < len(header) else "many"
+                cause = f"too {which} cells: {{}}, but the header has {len(header)}"
+                count = str(len(cells))
+                problem = cause.replace("{}", count)
+                faults.append(Fault(source, problem, number, None, cause, count))
+            if len(held) == _BATCH:
+                put_away()
+            if len(faults) == _MOST_FAULTS:
+                break
+    except BrokenQuotesError as error:
+        faults.append(Fault(source, str(error), number + 1 if header else None))
     if faults:
         advice = f"cells that hold {_spelled(delimiter)}, a quote or a line break need quotes"
-        raise DataError(sorted(faults, key=lambda fault: fault.row or 0), advice)
-    columns = zip(*rows, strict=True) if rows else [[]] * width
-    data = {name: list(cells) for name, cells in zip(header, columns, strict=True)}
-    return pd.DataFrame(data, dtype="str")
-
-
-def _check_delimiter(header: list[str], source: str, delimiter: str) -> None:
-    others = [other for other in ",;\t|" if other != delimiter and other in header[0]]
-    if len(header) == 1 and others:
-        raise _refuse(
-            source,
-            f"one column only, but its name holds {_spelled(others[0])}; this kind of file "
-            f"separates columns by {_spelled(delimiter)}: save it so, or change the file's ending",
-        )
+        raise DataError(faults, advice)
+    put_away()
+    frame = _to_pandas(pa.Table.from_batches(batches))
+    return frame.set_axis(header, axis=1)
 
 
 def _spelled(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
-def _json(text: str, source: str) -> pd.DataFrame:
-    frame = pd.DataFrame(json_rows(text, source), dtype=object)
-    if not len(frame.columns):
+def _json(file: Path, source: str) -> RawTable:
+    columns = json_columns(lambda: _text(file, "\n"), source)
+    if not columns:
         raise _refuse(source, "no columns: the list or its objects are empty")
-    return frame
+    return RawTable(pd.DataFrame(columns, dtype=object))
 
 
-def _parquet(data: bytes, source: str) -> pd.DataFrame:
-    if not data.startswith(b"PAR1"):
-        kind = _kind(data)
+def _parquet(file: Path, source: str) -> pd.DataFrame:
+    start = _start(file)
+    if not start:
+        raise _refuse(source, "the file is empty; a table needs a header and a row")
+    if not start.startswith(b"PAR1"):
+        kind = _kind(start)
         content = f"the content is {kind}" if kind else "the content is something else"
         raise _refuse(source, f"no Parquet file: {content}; give its right ending: {ALLOWED}")
     try:
-        table = pq.ParquetFile(pa.BufferReader(data)).read()
-        check_headers(table.column_names, source)
-        plain = [
-            column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-            for column in table.columns
-        ]
-        table = pa.table(plain, names=table.column_names)
+        with pq.ParquetFile(file, pre_buffer=False) as stored:
+            names = stored.schema_arrow.names
+            flat = [field.name for field in stored.schema_arrow if _is_text(field.type)]
+        check_headers(names, source)
+        # Texts by reference: one that is repeated in every row fits into few bytes of a file.
+        with pq.ParquetFile(file, pre_buffer=False, read_dictionary=flat) as stored:
+            table = _decoded(stored, source)
         # Without metadata, columns that pandas wrote as its index come back as columns;
         # without the option, whole numbers with gaps would lose digits as floats.
-        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
-        return frame
+        return _to_pandas(table)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"damaged Parquet file ({visible(str(error))}); write it again"
         raise _refuse(source, problem) from error
+
+
+def _to_pandas(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = table.to_pandas(
+        ignore_metadata=True, integer_object_nulls=True, self_destruct=True, split_blocks=True
+    )
+    return frame
+
+
+def _decoded(stored: Any, source: str) -> pa.Table:
+    """Return the columns of a Parquet file with texts as such, within the bounds."""
+    limit = Bounds.current()
+    about = stored.metadata
+    limit.check_cells(about.num_rows, len(stored.schema_arrow.names), source)
+    sizes = (about.row_group(at).total_byte_size for at in range(about.num_row_groups))
+    limit.check_file(sum(sizes), source)
+    total = 0
+    batches = []
+    for batch in stored.iter_batches(_BATCH):
+        total += sum(_size(column, source) for column in batch.columns)
+        limit.check_file(total, source)
+        columns = [_plain(column) for column in batch.columns]
+        batches.append(pa.record_batch(columns, names=batch.schema.names))
+    if not batches:
+        raise _refuse(source, "no rows, only column names; a table needs a row")
+    return pa.Table.from_batches(batches)
+
+
+def _size(column: pa.Array, source: str) -> int:
+    """Return the bytes of a column once its references are resolved."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    if not _is_text(column.type.value_type):
+        return int(column.indices.nbytes) * 2
+    lengths = pc.binary_length(column.dictionary)
+    Bounds.current().check_record(pc.max(lengths).as_py() or 0, source, "a cell")
+    return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return a column without references, and bytes as text where they are such."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if _is_text(kind) and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        try:
+            return column.cast(pa.large_string())
+        except pa.ArrowInvalid:  # bytes that are no text, of a column that nobody needs
+            return column
+    return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )

@@ -309,7 +309,7 @@ def test_cells_moved_apart_from_their_rows_are_noticed(
     table = _read(path)
     table[column] = sorted(table[column])
     _write(table, path)
-    with pytest.raises(DataError, match=f"row .*: {column}: is not the text of this pair; were"):
+    with pytest.raises(DataError, match=f"rows .*: {column}: is not the text of this pair; were"):
         import_sheet(scan, path, "Ada", tmp_path / "judged.csv")
 
 

@@ -117,5 +117,5 @@ def test_a_concept_that_is_not_there_is_blank(tasks: ArcTasks, tmp_path: Path) -
     with pytest.raises(DataError, match="row 2: concept: blank"):
         read_concepts(path, tasks)
     path = write(tmp_path, "d.jsonl", "\n".join(lines))
-    with pytest.raises(DataError, match="row 3: concept: blank"):
+    with pytest.raises(DataError, match="rows 2, 3: concept: blank"):
         read_concepts(path, tasks)

@@ -71,7 +71,7 @@ def test_items_in_rows_may_have_columns_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model,q1\nA,0.5\nB,x\n", r"row 1: q1: got '0\.5'.*\n.*row 2: q1: got 'x', allowed is 0"),
+        ("model,q1\nA,0.5\nB,x\n", r"rows 1, 2: q1: got '0\.5', 'x', allowed is 0"),
         ("model,q1\nA,1\nA,0\n", "row 2: model: 'A' stands in another row too"),
         ("model,q1\n ,1\n", "row 1: model: blank name"),
         ("model,q1\nA,\n", "no scored trial is left"),
