@@ -1,11 +1,9 @@
 """The Python interface: what the command line does, as functions."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
-from rich.console import Console
 
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import UsageError
@@ -230,8 +228,7 @@ def fit(
         item_draws=item_draws,
     )
     table = given_responses(responses, covariates, missing_contamination)
-    stage = Console(stderr=True).status if progress else _silent
-    return Fit(fit_responses(table, spec, options, progress, stage).tree)
+    return Fit(fit_responses(table, spec, options, progress).tree)
 
 
 def compare(
@@ -303,7 +300,3 @@ def compare(
 
 def _cores(cores: int | None, chains: int) -> int:
     return min(chains, usable_cores()) if cores is None else cores
-
-
-def _silent(text: str) -> AbstractContextManager[Any]:
-    return nullcontext()

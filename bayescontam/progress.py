@@ -1,14 +1,59 @@
-"""Progress: bars with a rate and the time left, on the terminal's error stream."""
+"""Progress: what is being done, on the error stream: spinners, and bars with the time left."""
 
 import logging
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import TextIO
 
 Advance = Callable[[float], None]
-EVERY = 60.0
-"""Seconds between lines where there is no terminal."""
+PATIENCE = 0.4
+"""Seconds that a stage may last without a line, where there is no terminal."""
+FIRST, EVERY = 3.0, 60.0
+"""Seconds to the first line where there is no terminal, and between lines."""
+REDRAW = 0.3
+"""Seconds between states of a bar on a terminal."""
+
+
+@contextmanager
+def stage(shown: bool, text: str) -> Iterator[None]:
+    """Show what is being done while the block runs; where there is no terminal, as a line.
+
+    The line is written after `PATIENCE`: what ends sooner needs none. Stages and bars follow
+    each other: none may begin while another is shown.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether to show it at all.
+    text : str
+        What is being done, such as ``"reading responses.csv"``.
+    """
+    if not shown:
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        line = threading.Timer(PATIENCE, _write_line, [sys.stderr, text])
+        line.daemon = True
+        line.start()
+        try:
+            yield
+        finally:
+            line.cancel()
+            line.join()  # no line after what comes next
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    # What is printed meanwhile to the standard output belongs there.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as spinner:
+        spinner.add_task(text, total=None)
+        yield
 
 
 @contextmanager
@@ -17,7 +62,7 @@ def progress_bar(
 ) -> Iterator[Advance]:
     """Show a bar while the block runs; where there is no terminal, a line now and then.
 
-    Such a line is written every minute, as work is done, and at the end.
+    Such a line is written after some seconds, then every minute, as work is done, and at the end.
 
     Parameters
     ----------
@@ -48,25 +93,36 @@ def progress_bar(
     if console.is_terminal:
         columns.append(BarColumn())
     columns.append(TextColumn("{task.fields[state]}"))
-    # What is printed meanwhile to the standard output belongs there.
-    bar = Progress(*columns, console=console, refresh_per_second=2, redirect_stdout=False)
+    # What is printed meanwhile to the standard output belongs there. There is no thread that
+    # draws the bar, as processes may be forked meanwhile.
+    bar = Progress(*columns, console=console, auto_refresh=False, redirect_stdout=False)
     with bar:
         task = bar.add_task(title, total=total, state=_state(0, total, 0, unit))
-        told = 0.0
+        bar.refresh()
+        due, drawn = min(FIRST, EVERY), time.monotonic()
 
         def advance(done: float) -> None:
-            nonlocal told
+            nonlocal due, drawn
             bar.advance(task, done)
             known = bar.tasks[0]
             state = _state(known.completed, total, known.elapsed or 0, unit)
             state = f"{state}, {note()}" if note is not None else state
             bar.update(task, state=state)
-            due = (known.elapsed or 0) - told >= EVERY and not known.finished
-            if due and not console.is_terminal:
-                told = known.elapsed or 0
-                sys.stderr.write(f"{title:<8} {state}\n")
+            elapsed = known.elapsed or 0
+            if not console.is_terminal:
+                if elapsed >= due and not known.finished:
+                    due = elapsed + EVERY
+                    _write_line(sys.stderr, f"{title:<8} {state}")
+            elif time.monotonic() - drawn >= REDRAW:
+                drawn = time.monotonic()
+                bar.refresh()
 
         yield advance
+
+
+def _write_line(stream: TextIO, text: str) -> None:
+    stream.write(f"{text}\n")
+    stream.flush()
 
 
 def _state(done: float, total: float, seconds: float, unit: str) -> str:

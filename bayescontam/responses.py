@@ -246,7 +246,7 @@ def _select(
     if not keep.any():
         problem = f"none of {len(rows):,} rows is left where {visible(where)}"
         raise DataError([Fault(source, problem)], "change the expression")
-    notes.append(f"kept {keep.sum():,} of {len(rows):,} rows where {visible(where)}")
+    notes.append(f"used {keep.sum():,} of {len(rows):,} rows: those where {visible(where)}")
     return table[keep].reset_index(drop=True), rows[keep]
 
 

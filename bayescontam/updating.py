@@ -1,11 +1,9 @@
 """Updating: models that were not in a fit, judged with what the fit has learnt."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
-from rich.console import Console
 
 from bayescontam.api import Fit
 from bayescontam.covariates import Covariates, Missing
@@ -176,7 +174,7 @@ def update(
     tables = [
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work
-    desk = Desk(fitted, old, options, draws, refit, _stage if progress else _silent, progress)
+    desk = Desk(fitted, old, options, draws, refit, progress)
     entries = tuple(_public(desk.entry(joined)) for joined in tables)
     unlike = [note for joined in tables for note in unlike_the_fit(old, joined, reference)]
     weighed = any(entry.method == "update" for entry in entries)
@@ -210,14 +208,6 @@ def _doubts(fit: Fit) -> list[str]:
 
 def _public(entry: Entry) -> Entry:
     return entry if entry.fit is None else replace(entry, fit=Fit(entry.fit.tree))
-
-
-def _stage(text: str) -> AbstractContextManager[Any]:
-    return Console(stderr=True).status(text)
-
-
-def _silent(text: str) -> AbstractContextManager[Any]:
-    return nullcontext()
 
 
 def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:

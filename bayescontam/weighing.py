@@ -1,10 +1,6 @@
 """The Python interface of evidence: judgements to a curve, and to covariates."""
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
 import pandas as pd
-from rich.console import Console
 
 from bayescontam.covariates import Covariates
 from bayescontam.evidence.covariates import covariates_table
@@ -119,8 +115,7 @@ def duplicate_curve(
         "sources": tuple(dict.fromkeys(row["source"] for row in opened.record["strata"])),
         "embedder": opened.record.get("embedder"),
     }
-    stage = Console(stderr=True).status if progress else _silent
-    return Curve(fit_curve(judged, names, curve_spec, options, progress, stage).tree)
+    return Curve(fit_curve(judged, names, curve_spec, options, progress).tree)
 
 
 def weigh_scan(
@@ -236,7 +231,3 @@ def _judgements(given: Judgements | pd.DataFrame | Path | None) -> Judgements:
     if isinstance(given, pd.DataFrame):
         return Judgements.from_frame(given)
     return read_judgements(given)
-
-
-def _silent(text: str) -> AbstractContextManager[Any]:
-    return nullcontext()

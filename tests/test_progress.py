@@ -6,11 +6,12 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from bayescontam.progress import progress_bar
+from bayescontam.progress import progress_bar, stage
 
 PROGRAM = """
 import time
@@ -77,6 +78,46 @@ def test_elsewhere_one_line_stands_at_the_end(capfd: pytest.CaptureFixture[str])
         out, err = capfd.readouterr()
         assert out == ""
         assert re.fullmatch(rf"{title:<8} 100 % [\d,]+ {unit}/s in 0:00:00\n", err)
+
+
+STAGES = """
+import time
+from bayescontam.progress import stage
+for text in ("reading [red]a.csv", "compiling"):
+    with stage(True, text):
+        print("out")
+        time.sleep({seconds})
+"""
+
+
+def test_a_terminal_shows_a_spinner_that_goes_away() -> None:
+    out, shown = terminal(STAGES.format(seconds=0.3))
+    assert out == "out\nout\n"
+    states = [state.strip() for state in re.split(r"[\r\n]+", shown) if state.strip()]
+    assert any(re.fullmatch(r"\S reading \[red\]a.csv 0:00:00", state) for state in states)
+    assert any(re.fullmatch(r"\S compiling 0:00:00", state) for state in states)
+
+
+def test_elsewhere_a_stage_is_a_line_if_it_lasts(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bayescontam.progress.PATIENCE", 0.0)
+    with stage(True, "reading a.csv"):
+        time.sleep(0.2)
+        assert capfd.readouterr() == ("", "reading a.csv\n")
+    monkeypatch.setattr("bayescontam.progress.PATIENCE", 600.0)
+    started = time.monotonic()
+    for shown in (True, False):
+        with stage(shown, "reading a.csv"):
+            pass
+    assert time.monotonic() - started < 60
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_in_a_stage_passes(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyError), stage(True, "reading a.csv"):
+        raise KeyError
+    assert capfd.readouterr() == ("", "")
 
 
 def test_an_error_passes_and_leaves_the_state(capfd: pytest.CaptureFixture[str]) -> None:

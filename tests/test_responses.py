@@ -250,7 +250,7 @@ def test_where_keeps_rows_and_their_numbers() -> None:
     frame = _correct(["x", "1", "0", "y"], minimal=[True, False, False, False])
     assert _places(frame, where="not minimal") == [(4, "correct")]
     responses = Responses.from_frame(frame, where="model == 'B' and item == 'q1'")
-    assert responses.notes == ("kept 1 of 4 rows where model == 'B' and item == 'q1'",)
+    assert responses.notes == ("used 1 of 4 rows: those where model == 'B' and item == 'q1'",)
     text = _frame(n_correct=["1", "2", "3", "4"], n_trials=["4"] * 4)
     assert len(Responses.from_frame(text, where="n_correct > 2").frame) == 2
 
@@ -352,7 +352,7 @@ def test_real_responses_are_read() -> None:
     assert len(musr.frame) == 500
     assert musr.frame["contamination"].isin([0, 1]).all()
     arc = read_responses(shared("conceptarc.csv"), where="not minimal")
-    assert arc.notes == ("kept 1,920 of 2,112 rows where not minimal",)
+    assert arc.notes == ("used 1,920 of 2,112 rows: those where not minimal",)
     many = read_responses(shared("llm_benchmarks.parquet"))
     assert len(many.frame) == 502_452
     assert (len(many.models), len(many.benchmarks)) == (12, 11)

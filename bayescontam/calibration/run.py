@@ -188,7 +188,7 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
 def _check_cells(plan: Plan, tasks: dict[str, Task], progress: bool) -> None:
     """Refuse what is wrong in any cell before hours are spent on the others."""
     cells = sorted({task.cell for task in tasks.values()})
-    shown = progress and len(cells) > 1
+    shown = progress and bool(cells)
     with progress_bar(shown, "checking", len(cells), "cells") as advance:
         for cell in cells:
             Replicates(plan, plan.cells[cell]).check()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.options import Format, TableFormat
+from bayescontam.cli.options import Format, ShowNoProgress, TableFormat
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.api import Fit
@@ -86,14 +88,15 @@ def compare(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the folds.", rich_help_panel=_AGAIN)] = 0,
+    quiet: ShowNoProgress = False,
 ) -> None:
     """Compare fits of the same responses: cross-validation and stacking weights."""
-    from bayescontam.api import compare as compare_fits
-    from bayescontam.cli.terminal import calm, print_lines, print_table
-    from bayescontam.names import visible
+    with stage(not quiet, "reading the fits"):
+        from bayescontam.api import compare as compare_fits
+        from bayescontam.cli.terminal import calm, print_lines, print_table
 
-    calm()
-    fits = load_all(paths)
+        calm()
+        fits = load_all(paths)
     try:
         table = compare_fits(
             fits,
@@ -103,7 +106,7 @@ def compare(
             seed=seed,
             jobs=jobs,
             cache=cache,
-            progress=True,
+            progress=not quiet,
         )
     except KeyboardInterrupt:
         if cache is not None:

@@ -20,6 +20,8 @@ from bayescontam.cli.options import (
     check_file,
     exit_if_failed,
 )
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.evidence.duplicates import Curve
@@ -64,11 +66,12 @@ def curve(
     quiet: Quiet = False,
 ) -> None:
     """Learn from judgements how likely a match of a given cosine is a duplicate."""
-    from bayescontam.cli.terminal import calm
-    from bayescontam.weighing import duplicate_curve
-
-    calm()
     check_file(out, judgements, spec)  # before minutes of sampling, not after
+    with stage(not quiet, f"reading {visible(str(scan))} and its judgements"):
+        from bayescontam.cli.terminal import calm
+        from bayescontam.weighing import duplicate_curve
+
+        calm()
     judged = read_all(judgements, quiet)
     fitted = duplicate_curve(
         scan,
@@ -93,7 +96,6 @@ def curve(
 def show(fitted: "Curve", path: Path) -> None:
     """Print what a curve is and where it lies."""
     from bayescontam.cli.terminal import print_checks, print_lines, print_table
-    from bayescontam.names import visible
     from bayescontam.report.verdicts import checks_sentence
 
     table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})

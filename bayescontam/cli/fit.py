@@ -30,6 +30,8 @@ from bayescontam.cli.options import (
     exit_if_failed,
     reference_of,
 )
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.api import Fit
@@ -111,20 +113,22 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model spec to a table of responses, check the fit and save it."""
-    from bayescontam import api
-    from bayescontam.cli.terminal import calm
-    from bayescontam.responses import read_responses
-
-    calm()
     check_file(out, responses, covariates, model)  # before minutes of sampling, not after
-    table = read_responses(
-        responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
-    )
+    with stage(not quiet, f"reading {visible(str(responses))}"):
+        from bayescontam import api  # takes seconds
+        from bayescontam.cli.terminal import calm, print_notes
+        from bayescontam.given import given_responses
+        from bayescontam.responses import read_responses
+
+        calm()
+        table = read_responses(
+            responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
+        )
+        table = given_responses(table, covariates, missing_contamination.value)
+    print_notes(table.notes)
     fitted = api.fit(
         table,
         model,
-        covariates=covariates,
-        missing_contamination=missing_contamination.value,
         reference=reference_of(reference),
         level=level,
         seed=seed,
@@ -153,10 +157,8 @@ _TELLING = {"alpha", "beta", "gamma", "kappa", "spillover"}
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found and where it lies."""
     from bayescontam.cli.terminal import print_checks, print_headline, print_lines
-    from bayescontam.names import visible
     from bayescontam.report.tables import headline, verdict_line
 
-    print_lines(fitted.record["data"]["notes"])
     name = visible(fitted.spec.name, 60)
     print_lines(
         f"Left out of '{name}': {symbol}: {reason}."

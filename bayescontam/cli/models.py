@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayescontam.cli.options import Format, TableFormat, check_file
+from bayescontam.cli.options import Format, ShowNoProgress, TableFormat, check_file
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.inference.implied import Implied
@@ -152,27 +154,29 @@ def prior(
         ),
     ] = None,
     output: Format = TableFormat.TABLE,
+    quiet: ShowNoProgress = False,
 ) -> None:
     """Say what a spec's prior implies for accuracy, overfitting and differences of models."""
-    from bayescontam.report.implied import check_ending, write_prior
-
     if out is not None:
+        with stage(not quiet, "preparing the picture"):
+            from bayescontam.report.implied import check_ending, write_prior
+
         check_ending(out)
         check_file(out, name, responses, covariates)
     layout = {"models": models, "benchmarks": benchmarks, "items": items, "trials": trials}
     given = {option: value for option, value in layout.items() if value is not None}
-    found = _implied(name, given, _table(responses, covariates, given), draws, seed)
+    table = _table(responses, covariates, given, quiet)
+    found = _implied(name, given, table, draws, seed, quiet)
     if out is not None:
         write_prior(found, out)
     _print_prior(found, output, out)
 
 
 def _table(
-    responses: Path | None, covariates: Path | None, layout: dict[str, int]
+    responses: Path | None, covariates: Path | None, layout: dict[str, int], quiet: bool
 ) -> "Responses | None":
     """Read the user's own table, if there is one."""
     from bayescontam.errors import UsageError
-    from bayescontam.given import given_responses
 
     if responses is None:
         if covariates is not None:
@@ -183,7 +187,10 @@ def _table(
         raise UsageError(
             f"{named}: of the made-up table, which --responses replaces; leave one of them out"
         )
-    return given_responses(responses, covariates)
+    with stage(not quiet, f"reading {visible(str(responses))}"):
+        from bayescontam.given import given_responses
+
+        return given_responses(responses, covariates)
 
 
 def _implied(
@@ -192,18 +199,17 @@ def _implied(
     responses: "Responses | None",
     draws: int,
     seed: int | None,
+    quiet: bool,
 ) -> "Implied":
-    from rich.console import Console
+    with stage(not quiet, "drawing from the prior"):
+        from bayescontam.cli.terminal import calm
+        from bayescontam.inference.implied import implied
+        from bayescontam.seeds import fresh_seed
+        from bayescontam.specs.catalogue import load_spec
 
-    from bayescontam.cli.terminal import calm
-    from bayescontam.inference.implied import implied
-    from bayescontam.seeds import fresh_seed
-    from bayescontam.specs.catalogue import load_spec
-
-    calm()
-    spec = load_spec(name)
-    chosen = fresh_seed() if seed is None else seed
-    with Console(stderr=True).status("drawing from the prior"):
+        calm()
+        spec = load_spec(name)
+        chosen = fresh_seed() if seed is None else seed
         return implied(spec, draws=draws, seed=chosen, responses=responses, **layout)
 
 

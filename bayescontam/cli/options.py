@@ -20,7 +20,11 @@ Out = Annotated[
     Path,
     typer.Option("--out", "-o", help="File to write. Replaced if it exists.", show_default=False),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Print errors and notes on the data, and nothing else."),
+]
+ShowNoProgress = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 InsteadOfPrinting = Annotated[
     Path | None,
     typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),

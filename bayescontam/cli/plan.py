@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam.cli.options import Format, TableFormat, reference_of
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,16 +178,17 @@ def plan(
     ] = False,
 ) -> None:
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
-    from bayescontam.errors import UsageError
-    from bayescontam.inference.plan.planning import Wish
-    from bayescontam.inference.plan.planning import plan as plan_designs
-    from bayescontam.inference.plan.solving import solve as solve_design
-    from bayescontam.inference.plan.truth import Truth
-    from bayescontam.seeds import fresh_seed
-    from bayescontam.specs.catalogue import load_spec
+    with stage(not quiet, "preparing the designs"):
+        from bayescontam.errors import UsageError
+        from bayescontam.inference.plan.planning import Wish
+        from bayescontam.inference.plan.planning import plan as plan_designs
+        from bayescontam.inference.plan.solving import solve as solve_design
+        from bayescontam.inference.plan.truth import Truth
+        from bayescontam.seeds import fresh_seed
+        from bayescontam.specs.catalogue import load_spec
 
-    spec = load_spec(model)
-    known = _contamination(contamination, responses, covariates)
+        spec = load_spec(model)
+        known = _contamination(contamination, responses, covariates)
     count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
     designs = _designs(items, models, count, generations, clean, solve)
     truth = Truth(accuracy, slope, known, _spreads(spread or []))

@@ -9,9 +9,12 @@ from bayescontam.cli.options import (
     FitFile,
     Format,
     InsteadOfPrinting,
+    ShowNoProgress,
     TableFormat,
     check_out,
 )
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.inference.ranking import Ranking
@@ -83,22 +86,24 @@ def rank(
     ] = False,
     output: Format = TableFormat.TABLE,
     out: InsteadOfPrinting = None,
+    quiet: ShowNoProgress = False,
 ) -> None:
     """Rank models, on one benchmark or across several, and tell which cannot be told apart."""
-    from bayescontam.api import Fit
-    from bayescontam.cli.terminal import print_lines, put_text
-    from bayescontam.inference.ranking import rank_models
-    from bayescontam.report.tables import verdict_line
-
     check_out(output, out, path)
-    fit = Fit.load(path)
-    ranking = rank_models(
-        fit,
-        benchmark or None,
-        by=None if by is None else by.value,
-        weights=weights.value,
-        level=level,
-    )
+    with stage(not quiet, f"reading and ranking {visible(str(path))}"):
+        from bayescontam.api import Fit
+        from bayescontam.cli.terminal import print_lines, put_text
+        from bayescontam.inference.ranking import rank_models
+        from bayescontam.report.tables import verdict_line
+
+        fit = Fit.load(path)
+        ranking = rank_models(
+            fit,
+            benchmark or None,
+            by=None if by is None else by.value,
+            weights=weights.value,
+            level=level,
+        )
     if output is TableFormat.TABLE:
         _print(ranking, pairs)
         print_lines([*ranking.sentences(), verdict_line(fit)])

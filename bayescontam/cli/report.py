@@ -2,15 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayescontam.cli.options import Out, Quiet, check_file
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     import pandas as pd
 
     from bayescontam.evidence.duplicates import Curve
@@ -105,8 +105,7 @@ def report(
     options = {name for name, value in given.items() if value}
     if folder:
         _refuse(path, "a scan", options - {"curve", "items", "by"})
-        with _at_work("drawing", quiet):
-            _report_scan(path, curve, items, by, out)
+        _report_scan(path, curve, items, by, out, quiet)
     else:
         _report_file(path, compare_with or [], scan, curve, options, out, tables, quiet)
     if not quiet:
@@ -115,27 +114,25 @@ def report(
             print(f"Its tables lie in {tables}")
 
 
-def _at_work(what: str, quiet: bool) -> "AbstractContextManager[Any]":
-    from rich.console import Console
-
-    return Console(stderr=True, quiet=quiet).status(what)
-
-
 def _report_scan(
-    folder: Path, curve: Path | None, items: Path | None, by: str | None, out: Path
+    folder: Path, curve: Path | None, items: Path | None, by: str | None, out: Path, quiet: bool
 ) -> None:
     from bayescontam.errors import UsageError
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.report.evidence import gather
-    from bayescontam.report.scan import write_scan_report
-    from bayescontam.scan.results import Scan
 
     if (items is None) != (by is None) or (by is not None and curve is None):
         raise UsageError("--items, --by: give both, and --curve, or none of them")
-    opened = Scan.load(folder)
-    evidence = None if curve is None else gather(opened, Curve.load(curve))
-    table = None if items is None or by is None else _items(items, by, opened.items)
-    write_scan_report(opened, out, evidence=evidence, items=table, by=by)
+    with stage(not quiet, f"reading {visible(str(folder))}"):
+        from bayescontam.evidence.duplicates import Curve
+        from bayescontam.report.evidence import gather
+        from bayescontam.report.scan import write_scan_report
+        from bayescontam.scan.results import Scan
+
+        opened = Scan.load(folder)
+        known = None if curve is None else Curve.load(curve)
+        table = None if items is None or by is None else _items(items, by, opened.items)
+    evidence = None if known is None else gather(opened, known, progress=not quiet)
+    with stage(not quiet, "drawing"):
+        write_scan_report(opened, out, evidence=evidence, items=table, by=by)
 
 
 def _items(path: Path, by: str, scanned: "pd.DataFrame") -> "pd.DataFrame":
@@ -168,20 +165,20 @@ def _report_file(
     tables: Path | None,
     quiet: bool,
 ) -> None:
-    from bayescontam.cli.compare import load_all
-    from bayescontam.errors import UsageError
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.inference.compare import compare_fits
-    from bayescontam.report.curve import write_curve_report
-    from bayescontam.report.evidence import gather
-    from bayescontam.report.page import write_report
-    from bayescontam.scan.results import Scan
+    with stage(not quiet, f"reading {visible(str(path))}"):
+        from bayescontam.cli.compare import load_all
+        from bayescontam.errors import UsageError
+        from bayescontam.evidence.duplicates import Curve
+        from bayescontam.inference.compare import compare_fits
+        from bayescontam.report.curve import write_curve_report
+        from bayescontam.report.evidence import gather
+        from bayescontam.report.page import write_report
+        from bayescontam.scan.results import Scan
 
-    with _at_work("reading", quiet):
         known = _load(path)
     if isinstance(known, Curve):
         _refuse(path, "a curve", options)
-        with _at_work("drawing", quiet):
+        with stage(not quiet, "drawing"):
             write_curve_report(known, out)
         return
     _refuse(path, "a fit", options - {"compare", "scan", "curve", "tables"})
@@ -192,7 +189,7 @@ def _report_file(
         evidence = gather(Scan.load(scan), Curve.load(curve), progress=not quiet)
     comparison = None
     if compare_with:
-        with _at_work("comparing", quiet):
+        with stage(not quiet, "comparing"):
             comparison = compare_fits(load_all([path, *compare_with]))
     write_report(
         known, out, comparison=comparison, evidence=evidence, tables_in=tables, progress=not quiet
@@ -217,7 +214,6 @@ def _load(path: Path) -> "Fitted | Curve":
 def _refuse(path: Path, what: str, options: set[str]) -> None:
     """Refuse options that do not go with what is reported."""
     from bayescontam.errors import UsageError
-    from bayescontam.names import visible
 
     if options:
         named = ", ".join(f"--{name}" for name in sorted(options))

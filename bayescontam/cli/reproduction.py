@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam.errors import UsageError
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.reproduction.record import Record
@@ -40,12 +42,14 @@ def run_again(
     spec: "ReproductionSpec", out: Path, full: bool, data: Path | None, quiet: bool
 ) -> None:
     """Do a published study again, write its page, and say what came of it."""
-    from bayescontam.report.reproduction import write_reproduction_report
-    from bayescontam.reproduction.run import run_reproduction
+    with stage(not quiet, "preparing the fits"):
+        from bayescontam.report.reproduction import write_reproduction_report
+        from bayescontam.reproduction.run import run_reproduction
 
     command = shlex.join(["bayescontam", *sys.argv[1:]])
     run_reproduction(spec, out, full=full, data=data, progress=not quiet, command=command)
-    record = write_reproduction_report(out)
+    with stage(not quiet, "drawing"):
+        record = write_reproduction_report(out)
     if not quiet:
         show(record, out)
 
@@ -60,7 +64,6 @@ def holds_reproduction(folder: Path) -> bool:
 def show(record: "Record", folder: Path) -> None:
     """Print what was found."""
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.names import visible
     from bayescontam.report.reproduction import PAGE
 
     table = record.comparison()

@@ -11,6 +11,8 @@ import typer
 
 from bayescontam.cli import reproduction, study_report
 from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.calibration.run import StudyRun
@@ -108,13 +110,14 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a study; an interrupted run is taken up, a finished simulation added to."""
-    from bayescontam.cli.terminal import calm
-    from bayescontam.specs.catalogue import load_study
-    from bayescontam.specs.printed import read_published
-    from bayescontam.specs.reproduction import ReproductionSpec
+    with stage(not quiet, f"reading the study {visible(study)}"):
+        from bayescontam.cli.terminal import calm
+        from bayescontam.specs.catalogue import load_study
+        from bayescontam.specs.printed import read_published
+        from bayescontam.specs.reproduction import ReproductionSpec
 
-    calm()
-    spec = load_study(study)
+        calm()
+        spec = load_study(study)
     given = {"--replicates": replicates is not None, "--jobs": jobs is not None}
     given |= {"--engine": engine is not Workplace.LOCAL, "--address": address is not None}
     reproduction.refuse_others(spec, given | {"--data": data is not None})
@@ -146,7 +149,8 @@ def _simulate(
     address: str | None,
     quiet: bool,
 ) -> None:
-    from bayescontam.calibration.run import run_study
+    with stage(not quiet, "preparing the fits"):
+        from bayescontam.calibration.run import run_study
 
     done = run_study(
         study,
@@ -177,7 +181,6 @@ def _audit_sentence(audit: dict[str, Any]) -> str:
 def _show(done: "StudyRun") -> None:
     """Print how many fits there are, and what to do next."""
     from bayescontam.cli.terminal import print_lines
-    from bayescontam.names import visible
 
     fits = done.record["fits"]
     total, failed, longer = sum(fits.values()), fits.get("failed", 0), fits.get("rerun", 0)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam.cli.options import FAILED_CHECK, Quiet
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,24 +41,26 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the page of a study; of a simulation with tables of coverage and of ranks."""
-    from rich.console import Console
-
     from bayescontam.cli import reproduction
     from bayescontam.errors import UsageError
-    from bayescontam.inference.checks import Outcome
-    from bayescontam.names import visible
-    from bayescontam.report.reproduction import write_reproduction_report
-    from bayescontam.report.study import PAGE, write_study_report
-    from bayescontam.report.study_words import verdict
 
-    if reproduction.holds_reproduction(folder):
+    with stage(not quiet, f"reading {visible(str(folder))}"):
+        again = reproduction.holds_reproduction(folder)
+    if again:
         if strict:
             raise UsageError("--strict: is for simulation studies; leave it out")
-        record = write_reproduction_report(folder)
+        with stage(not quiet, "drawing"):
+            from bayescontam.report.reproduction import write_reproduction_report
+
+            record = write_reproduction_report(folder)
         if not quiet:
             reproduction.show(record, folder)
         return
-    with Console(stderr=True, quiet=quiet).status("counting and drawing"):
+    with stage(not quiet, "counting and drawing"):
+        from bayescontam.inference.checks import Outcome
+        from bayescontam.report.study import PAGE, write_study_report
+        from bayescontam.report.study_words import verdict
+
         results = write_study_report(folder)
     outcome, sentence = verdict(results)
     if not quiet:

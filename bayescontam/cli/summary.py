@@ -7,9 +7,12 @@ from bayescontam.cli.options import (
     Format,
     InsteadOfPrinting,
     LevelOfFit,
+    ShowNoProgress,
     TableFormat,
     check_out,
 )
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,31 +34,34 @@ def summary(
     output: Format = TableFormat.TABLE,
     level: LevelOfFit = None,
     out: InsteadOfPrinting = None,
+    quiet: ShowNoProgress = False,
 ) -> None:
     """Print the estimands of a fit: a headline table, or every one as CSV or JSON."""
-    from bayescontam.api import Fit
-    from bayescontam.cli.terminal import put_text
     from bayescontam.levels import check_level
 
     if level is not None:
         check_level(level, "--level")
     check_out(output, out, path)
-    fit = Fit.load(path)
+    with stage(not quiet, f"reading and summarising {visible(str(path))}"):
+        from bayescontam.api import Fit
+        from bayescontam.cli.terminal import put_text
+
+        fit = Fit.load(path)
+        table = fit.estimands(level)
     if output is TableFormat.TABLE:
-        _print(fit, level)
+        _print(fit, table)
         return
-    table = fit.estimands(level)
     text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table, level)
     put_text(text, out)
 
 
-def _print(fit: "Fit", level: float | None) -> None:
+def _print(fit: "Fit", table: "pd.DataFrame") -> None:
     from bayescontam.cli.terminal import print_headline, print_lines, print_table
     from bayescontam.report.tables import by_concept, headline, verdict_line
 
-    print_headline(headline(fit, fit.estimands(level)))
+    print_headline(headline(fit, table))
     if "estimands_by_concept" in fit.tree:
-        print_table(by_concept(fit, fit.estimands(level)))
+        print_table(by_concept(fit, table))
     print_lines([verdict_line(fit)])
 
 

@@ -1,6 +1,7 @@
 """Terminal: tables and lines printed so that no name can break them."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,12 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines as they are: no markup, no highlighting."""
     for line in lines:
         print(line)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print what was left out of the data, or filled in: with --quiet too, as it may be a slip."""
+    for note in notes:
+        print(f"note: {visible(note, 400)}", file=sys.stderr)
 
 
 def print_checks(checks: "Sequence[Check]") -> None:

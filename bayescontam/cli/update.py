@@ -23,6 +23,8 @@ from bayescontam.cli.options import (
     check_out,
     reference_of,
 )
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,16 +102,21 @@ def update(
     quiet: Quiet = False,
 ) -> None:
     """Tell the honest scores of new models, with what a fit has learnt of the items."""
-    from bayescontam.cli.terminal import calm, put_text
-    from bayescontam.responses import read_responses
-    from bayescontam.updating import update as update_fit
-
-    calm()
     check_out(output, out, path, responses, covariates, old)
-    options: dict[str, Any] = {"sum_repeats": sum_repeats, "drop_missing": drop_missing}
+    with stage(not quiet, f"reading {visible(str(responses))} and {visible(str(path))}"):
+        from bayescontam.api import Fit
+        from bayescontam.cli.terminal import calm, print_notes, put_text
+        from bayescontam.responses import read_responses
+        from bayescontam.updating import update as update_fit
+
+        calm()
+        table = read_responses(
+            responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
+        )
+        fit = Fit.load(path)
     updated = update_fit(
-        path,
-        read_responses(responses, where=where, **options),
+        fit,
+        table,
         covariates=covariates,
         missing_contamination=missing_contamination.value,
         old_responses=old,
@@ -120,6 +127,7 @@ def update(
         refit=refit.value,
         progress=not quiet,
     )
+    print_notes(updated.notes)
     if output is TableFormat.TABLE:
         if not quiet:
             _print(updated)
@@ -130,11 +138,9 @@ def update(
 
 def _print(updated: "Update") -> None:
     from bayescontam.cli.terminal import print_headline, print_lines, print_table
-    from bayescontam.names import visible
 
     table = updated.estimands()
     whole = table[table["concept"] == ""].drop(columns="concept") if "concept" in table else table
-    print_lines(updated.notes)
     print_headline(_wide(whole, ["model", "benchmark"]))
     if "concept" in table:
         parts = table[table["concept"] != ""]
@@ -164,7 +170,6 @@ def _wide(table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
 def _json(updated: "Update") -> str:
     import json
     import math
-    from typing import Any
 
     def plain(value: Any) -> Any:
         """Say null for what is not a number, which JSON does not have."""

@@ -2,8 +2,7 @@
 
 import importlib.metadata
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,6 +24,7 @@ from bayescontam.inference.engines import Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL
 from bayescontam.levels import check_level
+from bayescontam.progress import stage
 from bayescontam.seeds import stream
 from bayescontam.specs.curve import CurveSpec
 
@@ -173,7 +173,6 @@ def fit_curve(
     spec: CurveSpec,
     options: CurveOptions,
     progress: bool = False,
-    stage: Callable[[str], AbstractContextManager[Any]] = lambda text: nullcontext(),
 ) -> Curve:
     """Fit P(duplicate | cosine) to judgements, and judge the fit.
 
@@ -190,16 +189,15 @@ def fit_curve(
     spec : CurveSpec
     options : CurveOptions
     progress : bool, default False
-        Whether the sampler shows its progress.
-    stage : callable
-        Called with what begins; the context manager it returns is left when that ends.
+        Whether to show what goes on.
 
     Returns
     -------
     Curve
     """
     verdicts = make_verdicts(judged, names["benchmarks"], names["sources"])
-    built = build_curve(spec, verdicts)
+    with stage(progress, "building the model"):
+        built = build_curve(spec, verdicts)
     groups = {}
     if len(verdicts):
         seed = int(stream(options.seed, "curve").integers(2**31))
@@ -208,7 +206,7 @@ def fit_curve(
         )
     else:
         posterior = _prior(built, options.seed)
-    with stage("checking the curve"):
+    with stage(progress, "checking the curve"):
         checks = list(curve_checks.evidence_checks(verdicts))
         if len(verdicts):
             summary = summarise_curve(posterior, options.level)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+import nutpie
 import pymc as pm
 import xarray as xr
 
@@ -12,6 +13,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
 from bayescontam.inference.marginalised import Difficulties
 from bayescontam.optional import require
+from bayescontam.progress import progress_bar, stage
 from bayescontam.specs.base import closest
 
 Engine = Literal["nutpie", "pymc", "numpyro"]
@@ -84,7 +86,7 @@ def sample_model(
     sampling : Sampling
     seed : int
     progress : bool
-        Whether the sampler shows its progress bar.
+        Whether to show what goes on.
 
     Returns
     -------
@@ -101,27 +103,75 @@ def sample_model(
     KeyboardInterrupt
         On Ctrl-C.
     """
-    if sampling.engine == "numpyro":
-        require("numpyro", "jax")
-    # PyMC forks its chains, and a process in which JAX runs threads may hang when forked.
-    forks = sampling.engine == "pymc" and "jax" in sys.modules
-    tree = pm.sample(
-        model=model,
-        draws=sampling.draws,
-        tune=sampling.tune,
-        chains=sampling.chains,
-        cores=1 if forks else sampling.cores,
-        target_accept=sampling.target_accept,
-        random_seed=seed,
-        progressbar=progress,
-        quiet=not progress,
-        nuts_sampler=sampling.engine,
-        compute_convergence_checks=False,
-        **_side_by_side(sampling),
-    )
+    if sampling.engine == "nutpie":
+        tree = _by_nutpie(model, sampling, seed, progress)
+    else:
+        tree = _by_pymc(model, sampling, seed, progress)
     posterior = tree["posterior"].to_dataset()
     _refuse_part(posterior, sampling.draws)
     return _named(posterior), _statistics(tree["sample_stats"].to_dataset())
+
+
+def _by_nutpie(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:
+    """Compile and draw as `pm.sample` does, whose table of progress goes to the output."""
+    with stage(progress, "compiling the model"):
+        compiled = nutpie.compile_pymc_model(model)
+    total = sampling.chains * (sampling.tune + sampling.draws)
+    diverging, done = 0, 0
+
+    def note() -> str:
+        return f"{diverging:,} divergences" if diverging else "no divergences"
+
+    with progress_bar(progress, "sampling", total, "draws", note) as advance:
+
+        def show(chains: list[Any]) -> None:
+            nonlocal diverging, done
+            finished = sum(chain.finished_draws for chain in chains)
+            diverging = sum(chain.divergences for chain in chains)
+            advance(finished - done)
+            done = finished
+
+        return nutpie.sample(
+            compiled,
+            draws=sampling.draws,
+            tune=sampling.tune,
+            chains=sampling.chains,
+            cores=sampling.cores,
+            target_accept=sampling.target_accept,
+            # That of `pm.sample`: the same seed has always given the same draws.
+            seed=int(np.random.default_rng(seed).spawn(1)[0].integers(2**30)),
+            save_warmup=False,
+            progress_bar=False,
+            progress_callback=show if progress else None,
+            progress_rate=500,
+        )
+
+
+def _by_pymc(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:
+    if sampling.engine == "numpyro":
+        require("numpyro", "jax")
+    # PyMC forks its chains, and a process in which JAX runs threads may hang when forked.
+    counts = sampling.engine == "pymc"
+    forks = counts and "jax" in sys.modules
+    total = sampling.chains * (sampling.tune + sampling.draws)
+    with progress_bar(progress and counts, "sampling", total, "draws") as advance:
+        options = {"callback": lambda **_: advance(1)} if counts else {}
+        with stage(progress and not counts, "compiling the model and sampling"):
+            return pm.sample(
+                model=model,
+                draws=sampling.draws,
+                tune=sampling.tune,
+                chains=sampling.chains,
+                cores=1 if forks else sampling.cores,
+                target_accept=sampling.target_accept,
+                random_seed=seed,
+                progressbar=False,
+                quiet=True,
+                nuts_sampler=sampling.engine,
+                compute_convergence_checks=False,
+                **options,
+                **_side_by_side(sampling),
+            )
 
 
 def _side_by_side(sampling: Sampling) -> dict[str, Any]:

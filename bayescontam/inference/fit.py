@@ -4,8 +4,6 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -39,6 +37,7 @@ from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
 from bayescontam.levels import check_level
+from bayescontam.progress import stage
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
 from bayescontam.specs.model import ModelSpec
@@ -48,7 +47,6 @@ MOST_NUMBERS = 100_000_000
 """Prior draws times responses; of larger tables fewer draws are made."""
 _ITEM_LEVEL = ("delta", "eta", "n_correct")
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
-Stage = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,6 @@ def fit_responses(
     spec: ModelSpec,
     options: Options,
     progress: bool = False,
-    stage: Stage = lambda text: nullcontext(),
 ) -> Fitted:
     """Fit a model spec to responses and judge the fit.
 
@@ -113,9 +110,7 @@ def fit_responses(
     spec : ModelSpec
     options : Options
     progress : bool, default False
-        Whether the sampler shows its progress.
-    stage : callable
-        Called with what begins; the context manager it returns is left when that ends.
+        Whether to show what goes on.
 
     Returns
     -------
@@ -127,7 +122,8 @@ def fit_responses(
         If the parts do not go together; before anything long is started.
     """
     started = time.perf_counter()
-    built = build(spec, responses, options.sampling.difficulties)
+    with stage(progress, "building the model"):
+        built = build(spec, responses, options.sampling.difficulties)
     reference = None
     if built.design.contamination is not None:
         reference = reference_levels(options.reference, built.design)
@@ -135,7 +131,7 @@ def fit_responses(
     posterior, sample_stats = sample(built, options.sampling, seed, progress)
     sampled = time.perf_counter()
     groups = {"posterior": posterior, "sample_stats": sample_stats}
-    with stage("computing estimands and checks"):
+    with stage(progress, "computing estimands and checks"):
         groups |= _judged(posterior, built, options)
         checks = [
             *checking.sampling_checks(

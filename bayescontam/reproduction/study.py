@@ -2,8 +2,9 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from bayescontam.calibration.plan import changed_spec
 from bayescontam.errors import FitError, UsageError
@@ -100,11 +100,10 @@ class Study:
             return Fitted.load(path)
         except FitError:
             pass  # none yet, or one that was cut off
-        console = Console(stderr=True)
         if self.progress:
-            console.print(f"fit {visible(name)}: {visible(model.name)}, {len(table.frame):,} rows")
-        stage = console.status if self.progress else _silent
-        fitted = fit_responses(table, model, options, self.progress, stage)
+            about = f"{visible(model.name)}, {len(table.frame):,} rows"
+            sys.stderr.write(f"fit {visible(name)}: {about}\n")
+        fitted = fit_responses(table, model, options, self.progress)
         self._forget(name)
         fitted.save(path)
         return fitted
@@ -250,7 +249,3 @@ def _key(responses: Responses, spec: ModelSpec, options: Options) -> str:
         "version": version("bayescontam"),
     }
     return sha256(json.dumps(told, sort_keys=True).encode() + rows)
-
-
-def _silent(text: str) -> AbstractContextManager[Any]:
-    return nullcontext()

@@ -40,6 +40,12 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no stage last long enough for a line, however busy the machine is."""
+    monkeypatch.setattr("bayescontam.progress.PATIENCE", 600.0)
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Give a function that runs the command line on its arguments."""

@@ -148,12 +148,13 @@ def test_ctrl_c_while_sampling_leaves_nothing(tmp_path: Path, phase: str) -> Non
 
 
 def engine_returns(monkeypatch: pytest.MonkeyPatch, x: np.ndarray) -> Callable[[int], Any]:
-    """Let PyMC return draws `x` of one parameter; give a function that asks for some."""
+    """Let nutpie return draws `x` of one parameter; give a function that asks for some."""
     names = ("diverging", "energy", "tree_depth", "n_steps")
     statistics = {name: (("chain", "draw"), np.zeros(x.shape)) for name in names}
     groups = {"posterior": xr.Dataset({"x": (("chain", "draw"), x)})}
     tree = xr.DataTree.from_dict(groups | {"sample_stats": xr.Dataset(statistics)})
-    monkeypatch.setattr(engines.pm, "sample", lambda **_: tree)
+    monkeypatch.setattr(engines.nutpie, "compile_pymc_model", lambda _: None)
+    monkeypatch.setattr(engines.nutpie, "sample", lambda *_, **__: tree)
     built: Any = SimpleNamespace(model=None)
     return lambda draws: engines.sample(built, engines.Sampling(draws=draws), 1, progress=False)
 

@@ -1,9 +1,14 @@
 """All engines draw from the same posterior."""
 
+import re
+
+import numpy as np
+import pymc as pm
 import pytest
 
 import bayescontam
 from bayescontam.errors import UsageError
+from bayescontam.inference.engines import Sampling, sample_model
 from tests.simulated import Simulated, coverage, simulate
 
 
@@ -49,6 +54,24 @@ def test_engine_agrees_with_nutpie(engine, table, reference):
     assert ratio.between(0.85, 1.18).all()
     assert fit.record["sampling"]["engine"] == engine
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
+
+
+def test_progress_is_on_the_error_stream_and_seeds_are_those_of_pymc(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=3)
+        pm.Normal("y", x.sum(), 1, observed=0.3)
+    sampling = Sampling(draws=50, tune=50, chains=2, cores=2)
+    posterior, _ = sample_model(model, sampling, 5, True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert re.search(r"^sampling 100 % [\d,]+ draws/s in 0:00:\d\d, no divergences$", err, re.M)
+    assert " 0 draws/s" not in err
+    tree = pm.sample(50, model=model, tune=50, chains=2, cores=2, target_accept=0.9,
+                     random_seed=5, progressbar=False, quiet=True, nuts_sampler="nutpie",
+                     compute_convergence_checks=False)  # fmt: skip
+    np.testing.assert_array_equal(posterior["x"], tree["posterior"]["x"])
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import pandas as pd
 
 from bayescontam.errors import FitError
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fit import Options, Stage, fit_responses
+from bayescontam.inference.fit import Options, fit_responses
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.newcomer import make_newcomer, refit_reason, strange_parts
 from bayescontam.inference.joining.updated import Updated, update_draws
 from bayescontam.inference.joining.weighted import COLUMNS, summarise_weighted
 from bayescontam.inference.ordering import first_places
 from bayescontam.names import visible
+from bayescontam.progress import stage
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
 
@@ -73,10 +74,8 @@ class Desk:
     draws : int
         Number of draws to weigh.
     refit : {"auto", "never", "always"}
-    stage : callable
-        Called with what begins; the context manager it returns is left when that ends.
     progress : bool
-        Whether the sampler of a joint fit shows its progress.
+        Whether to show what goes on.
     """
 
     fit: Fitted
@@ -84,7 +83,6 @@ class Desk:
     options: Options
     draws: int
     refit: Refit
-    stage: Stage
     progress: bool
 
     def entry(self, joined: Responses) -> Entry:
@@ -104,14 +102,14 @@ class Desk:
         name, updated = joined.models[-1], None
         reason = "asked for" if self.refit == "always" else strange_parts(self.fit)
         if reason is None:
-            with self.stage(f"weighing the fit's draws for {visible(name)}"):
+            with stage(self.progress, f"weighing the fit's draws for {visible(name)}"):
                 reason, updated = self._weighed(joined)
         if reason is None and updated is not None:
             return _updated_entry(updated, self.options.level, time.perf_counter() - started)
         if self.refit == "never":
             advice = "allow it (--refit auto)"
             raise FitError(f"{visible(name)}: needs a joint fit: {reason}; {advice}")
-        joint = fit_responses(joined, self.fit.spec, self.options, self.progress, self.stage)
+        joint = fit_responses(joined, self.fit.spec, self.options, self.progress)
         return _refitted_entry(joint, name, updated, str(reason), time.perf_counter() - started)
 
     def _weighed(self, joined: Responses) -> tuple[str | None, Updated | None]:
