@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from bayescontam.columns import Scale
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import UsageError
 from bayescontam.execute import usable_cores
@@ -132,6 +133,7 @@ def fit(
     *,
     covariates: Covariates | pd.DataFrame | Path | None = None,
     missing_contamination: Missing = "error",
+    contamination_scale: Scale = "share",
     reference: Reference = "min_observed",
     level: float = LEVEL,
     seed: int | None = None,
@@ -157,9 +159,13 @@ def fit(
         Model spec, the name of a shipped one, or the path of a TOML file.
     covariates : Covariates, pandas.DataFrame or path-like, optional
         Contamination of the items, if it is not in the responses.
-    missing_contamination : {"error", "drop", "impute"}, default "error"
-        What to do with responses whose item has no covariates: refuse the table, leave
-        them out, or give them the mean of their benchmark.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        What to do with responses whose item has no covariates: refuse the table, take them
+        for clean (if all items were searched), leave them out, or give them the mean of
+        their benchmark.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        What contamination is, in the covariates if given, else in the responses: a number
+        from 0 to 1, per cent, or a count n that is read as log(1 + n) / log(1 + largest n).
     reference : {"min_observed", "zero"} or float, default "min_observed"
         Contamination in [0, 1] at which genuine ability is told. The default is the
         smallest observed in each benchmark: nothing is extrapolated.
@@ -227,7 +233,7 @@ def fit(
         command=command,
         item_draws=item_draws,
     )
-    table = given_responses(responses, covariates, missing_contamination)
+    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
     return Fit(fit_responses(table, spec, options, progress).tree)
 
 

@@ -321,33 +321,20 @@ def read_measures(
     """
     if scale not in SCALES:
         raise UsageError(f"contamination_scale={scale!r}: allowed are {listed(SCALES)}")
+    if scale != "share" and "contamination" not in frame.columns:
+        raise UsageError(
+            f"contamination_scale={scale!r}: {visible(faults.source)} has no column "
+            f"'contamination'; the columns are {listed(frame.columns)}"
+        )
     found = {}
     for column in (name for name in MEASURES if name in frame.columns):
-        cells, highest = frame[column], MEASURES[column]
-        scaled = scale != "share" and column.startswith("contamination")
-        if scaled and scale == "percent":
-            cells = cells.map(_without_sign) if cells.dtype in (object, "str") else cells
-            highest = None if highest is None else 100 * highest
-        elif scaled:
-            highest = None
-        values = read_numbers(cells)
-        absent = np.isnan(values)
-        faults.flag(absent, column, f"missing value; {advice}")
-        fits = (values >= 0) & (values <= (np.finfo(float).max if highest is None else highest))
-        allowed = f"a number {'0 or more' if highest is None else f'from 0 to {highest:g}'}"
-        if scaled and scale == "count":
-            fits &= values == np.floor(values)
-            allowed = "a whole number, 0 or more"
-        bad = ~fits & ~absent
-        faults.flag(bad, column, f"got {{}}, allowed is {allowed}", frame[column])
-        if bad.any() and scale == "share":
-            _advise(column, frame[column][bad], values[bad], faults)
-        found[column] = values
-    if scale == "percent" and "contamination" in found:
+        own = scale if column.startswith("contamination") else "share"
+        found[column] = _read_measure(frame[column], MEASURES[column], own, advice, faults)
+    if scale == "percent":
         for column in found.keys() & {"contamination", "contamination_sd"}:
             found[column] = found[column] / 100
         faults.notes.append("contamination is per cent: divided by 100")
-    elif scale == "count" and "contamination" in found:
+    elif scale == "count":
         if "contamination_sd" in found:
             faults.add("is of no use beside counts; remove it", "contamination_sd")
         largest = np.nanmax(found["contamination"], initial=0)
@@ -359,14 +346,35 @@ def read_measures(
     return found
 
 
+def _read_measure(
+    cells: pd.Series, highest: float | None, scale: Scale, advice: str, faults: FaultList
+) -> Floats:
+    """Return a column of numbers as they are given, NaN where one is faulty."""
+    column = str(cells.name)
+    values = read_numbers(cells.map(_without_sign) if scale == "percent" else cells)
+    absent = np.isnan(values)
+    faults.flag(absent, column, f"missing value; {advice}")
+    if scale == "count":
+        fits = (values >= 0) & (values == np.floor(values)) & np.isfinite(values)
+        allowed = "a whole number, 0 or more"
+    elif highest is None:
+        fits, allowed = (values >= 0) & np.isfinite(values), "a number 0 or more"
+    else:
+        highest = 100 * highest if scale == "percent" else highest
+        fits, allowed = (values >= 0) & (values <= highest), f"a number from 0 to {highest:g}"
+    bad = ~fits & ~absent
+    faults.flag(bad, column, f"got {{}}, allowed is {allowed}", cells)
+    if bad.any() and scale == "share" and highest is not None:
+        _advise(column, cells[bad], values[bad], faults)
+    return np.where(bad, np.nan, values)
+
+
 def _without_sign(cell: Any) -> Any:
     return cell.strip().removesuffix("%") if isinstance(cell, str) else cell
 
 
 def _advise(column: str, cells: pd.Series, values: Floats, faults: FaultList) -> None:
     """Say what the values outside of the scale look like, and what to do about them."""
-    if column == "contamination_sd" or column == "p_duplicate_sd":
-        return
     texts = [str(cell).strip() for cell in cells.drop_duplicates().iloc[:1000]]
     finite = values[np.isfinite(values)]
     if any(_COMMA.fullmatch(text) for text in texts):

@@ -22,10 +22,12 @@ from bayescontam.columns import (
 )
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.table import load_table
+from bayescontam.mismatches import likely_mismatch
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
 
-type Missing = Literal["error", "drop", "impute"]
+type Missing = Literal["error", "zero", "drop", "impute"]
+_MISSING: tuple[Missing, ...] = ("error", "zero", "drop", "impute")
 
 _NEEDED = {
     "benchmark": "add one: the benchmark that each item belongs to",
@@ -152,8 +154,8 @@ class Covariates:
 
         `Responses.with_contamination` is the public way; see there.
         """
-        if missing not in ("error", "drop", "impute"):
-            raise UsageError(f"missing={missing!r}: allowed are 'error', 'drop' and 'impute'")
+        if missing not in _MISSING:
+            raise UsageError(f"missing={missing!r}: allowed are {listed(_MISSING)}")
         columns = [name for name in MEASURES if name in self.frame.columns]
         if taken := [name for name in columns if name in responses.columns]:
             raise UsageError(
@@ -163,19 +165,28 @@ class Covariates:
             )
         at = self._rows_for(responses)
         lost: Mask = at < 0
-        if lost.any() and missing == "error":
-            raise self._unmatched(responses[lost], source, "drop or impute")
+        likely = self._likely_reasons(responses, at) if lost.any() else []
+        # Names that are spelled in another way were not searched in vain, and nor was nothing.
+        if lost.any() and (missing == "error" or lost.all() or (missing == "zero" and likely)):
+            choices = "zero (searched and not found), drop or impute" if not lost.all() else ""
+            raise self._unmatched(responses, lost, source, likely, choices)
         values = self.frame[columns].iloc[np.maximum(at, 0)].set_axis(responses.index)
         head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
         joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
         notes = [*self.notes, *self._unused(at)]
+        notes += [f"caution: {reason}" for reason in likely]
         if lost.any() and missing == "impute":
-            notes += self._impute(joined, lost, columns, source)
+            bare = set(joined["benchmark"][lost]) - set(joined["benchmark"][~lost])
+            if bare:
+                rows: Mask = joined["benchmark"].isin(bare).to_numpy()
+                raise self._unmatched(responses, rows, source, likely, "zero or drop")
+            notes += self._impute(joined, lost, columns)
+        elif lost.any() and missing == "zero":
+            joined.loc[lost, columns] = 0.0
+            notes.append(f"{_counted(responses, lost)} without a covariate got contamination 0")
         elif lost.any():
-            notes += _drop_note(responses, lost)
+            notes.append(f"dropped {_counted(responses, lost)} without a contamination")
             joined = joined[~lost].reset_index(drop=True)
-        if joined.empty:
-            raise self._unmatched(responses, source, "")
         return joined, notes
 
     def _rows_for(self, responses: pd.DataFrame) -> Ints:
@@ -192,32 +203,67 @@ class Covariates:
         note = f"{unused:,} of {len(self.frame):,} covariate rows match no response"
         return [note] if unused else []
 
-    def _unmatched(self, lost: pd.DataFrame, source: str, choices: str) -> DataError:
-        keys = ["benchmark", "item", "model"][: 3 if "model" in self.frame.columns else 2]
-        missed = lost[keys].drop_duplicates()
-        faults = [
-            Fault(source, "no contamination for " + ", ".join(map(_spell, keys, row)))
-            for row in missed.itertuples(index=False, name=None)
-        ]
-        advice = (
-            f"{len(lost):,} responses ({len(missed):,} of {' + '.join(keys)}) match no row of "
-            f"{visible(self.source)}; add rows for them"
-        )
-        if choices:
-            advice += f", or choose --missing-contamination {choices}"
+    def _likely_reasons(self, responses: pd.DataFrame, at: Ints) -> list[str]:
+        """Return what the names show of why responses match no row, a sentence for each key."""
+        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
+        found = []
+        models = self.frame.get("model")
+        if models is not None:
+            bare = set(lost["model"]) - set(models)
+            reason = likely_mismatch(sorted(bare), set(models) - set(responses["model"]) - {""})
+            found += [f"model: {reason}"] if reason else []
+        benchmarks = sorted(set(lost["benchmark"]) - set(self.frame["benchmark"]))
+        others = set(unused["benchmark"]) - set(responses["benchmark"])
+        reason = likely_mismatch(benchmarks, others)
+        found += [f"benchmark: {reason}"] if reason else []
+        known = set(self.frame["item"]) if reason else set()
+        for name in lost["benchmark"].unique():
+            own = known or set(unused.loc[unused["benchmark"] == name, "item"])
+            missed = lost.loc[lost["benchmark"] == name, "item"]
+            if reason := likely_mismatch(missed[~missed.isin(own)], own):
+                found.append(f"item of {shown(name)}: {reason}")
+        return found
+
+    def _unmatched(
+        self,
+        responses: pd.DataFrame,
+        lost: Mask,
+        source: str,
+        likely: list[str],
+        choices: str,
+    ) -> DataError:
+        """Return the error on responses without a row, with a fault for each cause."""
+        missed, faults = responses[lost], []
+        by_model = "model" in self.frame.columns
+        bare = responses["model"][~np.isin(responses["model"], responses["model"][~lost])].unique()
+        if by_model and 0 < len(bare) < responses["model"].nunique():
+            problem = f"no contamination for any response of {listed(bare)}"
+            faults.append(Fault(source, problem))
+            missed = missed[~missed["model"].isin(bare)]
+        for name, rows in missed.groupby("benchmark", sort=False):
+            items = rows["item"].unique()
+            total = responses.loc[responses["benchmark"] == name, "item"].nunique()
+            of = f" of {listed(rows['model'].unique(), 3)}" if by_model else ""
+            problem = (
+                f"no contamination for {len(items):,} of {total:,} items of {shown(name)}{of}: "
+                f"{listed(items, 5)}"
+            )
+            faults.append(Fault(source, problem))
+        advice = list(likely)
         known = self.frame["benchmark"].unique()
         if not set(missed["benchmark"]) <= set(known):
-            advice += f"; its benchmarks are {listed(known)}"
-        return DataError(faults, advice)
+            advice.append(f"the benchmarks of {visible(self.source)} are {listed(known)}")
+        last = (
+            f"{lost.sum():,} of {len(lost):,} responses match no row of {visible(self.source)}; "
+            "add rows for them"
+        )
+        if choices:
+            last += f", or choose --missing-contamination {choices}"
+        return DataError(faults, "\n".join([*advice, last]))
 
-    def _impute(
-        self, joined: pd.DataFrame, lost: Mask, columns: list[str], source: str
-    ) -> list[str]:
+    def _impute(self, joined: pd.DataFrame, lost: Mask, columns: list[str]) -> list[str]:
         """Fill unmatched rows in place from the matched rows of their benchmark."""
         benchmark = joined["benchmark"]
-        bare = set(benchmark[lost]) - set(benchmark[~lost])
-        if bare:
-            raise self._unmatched(joined[benchmark.isin(bare)], source, "drop")
         notes = []
         for name in columns:
             base = name.removesuffix("_sd")
@@ -241,6 +287,12 @@ class Covariates:
                 f"{rows.sum():,} of {(benchmark == name).sum():,} responses of {shown(name)} "
                 f"have no covariate and got its mean contamination {value:.3g}"
             )
+            if joined.loc[benchmark == name, "contamination"].nunique() == 1:
+                notes.append(
+                    f"caution: contamination of all items of {shown(name)} is now {value:.3g}: "
+                    "nothing can be learnt of its effect there. If the covariates list what a "
+                    "search has found, choose --missing-contamination zero"
+                )
         return notes
 
 
@@ -252,13 +304,6 @@ def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) ->
     return np.where(found >= 0, labels[found] if len(labels) else -1, -1)
 
 
-def _spell(key: str, name: str) -> str:
-    return f"{key} {shown(name)}"
-
-
-def _drop_note(responses: pd.DataFrame, lost: Mask) -> list[str]:
-    items = len(responses.loc[lost, ["benchmark", "item"]].drop_duplicates())
-    return [
-        f"dropped {lost.sum():,} of {len(responses):,} responses "
-        f"({items:,} items) without a contamination"
-    ]
+def _counted(responses: pd.DataFrame, rows: Mask) -> str:
+    items = len(responses.loc[rows, ["benchmark", "item"]].drop_duplicates())
+    return f"{rows.sum():,} of {len(responses):,} responses ({items:,} items)"

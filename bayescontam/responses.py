@@ -23,6 +23,7 @@ from bayescontam.columns import (
 )
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers import ADVICE
 from bayescontam.importers.table import load_table
 from bayescontam.names import visible
 from bayescontam.rows import (
@@ -189,10 +190,11 @@ class Responses:
         ----------
         covariates : Covariates
             How contaminated the items are.
-        missing : {"error", "drop", "impute"}, default "error"
-            What to do with responses without a covariate: refuse, drop them, or fill in the
-            mean over the matched responses of their benchmark (and, as the standard error,
-            the standard deviation over these).
+        missing : {"error", "zero", "drop", "impute"}, default "error"
+            What to do with responses without a covariate: refuse; take their contamination for
+            surely 0, if all items were searched and the covariates list those that were found;
+            drop them; or fill in the mean over the matched responses of their benchmark (and,
+            as the standard error, the standard deviation over these).
 
         Returns
         -------
@@ -255,6 +257,8 @@ def _clean(
 ) -> tuple[pd.DataFrame, Mask]:
     """Return the table in this package's columns, and which rows have a score or are refused."""
     need_columns(table, _NEEDED, _KNOWN, faults)
+    if len(set(_NEEDED) - set(table.columns)) > 1:
+        faults.advise(ADVICE)
     clean: dict[str, Any] = {
         name: read_names(table, name, faults) for name in _KEYS if name in table.columns
     }

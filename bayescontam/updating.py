@@ -121,7 +121,7 @@ def update(
         Of new models only, to benchmarks of the fit; items may be new.
     covariates : Covariates, pandas.DataFrame or path-like, optional
         Contamination of the items, as for `fit`.
-    missing_contamination : {"error", "drop", "impute"}, default "error"
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
         See `Responses.with_contamination`.
     old_responses : Responses, pandas.DataFrame or path-like, optional
         What the fit was made of, with contamination. Only needed where the fit's file does

@@ -1,5 +1,6 @@
 """Covariates: validated like responses, and joined to them without silent losses."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_row_for_one_model_goes_before_the_row_for_all() -> None:
     joined = responses.with_contamination(covariates)
     assert joined.frame["contamination"].tolist() == [0.1, 0.5, 0.9]
     assert joined.notes == ("1 of 4 covariate rows match no response",)
-    with pytest.raises(DataError, match="no contamination for benchmark 'b', item '2', model 'B'"):
+    with pytest.raises(DataError, match="no contamination for any response of 'B'"):
         _responses("A b 2", "B b 2").with_contamination(covariates)
 
 
@@ -119,11 +120,11 @@ def test_uncertainty_comes_along_in_order() -> None:
 
 def test_unmatched_items_are_listed() -> None:
     responses = _responses("A b 1", "A b 3", "B b 3", "A d 9")
-    with pytest.raises(DataError, match=r"3 responses .*benchmarks are 'b', 'c'") as caught:
+    with pytest.raises(DataError, match="benchmarks of DataFrame are 'b', 'c'") as caught:
         responses.with_contamination(Covariates.from_frame(_covariates()))
     assert [fault.problem for fault in caught.value.faults] == [
-        "no contamination for benchmark 'b', item '3'",
-        "no contamination for benchmark 'd', item '9'",
+        "no contamination for 1 of 2 items of 'b': '3'",
+        "no contamination for 1 of 1 items of 'd': '9'",
     ]
 
 
@@ -160,14 +161,123 @@ def test_imputing_is_noted_and_needs_a_match_in_the_benchmark() -> None:
     assert joined.notes[-1] == (
         "1 of 3 responses of 'b' have no covariate and got its mean contamination 0.4"
     )
-    with pytest.raises(DataError, match="no contamination for benchmark 'd', item '1'"):
+    with pytest.raises(DataError, match="no contamination for 1 of 1 items of 'd': '1'"):
         _responses("A b 1", "A d 1").with_contamination(covariates, missing="impute")
 
 
 def test_options_and_clashes_are_refused() -> None:
     covariates = Covariates.from_frame(_covariates(p_duplicate=0))
-    with pytest.raises(UsageError, match="allowed are 'error', 'drop' and 'impute'"):
-        _responses("A b 1").with_contamination(covariates, missing="zero")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="allowed are 'error', 'zero', 'drop', 'impute'"):
+        _responses("A b 1").with_contamination(covariates, missing="none")  # type: ignore[arg-type]
     frame = _responses("A b 1").frame.assign(p_duplicate=0.5)
     with pytest.raises(UsageError, match="has 'p_duplicate' already"):
         Responses.from_frame(frame).with_contamination(covariates)
+
+
+def test_what_was_searched_and_not_found_is_zero() -> None:
+    table = _covariates(contamination=1, contamination_sd=0.1, p_duplicate=0.9, p_duplicate_sd=0.2)
+    responses = _responses("A b 1", "A b 3", "B b 3", "A d 9")
+    joined = responses.with_contamination(Covariates.from_frame(table), missing="zero")
+    measures = ["contamination", "contamination_sd", "p_duplicate", "p_duplicate_sd"]
+    assert joined.frame[measures].to_numpy().tolist() == [[1, 0.1, 0.9, 0.2], *[[0.0] * 4] * 3]
+    assert joined.notes[-1] == (
+        "3 of 4 responses (2 items) without a covariate got contamination 0"
+    )
+    with pytest.raises(DataError, match="no contamination for 1 of 1 items of 'd': '9'"):
+        _responses("A d 9").with_contamination(Covariates.from_frame(table), missing="zero")
+
+
+def test_a_flagged_list_is_advised_to_be_zero_elsewhere_and_imputing_it_cautions() -> None:
+    flagged = Covariates.from_frame(_covariates(contamination=1).head(1))
+    responses = _responses(*(f"{model} b {item}" for model in "AB" for item in range(1, 5)))
+    message = (
+        r"no contamination for 3 of 4 items of 'b': '2', '3', '4'\n6 of 8 responses .*; add rows "
+        r"for them, or choose --missing-contamination zero \(searched and not found\), drop or"
+    )
+    with pytest.raises(DataError, match=message):
+        responses.with_contamination(flagged)
+    imputed = responses.with_contamination(flagged, missing="impute")
+    assert imputed.notes[-1].startswith(
+        "caution: contamination of all items of 'b' is now 1: nothing can be learnt of its effect"
+    )
+    assert "--missing-contamination zero" in imputed.notes[-1]
+    zero = responses.with_contamination(flagged, missing="zero")
+    assert zero.frame["contamination"].tolist() == [1, 0, 0, 0] * 2
+    assert not any(note.startswith("caution") for note in zero.notes)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"item": ["X1", "X2", "X1"]}, r"item of 'b': all 2 .* R puts .*\('1' here, 'X1' there\)"),
+        ({"item": ["01", "02", "01"]}, "item of 'b': .* leading zeros"),
+        ({"item": ["1.0", "2.0", "1.0"]}, "item of 'b': .* stored as floats"),
+        ({"benchmark": ["B", "B", "C"]}, "benchmark: all 1 .* upper and lower case"),
+        ({"benchmark": ["B", "B", "C"], "item": ["x", "y", "z"]}, "benchmark: all 1 .* lower"),
+        ({"model": ["a", "a", "a"]}, "model: all 1 .* upper and lower case"),
+    ],
+)
+def test_names_spelled_otherwise_are_recognised(columns: dict[str, Any], message: str) -> None:
+    covariates = Covariates.from_frame(_covariates(**columns))
+    responses = _responses("A b 1", "A b 2")
+    for missing in ("error", "zero"):
+        with pytest.raises(DataError, match=message):
+            responses.with_contamination(covariates, missing=missing)  # type: ignore[arg-type]
+
+
+def test_zero_does_not_hide_names_that_are_spelled_otherwise() -> None:
+    table = _covariates(benchmark="b", item=["q01", "02", "03"])
+    responses = _responses("A b q01", "A b 2", "A b 3")
+    with pytest.raises(DataError, match="item of 'b': all 2 unmatched names differ by leading"):
+        responses.with_contamination(Covariates.from_frame(table), missing="zero")
+    dropped = responses.with_contamination(Covariates.from_frame(table), missing="drop")
+    assert any(note.startswith("caution: item of 'b': all 2") for note in dropped.notes)
+
+
+def test_a_model_without_any_row_is_named() -> None:
+    table = _covariates(model="A", benchmark="b", item=["1", "2", "3"])
+    responses = _responses(*(f"{model} b {item}" for model in "AB" for item in (1, 2, 4)))
+    with pytest.raises(DataError) as caught:
+        responses.with_contamination(Covariates.from_frame(table))
+    assert [fault.problem for fault in caught.value.faults] == [
+        "no contamination for any response of 'B'",
+        "no contamination for 1 of 3 items of 'b' of 'A': '4'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scale", "given", "read", "note"),
+    [
+        ("percent", ["5%", "40 %", 100], [0.05, 0.4, 1], "contamination is per cent: divided"),
+        (
+            "count",
+            [0, 3, 15],
+            [0, 0.5, 1],
+            r"log\(1 \+ n\) / log\(1 \+ 15\), where 15",
+        ),
+        ("count", [0, 0, 0], [0, 0, 0], "where 0 is the largest"),
+    ],
+)
+def test_other_scales_are_read_and_noted(
+    scale: Any, given: list[Any], read: list[float], note: str
+) -> None:
+    table = _covariates(contamination=pd.Series(given, dtype=object))
+    covariates = Covariates.from_frame(table, contamination_scale=scale)
+    np.testing.assert_allclose(covariates.frame["contamination"], read, atol=1e-12)
+    joined = _responses("A b 1").with_contamination(covariates)
+    assert re.search(note, joined.notes[0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "scale", "message"),
+    [
+        ({"contamination": [0, 1.5, 2]}, "count", "row 2: .*allowed is a whole number, 0 or more"),
+        ({"contamination": [0, -1, 2]}, "count", "row 2: contamination: got -1"),
+        ({"contamination": [0, 1, 2], "contamination_sd": 0.1}, "count", "no use beside counts"),
+        ({"contamination": [0, 1, 101]}, "percent", "row 3: .*allowed is a number from 0 to 100"),
+        ({"contamination": ["0", "few", "2"]}, "percent", "row 2: contamination: got 'few'"),
+    ],
+)
+def test_other_scales_have_bounds_too(columns: dict[str, Any], scale: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Covariates.from_frame(_covariates(**columns), contamination_scale=scale)

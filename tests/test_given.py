@@ -44,7 +44,7 @@ def test_covariates_are_joined_in_every_form(form: str, tmp_path: Path) -> None:
     doses = given(form, DOSES, Covariates, tmp_path)
     found = given_responses(ANSWERS, doses, "drop")  # type: ignore[arg-type]
     assert found.frame[["item", "contamination"]].to_numpy().tolist() == [["x", 0.75], ["y", 0.25]]
-    with pytest.raises(DataError, match="no contamination for benchmark 'b', item 'z'"):
+    with pytest.raises(DataError, match="no contamination for 1 of 3 items of 'b': 'z'"):
         given_responses(ANSWERS, doses)  # type: ignore[arg-type]
 
 

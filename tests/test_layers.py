@@ -13,6 +13,7 @@ ROWS = {
     "bounds": 0,
     "errors": 0,
     "levels": 0,
+    "mismatches": 0,
     "names": 0,
     "optional": 0,
     "seeds": 0,

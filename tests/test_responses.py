@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bayescontam.covariates import Covariates
 from bayescontam.errors import DataError, UsageError
+from bayescontam.importers import COMMANDS
 from bayescontam.responses import Responses, read_responses
 from tests.data import HOSTILE, names, shared
 
@@ -191,6 +192,21 @@ def test_correct_may_be_spelled_in_many_ways(cells: Any) -> None:
 def test_bad_tables_are_refused(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Responses.from_frame(frame)
+
+
+def test_results_of_a_tool_are_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "details_gsm8k.parquet"
+    cells = {"doc": [{"id": "1", "choices": ["a"]}], "metric": [{"em": 1.0}]}
+    pd.DataFrame(cells).to_parquet(path)
+    with pytest.raises(DataError) as caught:
+        read_responses(path)
+    assert [fault.column for fault in caught.value.faults] == [
+        "model", "benchmark", "item", "correct"
+    ]  # fmt: skip
+    assert caught.value.advice.splitlines() == [
+        "the columns are 'doc', 'metric'",
+        f"files of evaluation tools are read by: bayescontam import {' | '.join(COMMANDS)}",
+    ]
 
 
 def test_what_is_no_frame_is_refused() -> None:
@@ -375,3 +391,118 @@ def test_labels_that_are_one_number_stay_two_labels(tmp_path):
     )
     concepts = read_responses(path).frame["concept"]
     assert concepts.tolist() == ["1.1", "1.10", "1.2", "1.20"]
+
+
+def _many(contamination: list[str]) -> pd.DataFrame:
+    items = [f"q{number}" for number in range(len(contamination))]
+    table = {"model": "m", "benchmark": "b", "item": items, "correct": 1}
+    return pd.DataFrame(table).assign(contamination=contamination)
+
+
+@pytest.mark.parametrize(
+    ("contamination", "message"),
+    [
+        (
+            ["clean", "leaked", "leaked with answer", "clean"] * 5,
+            r"rows 1, 2, 3, 4, 5 and 15 more: contamination: got 'clean' \(10 rows\), 'leaked' \(5 "
+            r"rows\), 'leaked with answer' \(5 rows\), allowed is a number from 0 to 1\n.*words "
+            r"need numbers of your choice, from 0 .*\.map\(\{'clean': 0, …\}\)$",
+        ),
+        (["0", "1", "16", "81"], r"counts need a scale: --contamination-scale count .*for log\(1"),
+        (["0%", "5%", "10%"], "per cent: --contamination-scale percent .*, or divide by 100"),
+        (["-0.3", "0.1"], "negative values, such as log ratios or weights, are no dose"),
+        (["0.5", "0,5"], "0,9 is a decimal comma among other numbers: write 0.9"),
+    ],
+)
+def test_other_scales_are_recognised_in_one_line(contamination: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        Responses.from_frame(_many(contamination))
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_scales_of_responses_are_read_from_files_and_frames(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    frame = _many(["0%", "5%", "100%"])
+    frame.to_csv(path, index=False)
+    for given_ in (path, frame):
+        found = read_responses(given_, contamination_scale="percent")
+        assert found.frame["contamination"].tolist() == [0, 0.05, 1]
+        assert found.notes == ("contamination is per cent: divided by 100",)
+    with pytest.raises(UsageError, match="'many': allowed are 'share', 'percent', 'count'"):
+        read_responses(path, contamination_scale="many")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="has no column 'contamination'"):
+        Responses.from_frame(_frame(), contamination_scale="count")
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", ","])
+def test_tables_of_a_german_spreadsheet_are_read(delimiter: str, tmp_path: Path) -> None:
+    lines = [
+        "model;benchmark;item;n_correct;n_trials;contamination;level;size",
+        "m1;quiz;1,5;1;2;0,0;0,5;1,000",
+        "m2;quiz;1,5;2;2;0,25;1;2,000",
+    ]
+    rows = [[f'"{cell}"' if "," in cell else cell for cell in line.split(";")] for line in lines]
+    path = tmp_path / ("a.tsv" if delimiter == "\t" else "a.csv")
+    text = "\r\n".join(delimiter.join(row) for row in rows) + "\r\n"
+    path.write_bytes(text.encode("utf-8-sig"))
+    found = read_responses(path)
+    assert found.frame["contamination"].tolist() == [0, 0.25]
+    assert found.frame["item"].tolist() == ["1,5", "1,5"]
+    plain = delimiter == ","
+    assert found.frame["level"].tolist() == (["0,5", "1"] if plain else [0.5, 1])
+    assert found.frame["size"].tolist() == ["1,000", "2,000"]
+    told = "'contamination'" if plain else "'contamination', 'level'"
+    assert found.notes[-1] == f"{path}: decimal commas in {told}: 0,5 was read as 0.5"
+
+
+def test_points_in_counts_beside_decimal_commas_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    head = "model;benchmark;item;n_correct;n_trials;contamination\n"
+    path.write_text(head + "m;b;i;1;1.000;0,5\nm;b;j;1;2;1\n")
+    with pytest.raises(DataError, match=r"row 1: n_trials: got '1\.000', a point in a table with"):
+        read_responses(path)
+
+
+def test_names_that_mean_nothing_elsewhere_are_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "model,benchmark,item,correct\nNone,quiz,NA,NA\nNone,quiz,nan,1\nnull,N/A,NA,na\n"
+    )
+    with pytest.raises(DataError, match="rows 1, 3: correct: missing score"):
+        read_responses(path)
+    found = read_responses(path, drop_missing=True)
+    assert found.frame[["model", "item"]].to_numpy().tolist() == [["None", "nan"]]
+    assert found.notes == ("dropped 2 of 3 responses with a missing score",)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "frame"])
+def test_whole_numbers_that_became_floats_are_names(kind: str, tmp_path: Path) -> None:
+    frame = _frame(model=[7, 7, 13, 13], item=[1.0, 2.0, 1.0, 2.0])
+    path = tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        frame.to_parquet(path)
+    elif kind == "jsonl":
+        frame.astype({"item": object}).to_json(path, orient="records", lines=True)
+        assert '"item":1.0' in path.read_text()
+    found = read_responses(frame if kind == "frame" else path)
+    assert found.frame["model"].tolist() == ["7", "7", "13", "13"]
+    assert found.frame["item"].tolist() == ["1", "2", "1", "2"]
+    note = "item: whole numbers stored as floats: 1.0 was read as the name '1'"
+    assert [text.partition(": ")[2] for text in found.notes] == [note]
+
+
+def test_other_floats_are_no_names() -> None:
+    bad = _frame(item=[1.5, 2.0, np.nan, 2.5])
+    with pytest.raises(DataError) as caught:
+        Responses.from_frame(bad)
+    assert str(caught.value).splitlines() == [
+        "DataFrame: rows 1, 4: item: got 1.5, 2.5, a number with decimals, which is no name",
+        "DataFrame: row 3: item: blank name nothing; every row needs one",
+    ]
+    assert _places(_frame(item=[2.0**60, 1, 2, 3])) == [(1, "item")]
+
+
+def test_frames_are_read_like_files() -> None:
+    found = read_responses(_frame(), where="model == 'A'")
+    assert found.models == ("A",)
+    assert found.source == "DataFrame"

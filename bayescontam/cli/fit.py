@@ -10,6 +10,7 @@ import typer
 from bayescontam.cli.options import (
     SAMPLER,
     Chains,
+    ContaminationScale,
     CovariatesFile,
     Difficulties,
     Draws,
@@ -20,6 +21,7 @@ from bayescontam.cli.options import (
     MissingContamination,
     OnDifficulties,
     OnMissing,
+    OnScale,
     Out,
     Quiet,
     Strict,
@@ -71,6 +73,7 @@ def fit(
     ] = "hierarchical",
     covariates: CovariatesFile = None,
     missing_contamination: OnMissing = MissingContamination.ERROR,
+    contamination_scale: OnScale = ContaminationScale.SHARE,
     where: Where = None,
     sum_repeats: SumRepeats = False,
     drop_missing: DropMissing = False,
@@ -122,9 +125,16 @@ def fit(
 
         calm()
         table = read_responses(
-            responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
+            responses,
+            sum_repeats=sum_repeats,
+            drop_missing=drop_missing,
+            where=where,
+            contamination_scale=contamination_scale.value if covariates is None else "share",
         )
-        table = given_responses(table, covariates, missing_contamination.value)
+        if covariates is not None:
+            table = given_responses(
+                table, covariates, missing_contamination.value, contamination_scale.value
+            )
     print_notes(table.notes)
     fitted = api.fit(
         table,

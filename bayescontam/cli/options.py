@@ -43,6 +43,7 @@ class MissingContamination(StrEnum):
     """What to do with items that the covariates do not name."""
 
     ERROR = "error"
+    ZERO = "zero"
     DROP = "drop"
     IMPUTE = "impute"
 
@@ -57,7 +58,26 @@ CovariatesFile = Annotated[
 OnMissing = Annotated[
     MissingContamination,
     typer.Option(
-        help="Responses whose item has no covariates: refuse, drop or impute the mean.",
+        help="Responses whose item has no covariates: refuse; zero: searched and not found; drop;"
+        " or impute the mean.",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+class ContaminationScale(StrEnum):
+    """What contamination is given as."""
+
+    SHARE = "share"
+    PERCENT = "percent"
+    COUNT = "count"
+
+
+OnScale = Annotated[
+    ContaminationScale,
+    typer.Option(
+        help="What contamination is: a number from 0 to 1, per cent, or a count n that is read as"
+        " log(1+n)/log(1+largest).",
         rich_help_panel=DATA,
     ),
 ]

@@ -137,7 +137,8 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_notes(notes: Iterable[str]) -> None:
     """Print what was left out of the data, or filled in: with --quiet too, as it may be a slip."""
     for note in notes:
-        print(f"note: {visible(note, 400)}", file=sys.stderr)
+        kind = "" if note.startswith("caution: ") else "note: "
+        print(f"{kind}{visible(note, 400)}", file=sys.stderr)
 
 
 def print_checks(checks: "Sequence[Check]") -> None:

@@ -11,11 +11,13 @@ from pydantic_core import from_json
 
 from bayescontam.bounds import Bounds
 from bayescontam.errors import DataError, Fault
+from bayescontam.importers import ADVICE
 from bayescontam.names import listed, visible
 
 type Opened = Callable[[], AbstractContextManager[IO[str]]]
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_ONE_OBJECT = f"in pandas: to_json(orient='records'); {ADVICE}"
 _PIECE = 1 << 20
 """Characters that are read at once."""
 _MOST_FAULTS = 10_000
@@ -148,14 +150,7 @@ def _refuse_one_object(line: str, text: IO[str], source: str) -> None:
         return
     if isinstance(found, dict):
         problem = f"holds one JSON object, with the keys {listed(found)}; a table is a list of "
-        raise _refused(source, problem + "objects, or one object a line", ONE_OBJECT)
-
-
-ONE_OBJECT = (
-    "in pandas: to_json(orient='records'); files of evaluation tools are read by: bayescontam "
-    "import"
-)
-"""What to do with one JSON object in place of a table."""
+        raise _refused(source, problem + "objects, or one object a line", _ONE_OBJECT)
 
 
 def _entries(text: IO[str], source: str) -> Iterator[Any]:

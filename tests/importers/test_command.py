@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayescontam.cli import import_
+from bayescontam.importers import COMMANDS
 from bayescontam.importers.lm_eval import import_lm_eval
 from bayescontam.importers.matrix import import_matrix
 from tests.cli.conftest import FEW_DRAWS, command
@@ -84,3 +86,7 @@ def test_a_file_that_cannot_be_written_is_refused_first(
     assert done.returncode == 2
     assert out.encode() in done.stderr
     assert b"--filter" not in done.stderr
+
+
+def test_messages_on_tables_name_every_command() -> None:
+    assert [command.name for command in import_.app.registered_commands] == list(COMMANDS)

@@ -253,7 +253,7 @@ def test_one_object_is_recognised_by_content(text: str, tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=r"one JSON object, with the keys 'accuracy', 'details'.*\n.*"
-        r"read by: bayescontam import",
+        r"read by: bayescontam import lm-eval",
     ) as caught:
         read_table(path)
     assert len(caught.value.faults) == 1
