@@ -1,5 +1,6 @@
 """Stored: what was fitted, as a tree of named arrays in memory and as one file."""
 
+import io
 import json
 import os
 from functools import cached_property
@@ -77,7 +78,10 @@ class Stored:
         tree = _with_safe_labels(self.tree)
         with atomic_path(path) as temporary:
             # By way of the memory: HDF5 on a disk that runs full breaks down with the process.
-            temporary.write_bytes(tree.to_netcdf(engine="h5netcdf", encoding=_packed(tree)))
+            content = io.BytesIO()
+            tree.to_netcdf(content, engine="h5netcdf", encoding=_packed(tree))
+            with temporary.open("wb") as file, content.getbuffer() as data:
+                file.write(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
