@@ -57,8 +57,8 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         are if they are not on the page), ``picture``, ``by`` and ``level``. None where no
         benchmark has two models.
     """
-    names = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
-    within = {name: rank_models(fit, name) for name in names}
+    within = within_benchmarks(fit)
+    names = list(within)
     if max(len(ranking.table) for ranking in within.values()) < 2:
         return None
     across, why = _across(fit) if len(names) > 1 else (None, "")
@@ -78,6 +78,12 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
+def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
+    """Return the ranking within each benchmark, by its name."""
+    names = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
+    return {name: rank_models(fit, name) for name in names}
+
+
 def ranks(fit: Fitted) -> pd.DataFrame:
     """Return the rankings of a fit: one row for each model and benchmark.
 
@@ -91,12 +97,27 @@ def ranks(fit: Fitted) -> pd.DataFrame:
         ``benchmark``, empty for the ranking across all of them, and the columns of
         ``Ranking.table``.
     """
-    rankings = {
-        str(name): rank_models(fit, str(name)) for name in fit.tree["estimands"].benchmark.values
-    }
+    rankings = within_benchmarks(fit)
     across = _across(fit)[0] if len(rankings) > 1 else None
     every = ({"": across} if across is not None else {}) | rankings
     return pd.concat([one.table.assign(benchmark=name) for name, one in every.items()])
+
+
+def better_pairs(fit: Fitted) -> pd.DataFrame:
+    """Return how probably each model is better than another, within each benchmark.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, model, other, probability``. Of benchmarks with more than 200 models
+        pairs that are at most 25 places of the ranking apart.
+    """
+    pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
+    return pd.concat(pairs, ignore_index=True)[["benchmark", "model", "other", "probability"]]
 
 
 def _across(fit: Fitted) -> tuple[Ranking | None, str]:
@@ -116,8 +137,11 @@ def _rows(ranking: Ranking) -> dict[str, Any]:
     moved = table["rank_change"]
     chance = table["p_below_raw"].where(moved > 0, table["p_above_raw"])
     rows = table.assign(p_moved=chance.where(moved != 0)).to_dict("records")
+    if not ranking.groups:
+        rows = [row | {"groups": f"{row['n_alike']:,}"} for row in rows]
     square = ranking.p_better if len(table) <= MOST_PAIRS else None
-    return {"rows": rows, "square": square, "sentences": ranking.sentences()}
+    return {"rows": rows, "square": square, "lettered": bool(ranking.groups),
+            "sentences": ranking.sentences()}  # fmt: skip
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
