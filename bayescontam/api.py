@@ -1,6 +1,7 @@
 """The Python interface: what the command line does, as functions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -10,6 +11,7 @@ from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import UsageError
 from bayescontam.execute import usable_cores
 from bayescontam.given import Path, given_responses
+from bayescontam.inference.auto import AUTO, compose_spec, constant_contamination
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.inference.compare import LeaveOut, compare_fits
 from bayescontam.inference.confounding import confounding_table
@@ -20,7 +22,9 @@ from bayescontam.inference.fit import Options, fit_responses
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.folds import By
 from bayescontam.inference.marginalised import Difficulties
+from bayescontam.inference.population import Items
 from bayescontam.inference.summary import LEVEL
+from bayescontam.inference.verdicts import SMALLEST_EFFECT
 from bayescontam.responses import Responses
 from bayescontam.seeds import fresh_seed
 from bayescontam.specs.catalogue import load_spec
@@ -129,13 +133,15 @@ class Fit(Fitted):
 
 def fit(
     responses: Responses | pd.DataFrame | Path,
-    model: ModelSpec | Path = "hierarchical",
+    model: ModelSpec | Path = AUTO,
     *,
     covariates: Covariates | pd.DataFrame | Path | None = None,
     missing_contamination: Missing = "error",
     contamination_scale: Scale = "share",
     reference: Reference = "min_observed",
+    items: Items = "all",
     level: float = LEVEL,
+    smallest_effect: float = SMALLEST_EFFECT,
     seed: int | None = None,
     engine: Engine = "nutpie",
     draws: int = Sampling.draws,
@@ -155,8 +161,9 @@ def fit(
     ----------
     responses : Responses, pandas.DataFrame or path-like
         Responses, or a table or file of them; see `read_responses`.
-    model : ModelSpec, str or path-like, default "hierarchical"
-        Model spec, the name of a shipped one, or the path of a TOML file.
+    model : ModelSpec, str or path-like, default "auto"
+        Model spec, the name of a shipped one, or the path of a TOML file. ``"auto"``:
+        composed from the columns of the table; see `compose_spec`.
     covariates : Covariates, pandas.DataFrame or path-like, optional
         Contamination of the items, if it is not in the responses.
     missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
@@ -167,10 +174,19 @@ def fit(
         What contamination is, in the covariates if given, else in the responses: a number
         from 0 to 1, per cent, or a count n that is read as log(1 + n) / log(1 + largest n).
     reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination in [0, 1] at which genuine ability is told. The default is the
+        Contamination in [0, 1] at which genuine ability is evaluated. The default is the
         smallest observed in each benchmark: nothing is extrapolated.
+    items : {"all", "answered"}, default "all"
+        Reference population: items that each model's estimands average over. ``"all"``: all
+        items of the benchmark in the table, so that models which answered different items
+        are compared on common ground; what a model does on those that it did not answer is
+        predicted from its ability and their difficulty. ``"answered"``: those that the model
+        answered; models that answered different items are then not ranked.
     level : float, default 0.95
         Probability of the equal-tailed intervals.
+    smallest_effect : float, default 0.02
+        Smallest overfitting that matters, a difference of accuracies: verdicts say "at most
+        small" where the whole interval is below it.
     seed : int, optional
         Default: a fresh one, which the fit records.
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
@@ -220,21 +236,38 @@ def fit(
     >>> bool(estimands.loc["accuracy", "ci_low"] < 0.5 < estimands.loc["accuracy", "ci_high"])
     True
     """
-    spec = model if isinstance(model, ModelSpec) else load_spec(model)
+    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
+    spec, table = choose_spec(model, table)
     sampling = Sampling(
         engine, draws, tune, chains, _cores(cores, chains), target_accept, difficulties
     )
     options = Options(
         seed=fresh_seed() if seed is None else seed,
         reference=reference,
+        items=items,
         level=level,
+        smallest_effect=smallest_effect,
         thresholds=thresholds or Thresholds(),
         sampling=sampling,
         command=command,
         item_draws=item_draws,
     )
-    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
     return Fit(fit_responses(table, spec, options, progress).tree)
+
+
+def choose_spec(model: ModelSpec | Path, table: Responses) -> tuple[ModelSpec, Responses]:
+    """Return the model spec that is meant, and the table with notes on what it identifies."""
+    if isinstance(model, ModelSpec):
+        return model, table
+    notes: list[str] = []
+    if model == AUTO:
+        spec, composed = compose_spec(table)
+        notes += composed
+    else:
+        spec = load_spec(model)
+    if spec.contamination.form != "none":
+        notes += constant_contamination(table)
+    return spec, replace(table, notes=(*table.notes, *notes))
 
 
 def compare(

@@ -170,7 +170,14 @@ def update(
         old = given_responses(old, covariates, missing_contamination)
     level = fitted.level if level is None else level
     seed = fresh_seed() if seed is None else seed
-    options = Options(seed, reference, level, sampling=_sampling(fitted))
+    options = Options(
+        seed,
+        reference,
+        fitted.record.get("items", "answered"),
+        level,
+        fitted.smallest_effect,
+        sampling=_sampling(fitted),
+    )
     tables = [
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work

@@ -92,6 +92,11 @@ def log_odds(frame: pd.DataFrame, values: Values, built: Built, z: np.ndarray) -
     u = [design.units.index(name) for name in unit]
     delta = values["sigma_delta"][b][:, None] * frame["shared"].to_numpy()[:, None] * z
     eta = values["theta"][m, u][:, None] - delta
+    if "psi" in values:
+        for place, name in enumerate(design.models):
+            if f"chosen_{name}" in frame:
+                harder = values["psi"][place, b] * frame[f"chosen_{name}"].to_numpy()
+                eta = eta - harder[:, None]
     if spec.form == "none":
         return eta
     slope = values["beta"][m, b][:, None] + values.get("gamma", 0.0) * delta
@@ -123,12 +128,27 @@ def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
         cell_dose=cell - d.groupby(by).transform("mean"),
         item_dose=of_item.reindex(keys).to_numpy(),
     )
+    result = result.assign(**_chosen(frame))
     knots = spec.contamination.knots if spec.contamination.form == "monotone" else ()
     edges = [0.0, *knots, 1.0]
     for k, (low, high) in enumerate(pairwise(edges)):
         reach = ((d - low) / (high - low)).clip(0, 1)
         result[f"reach{k:02d}"] = reach - reach.groupby(by).transform("mean")
     return result
+
+
+def _chosen(frame: pd.DataFrame) -> dict[str, "pd.Series[float]"]:
+    """Return for each model whether it answered a row's item, as psi sees it."""
+    columns: dict[str, pd.Series[float]] = {}
+    for _, part in frame.groupby("benchmark"):
+        answered = pd.crosstab(part["item"], part["model"]).astype(float)
+        share = answered.mean()
+        partly = share.index[(share >= 0.05) & (share <= 0.95)]
+        for name in partly:
+            seen = (answered[name] - share[name]) / np.sqrt(len(partly))
+            column = columns.setdefault(f"chosen_{name}", pd.Series(0.0, frame.index))
+            column[part.index] = part["item"].map(seen)
+    return columns
 
 
 def log_integral(rows: pd.DataFrame, values: Values, built: Built) -> float:
@@ -164,6 +184,8 @@ def draws_of(built: Built, count: int, seed: int = 0, slope: float = 1.5) -> Dra
         given["increments"] = rng.dirichlet(np.ones(len(design.knots) + 1), count)
     if "kappa" in built.terms:
         given["kappa"] = rng.normal(0, 0.7, (count, shape[1]))
+    if "psi" in built.terms:
+        given["psi"] = rng.normal(0, 0.8, (count, shape[0] * shape[1]))
     for name in {"gamma", "spillover"} & built.terms.entered:
         given[name] = rng.normal(0, 0.4, (count, 1))
     return Draws(delta=None, eta=None, sigma_eps=None, **({"beta": None} | given))
@@ -171,11 +193,13 @@ def draws_of(built: Built, count: int, seed: int = 0, slope: float = 1.5) -> Dra
 
 def values_of(draws: Draws, position: int, built: Built) -> dict[str, np.ndarray]:
     """Return one draw as `log_odds` takes it."""
-    names = ("theta", "beta", "sigma_delta", "increments", "kappa", "gamma", "spillover")
+    names = ("theta", "beta", "sigma_delta", "increments", "kappa", "gamma", "spillover", "psi")
     values = {name: getattr(draws, name) for name in names}
     found = {name: v[position] for name, v in values.items() if v is not None}
     rows = len(built.design.models)
-    return {n: v.reshape(rows, -1) if n in ("theta", "beta") else v for n, v in found.items()}
+    return {
+        n: v.reshape(rows, -1) if n in ("theta", "beta", "psi") else v for n, v in found.items()
+    }
 
 
 def in_order(frame: pd.DataFrame, built: Built) -> pd.DataFrame:

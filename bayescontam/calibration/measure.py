@@ -18,6 +18,7 @@ from bayescontam.inference.draws import CACHED, Draws
 from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.implied import response_accuracies
+from bayescontam.seeds import stream
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, StudySpec
 
@@ -165,7 +166,9 @@ def _estimands(
     draws: Draws, built: Built, study: StudySpec, parameters: xr.Dataset
 ) -> Iterator[tuple[str, _Cells]]:
     shape = parameters.sizes["chain"], parameters.sizes["draw"]
-    groups = estimands(draws, built, shape, study.reference)
+    # The truth is one draw, so that truth and posterior have streams of their own.
+    rng = stream(len(draws), "population")
+    groups = estimands(draws, built, shape, study.reference, "all", rng)
     for group, dataset in groups.items():
         for name in map(str, dataset.data_vars):
             if name == "rank":  # a rank is whole, and its interval says little

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,6 +53,13 @@ Then: bayescontam summary fit.nc; bayescontam report fit.nc --out report.html
 _MODEL = "Model"
 
 
+class Items(StrEnum):
+    """Items that estimates average over."""
+
+    ALL = "all"
+    ANSWERED = "answered"
+
+
 def fit(
     responses: Annotated[
         Path,
@@ -67,10 +75,11 @@ def fit(
         typer.Option(
             "--model",
             "-m",
-            help="Model spec: a name (see 'models list') or a .toml file.",
+            help="Model spec: auto (composed from the table's columns), a name (see 'models"
+            " list') or a .toml file.",
             rich_help_panel=_MODEL,
         ),
-    ] = "hierarchical",
+    ] = "auto",
     covariates: CovariatesFile = None,
     missing_contamination: OnMissing = MissingContamination.ERROR,
     contamination_scale: OnScale = ContaminationScale.SHARE,
@@ -84,6 +93,21 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = "min_observed",
+    items: Annotated[
+        Items,
+        typer.Option(
+            help="Items that estimates average over: all of the benchmark in the table, or those"
+            " that the model answered; models that answered different ones are then not ranked.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = Items.ALL,
+    smallest_effect: Annotated[
+        float,
+        typer.Option(
+            help="Smallest overfitting that matters; verdicts say 'at most small' below it.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = 0.02,
     level: Annotated[
         float, typer.Option(help="Probability of the intervals.", rich_help_panel=_MODEL)
     ] = 0.95,
@@ -135,11 +159,14 @@ def fit(
             table = given_responses(
                 table, covariates, missing_contamination.value, contamination_scale.value
             )
+        spec, table = api.choose_spec(model, table)
     print_notes(table.notes)
     fitted = api.fit(
         table,
-        model,
+        spec,
         reference=reference_of(reference),
+        items=items.value,
+        smallest_effect=smallest_effect,
         level=level,
         seed=seed,
         engine=engine.value,

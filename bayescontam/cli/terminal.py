@@ -88,7 +88,7 @@ def _fold_names(table: "Table", room: int) -> int:
 
 def print_headline(table: "pd.DataFrame") -> None:
     """Print the headline table of a fit."""
-    names = {"rank_genuine": "rank", "rank_accuracy": "rank", "overfitting_verdict": "verdict"}
+    names = {"overfitting_verdict": "verdict"}
     spare = ("overfitting_fraction", "slope_verdict", "rank_raw", "p_best")
     print_table(table.rename(columns=names), spare)
 

@@ -15,6 +15,7 @@ from bayescontam.inference.effects import (
     add_discriminations,
     add_increments,
     add_scalar,
+    add_selection,
     add_slopes,
     rise_of_increments,
 )
@@ -135,9 +136,11 @@ def _add_effects(spec: ModelSpec, design: Design, terms: Terms, seen: Any) -> Ef
     increments = add_increments(spec, design, terms)
     unit = None if increments is None else rise_of_increments(increments, seen)
     beta = add_slopes(spec, design, terms, unit)
+    psi = add_selection(spec, design, terms)
     return {
         "theta": theta.ravel(),
         "beta": None if beta is None else beta.ravel(),
+        "psi": None if psi is None else psi.ravel(),
         "delta": add_difficulties(spec, design, terms),
         "alpha": add_discriminations(spec, design, terms),
         "increments": increments,

@@ -31,6 +31,8 @@ class Compared:
         Benchmarks that each model missed which did not answer all.
     items : pandas.DataFrame
         Number of items that a model answered, by model and benchmark.
+    sizes : pandas.Series
+        Number of items of each benchmark in the table.
     """
 
     models: NDArray[Any]
@@ -39,6 +41,13 @@ class Compared:
     shares: "pd.Series[float]"
     left_out: Mapping[str, tuple[str, ...]]
     items: pd.DataFrame
+    sizes: "pd.Series[float]"
+
+    @property
+    def same_items(self) -> bool:
+        """Whether the models answered the same items, so that raw accuracies can be compared."""
+        items = self.items.loc[list(self.models), list(self.shares.index)]
+        return bool((items == self.sizes[list(self.shares.index)]).all(axis=None))
 
     def sentences(self) -> Iterator[str]:
         """Yield what is averaged over, and where the comparison is not one of like with like."""
@@ -60,18 +69,19 @@ class Compared:
         partial = self._partial()
         if partial:
             yield (
-                f"Abilities are averages over the items that a model answered, and not all models"
-                f" answered the same: {', '.join(partial[:5])}{_more(partial, 5)}."
+                "Abilities are averages over all items of a benchmark; on those that a model did"
+                " not answer they are predicted from its ability and the items' difficulty."
+                f" Answered: {', '.join(partial[:5])}{_more(partial, 5)}. Raw accuracies are over"
+                " different items, so that they are not ranked."
             )
 
     def _partial(self) -> list[str]:
         items = self.items.loc[list(self.models), list(self.shares.index)]
-        most = items.max()
         return [
             f"'{visible(str(model), 60)}' {items.loc[model, name]:,.0f} of"
-            f" {most[name]:,.0f} of '{visible(str(name), 60)}'"
+            f" {self.sizes[name]:,.0f} of '{visible(str(name), 60)}'"
             for name in items.columns
-            for model in items.index[items[name] < most[name]]
+            for model in items.index[items[name] < self.sizes[name]]
         ]
 
 
@@ -91,11 +101,13 @@ def compared_models(
     Raises
     ------
     UsageError
-        If a benchmark is not there or named twice, or no model answered all.
+        If a benchmark is not there or named twice, no model answered all, or models cannot
+        be compared on one.
     """
     known = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
     wanted = known if benchmarks is None else list(benchmarks)
     _refuse_names(wanted, known)
+    _refuse_incomparable(fit, wanted)
     columns = np.array([known.index(name) for name in wanted], dtype=np.int64)
     models = np.array([str(n) for n in fit.tree["estimands"]["model"].to_numpy()], dtype=object)
     answered = fit.raw_accuracy().transpose("model", "benchmark").notnull().to_numpy()[:, columns]
@@ -114,7 +126,23 @@ def compared_models(
             for row in np.flatnonzero(~answered.all(axis=1))
         },
         items=pd.DataFrame(items, index=models, columns=known),
+        sizes=pd.Series(sizes, index=known),
     )
+
+
+def _refuse_incomparable(fit: Fitted, wanted: list[str]) -> None:
+    """Refuse benchmarks in which models answered different items without common ground."""
+    ranked = fit.ranked()
+    if apart := [name for name in wanted if not ranked[name]]:
+        which = listed(visible(name, 60) for name in apart)
+        known = [name for name in wanted if ranked[name]]
+        raise UsageError(
+            f"models answered different items of {which}, and this fit's estimands there are"
+            " averages over the items that each model answered, or no shared items link the"
+            " models: they cannot be ranked. Fit with --items all (items='all') and a model spec"
+            " that has item difficulties"
+            + (f", or name other benchmarks, such as {listed(known, 3)}" if known else "")
+        )
 
 
 def _refuse_names(wanted: list[str], known: list[str]) -> None:

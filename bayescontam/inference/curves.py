@@ -3,17 +3,22 @@
 import numpy as np
 import xarray as xr
 
-from bayescontam.inference.averages import Averages
 from bayescontam.inference.build import Built
-from bayescontam.inference.difficulties import counted, stand_ins
-from bayescontam.inference.draws import CACHED, Draws, accuracy_at, log_odds
+from bayescontam.inference.draws import Draws, accuracy_at, log_odds
 from bayescontam.inference.guess import response_guess
+from bayescontam.inference.population import Items, Population
 
 MOST_DRAWS = 400
 POINTS = 13
 
 
-def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
+def dose_response(
+    draws: Draws,
+    built: Built,
+    level: float,
+    items: Items = "all",
+    rng: np.random.Generator | None = None,
+) -> xr.Dataset:
     """Compute dose-response curves.
 
     Parameters
@@ -22,6 +27,10 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
     built : Built
     level : float
         Probability of the pointwise equal-tailed bands.
+    items : {"all", "answered"}, default "all"
+        Items that are averaged over, as for `estimands`.
+    rng : numpy.random.Generator, optional
+        As for `estimands`.
 
     Returns
     -------
@@ -31,19 +40,18 @@ def dose_response(draws: Draws, built: Built, level: float) -> xr.Dataset:
         over the range observed in the benchmark.
     """
     design = built.design
-    seen = stand_ins(built)
-    average = Averages.over(seen.design, "model_benchmark", design.answered.size)
+    population = Population.of(built, items)
+    seen = population.built
     low, high = design.contamination_range()
     grid = np.linspace(low, high, POINTS, axis=1)
-    draws = draws.thinned(MOST_DRAWS)
     parts = []
-    for some in draws.chunks(seen.design, CACHED):
-        part = counted(some, built.lattice)
+    rng = np.random.default_rng(0) if rng is None else rng
+    for part in population.parts(draws.thinned(MOST_DRAWS), rng):
         eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
-        points = [
-            average.of(accuracy_at(part, seen.design, eta, at[seen.design.benchmark], guess), part)
-            for at in grid.T
-        ]
+        accuracies = (
+            accuracy_at(part, seen.design, eta, at[seen.design.benchmark], guess) for at in grid.T
+        )
+        points = [population.means("benchmark", p, part) for p in accuracies]
         parts.append(np.stack(points, axis=-1))
     curves = np.concatenate(parts).reshape(-1, *design.answered.shape, POINTS)
     tails = [(1 - level) / 2, (1 + level) / 2]

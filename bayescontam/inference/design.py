@@ -18,6 +18,8 @@ from bayescontam.responses import Responses
 from bayescontam.specs.base import closest
 from bayescontam.specs.model import ModelSpec
 
+_LEAST_PART = 0.05
+"""Share of a benchmark's items from which on it matters which ones a model answered."""
 Integers = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 
@@ -131,28 +133,39 @@ class Design:
     def reach_dose(self) -> Floats:
         """Reach of each response's contamination less its benchmark's mean, (response, segment)."""
         assert self.contamination is not None
+        return self.reach(self.contamination) - self.reach_center[self.benchmark]
+
+    @cached_property
+    def reach_center(self) -> Floats:
+        """Mean reach of each benchmark's responses, (benchmark, segment)."""
+        assert self.contamination is not None
         reach, size = self.reach(self.contamination), len(self.benchmarks)
         means = [self._means(column, self.benchmark, size) for column in reach.T]
-        return reach - np.stack(means, axis=1)[self.benchmark]
+        return np.stack(means, axis=1)
 
     @cached_property
     def item_dose(self) -> Floats:
-        """Contamination of each response's item less its benchmark's mean over items.
+        """Contamination of each response's item less its benchmark's mean over items."""
+        level = self.item_contamination
+        total = np.bincount(self.benchmark_of_item, level, minlength=len(self.benchmarks))
+        mean = total / np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
+        dose: Floats = (level - mean[self.benchmark_of_item])[self.item]
+        return dose
 
-        That of an item is its mean over the models that are not known to be clean, whose
-        own tells nothing of how often the item is found in corpora.
+    @cached_property
+    def item_contamination(self) -> Floats:
+        """Mean contamination of each item over models, dims (item,).
+
+        Models that are known to be clean do not count unless no other answered the item:
+        their contamination does not inform on how often it is found in corpora.
         """
         assert self.contamination is not None
         told = ~self.clean[self.model]
         count = np.bincount(self.item[told], minlength=len(self.items))
         rows = told | (count[self.item] == 0)
         size = len(self.items)
-        of_item = np.bincount(self.item[rows], self.contamination[rows], minlength=size)
-        of_item = of_item / np.bincount(self.item[rows], minlength=size)
-        total = np.bincount(self.benchmark_of_item, of_item, minlength=len(self.benchmarks))
-        mean = total / np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
-        dose: Floats = (of_item - mean[self.benchmark_of_item])[self.item]
-        return dose
+        total = np.bincount(self.item[rows], self.contamination[rows], minlength=size)
+        return total / np.bincount(self.item[rows], minlength=size)
 
     @cached_property
     def cell_contamination(self) -> Floats:
@@ -200,6 +213,62 @@ class Design:
         """Whether a pair tells of slopes: it varies, and its model is not known to be clean."""
         return self.varies & ~self.clean[:, None]
 
+    @cached_property
+    def unit_of_item(self) -> Integers:
+        """Position of each item's unit."""
+        unit = np.zeros(len(self.items), dtype=np.int64)
+        unit[self.item] = self.unit
+        return unit
+
+    @cached_property
+    def item_weight(self) -> Floats:
+        """Items that each item stands for: the largest weight of any response to it."""
+        weight = np.zeros(len(self.items))
+        np.maximum.at(weight, self.item, self.weight)
+        return weight
+
+    @cached_property
+    def complete(self) -> NDArray[np.bool_]:
+        """Whether all models that answered any item of a benchmark answered all, (benchmark,)."""
+        items = np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
+        pairs = np.unique(self.model * len(self.items) + self.item)
+        cell = pairs // len(self.items), self.benchmark_of_item[pairs % len(self.items)]
+        count = np.zeros(self.answered.shape, dtype=np.int64)
+        np.add.at(count, cell, 1)
+        return ((count == items) | ~self.answered).all(axis=0)
+
+    @cached_property
+    def partial(self) -> Integers:
+        """Positions in a flattened (model, benchmark) array of models that answered a part.
+
+        At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
+        these are changes little.
+        """
+        items = np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
+        count = np.bincount(self.model_benchmark, minlength=self.answered.size)
+        share = count.reshape(self.answered.shape) / np.maximum(items, 1)
+        return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
+
+    @cached_property
+    def selection(self) -> Floats:
+        """What it means for an item's difficulty that models answered it, dims (item, cell).
+
+        A column for each cell of `partial`: 1 where the model answered the item and 0 where
+        not, less its mean over the benchmark, and divided by the square root of the number
+        of such models on it.
+        """
+        items, size = len(self.items), len(self.benchmarks)
+        result = np.zeros((items, len(self.partial)))
+        column = np.full(self.answered.size, -1)
+        column[self.partial] = np.arange(len(self.partial))
+        rows = np.flatnonzero(column[self.model_benchmark] >= 0)
+        result[self.item[rows], column[self.model_benchmark[rows]]] = 1.0
+        benchmark = self.partial % size
+        own = self.benchmark_of_item[:, None] == benchmark
+        share = result.sum(axis=0) / own.sum(axis=0)
+        count = np.bincount(benchmark, minlength=size)[benchmark]
+        return np.where(own, result - share, 0.0) / np.sqrt(count)
+
     @property
     def coords(self) -> dict[str, Any]:
         """Coordinates of the dims that models and fits use."""
@@ -217,6 +286,43 @@ class Design:
     def unit_dim(self) -> str:
         """Name of the dim of units: ``benchmark``, or ``concept`` for any item column."""
         return "benchmark" if self.by == "benchmark" else "concept"
+
+
+@dataclass(frozen=True, eq=False)
+class DerivedDesign(Design):
+    """A design made of another table's, from which its doses are counted.
+
+    What contamination is centred at, a model's mean contamination of a benchmark and the
+    observed range are those of the table that was fitted.
+
+    Attributes
+    ----------
+    whole : Design
+        Of the table.
+    """
+
+    whole: Design
+
+    @cached_property
+    def center(self) -> Floats:
+        """Mean contamination of each benchmark's responses in the table."""
+        return self.whole.center
+
+    @cached_property
+    def reach_center(self) -> Floats:
+        """Mean reach of each benchmark's responses in the table, (benchmark, segment)."""
+        return self.whole.reach_center
+
+    @cached_property
+    def cell_contamination(self) -> Floats:
+        """Mean contamination of each response's model on its benchmark in the table."""
+        cells = np.zeros(self.whole.answered.size)
+        cells[self.whole.model_benchmark] = self.whole.cell_contamination
+        return cells[self.model_benchmark]
+
+    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
+        """Return the smallest and largest contamination in the table."""
+        return self.whole.contamination_range(by_model)
 
 
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
@@ -289,7 +395,8 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
         advice = (
             f"{meant}{'add' if meant else 'Add'} the column (0 = surely clean, 1 = surely"
             " contaminated), give a covariates table"
-            " (--covariates), or choose a model spec that needs none, such as concepts."
+            " (--covariates), or choose a model spec that needs none: ability, or auto, which"
+            " composes one from the table's columns."
         )
         raise DataError([Fault(responses.source, problem)], advice)
     return frame[column].to_numpy(np.float64)

@@ -3,22 +3,23 @@
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.checks import Check, Outcome, outcome
 from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.fitted import SPILLOVER
 from bayescontam.inference.identification import ROUNDING, extrapolation
+from bayescontam.inference.population import Items, comparable, over_all
 from bayescontam.names import listed
 
-SPILLOVER = "Spillover apart from ability"
-"""Name of the check that tells whether these can be told apart."""
 LEAST_CONTRAST = 0.1
 """Spread of exposures that abilities leave, as a share of their distance from the reference."""
 LEAST_SPREAD = 0.05
 """Standard deviation of latent events' probabilities below which they are about equal."""
 
 
-def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
+def design_checks(built: Built, reference: Floats | None, items: Items = "all") -> Iterator[Check]:
     """Check what the estimands rest on: the reference, and the items answered."""
     design = built.design
     if reference is not None:
@@ -40,17 +41,7 @@ def design_checks(built: Built, reference: Floats | None) -> Iterator[Check]:
         yield _spillover_check(built, reference)
         yield _exposure_check(design, reference)
     yield _trials_check(built)
-    partial = _partly_answered(built)
-    yield Check(
-        "Items answered",
-        outcome(not partial, Outcome.CAUTION),
-        float(len(partial)),
-        "0 incomplete",
-        "Every model answered all items of its benchmarks."
-        if not partial
-        else f"Some models answered a part of a benchmark ({listed(partial, 4)}): their estimands"
-        " are averages over the items that they answered.",
-    )
+    yield _items_check(built, items)
 
 
 def _events_check(built: Built) -> Check:
@@ -157,13 +148,69 @@ def _trials_check(built: Built) -> Check:
     return Check("Trials of responses", outcome(fine, Outcome.CAUTION), float(count), wanted, text)
 
 
-def _partly_answered(built: Built) -> list[str]:
+def _items_check(built: Built, items: Items) -> Check:
+    """Check that models are compared on common ground, and how much of it was observed."""
     design = built.design
-    items = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
+    count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
     answers = np.bincount(design.model_benchmark, minlength=design.answered.size)
     cells = answers.reshape(design.answered.shape)
-    incomplete = zip(*np.nonzero((cells > 0) & (cells < items)), strict=True)
-    return [
-        f"{design.models[m]}: {cells[m, b]} of {items[b]} of {design.benchmarks[b]}"
-        for m, b in incomplete
-    ]
+    partly = (cells > 0) & (cells < count)
+    fixed, ranked = ~over_all(built, items), comparable(built, items)
+    apart, few = partly & (fixed | ~ranked), partly & (2 * cells < count)
+    text = "Every model answered all items of its benchmarks."
+    if apart.any():
+        text = (
+            f"Models answered different items ({_shares_of(design, cells, apart)})"
+            f"{_why_apart(built, items, fixed, ranked)}"
+        )
+    elif few.any():
+        text = (
+            f"Some models answered less than half of a benchmark"
+            f" ({_shares_of(design, cells, few)}): {_PREDICTED} The estimates assume that which"
+            " items a model answered depends on their difficulty and its ability alone."
+        )
+    elif partly.any():
+        text = f"Some models missed items ({_shares_of(design, cells, partly)}): {_PREDICTED}"
+    fine = not (apart.any() or few.any())
+    bad = apart if apart.any() else few
+    wanted = "0 with less than half, or not comparable"
+    return Check("Items answered", outcome(fine, Outcome.CAUTION), float(bad.sum()), wanted, text)
+
+
+_PREDICTED = (
+    "estimands average over all items of the benchmark, and what a model does on those that it"
+    " did not answer is predicted from its ability and their difficulty."
+)
+
+
+def _why_apart(
+    built: Built, items: Items, fixed: NDArray[np.bool_], ranked: NDArray[np.bool_]
+) -> str:
+    """Say what estimands are where models answered different items, and what to do."""
+    if items == "answered":
+        return (
+            ", and estimands average over the items that each answered: they cannot be compared"
+            " between models, and no ranks are given there. Use --items all to compare."
+        )
+    if not fixed[~ranked].all():
+        return (
+            ", and some models are linked to others by no item that both answered: no ranks are"
+            " given there. Add models or items that link them."
+        )
+    return (
+        ", and the model spec has no difficulties of these items, so that estimands average over"
+        " the items that each model answered: they cannot be compared between models, and no"
+        " ranks are given there. Use a model spec with item difficulties on items that several"
+        " models answered."
+    )
+
+
+def _shares_of(design: Design, cells: Integers, which: NDArray[np.bool_]) -> str:
+    count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
+    return listed(
+        [
+            f"{design.models[m]}: {cells[m, b]} of {count[b]} of {design.benchmarks[b]}"
+            for m, b in zip(*np.nonzero(which), strict=True)
+        ],
+        4,
+    )

@@ -158,7 +158,9 @@ def stand_ins(built: Built) -> Built:
     unit = np.repeat(made.unit[::models], count)
     answered = np.repeat(made.weight.reshape(-1, models), count, axis=0)
     repeated = None if level is None else np.repeat(level[::models], count)
-    return replace(built, design=LatticeDesign.of(made.whole, unit, repeated, answered))
+    like = np.repeat(made.like, count)
+    design = LatticeDesign.of(made.whole, unit, repeated, answered, like)
+    return replace(built, design=design)
 
 
 def counted(draws: Draws, lattice: Lattice | None) -> Draws:

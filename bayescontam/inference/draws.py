@@ -33,6 +33,8 @@ class Draws:
         Dims (draw, model × unit).
     beta : array or None
         Dims (draw, model × benchmark).
+    psi : array or None
+        Dims (draw, model × benchmark); see `bayescontam.inference.effects.add_selection`.
     delta, alpha : array or None
         Dims (draw, item).
     increments : array or None
@@ -80,6 +82,7 @@ class Draws:
     place: NDArray[np.integer[Any]] | None = None
     offset: Floats | None = None
     tally: Floats | None = None
+    psi: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.theta)

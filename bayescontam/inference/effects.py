@@ -24,7 +24,12 @@ from bayescontam.specs.priors import Normal, Prior
 
 _LEVELS = ("beta_level", "beta_benchmark_level", "beta_model_mean", "beta_model_coordinates")
 _SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
-COORDINATES = ("a_coordinates", *_LEVELS, *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)))
+COORDINATES = (
+    "a_coordinates",
+    "psi_coordinates",
+    *_LEVELS,
+    *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
+)
 """Variables that only the sampler needs: others, with meanings, follow from them."""
 _LEAST_RISE = 0.05
 """Unit of slopes if all that a dose-response rises by lies where no responses are."""
@@ -228,6 +233,30 @@ def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | 
     size = int(shared.sum())
     part = pm.Normal("delta_shared", 0.0, scale, shape=size, default_transform=transform)
     return pm.Deterministic("delta", pt.zeros(len(shared))[shared].set(part), dims="item")
+
+
+def add_selection(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+    """Add ``psi``, dims (model, benchmark): how much harder the items are that a model answered.
+
+    Log-odds, times the square root of the number of models that answered a part of the
+    benchmark; 0 of the others. Difficulties of items with few answers are drawn towards
+    their mean. Where models chose what to answer, such as weak ones easy items, that mean
+    is not the same for all items: it depends on who answered them.
+
+    References
+    ----------
+    Little (1993), doi:10.1080/01621459.1993.10594302, on models by pattern of missing data;
+    Mundlak (1978), doi:10.2307/1913646, on effects whose mean depends on a regressor.
+    """
+    if "psi" not in terms:
+        return None
+    count, shape = len(design.partial), design.answered.shape
+    scale: Any = np.sqrt(count)
+    if "sigma_psi" in terms:
+        scale = spread("sigma_psi", spec.priors.sigma_psi)
+    free = pm.Normal("psi_coordinates", 0.0, 1.0, shape=count)
+    whole = pt.zeros(shape[0] * shape[1])[design.partial].set(scale * free)
+    return pm.Deterministic("psi", whole.reshape(shape), dims=("model", "benchmark"))
 
 
 def add_discriminations(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:

@@ -7,13 +7,12 @@ import xarray as xr
 from scipy.stats import rankdata
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.averages import Averages
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.difficulties import counted, stand_ins
-from bayescontam.inference.draws import CACHED, Draws, accuracy_at, exposed, log_odds
+from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
+from bayescontam.inference.population import Items, Population, comparable
 
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
@@ -74,7 +73,12 @@ def reference_level(reference: Reference) -> float | None:
 
 
 def estimands(
-    draws: Draws, built: Built, shape: tuple[int, int], reference: Reference
+    draws: Draws,
+    built: Built,
+    shape: tuple[int, int],
+    reference: Reference,
+    items: Items = "all",
+    rng: np.random.Generator | None = None,
 ) -> dict[str, xr.Dataset]:
     """Compute the estimands of every draw.
 
@@ -85,43 +89,51 @@ def estimands(
     shape : tuple of int
         Numbers of chains and of draws in each.
     reference : {"min_observed", "zero"} or float
-        Contamination at which genuine ability is told.
+        Contamination at which genuine ability is evaluated.
+    items : {"all", "answered"}, default "all"
+        Reference population: all items of the benchmark in the table, or those that each
+        model answered.
+    rng : numpy.random.Generator, optional
+        For model-by-item effects of pairs that were not observed. Default: of seed 0.
 
     Returns
     -------
     dict of str to xarray.Dataset
         ``"estimands"`` with dims (chain, draw, model, benchmark), and where abilities
-        are told by concept ``"estimands_by_concept"`` with (chain, draw, model,
+        vary over concepts ``"estimands_by_concept"`` with (chain, draw, model,
         concept). NaN where a model answered nothing. On the probability scale, except
         ``slope`` (log-odds per unit of contamination) and ``rank`` (1 = best, by
         genuine ability, or by accuracy where there is no contamination; equal models share
-        their mean rank). ``spillover``
-        is the part of overfitting that items at the reference have too.
+        their mean rank; NaN in a benchmark in which models cannot be compared, see
+        `comparable`). ``spillover`` is the part of overfitting that items at the reference
+        have too.
     """
     design = built.design
-    groupings = {"benchmark": ("model_benchmark", len(design.benchmarks))}
-    if design.unit_dim != "benchmark":
-        groupings[design.unit_dim] = ("model_unit", len(design.units))
-    seen = stand_ins(built)
-    averages = {
-        dim: Averages.over(seen.design, cell, len(design.models) * count)
-        for dim, (cell, count) in groupings.items()
-    }
-    parts: dict[str, list[dict[str, Floats]]] = {dim: [] for dim in groupings}
-    for some in draws.chunks(seen.design, CACHED):
-        part = counted(some, built.lattice)
-        levels = _accuracies(part, seen, reference)
-        for dim, average in averages.items():
-            parts[dim].append({name: average.of(p, part) for name, p in levels.items()})
+    population = Population.of(built, items)
+    rng = np.random.default_rng(0) if rng is None else rng
+    parts: dict[str, list[dict[str, Floats]]] = {kind: [] for kind in population.matrices}
+    for part in population.parts(draws, rng):
+        levels = _accuracies(part, population.built, reference)
+        for kind in parts:
+            means = {name: population.means(kind, p, part) for name, p in levels.items()}
+            parts[kind].append(means)
+    ranked = comparable(built, items)
     result = {}
-    for dim, (_, count) in groupings.items():
-        means = {name: np.concatenate([p[name] for p in parts[dim]]) for name in parts[dim][0]}
-        cells = {name: m.reshape(*shape, len(design.models), count) for name, m in means.items()}
+    for dim, found in parts.items():
+        of_cell = design.benchmark_of_unit if dim != "benchmark" else np.arange(len(ranked))
+        cells = {
+            name: np.concatenate([p[name] for p in found]).reshape(
+                *shape, len(design.models), len(of_cell)
+            )
+            for name in found[0]
+        }
         slope = None
         if draws.beta is not None and dim == "benchmark":
             slope = draws.beta.reshape(cells["observed"].shape)
         group = "estimands" if dim == "benchmark" else "estimands_by_concept"
-        result[group] = _dataset(_quantities(cells, slope), design, dim)
+        quantities = _quantities(cells, slope)
+        quantities["rank"] = np.where(ranked[of_cell], quantities["rank"], np.nan)
+        result[group] = _dataset(quantities, design, dim)
     return result
 
 

@@ -30,12 +30,15 @@ from bayescontam.inference.integration import integration_check
 from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
 from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
+from bayescontam.inference.own_slopes import own_slopes
+from bayescontam.inference.population import ITEMS, Items
 from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.psis import LEAST_DRAWS
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
+from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
 from bayescontam.levels import check_level
 from bayescontam.progress import stage
 from bayescontam.responses import Responses
@@ -58,9 +61,14 @@ class Options:
     seed : int
         Seed of everything random.
     reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is told.
+        Contamination at which genuine ability is evaluated.
+    items : {"all", "answered"}, default "all"
+        Items that each model's estimands average over: all of the benchmark in the table, or
+        those that the model answered.
     level : float, default 0.95
         Probability of intervals.
+    smallest_effect : float, default 0.02
+        Smallest overfitting that matters, against which verdicts are given.
     thresholds : Thresholds
         What the checks ask for.
     sampling : Sampling
@@ -73,7 +81,9 @@ class Options:
 
     seed: int
     reference: Reference = "min_observed"
+    items: Items = "all"
     level: float = LEVEL
+    smallest_effect: float = SMALLEST_EFFECT
     thresholds: Thresholds = field(default_factory=Thresholds)
     sampling: Sampling = field(default_factory=Sampling)
     command: str = ""
@@ -82,7 +92,10 @@ class Options:
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
         reference_level(self.reference)
+        if self.items not in ITEMS:
+            raise UsageError(f"items: got {self.items!r}; allowed are 'all' or 'answered'")
         check_level(self.level)
+        check_smallest_effect(self.smallest_effect)
         if self.item_draws < 0:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
         if self.seed < 0:
@@ -140,7 +153,7 @@ def fit_responses(
             *checking.loo_checks(groups["loo"], options.thresholds),
             *checking.predictive_checks(groups["predictive"], options.thresholds),
             *_integrated(posterior, built, options),
-            *design_checks(built, reference),
+            *design_checks(built, reference, options.items),
         ]
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
@@ -156,10 +169,12 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     draws = placed(draws, built.lattice, rng, cores=cores)
     draws, moments = located(draws, built, stream(options.seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    groups = estimands(draws, built, shape, options.reference)
+    chosen = options.reference, options.items
+    groups = estimands(draws, built, shape, *chosen, stream(options.seed, "population"))
     count = min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
     prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
-    prior_estimands = estimands(prior, built, (1, len(prior)), options.reference)["estimands"]
+    rng = stream(options.seed, "prior population")
+    prior_estimands = estimands(prior, built, (1, len(prior)), *chosen, rng)["estimands"]
     prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
     groups["prior"] = parameters.drop_vars(_ITEM_LEVEL, errors="ignore").drop_dims(
         ["item", "repeated", "response"], errors="ignore"
@@ -195,8 +210,11 @@ def _of_slopes(
     density = log_prior(posterior, built)[kept], loo["log_likelihood"].to_numpy()
     sensitivity = power_scaling(_kept(cells, kept), *density)
     slopes = cells["slope"], groups["prior_estimands"]["slope"]
-    verdicts = identify(*slopes, sensitivity, built, options.level, options.reference)
-    curves = dose_response(draws, built, options.level)
+    prior_sd = slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy()
+    own = own_slopes(draws, built, prior_sd)
+    verdicts = identify(*slopes, sensitivity, built, own, options.level, options.reference)
+    rng = stream(options.seed, "curves")
+    curves = dose_response(draws, built, options.level, options.items, rng)
     return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
 
 
@@ -260,7 +278,9 @@ def _record(
         "labels": unsafe_labels(coords),
         "seed": options.seed,
         "reference": options.reference,
+        "items": options.items,
         "level": options.level,
+        "smallest_effect": options.smallest_effect,
         "sampling": asdict(options.sampling),
         "thresholds": asdict(options.thresholds),
         "command": options.command,

@@ -8,11 +8,23 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.inference.ordering import p_larger
 from bayescontam.inference.stored import Stored
 from bayescontam.inference.summary import summarise
+from bayescontam.inference.verdicts import (
+    SMALLEST_EFFECT,
+    Identification,
+    Overfitting,
+    identify_spillover,
+    overfitting_verdicts,
+)
 from bayescontam.levels import check_level
 from bayescontam.specs.model import ModelSpec, restored_spec
 
 FORMAT = 1
 """Version of the layout of a saved fit."""
+EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
+"""Estimands that are zero by definition where contamination is what the reference is."""
+SPILLOVER = "Spillover apart from ability"
+"""Name of the check of whether spillover can be distinguished from ability."""
+_PAIR = ["model", "benchmark"]
 
 
 class Fitted(Stored):
@@ -64,8 +76,10 @@ class Fitted(Stored):
         -------
         pandas.DataFrame
             ``model, benchmark, quantity, mean, sd, ci_low, ci_high, ess_bulk, ess_tail,
-            r_hat, p_positive, verdict, mcse_mean``; ``verdict`` is the identification
-            of slopes and empty elsewhere. Where abilities are told by concept there is
+            r_hat, p_positive, verdict, mcse_mean``; ``verdict`` is that on slopes and on
+            overfitting, and empty elsewhere. An effect that is zero by definition, since
+            contamination does not vary or the model is clean, has no interval; where nothing
+            can be estimated its mean is NaN too. Where abilities vary over concepts there is
             a column ``concept``, empty in the rows for whole benchmarks.
 
         Raises
@@ -79,12 +93,37 @@ class Fitted(Stored):
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
-        if "identification" in self.tree:
-            verdicts = self.tree["identification"]["verdict"].to_series()
-            slopes = table["quantity"] == "slope"
-            keys = pd.MultiIndex.from_frame(table.loc[slopes, ["model", "benchmark"]])
-            table.loc[slopes, "verdict"] = verdicts.reindex(keys).to_numpy()
+        return self._judged(table) if "identification" in self.tree else table
+
+    def _judged(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Fill in verdicts, and take intervals from effects that are zero by definition."""
+        whole = table["concept"] == "" if "concept" in table else True
+        slopes = (table["quantity"] == "slope") & whole
+        keys = pd.MultiIndex.from_frame(table.loc[slopes, _PAIR])
+        verdicts = self.tree["identification"]["verdict"].to_series()
+        table.loc[slopes, "verdict"] = verdicts.reindex(keys).to_numpy()
+        rows = (table["quantity"] == "overfitting") & whole
+        own = table[rows].set_index(_PAIR)
+        found = overfitting_verdicts(self.tree, self._spilled(), own, self.smallest_effect)
+        table.loc[rows, "verdict"] = found.to_numpy()
+        fixed = table["quantity"].isin(EFFECTS) & (table["sd"] == 0)
+        table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
+        pairs = pd.MultiIndex.from_frame(table[_PAIR])
+        unknown = (found.reindex(pairs) == Overfitting.NO_VARIATION).to_numpy()
+        table.loc[fixed & unknown, "mean"] = np.nan
         return table
+
+    @property
+    def smallest_effect(self) -> float:
+        """Smallest overfitting that matters, as the fit was made with."""
+        return float(self.record.get("smallest_effect", SMALLEST_EFFECT))
+
+    def _spilled(self) -> Identification | None:
+        """Return the verdict on spillover; None where the fit has none."""
+        if "spillover" not in self.record["entered"]:
+            return None
+        apart = all(c.outcome is Outcome.PASSED for c in self.checks() if c.name == SPILLOVER)
+        return identify_spillover(self.tree["posterior"]["spillover"].to_numpy(), apart, self.level)
 
     def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
         parts = summarise(self.tree["estimands_by_concept"].to_dataset(), level)
@@ -127,6 +166,40 @@ class Fitted(Stored):
         """
         return self.tree["predictive"].to_dataset()["score"]
 
+    def same_items(self) -> "pd.Series[bool]":
+        """Return whether all models that answered a benchmark answered the same items of it.
+
+        Returns
+        -------
+        pandas.Series
+            By the name of the benchmark. Where it is False, raw accuracies are averages over
+            different items and cannot be compared.
+        """
+        data = self.tree["constant_data"].to_dataset()
+        keys = {name: data[f"{name}_of_response"].to_numpy() for name in ("model", "item")}
+        pairs = pd.DataFrame(keys).drop_duplicates()
+        pairs["benchmark"] = data["benchmark_of_item"].to_numpy()[pairs["item"]]
+        answered = pairs.groupby(["benchmark", "model"]).size()
+        names = data["benchmark"].to_numpy()
+        size = np.bincount(data["benchmark_of_item"].to_numpy(), minlength=len(names))
+        fewest = answered.groupby(level=0).min().reindex(range(len(names))).to_numpy()
+        return pd.Series(fewest == size, index=[str(name) for name in names])
+
+    def ranked(self) -> "pd.Series[bool]":
+        """Return in which benchmarks models can be compared, so that they have ranks.
+
+        Returns
+        -------
+        pandas.Series
+            By the name of the benchmark: True where all models answered the same items, or
+            where estimands average over all items and models are linked by shared ones.
+        """
+        rank = self.tree["estimands"]["rank"].isel(chain=0, draw=0)
+        given = rank.notnull().any("model").to_series()
+        given.index = given.index.map(str)
+        # Before reference populations were stored, averages were over answered items.
+        return given if "items" in self.record else given & self.same_items()
+
     def p_better(self) -> xr.DataArray:
         """Return the probability that a model is better than another.
 
@@ -136,7 +209,8 @@ class Fitted(Stored):
             Dims (model, other, benchmark): posterior probability that the genuine
             ability (the accuracy, where there is no contamination) of ``model`` is
             larger than that of ``other``; draws in which both are equal count half. NaN
-            on the diagonal, and where one of them answered nothing.
+            on the diagonal, where one of them answered nothing, and in benchmarks in which
+            models answered different items and cannot be compared.
 
         See Also
         --------
@@ -148,7 +222,7 @@ class Fitted(Stored):
         models, benchmarks = ability["model"].to_numpy(), ability["benchmark"].to_numpy()
         better = np.full((len(models), len(models), len(benchmarks)), np.nan)
         answered = ability.isel(chain=0, draw=0).notnull().to_numpy()
-        for b in range(len(benchmarks)):
+        for b in np.flatnonzero(self.ranked().to_numpy()):
             rows = np.flatnonzero(answered[:, b])
             draws = ability.to_numpy()[:, :, rows, b].reshape(-1, len(rows))
             better[np.ix_(rows, rows, [b])] = p_larger(draws)[..., None]

@@ -1,34 +1,22 @@
-"""Identification: whether data could have shown a slope, and whether they did."""
+"""Identification: whether data show a slope, and whether they could have."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
 from bayescontam.inference.build import Built
-from bayescontam.inference.coordinates import rough_slopes
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.estimands import Reference, reference_levels
+from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.inference.sensitivity import THRESHOLD
+from bayescontam.inference.verdicts import INFORMED, Identification
 
 POWER = 0.8
-"""Probability with which a detectable slope is found."""
+"""Probability with which a detectable slope is shown."""
 ROUNDING = 1e-12
 """Distance between contaminations that are called equal."""
-
-
-class Identification(StrEnum):
-    """What the data say of a slope. "Not found" and "could not be found" differ."""
-
-    FOUND = "found"
-    NOT_FOUND = "not found"
-    COULD_NOT_BE_FOUND = "could not be found"
-    BORROWED = "borrowed"
-    NO_VARIATION = "no variation"
-    SIGN_ASSUMED = "sign assumed"
-    CLEAN = "assumed clean"
 
 
 @dataclass(frozen=True)
@@ -37,10 +25,23 @@ class _Slope:
 
     low: float
     high: float
+    own_low: float
+    own_high: float
+    information: float
     contraction: float
     detectable: float
     prior_sd: float
     prior_sensitivity: float
+
+    @property
+    def sign(self) -> int:
+        """Sign of the slope where its interval excludes zero, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+    @property
+    def own_sign(self) -> int:
+        """The same of the slope that the pair's own responses give."""
+        return int(self.own_low > 0) - int(self.own_high < 0)
 
 
 def extrapolation(design: Design, reference: Floats) -> Floats:
@@ -69,6 +70,7 @@ def identify(
     prior_slope: xr.DataArray,
     sensitivity: xr.Dataset,
     built: Built,
+    own: OwnSlopes,
     level: float,
     reference: Reference | None = None,
 ) -> xr.Dataset:
@@ -83,17 +85,20 @@ def identify(
     sensitivity : xarray.Dataset
         From `power_scaling`.
     built : Built
+    own : OwnSlopes
+        From `own_slopes`.
     level : float
-        Probability of the interval that must exclude zero for "found".
+        Probability of the intervals that must exclude zero for "shown".
     reference : {"min_observed", "zero"} or float, optional
-        Contamination at which genuine ability is told; without it `extrapolation` is NaN.
+        Contamination at which genuine ability is evaluated; without it `extrapolation` is NaN.
 
     Returns
     -------
     xarray.Dataset
         Dims (model, benchmark): ``verdict`` and ``sentence`` (strings, empty where
-        nothing was answered), ``contraction`` (1 − posterior variance / prior
-        variance), ``detectable_slope`` (the slope that is found with probability 0.8: 2.8
+        nothing was answered), ``own_slope``, ``own_sd`` and ``own_information`` (see
+        `own_slopes`), ``contraction`` (1 − posterior variance / prior
+        variance), ``detectable_slope`` (the slope that is shown with probability 0.8: 2.8
         standard errors of what the data alone say at a level of 0.95; infinite if they
         say nothing), ``prior_sd``, ``prior_sensitivity``, ``extrapolation`` (see
         `extrapolation`).
@@ -103,6 +108,10 @@ def identify(
     Of a prior variance V and a posterior variance v, the data alone carry the
     precision 1/v − 1/V; this is exact for Normal distributions and the usual
     approximation otherwise.
+
+    An effect is shown only where the pooled posterior and the pair's own responses both say
+    so. Pooling alone lends the effect of others to models without one; own responses alone
+    exclude zero of those at the nominal rate at most.
     """
     # Cells without answers are NaN; they get no verdict, and must raise no warning.
     slope, prior_slope = slope.fillna(0.0), prior_slope.fillna(0.0)
@@ -115,18 +124,17 @@ def identify(
         precision = np.maximum(1 / variance - 1 / prior_variance, 0)
         errors = norm.ppf((1 + level) / 2) + norm.ppf(POWER)
         detectable = errors / np.sqrt(precision)
-    # Whether a pair could have shown an effect without the others, to a rough estimate.
-    own_se = rough_slopes(built.design, "eps" in built.terms).se
-    own = errors * own_se <= np.sqrt(prior_variance)
+    own_low, own_high = own.interval(level)
     sensitive = sensitivity["slope_prior"].to_numpy()
     shape = built.design.answered.shape
     verdicts, sentences = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
+    numbers = (
+        low, high, own_low, own_high, own.information, contraction, detectable,
+        np.sqrt(prior_variance), sensitive,
+    )  # fmt: skip
     for cell in zip(*np.nonzero(built.design.answered), strict=True):
-        numbers = (low, high, contraction, detectable, np.sqrt(prior_variance), sensitive)
         one = _Slope(*(float(values[cell]) for values in numbers))
-        clean = bool(built.design.clean[cell[0]])
-        varies = bool(built.design.varies[cell])
-        verdict = Identification.CLEAN if clean else _verdict(one, varies, bool(own[cell]), built)
+        verdict = _verdict(one, cell, built)
         verdicts[cell] = verdict.value
         sentences[cell] = _sentence(verdict, one, level)
         if verdict is Identification.NO_VARIATION and built.design.exposure is not None:
@@ -139,6 +147,9 @@ def identify(
         {
             "verdict": (dims, verdicts.astype(str)),
             "sentence": (dims, sentences.astype(str)),
+            "own_slope": (dims, own.slope),
+            "own_sd": (dims, own.sd),
+            "own_information": (dims, own.information),
             "contraction": (dims, contraction),
             "detectable_slope": (dims, detectable),
             "prior_sd": (dims, np.sqrt(prior_variance)),
@@ -149,105 +160,85 @@ def identify(
     )
 
 
-def identify_spillover(
-    spillover: xr.DataArray, prior_spillover: xr.DataArray, apart: bool, level: float
-) -> Identification:
-    """Judge whether the coefficient of spillover is identified, by the rule for slopes.
-
-    Parameters
-    ----------
-    spillover, prior_spillover : xarray.DataArray
-        Draws of the posterior and of the prior.
-    apart : bool
-        Whether the table can tell it from differences in ability.
-    level : float
-        Probability of the interval that must exclude zero for "found".
-
-    Returns
-    -------
-    Identification
-        Found, not found, or could not be found.
-    """
-    if not apart:
-        return Identification.COULD_NOT_BE_FOUND
-    low, high = np.quantile(spillover, [(1 - level) / 2, (1 + level) / 2])
-    if low > 0 or high < 0:
-        return Identification.FOUND
-    variance, prior = float(spillover.var()), float(prior_spillover.var())
-    errors = norm.ppf((1 + level) / 2) + norm.ppf(POWER)
-    told = errors**2 <= prior * max(1 / variance - 1 / prior, 0)
-    return Identification.NOT_FOUND if told else Identification.COULD_NOT_BE_FOUND
-
-
-def _verdict(slope: _Slope, varies: bool, own: bool, built: Built) -> Identification:
-    if not built.design.telling.any():
-        return Identification.NO_VARIATION
-    pooled = built.spec.contamination.pooling == "partial"
-    if not varies:
-        return Identification.BORROWED if pooled else Identification.NO_VARIATION
+def _verdict(slope: _Slope, cell: tuple[int, int], built: Built) -> Identification:
+    design = built.design
+    if design.clean[cell[0]]:
+        return Identification.CLEAN
+    if not design.varies[cell]:
+        high = design.contamination_range(by_model=True)[1][cell]
+        return Identification.NO_VARIATION if high > 0 else Identification.NO_CONTAMINATION
+    others = built.spec.contamination.pooling == "partial" and design.telling.sum() > 1
+    if others and not slope.information >= INFORMED:
+        return Identification.BORROWED
+    if slope.sign and slope.sign == slope.own_sign:
+        return Identification.SHOWN
     if built.spec.contamination.sign == "positive":
         return Identification.SIGN_ASSUMED
-    if slope.low > 0 or slope.high < 0:
-        return Identification.FOUND
-    if slope.detectable <= slope.prior_sd:
-        # What only others' data could have shown was not looked for here.
-        return Identification.NOT_FOUND if own or not pooled else Identification.BORROWED
-    return Identification.COULD_NOT_BE_FOUND
+    if slope.sign and others:
+        return Identification.BORROWED
+    return Identification.INCONCLUSIVE
 
 
 def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
-    told = _TEXT[verdict]
-    if verdict is Identification.COULD_NOT_BE_FOUND and not np.isfinite(slope.detectable):
-        told = _HOWEVER_LARGE
-    text = told.format(
-        detectable=slope.detectable, prior_sd=slope.prior_sd, level=round(100 * level, 6)
-    )
-    if verdict is Identification.CLEAN:
+    numbers = {"level": round(100 * level, 6), **vars(slope)}
+    text = _TEXT[verdict]
+    if verdict is Identification.BORROWED and slope.information >= INFORMED:
+        text = _OWN_HOLDS_ZERO
+    if verdict is Identification.INCONCLUSIVE and not np.isfinite(slope.detectable):
+        text = _NOTHING_LEARNT
+    text = text.format(**numbers)
+    if verdict in _WITHOUT_DATA:
         return text
-    carried = f" The data took away {max(slope.contraction, 0):.0%} of the prior's variance."
-    if verdict in (Identification.NO_VARIATION, Identification.BORROWED):
-        carried = ""
-    if slope.prior_sensitivity > THRESHOLD and verdict is not Identification.NO_VARIATION:
-        carried += (
+    if verdict is not Identification.BORROWED:
+        text += f" The posterior variance is {max(slope.contraction, 0):.0%} below the prior's."
+    if slope.prior_sensitivity > THRESHOLD:
+        text += (
             f" The prior still matters (power-scaling {slope.prior_sensitivity:.2f}):"
             " vary it and see whether the conclusion stays."
         )
-    return text + carried
+    return text
 
 
+_WITHOUT_DATA = (
+    Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,
+)  # fmt: skip
 _EXPECTED_ALIKE = (
-    "What is expected of contamination does not vary among these items: which of them are"
-    " contaminated, and so the slope, is little more than the prior's guess."
+    "Expected contamination does not vary among these items: which of them are contaminated, and"
+    " so the slope, is little more than the prior's guess."
 )
-_HOWEVER_LARGE = (
-    "An effect could not have been found, however large: the data narrow the prior"
-    " (sd {prior_sd:.2f}) by nothing. This is no evidence of a clean score; more items, or items"
-    " that differ more in contamination, would help."
+_NOTHING_LEARNT = (
+    "The data hold no information on this slope: its posterior is the prior (sd {prior_sd:.2f})."
+    " More items, or items that differ more in contamination, would help."
+)
+_OWN_HOLDS_ZERO = (
+    "The {level:g} % interval excludes zero only with the help of other models and benchmarks:"
+    " this model's own responses give [{own_low:.2f}, {own_high:.2f}]."
 )
 _TEXT = {
-    Identification.FOUND: "The {level:g} % interval of the slope excludes zero.",
-    Identification.NOT_FOUND: (
-        "The {level:g} % interval of the slope holds zero. An effect of the size that the prior"
-        " expects (sd {prior_sd:.2f}) would have been found: slopes from {detectable:.2f} on are,"
-        " with probability 0.8. A smaller one may be there."
+    Identification.SHOWN: (
+        "The {level:g} % interval excludes zero, also from this model's own responses alone"
+        " ([{own_low:.2f}, {own_high:.2f}])."
     ),
-    Identification.COULD_NOT_BE_FOUND: (
-        "An effect could not have been found: only slopes from {detectable:.2f} on would be,"
-        " and the prior expects less (sd {prior_sd:.2f}). This is no evidence of a clean score;"
-        " more items, or items that differ more in contamination, would help."
+    Identification.INCONCLUSIVE: (
+        "The {level:g} % interval holds zero. Slopes from {detectable:.2f} on would be shown with"
+        " probability 0.8; the prior expects slopes of size {prior_sd:.2f}. More items, or items"
+        " that differ more in contamination, would help."
     ),
     Identification.BORROWED: (
-        "Contamination varies little or not at all among this model's items: they could not"
-        " have shown an effect. The slope is what the other models and benchmarks say."
+        "This model's own responses hold little information on the slope ({information:.2g} of"
+        " what the prior holds): the estimate rests on the other models and benchmarks."
     ),
     Identification.NO_VARIATION: (
-        "Contamination does not vary among these items: the slope is the prior's,"
-        " the data cannot tell of it."
+        "All items of this model have the same contamination: its responses hold no information"
+        " on the slope."
     ),
-    Identification.CLEAN: (
-        "The model spec says that this model is clean: its slope is zero by assumption."
+    Identification.NO_CONTAMINATION: (
+        "No item is contaminated for this model: its responses hold no information on the slope,"
+        " and no part of its score is overfitting."
     ),
+    Identification.CLEAN: "The model is declared clean: its slope is zero by assumption.",
     Identification.SIGN_ASSUMED: (
-        "The model spec assumes a slope >= 0: its size is estimated, its sign is no finding."
+        "The model spec assumes a slope of at least 0: its size is estimated, its sign is no"
+        " finding. This model's own responses give [{own_low:.2f}, {own_high:.2f}]."
     ),
 }

@@ -201,7 +201,7 @@ def _values(
     draws: Draws, built: Built, reference: Reference, rng: np.random.Generator
 ) -> Iterator[tuple[str, Floats]]:
     """Yield the name of every quantity that can be told, and its values."""
-    groups = estimands(draws, built, (1, len(draws)), reference)
+    groups = estimands(draws, built, (1, len(draws)), reference, "all", rng)
     cells = {name: values.to_numpy()[0] for name, values in groups["estimands"].items()}
     answered = built.design.answered
     for name in (known.name for known in QUANTITIES if known.name in cells):

@@ -70,7 +70,8 @@ def _item_by_item(lattice: Lattice, items: Integers) -> Lattice:
     value, nearest = item_levels(whole), lattice.level[items, 0]
     trials = lattice.trials[nearest]
     unit = lattice.design.unit[:: len(whole.models)][nearest]
-    made = LatticeDesign.of(whole, unit, None if value is None else value[items], trials > 0)
+    level = None if value is None else value[items]
+    made = LatticeDesign.of(whole, unit, level, trials > 0, items)
     correct, number = np.zeros(trials.shape), np.full(len(whole.items), -1)
     number[items] = np.arange(len(items))
     rows = np.flatnonzero(number[whole.item] >= 0)

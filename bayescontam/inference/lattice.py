@@ -8,7 +8,7 @@ from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers
 from bayescontam.inference.terms import shared_benchmarks
 
 LEVELS = 12
@@ -23,23 +23,28 @@ The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a 
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeDesign(Design):
-    """A design of made-up items, whose doses are counted from the means of a table.
+class LatticeDesign(DerivedDesign):
+    """A design of made-up items.
 
     Every model has a response to every item, of weight 0 where it answered none of those
     that the item stands for.
 
     Attributes
     ----------
-    whole : Design
-        Of the table.
+    like : array of int, one for each item
+        An item of the table that it stands for.
     """
 
-    whole: Design
+    like: Integers
 
     @classmethod
     def of(
-        cls, whole: Design, item_unit: Integers, level: Floats | None, answered: Floats
+        cls,
+        whole: Design,
+        item_unit: Integers,
+        level: Floats | None,
+        answered: Floats,
+        like: Integers,
     ) -> "LatticeDesign":
         """Return the design of items of given units and contaminations.
 
@@ -52,6 +57,8 @@ class LatticeDesign(Design):
             Contamination of each; None where the model spec uses none.
         answered : array
             Dims (made-up item, model): 1 where the items that it stands for were answered.
+        like : array of int, one for each made-up item
+            An item of the table that it stands for.
         """
         n_models, n_items = len(whole.models), len(item_unit)
         item = np.repeat(np.arange(n_items), n_models)
@@ -63,24 +70,18 @@ class LatticeDesign(Design):
             np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
             ones, ones, None if level is None else level[item], answered.ravel(), None,
             whole.knots, whole.clean, whole.additive,
-            None if whole.item_guess is None else np.zeros(n_items), whole,
+            None if whole.item_guess is None else np.zeros(n_items), whole, like,
         )  # fmt: skip
 
     @cached_property
-    def center(self) -> Floats:
-        """Mean contamination of each benchmark's responses in the table."""
-        return self.whole.center
+    def partial(self) -> Integers:
+        """As in the table."""
+        return self.whole.partial
 
     @cached_property
-    def reach_dose(self) -> Floats:
-        """Reach of each level less its mean over the benchmark's responses in the table."""
-        whole = self.whole
-        assert self.contamination is not None
-        assert whole.contamination is not None
-        first = np.unique(whole.benchmark, return_index=True)[1]
-        mean = whole.reach(whole.contamination[first]) - whole.reach_dose[first]
-        dose: Floats = self.reach(self.contamination) - mean[self.benchmark]
-        return dose
+    def selection(self) -> Floats:
+        """That of an item that it stands for: the same models answered all of them."""
+        return self.whole.selection[self.like]
 
     @cached_property
     def item_dose(self) -> Floats:
@@ -93,17 +94,6 @@ class LatticeDesign(Design):
         mean = total / np.bincount(whole.benchmark_of_item, minlength=size)
         dose: Floats = self.contamination - mean[self.benchmark]
         return dose
-
-    @cached_property
-    def cell_contamination(self) -> Floats:
-        """Mean contamination of each response's model on its benchmark in the table."""
-        cells = np.zeros(self.whole.answered.size)
-        cells[self.whole.model_benchmark] = self.whole.cell_contamination
-        return cells[self.model_benchmark]
-
-    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
-        """Return the smallest and largest contamination in the table."""
-        return self.whole.contamination_range(by_model)
 
 
 def item_levels(design: Design) -> Floats | None:
@@ -241,7 +231,9 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
     correct[design.item, design.model] = design.n_correct
     unit = np.zeros(len(design.items), dtype=np.int64)
     unit[design.item] = design.unit
-    of_group, group = np.unique(np.column_stack([unit, trials]), axis=0, return_inverse=True)
+    of_group, one, group = np.unique(
+        np.column_stack([unit, trials]), axis=0, return_index=True, return_inverse=True
+    )
     at, basis = _levels(design, group, levels)
     count = np.array([len(a) for a in at])
     first = np.cumsum(count) - count
@@ -251,6 +243,7 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
         of_group[of_level, 0],
         None if design.contamination is None else np.concatenate(at),
         (of_group[of_level, 1:] > 0).astype(float),
+        one[of_level],
     )
     shared = np.zeros((len(of_level), shape[1]))
     for k in range(basis.shape[1]):

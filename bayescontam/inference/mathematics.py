@@ -162,6 +162,10 @@ def _rest(spec: ModelSpec) -> Iterator[str]:
     if spec.difficulty.form != "none":
         prior = spec.priors.sigma_delta.text()
         yield f"delta[i] ~ Normal(0, sigma_delta[b])     sigma_delta[b] ~ {prior}"
+    if spec.difficulty.form != "none" and spec.difficulty.selection == "modelled":
+        yield "    (in b of which K > 0 models answered a part: theta - delta[i] - chosen[i], with"
+        yield "     chosen[i] = sum over these of psi[m,b] * (answered[m,i] - its mean) / sqrt(K),"
+        yield f"     psi[m,b] ~ Normal(0, sigma_psi), sigma_psi ~ {spec.priors.sigma_psi.text()})"
     if spec.difficulty.discrimination != "equal":
         prior = spec.priors.sigma_alpha.text()
         yield f"log(alpha[i]) ~ Normal(0, sigma_alpha)     sigma_alpha ~ {prior}"
@@ -219,6 +223,8 @@ def _used(spec: ModelSpec) -> Iterator[str]:
         yield from _used_doses(spec)
     if spec.difficulty.form != "none":
         yield "sigma_delta"
+        if spec.difficulty.selection == "modelled":
+            yield "sigma_psi"
     if spec.difficulty.discrimination != "equal":
         yield "sigma_alpha"
     if spec.likelihood.has_model_by_item:
@@ -274,7 +280,7 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
             f" (median), at most {expit(most):.2f} with probability 0.95"
         )
     what = {
-        "sigma_delta": "items",
+        "sigma_delta": "items", "sigma_psi": "(where models answered a part) items",
         "sigma_eps": "one model's items beyond their difficulty", "sigma_a": "models",
         "sigma_theta": "a model's abilities", "sigma_mu": "units",
     }[name]  # fmt: skip

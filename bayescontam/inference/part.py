@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+import numpy as np
+
 from bayescontam.inference.design import Design, Integers
 
 _BY_RESPONSE = frozenset(
@@ -16,6 +18,14 @@ _BY_RESPONSE = frozenset(
 class _Part:
     def __init__(self, design: Design, rows: Integers, item: Integers) -> None:
         self._design, self._rows, self.item = design, rows, item
+
+    @property
+    def selection(self) -> Any:
+        """That of the design's items under the names that they have here."""
+        known = self._design.selection
+        result = np.zeros((int(self.item.max(initial=-1)) + 1, known.shape[1]))
+        result[self.item] = known[self._design.item[self._rows]]
+        return result
 
     def __getattr__(self, name: str) -> Any:
         values = getattr(self._design, name)

@@ -16,9 +16,9 @@ from bayescontam.inference.design import Design, Floats
 Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
 
-``theta`` (model × unit), ``beta`` (model × benchmark), ``delta`` and ``alpha`` (item), ``kappa``
-(benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one). Leading axes, such
-as draws, are kept.
+``theta`` (model × unit), ``beta`` and ``psi`` (model × benchmark), ``delta`` and ``alpha``
+(item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one).
+Leading axes, such as draws, are kept.
 """
 
 
@@ -50,6 +50,9 @@ def linear_predictor(effects: Effects, design: Design) -> Any:
 def _without_slope(effects: Effects, design: Design) -> Any:
     """Return the log-odds without the part that the slope has in them."""
     eta = effects["theta"][..., design.model_unit]
+    if _has(effects, "psi"):
+        harder = effects["psi"][..., design.partial] @ design.selection.T
+        eta = eta - harder[..., design.item]
     if _has(effects, "delta"):
         eta = eta - effects["delta"][..., design.item]
     if _has(effects, "alpha"):

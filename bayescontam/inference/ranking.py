@@ -19,12 +19,6 @@ from bayescontam.levels import check_level
 By = Literal["genuine_ability", "accuracy"]
 Weighting = Literal["benchmark", "item"]
 WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
-MOST_LETTERED = 200
-"""Models up to which groups have letters: of 1,500 models there would be hundreds."""
-MOST_PAIRED = 200
-"""Models up to which files have every pair; of more, pairs that are near in rank."""
-NEAR = 25
-"""Places in rank within which a pair is near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +31,22 @@ class Ranking:
         One row for each model, the best expected rank first.
 
         ``model``; ``groups``: letters, two models share one if and only if they cannot be
-        distinguished, empty where there are more than 200 models; ``n_alike``: from how many
-        other models this one cannot be distinguished;
-        ``genuine_ability`` (or ``accuracy``): posterior mean of the average over benchmarks,
-        with ``_sd``, ``_low`` and ``_high`` (equal-tailed interval); ``rank`` (median, 1 =
-        best) with ``rank_low, rank_high`` (interval of this rank)
+        told apart; ``genuine_ability`` (or ``accuracy``): posterior mean of the average
+        over benchmarks, with ``_sd``, ``_low`` and ``_high`` (equal-tailed interval);
+        ``rank`` (median, 1 = best) with ``rank_low, rank_high`` (interval of this rank)
         and ``rank_joint_low, rank_joint_high`` (intervals that hold all ranks at once);
         ``mean_rank``; ``p_best``; ``raw_accuracy``: the observed score, averaged alike;
         ``rank_raw``: its rank, ties share the better one; ``raw_ties``: how many other
-        models have the same score; ``rank_change``: places by which ``rank`` lies behind
-        (negative: before) those that models of this score share; ``p_above_raw,
-        p_below_raw``: probabilities that the rank is truly better, or worse, than those.
+        models have the same score; ``places_gained``: places by which ``rank`` is better
+        (negative: worse) than those that models of this score share; ``p_rank_better,
+        p_rank_worse``: probabilities that the rank is truly better, or worse, than those.
+        NaN in these five where models answered different items: raw scores cannot be
+        compared then.
     p_better : pandas.DataFrame
         Square, in the order of the table: probability that the model of the row is better
         than the model of the column, ties counted half. NaN on the diagonal.
     groups : tuple of tuple of str
-        Models of each letter; empty where there are more than 200 models.
+        Models of each letter.
     compared : Compared
         Models and benchmarks that are compared, and which are not.
     by : str
@@ -94,67 +88,42 @@ class Ranking:
         columns = {"model": models[first], "other": models[second], "p_better": better}
         return pd.DataFrame(columns | {"told_apart": told})
 
-    def near(self) -> pd.DataFrame:
-        """Return both orders of each pair of models, of many models of those near in rank.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``model, other`` and the ``probability`` that `model` is better. Of more than 200
-            models pairs that are at most 25 places of the table apart.
-        """
-        models, better = self.table["model"].to_numpy(), self.p_better.to_numpy()
-        place = np.arange(len(models))
-        gap = np.abs(place[:, None] - place)
-        within = NEAR if len(models) > MOST_PAIRED else len(models)
-        first, second = np.nonzero((gap > 0) & (gap <= within))
-        columns = {"model": models[first], "other": models[second]}
-        return pd.DataFrame(columns | {"probability": better[first, second]})
-
     def sentences(self) -> list[str]:
         """Return what is compared, how far the order can be trusted, and who is left out."""
         return [*self._orders(), *self.compared.sentences()]
 
     def _orders(self) -> list[str]:
-        better = self.p_better.to_numpy()
-        above = np.triu_indices(len(better), 1)
-        chance = np.maximum(better, better.T)[above]
-        if not len(chance):
+        pairs = self.pairs()
+        if pairs.empty:
             return []
-        told = chance[chance >= self.level]
-        of = f"{len(chance):,} pair{'s' if len(chance) > 1 else ''} of models"
-        if not len(told):
-            return [f"None of {of} can be distinguished with a probability of {self.level:g}."]
-        wrong = float((1 - told).sum())
-        few = f" ({len(told) / len(chance):.0%})" if len(chance) > 100 else ""
-        lines = [
-            f"{len(told):,} of {of}{few} can be distinguished, each with a probability of at least"
+        chance = pairs["p_better"][pairs["told_apart"]]
+        of = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''} of models"
+        if chance.empty:
+            return [f"None of {of} can be told apart with a probability of {self.level:g}."]
+        wrong = float((1 - np.maximum(chance, 1 - chance)).sum())
+        return [
+            f"{len(chance)} of {of} can be told apart, each with a probability of at least"
             f" {self.level:g}. Of these orders {_expected(wrong)} are expected to be wrong; all"
             f" hold at once with probability {_probability(self.p_orders_hold)}."
         ]
-        if 2 * len(told) < len(chance):
-            lines.append(
-                "Most pairs cannot be distinguished: a place in this order says little without its"
-                " interval."
-            )
-        if len(self.table) > MOST_LETTERED:
-            lines.append(
-                f"Groups have letters for up to {MOST_LETTERED} models; n_alike says from how many"
-                " others each model cannot be distinguished."
-            )
-        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, texts and numbers, for JSON."""
+        names = self.p_better.index.to_list()
+        ordered = [
+            {"model": model, "other": other, "probability": float(value)}
+            for model, row in zip(names, self.p_better.to_numpy(), strict=True)
+            for other, value in zip(names, row, strict=True)
+            if model != other
+        ]
         return {
             "by": self.by,
             "weights": self.weights,
             "level": self.level,
             "benchmarks": self.compared.shares.to_dict(),
-            "models": self.table.to_dict("records"),
+            "models": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
             "groups": dict(zip(letters(len(self.groups)), map(list, self.groups), strict=True)),
-            "p_better": self.near().to_dict("records"),
-            "p_better_within": NEAR if len(self.table) > MOST_PAIRED else None,
+            "p_better": ordered,
             "p_orders_hold": self.p_orders_hold,
             "left_out": {name: list(missed) for name, missed in self.compared.left_out.items()},
             "sentences": self.sentences(),
@@ -176,7 +145,8 @@ def rank_models(
     fit : Fit
     benchmark : str or iterable of str, optional
         Benchmarks to average over; default: all. Only models that answered every one of
-        them are ranked; the others are named in ``compared.left_out``.
+        them are ranked; the others are named in ``compared.left_out``. All must be such
+        that models can be compared on them, see `Fitted.ranked`.
     by : {"genuine_ability", "accuracy"}, optional
         What is ranked, on the probability scale. Default: genuine ability, or accuracy
         where the fit has no contamination.
@@ -237,17 +207,13 @@ def rank_models(
     models = pd.Index(compared.models[order], name="model")
     better = ordering.p_larger(draws)
     apart = told_apart(better, level)
-    groups = alike_groups(apart) if len(models) <= MOST_LETTERED else []
+    groups = alike_groups(apart)
     table = pd.DataFrame(
-        {
-            "model": models,
-            "groups": letters_of(groups, len(models)),
-            "n_alike": len(models) - 1 - apart.sum(axis=1),
-        }
+        {"model": models, "groups": letters_of(groups, len(models))}
         | _abilities(by, draws, level)
         | _ranks(ranks, level)
         | {"p_best": ordering.p_first(draws)}
-        | _changes(raw, ranks)
+        | _changes(raw, ranks, compared.same_items)
     )
     return Ranking(
         table=table,
@@ -267,8 +233,6 @@ def told_apart(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bo
 
 
 def _expected(count: float) -> str:
-    if count >= 100:
-        return f"{count:,.0f}"
     return f"{count:.2g}" if count >= 0.001 else "fewer than 0.001"
 
 
@@ -324,17 +288,16 @@ def _ranks(ranks: Floats, level: float) -> dict[str, Floats]:
     }  # fmt: skip
 
 
-def _changes(raw: Floats, ranks: Floats) -> dict[str, Any]:
+def _changes(raw: Floats, ranks: Floats, same_items: bool) -> dict[str, Any]:
     """Return raw scores and ranks, and how the posterior ranks differ from these."""
+    names = ("rank_raw", "raw_ties", "places_gained", "p_rank_better", "p_rank_worse")
+    if not same_items:
+        return {"raw_accuracy": raw} | {name: np.full(len(raw), np.nan) for name in names}
     scores = pd.Series(raw).round(12)  # scores that differ by rounding only are ties
     first = scores.rank(ascending=False, method="min").to_numpy()
     last = scores.rank(ascending=False, method="max").to_numpy()
     middle = np.quantile(ranks, 0.5, axis=0, method="inverted_cdf")
-    return {
-        "raw_accuracy": raw,
-        "rank_raw": first.astype(int),
-        "raw_ties": (last - first).astype(int),
-        "rank_change": middle - np.clip(middle, first, last),
-        "p_above_raw": (ranks < first).mean(axis=0),
-        "p_below_raw": (ranks > last).mean(axis=0),
-    }
+    gained = np.clip(middle, first, last) - middle
+    better, worse = (ranks < first).mean(axis=0), (ranks > last).mean(axis=0)
+    values = first.astype(int), (last - first).astype(int), gained, better, worse
+    return {"raw_accuracy": raw} | dict(zip(names, values, strict=True))

@@ -13,6 +13,8 @@ FEWEST = 3
 """Levels below which the spread of an effect cannot be learnt."""
 LEAST_APART = 0.01
 """Difference of mean contaminations below which a lift of whole benchmarks is not asked for."""
+MOST_PATTERNS = 20_000_000
+"""Items times models that answered a part of them: 160 MB."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,8 @@ class Terms:
     ----------
     entered : frozenset of str
         Of ``a``, ``sigma_theta``, ``sigma_mu``, ``beta``, ``u``, ``v``, ``w``,
-        ``increments``, ``spillover``, ``kappa``, ``gamma``, ``delta``, ``alpha``, ``eps``.
+        ``increments``, ``spillover``, ``kappa``, ``gamma``, ``delta``, ``psi``,
+        ``sigma_psi``, ``alpha``, ``eps``.
     left_out : tuple of (str, str)
         Symbol and reason for each effect that the spec has and the data cannot carry.
     integrated : bool, default False
@@ -74,6 +77,7 @@ def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
         yield from _doses(spec, design)
     if spec.difficulty.form == "random":
         yield "delta", _no_difficulty(design)
+        yield from _selection(spec, design)
         if spec.difficulty.discrimination == "random":
             yield "alpha", _no_discrimination(design)
     if spec.likelihood.has_model_by_item:
@@ -123,6 +127,19 @@ def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
         yield "kappa", None if np.ptp(design.item_dose) > 1e-9 else alike
     if block.interaction == "difficulty":
         yield "gamma", _no_difficulty(design)
+
+
+def _selection(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    """Yield what it says of difficulties who answered an item, where not all answered all."""
+    count = len(design.partial)
+    if spec.difficulty.selection == "ignored" or not count or _no_difficulty(design):
+        return
+    size = count * len(design.items)
+    many = f"{size:,} pairs of an item and a model that answered a part are too many to learn from"
+    yield "psi", many if size > MOST_PATTERNS else None
+    if size <= MOST_PATTERNS:
+        few = f"models that answered between {0.05:.0%} and {0.95:.0%} of a benchmark's items"
+        yield "sigma_psi", _few(count, few, "a spread of what their choice of items says")
 
 
 def _no_discrimination(design: Design) -> str | None:

@@ -16,7 +16,12 @@ from bayescontam.report.study_published import compared
 from bayescontam.reproduction.findings import APART, INSIDE, NO_INTERVAL, OVERLAP
 from bayescontam.reproduction.record import Record, comparison_table
 
-_PILLS = {INSIDE: "passed", OVERLAP: "caution", APART: "unsettled", NO_INTERVAL: "no variation"}
+_PILLS = {
+    INSIDE: "passed",
+    OVERLAP: "caution",
+    APART: "opposite sign",
+    NO_INTERVAL: "no variation",
+}
 
 
 def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:

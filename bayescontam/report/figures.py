@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.identification import Identification
+from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.picture import (
     BLUE,
     GREY,
@@ -24,7 +24,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.verdicts import Overfitting
 from bayescontam.report.words import in_file, level_text
 
 MOST_MODELS, MOST_BENCHMARKS = 24, 12
@@ -40,16 +39,15 @@ _FILLED: dict[str, Any] = {"marker": "o", "color": BLUE, "mfc": BLUE, "ls": "-"}
 STYLES: dict[str, dict[str, Any]] = {
     "ability": _FILLED,
     Overfitting.SHOWN: _FILLED,
-    Overfitting.NOT_FOUND: {**_FILLED, "mfc": "white"},
-    Overfitting.COULD_NOT_BE_FOUND: {"marker": "s", "color": GREY, "mfc": "white", "ls": ":"},
+    Overfitting.AT_MOST_SMALL: {**_FILLED, "mfc": "white"},
+    Overfitting.INCONCLUSIVE: {"marker": "s", "color": GREY, "mfc": "white", "ls": ":"},
     Overfitting.BORROWED: {"marker": "v", "color": GREY, "mfc": "white", "ls": "--"},
     Overfitting.SIGN_ASSUMED: {**_FILLED, "marker": "^"},
     Overfitting.OPPOSITE: {"marker": "<", "color": PINK, "mfc": PINK, "ls": "-"},
-    Overfitting.UNSETTLED: {"marker": "o", "color": PINK, "mfc": "white", "ls": "-"},
+    Overfitting.BY_REFERENCE: {"marker": "o", "color": PINK, "mfc": "white", "ls": "-"},
     Overfitting.CLEAN: {"marker": "x", "color": GREY, "mfc": GREY, "ls": ":"},
     Overfitting.NONE: {"marker": "x", "color": INK, "mfc": INK, "ls": "-"},
-    Identification.FOUND: _FILLED,
-    Identification.NO_VARIATION: {"marker": "s", "color": GREY, "mfc": "white", "ls": ":"},
+    Overfitting.NO_VARIATION: {"marker": "D", "color": GREY, "mfc": "white", "ls": ":"},
 }
 """How each verdict is drawn. Shape and fill tell them apart without colour."""
 
@@ -128,9 +126,10 @@ def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
 
 
 def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
-    """Draw the posterior distribution of ranks, raw ranks marked; None for one model."""
+    """Draw the posterior distribution of ranks, raw ranks marked; None without any ranks."""
     draws = fit.tree["estimands"].to_dataset()["rank"]
-    if draws.sizes["model"] < 2:
+    headline = headline[headline["rank"].notna()]
+    if draws.sizes["model"] < 2 or headline.empty:
         return None
     _, words = ability_of(headline)
     shown, note = part(headline, "raw_accuracy", "headline")

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 
-from bayescontam.inference.identification import Identification
+from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.figures import (
     STYLES,
     ability_of,
@@ -28,16 +28,15 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.verdicts import Overfitting
 from bayescontam.report.words import in_file
 
 MOST_ROWS, MOST_COLUMNS = 150, 60
 """Models and benchmarks in one map."""
-_TOLD = (Overfitting.SHOWN, Overfitting.OPPOSITE, Identification.FOUND)
+_TOLD = (Overfitting.SHOWN, Overfitting.OPPOSITE)
 _SILENT = (
-    Overfitting.COULD_NOT_BE_FOUND,
+    Overfitting.INCONCLUSIVE,
     Overfitting.BORROWED,
-    Identification.NO_VARIATION,
+    Overfitting.NO_VARIATION,
 )
 _COLOURS = LinearSegmentedColormap.from_list("effect", [BLUE, "#ffffff", ORANGE])
 
@@ -117,9 +116,9 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
         figure.legend(handles=marks, loc="outside upper left", ncols=len(marks))
         caption = (
             f"Posterior mean of {words} of each model on each benchmark; models and benchmarks by"
-            f" their mean, the largest first. A dot: {words} is told from zero. A cross: these"
-            " data could not show it, or it is borrowed from other pairs; the colour is then no"
-            f" finding.{note}{f' All: {in_file(file)}.' if note else ''}"
+            f" their mean, the largest first. A dot: {words} is shown. A cross:"
+            " inconclusive, borrowed from other pairs, or contamination does not vary; then the"
+            f" colour is no finding.{note}{f' All: {in_file(file)}.' if note else ''}"
         )
         return finish(
             figure, f"{value}-map", f"Every pair: {words}", _map_alt(cells, kinds, words), caption,
@@ -159,11 +158,11 @@ def _cells(figure: Any, axis: Any, cells: pd.DataFrame, words: str) -> None:
 def _marks(axis: Any, kinds: pd.DataFrame, words: str) -> list[Line2D]:
     """Mark what is a finding and what cannot be one; return the legend."""
     looks: tuple[tuple[Any, dict[str, Any], str], ...] = (
-        (_TOLD, {"marker": "o", "color": INK, "ms": 1.7}, f"{words} told from zero"),
+        (_TOLD, {"marker": "o", "color": INK, "ms": 1.7}, f"{words} shown"),
         (
             _SILENT,
             {"marker": "x", "color": GREY, "ms": 2.6, "mew": 0.6},
-            "could not be found, or borrowed",
+            "inconclusive, borrowed or no variation",
         ),
     )
     handles = []

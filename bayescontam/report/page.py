@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.verdicts import EXPLAINED
 from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
 from bayescontam.report import concepts as concept_figures
@@ -22,7 +23,6 @@ from bayescontam.report.listed import listed
 from bayescontam.report.picture import Picture
 from bayescontam.report.ranking import ranking_section
 from bayescontam.report.template import fill
-from bayescontam.report.verdicts import EXPLAINED
 from bayescontam.storage import write_text
 
 MOST_ROWS = 400
@@ -186,13 +186,12 @@ def _results(
 ) -> dict[str, Any]:
     """Return tables of abilities, slopes and ranks."""
     ability = "genuine_ability" if "genuine_ability" in headline else "accuracy"
-    rank = "rank_genuine" if ability == "genuine_ability" else "rank_accuracy"
-    ordered = headline.sort_values([rank, "rank_raw"], kind="stable")
+    ordered = headline.sort_values(["rank", ability], ascending=[True, False], kind="stable")
     kinds = headline["overfitting_verdict"] if "overfitting_verdict" in headline else pd.Series()
     return {
         "ability": ability,
         "spillover": "spillover" in headline,
-        "rank": rank,
+        "rank": "rank",
         "n_pairs": len(headline),
         "headline": _grouped(ordered, list(dict.fromkeys(headline["benchmark"]))),
         "kinds": [(kind.value, int((kinds == kind).sum()), text) for kind, text in EXPLAINED.items()

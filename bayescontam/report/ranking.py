@@ -57,12 +57,13 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         are if they are not on the page), ``picture``, ``by`` and ``level``. None where no
         benchmark has two models.
     """
-    within = within_benchmarks(fit)
-    names = list(within)
-    if max(len(ranking.table) for ranking in within.values()) < 2:
+    known = fit.ranked()
+    names = list(known.index[known])
+    within = {name: rank_models(fit, name) for name in names}
+    if max((len(ranking.table) for ranking in within.values()), default=0) < 2:
         return None
-    across, why = _across(fit) if len(names) > 1 else (None, "")
-    shown = within[names[0]] if len(names) == 1 else across
+    across, why = _across(fit) if len(known) > 1 else (None, "")
+    shown = within[names[0]] if len(known) == 1 else across
     count = sum(len(one.table) for one in within.values())
     note = f"The {count:,} ranks within benchmarks: {in_file('ranks')}."
     many = count > MOST_WITHIN and across is not None
@@ -78,12 +79,6 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
-def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
-    """Return the ranking within each benchmark, by its name."""
-    names = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
-    return {name: rank_models(fit, name) for name in names}
-
-
 def ranks(fit: Fitted) -> pd.DataFrame:
     """Return the rankings of a fit: one row for each model and benchmark.
 
@@ -95,29 +90,14 @@ def ranks(fit: Fitted) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``benchmark``, empty for the ranking across all of them, and the columns of
-        ``Ranking.table``.
+        ``Ranking.table``. Without benchmarks in which models cannot be compared.
     """
-    rankings = within_benchmarks(fit)
-    across = _across(fit)[0] if len(rankings) > 1 else None
+    known = fit.ranked()
+    rankings = {name: rank_models(fit, name) for name in known.index[known]}
+    across = _across(fit)[0] if len(known) > 1 else None
     every = ({"": across} if across is not None else {}) | rankings
-    return pd.concat([one.table.assign(benchmark=name) for name, one in every.items()])
-
-
-def better_pairs(fit: Fitted) -> pd.DataFrame:
-    """Return how probably each model is better than another, within each benchmark.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, model, other, probability``. Of benchmarks with more than 200 models
-        pairs that are at most 25 places of the ranking apart.
-    """
-    pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
-    return pd.concat(pairs, ignore_index=True)[["benchmark", "model", "other", "probability"]]
+    tables = [one.table.assign(benchmark=name) for name, one in every.items()]
+    return pd.concat(tables) if tables else pd.DataFrame(columns=["model", "benchmark"])
 
 
 def _across(fit: Fitted) -> tuple[Ranking | None, str]:
@@ -134,14 +114,12 @@ def _rows(ranking: Ranking) -> dict[str, Any]:
     """Return the table of a ranking as the page shows it."""
     ends = ("", "_low", "_high")
     table = ranking.table.rename(columns={ranking.by + end: "ability" + end for end in ends})
-    moved = table["rank_change"]
-    chance = table["p_below_raw"].where(moved > 0, table["p_above_raw"])
-    rows = table.assign(p_moved=chance.where(moved != 0)).to_dict("records")
-    if not ranking.groups:
-        rows = [row | {"groups": f"{row['n_alike']:,}"} for row in rows]
+    moved = table["places_gained"].fillna(0)
+    chance = table["p_rank_better"].where(moved > 0, table["p_rank_worse"])
+    table = table.assign(places_gained=moved, p_moved=chance.where(moved != 0))
+    rows = table.to_dict("records")
     square = ranking.p_better if len(table) <= MOST_PAIRS else None
-    return {"rows": rows, "square": square, "lettered": bool(ranking.groups),
-            "sentences": ranking.sentences()}  # fmt: skip
+    return {"rows": rows, "square": square, "sentences": ranking.sentences()}
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
@@ -163,6 +141,7 @@ def ranking_picture(ranking: Ranking) -> Picture:
         if (at := np.flatnonzero(table["model"].isin(group).to_numpy())).size
     ][:MOST_GROUPS]
     words = ranking.by.replace("_", " ")
+    moved = int(table["places_gained"].fillna(0).ne(0).sum())
     note = " Their letters stand in the table." if len(groups) > MOST_LETTERS else ""
     note += note_of(len(table), len(ranking.table), "models", "best ranks")
     note += note_of(len(groups), len(ranking.groups), "groups", "best ranks")
@@ -179,7 +158,7 @@ def ranking_picture(ranking: Ranking) -> Picture:
             f" {len(ranking.groups)} group{'s' if len(ranking.groups) > 1 else ''} that cannot be"
             " told apart; first is"
             f" {plain_labels(table['model'])[0]}, best with probability"
-            f" {table['p_best'].iloc[0]:.2f}; {int((table['rank_change'] != 0).sum())} ranks differ"
+            f" {table['p_best'].iloc[0]:.2f}; {moved} ranks differ"
             " from those by raw accuracy."
         )
         caption = (
@@ -211,7 +190,7 @@ def _draw_ranks(axis: Any, table: pd.DataFrame) -> None:
     axis.hlines(at, first, last, color=ORANGE, lw=1, zorder=3)
     axis.plot((first + last) / 2, at, **_DIAMOND, zorder=4)
     arrow = {"arrowstyle": "->", "color": ORANGE, "lw": 1.1, "shrinkA": 5, "shrinkB": 1}
-    for y in np.flatnonzero(table["rank_change"]):
+    for y in np.flatnonzero(table["places_gained"].fillna(0)):
         middle = (first[y] + last[y]) / 2
         axis.annotate("", (median[y], y), (middle, y), arrowprops=arrow, zorder=4)
     axis.plot(table["rank"], at, "o", color=BLUE, ms=4.2, ls="none", zorder=5)

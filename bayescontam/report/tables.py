@@ -2,19 +2,22 @@
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
-from bayescontam.inference.checks import Outcome
-from bayescontam.inference.design_checks import SPILLOVER
 from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.identification import identify_spillover
 from bayescontam.inference.sensitivity import THRESHOLD
-from bayescontam.report.verdicts import (
-    checks_sentence,
-    overfitting_sentence,
-    overfitting_verdict,
-)
+from bayescontam.report.verdicts import checks_sentence, overfitting_sentence
 
-FIGURES = ("contraction", "detectable_slope", "prior_sd", "prior_sensitivity", "extrapolation")
+FIGURES = (
+    "own_slope",
+    "own_sd",
+    "own_information",
+    "contraction",
+    "detectable_slope",
+    "prior_sd",
+    "prior_sensitivity",
+    "extrapolation",
+)
 """Numbers that decide what is said of a slope, and how far its reference is extrapolated."""
 _PAIR = ["model", "benchmark"]
 _INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
@@ -38,10 +41,11 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
         spillover in the model spec also ``spillover``, a part of overfitting;
         ``overfitting_fraction``; ``slope_verdict`` (identification of the slope);
         ``overfitting_verdict`` (what may be said of overfitting); ``rank_raw`` (by raw
-        accuracy within the benchmark, ties share the better rank), ``rank_genuine``
-        (by posterior mean), ``rank_low, rank_high`` (interval of the posterior rank)
-        and ``p_best``. Without contamination: ``accuracy`` instead of genuine ability
-        (``rank_accuracy`` of ``rank_genuine``), and nothing of overfitting.
+        accuracy within the benchmark, ties share the better rank; NaN where models answered
+        different items); ``rank`` (posterior median, as `rank_models` has it), ``rank_low,
+        rank_high`` (its interval) and ``p_best``, NaN where models cannot be compared.
+        Without contamination: ``accuracy`` instead of genuine ability, and nothing of
+        overfitting.
 
     See Also
     --------
@@ -51,6 +55,10 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     contaminated = "slope" in wide.columns.get_level_values(0)
     ability = "genuine_ability" if contaminated else "accuracy"
     raw = fit.raw_accuracy().to_series().reindex(wide.index)
+    benchmark = wide.index.get_level_values("benchmark").astype(str)
+    ranked, same = (
+        known.reindex(benchmark).to_numpy() for known in (fit.ranked(), fit.same_items())
+    )
     table = pd.DataFrame({"raw_accuracy": raw}, index=wide.index)
     shown = [ability, "overfitting", "spillover"] if contaminated else [ability]
     for name in (name for name in shown if (name, "mean") in wide):
@@ -59,11 +67,14 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     if contaminated:
         table["overfitting_fraction"] = wide["overfitting_fraction", "mean"]
         table["slope_verdict"] = wide["slope", "verdict"]
-        table["overfitting_verdict"] = _overfitting_verdicts(fit, wide)
-    table["rank_raw"] = _ranks(raw)
-    table["rank_genuine" if contaminated else "rank_accuracy"] = _ranks(table[ability])
-    table["rank_low"], table["rank_high"] = wide["rank", "ci_low"], wide["rank", "ci_high"]
-    table["p_best"] = wide["p_best", "mean"]
+        table["overfitting_verdict"] = wide["overfitting", "verdict"]
+    table["rank_raw"] = _ranks(raw).where(same)
+    table["rank"] = _median_ranks(fit).reindex(wide.index).where(ranked)
+    for column, found in {
+        "rank_low": ("rank", "ci_low"), "rank_high": ("rank", "ci_high"),
+        "p_best": ("p_best", "mean"),
+    }.items():  # fmt: skip
+        table[column] = (wide[found] if found in wide else np.nan * raw).where(ranked)
     return table.reset_index()
 
 
@@ -120,8 +131,13 @@ def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFra
     table = _raw_by_concept(fit).reindex(wide.index)
     for column, suffix in _INTERVAL.items():
         table[ability + suffix] = wide[ability, column]
-    table["rank_low"], table["rank_high"] = wide["rank", "ci_low"], wide["rank", "ci_high"]
-    table["p_best"] = wide["p_best", "mean"]
+    columns = {
+        "rank_low": ("rank", "ci_low"),
+        "rank_high": ("rank", "ci_high"),
+        "p_best": ("p_best", "mean"),
+    }
+    for column, found in columns.items():
+        table[column] = wide.get(found, np.nan)
     return table.reset_index()
 
 
@@ -149,7 +165,8 @@ def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
     said = checks_sentence(fit.checks())
     if "identification" not in fit.tree:
         return f"{said}; contamination was not modelled, so that nothing is said of it."
-    return f"{said}; {overfitting_sentence(headline(fit) if table is None else table)}."
+    table = headline(fit) if table is None else table
+    return f"{said}; {overfitting_sentence(table, fit.smallest_effect)}."
 
 
 def sensitivity(fit: Fitted) -> pd.DataFrame:
@@ -213,27 +230,12 @@ def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
     return wide.swaplevel(axis=1).reindex(order).infer_objects()
 
 
-def _overfitting_verdicts(fit: Fitted, wide: pd.DataFrame) -> list[str]:
-    """Judge at the fit's own level, whatever the level of the intervals shown."""
-    known = fit.tree["estimands"].to_dataset()
-    tails = [(1 - fit.level) / 2, (1 + fit.level) / 2]
-    ends = known["overfitting"].quantile(tails, ("chain", "draw"), skipna=False)
-    low, high = (end.to_series().reindex(wide.index) for end in ends.drop_vars("quantile"))
-    effect, lift = known["slope"], None
-    if "spillover" in fit.record["entered"]:
-        groups = (fit.tree[name].to_dataset() for name in ("posterior", "prior"))
-        spillover, prior = (group["spillover"] for group in groups)
-        apart = all(c.outcome is Outcome.PASSED for c in fit.checks() if c.name == SPILLOVER)
-        lift = identify_spillover(spillover, prior, apart, fit.level)
-        effect = effect + spillover
-    slopes = effect.mean(("chain", "draw")).to_series().reindex(wide.index)
-    levels = reference_levels(fit)
-    references = [levels[name] for name in wide.index.get_level_values("benchmark")]
-    verdicts = wide["slope", "verdict"].astype(str)
-    return [
-        overfitting_verdict(*each, lift).value
-        for each in zip(verdicts, low, high, references, slopes, strict=True)
-    ]
+def _median_ranks(fit: Fitted) -> "pd.Series[float]":
+    rank = fit.tree["estimands"]["rank"].transpose("chain", "draw", "model", "benchmark")
+    draws = rank.to_numpy().reshape(-1, *rank.shape[2:])
+    middle = np.quantile(draws, 0.5, axis=0, method="inverted_cdf")
+    coords = {name: rank[name] for name in ("model", "benchmark")}
+    return xr.DataArray(middle, coords, ("model", "benchmark"), name="rank").to_series()
 
 
 def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":

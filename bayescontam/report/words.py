@@ -134,14 +134,14 @@ def level_text(level: float) -> str:
 
 
 def interval(low: object, high: object, digits: int = 3) -> str:
-    """Return an interval; empty where it has no width, for constants.
+    """Return an interval; empty where it has no width, for constants, or is not known.
 
     Examples
     --------
     >>> interval(0.5861, 0.6556), interval(-0.0001, 0.1), interval(0.0, 0.0)
     ('[0.586, 0.656]', '[−0.000, 0.100]', '')
     """
-    if _float(low) == _float(high):
+    if _float(low) == _float(high) or math.isnan(_float(low)):
         return ""
     return f"[{_bound(low, digits)}, {_bound(high, digits)}]"
 
@@ -167,14 +167,15 @@ def measured(value: object) -> str:
 
 
 def place(value: object) -> str:
-    """Return a rank: whole, or with a half where models share one.
+    """Return a rank: whole, or with a half where models share one; "–" where there is none.
 
     Examples
     --------
-    >>> place(3.0), place(2.5)
-    ('3', '2.5')
+    >>> place(3.0), place(2.5), place(float("nan"))
+    ('3', '2.5', '–')
     """
-    return f"{_float(value):g}"
+    known = _float(value)
+    return "–" if math.isnan(known) else f"{known:g}"
 
 
 def _float(value: object) -> float:

@@ -146,7 +146,9 @@ def _drawn(
     drawn = engine.draw(responses, seed, _SAMPLING)
     draws = take_draws(drawn.posterior, drawn.built.design)
     shape = _SAMPLING.chains, _SAMPLING.draws
-    found = estimands(draws, drawn.built, shape, "min_observed")["estimands"][FRACTION]
+    found = estimands(
+        draws, drawn.built, shape, "min_observed", "all", np.random.default_rng(seed)
+    )["estimands"][FRACTION]
     values = found.sel(benchmark=BENCHMARK).to_numpy()
     figures = convergence(values, only=("ess_bulk", "r_hat"))
     ess, rhat = figures["ess_bulk"], figures["r_hat"]

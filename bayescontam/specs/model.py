@@ -49,10 +49,14 @@ class Difficulty(Block):
     discrimination : {"equal", "random"}, default "equal"
         Whether items tell able models from others equally well, or each by a factor of
         its own on the log-odds.
+    selection : {"modelled", "ignored"}, default "modelled"
+        Where models answered different items: whether mean difficulty depends on which
+        models answered an item, as it does where they chose what to answer.
     """
 
     form: Literal["random", "none"] = "random"
     discrimination: Literal["equal", "random"] = "equal"
+    selection: Literal["modelled", "ignored"] = "modelled"
 
 
 class Contamination(Block):
@@ -164,6 +168,8 @@ class Priors(Block):
         Log-odds by which all items are lifted where all of a benchmark's are contaminated.
     sigma_delta, sigma_eps : prior
         Spread of item difficulty, and of the model-by-item effect.
+    sigma_psi : prior
+        Spread of what models' choice of items says of their difficulty.
     sigma_alpha : prior
         Spread of items' discrimination, on the log scale.
     """
@@ -183,6 +189,7 @@ class Priors(Block):
     kappa: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     spillover: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    sigma_psi: PositivePrior = HalfNormal(family="half_normal", sigma=2.0)
     sigma_eps: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
 

@@ -93,7 +93,7 @@ def test_estimands_are_standardised_over_items(built, draws, reference):
 
 def test_parts_of_the_draws_change_nothing(built, draws, monkeypatch):
     whole = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
-    monkeypatch.setattr("bayescontam.inference.estimands.CACHED", 2 * len(built.design))
+    monkeypatch.setattr("bayescontam.inference.population.CACHED", 2 * len(built.design))
     parts = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
     assert CHAINS * DRAWS > 4
     assert parts.identical(whole)

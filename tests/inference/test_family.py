@@ -31,7 +31,7 @@ def test_clean_models_tell_ease_from_contamination() -> None:
     assert float(kappa.quantile(0.025)) < -1.5 < float(kappa.quantile(0.975))
     verdicts = anchored.tree["identification"]["verdict"].to_numpy()[:, 0]
     assert verdicts[:2].tolist() == ["assumed clean"] * 2
-    assert "found" in verdicts[2:]
+    assert "shown" in verdicts[2:]
     assert any("'m0', 'm1' are taken to be clean" in line for line in assumptions(anchored))
 
     plain = fitted(table, "hierarchical")

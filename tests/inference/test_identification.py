@@ -1,5 +1,7 @@
 """Identification against the conjugate Normal, and every verdict on data that call for it."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from bayescontam.inference.design import make_design
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import reference_levels
 from bayescontam.inference.identification import extrapolation, identify
+from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from tests.simulated import simulate
@@ -17,8 +20,14 @@ from tests.simulated import simulate
 N = 20_000
 
 
-def judged(mean: float, sd: float, spec="single", contamination=None, sensitivity=0.0, frame=None):
-    """Judge a Normal posterior of one slope under the prior Normal(0, 2)."""
+def judged(
+    mean: float, sd: float, spec="single", contamination=None, sensitivity=0.0, frame=None,
+    own=None, information=50.0,
+):  # fmt: skip
+    """Judge a Normal posterior of one slope under the prior Normal(0, 2).
+
+    The pair's own responses give `own` (mean and sd; default: the same as the posterior).
+    """
     if frame is None:
         frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
     if contamination is not None:
@@ -30,9 +39,9 @@ def judged(mean: float, sd: float, spec="single", contamination=None, sensitivit
     draws = np.repeat(rng.normal(mean, sd, (1, N, 1, 1)), 2, axis=2)
     prior = np.repeat(rng.normal(0, 2, (1, N, 1, 1)), 2, axis=2)
     sensitive = xr.Dataset({"slope_prior": (dims[2:], np.full((2, 1), sensitivity))}, coords)
-    result = identify(
-        xr.DataArray(draws, coords, dims), xr.DataArray(prior, coords, dims), sensitive, b, 0.95
-    )
+    known = OwnSlopes(*(np.full((2, 1), v) for v in (*(own or (mean, sd)), information)))
+    slopes = xr.DataArray(draws, coords, dims), xr.DataArray(prior, coords, dims)
+    result = identify(*slopes, sensitive, b, known, 0.95)
     return result.isel(model=0, benchmark=0)
 
 
@@ -48,37 +57,50 @@ def test_numbers_are_those_of_the_conjugate_normal():
 @pytest.mark.parametrize(
     ("mean", "sd", "verdict"),
     [
-        (2.0, 0.5, "found"),
-        (-2.0, 0.5, "found"),
-        (0.2, 0.5, "not found"),
-        (0.2, 1.5, "could not be found"),
-        (0.0, 2.0, "could not be found"),
+        (2.0, 0.5, "shown"),
+        (-2.0, 0.5, "shown"),
+        (0.2, 0.5, "inconclusive"),
+        (0.2, 1.5, "inconclusive"),
+        (0.0, 2.0, "inconclusive"),
     ],
 )
 def test_verdicts(mean, sd, verdict):
     assert str(judged(mean, sd)["verdict"].item()) == verdict
 
 
-def test_not_found_and_could_not_be_found_read_differently():
-    not_found = str(judged(0.2, 0.5)["sentence"].item())
-    could_not = str(judged(0.2, 1.5)["sentence"].item())
-    assert "would have been" in not_found
-    assert "no evidence of a clean score" in could_not
+def test_an_inconclusive_slope_has_the_size_that_would_have_been_shown():
+    sentence = str(judged(0.2, 0.5)["sentence"].item())
+    assert re.search(r"Slopes from 1\.4\d on would be shown", sentence), sentence
     # A posterior as wide as the prior, up to the chance of draws.
     nothing = str(judged(0.2, 2.1)["sentence"].item())
-    assert "could not have been found, however large" in nothing
+    assert "no information on this slope" in nothing
     assert "inf" not in nothing
-    assert "no evidence of a clean score" in nothing
 
 
-def test_slope_of_a_model_without_variation_is_borrowed():
+def test_a_model_without_contaminated_items_has_none():
     result = judged(2.0, 0.5, spec="hierarchical", contamination={"model-0": 0.0})
-    assert str(result["verdict"].item()) == "borrowed"
+    assert str(result["verdict"].item()) == "no contamination"
 
 
-def test_what_only_other_models_could_have_shown_was_not_looked_for():
-    """Four items cannot show a slope, however narrow pooling makes its interval."""
-    assert str(judged(0.2, 0.5, spec="hierarchical")["verdict"].item()) == "borrowed"
+def test_pooling_alone_shows_nothing():
+    """Own responses that hold zero, or say less than the prior, leave the slope borrowed."""
+    held = judged(2.0, 0.3, spec="hierarchical", own=(0.5, 0.8))
+    assert str(held["verdict"].item()) == "borrowed"
+    assert "this model's own responses give [-1.07, 2.07]" in str(held["sentence"].item())
+    little = judged(2.0, 0.3, spec="hierarchical", own=(2.0, 0.1), information=0.5)
+    assert str(little["verdict"].item()) == "borrowed"
+    assert "0.5 of what the prior holds" in str(little["sentence"].item())
+    opposite = judged(2.0, 0.3, spec="hierarchical", own=(-2.0, 0.3))
+    assert str(opposite["verdict"].item()) == "borrowed"
+    both = judged(2.0, 0.3, spec="hierarchical", own=(1.5, 0.5))
+    assert str(both["verdict"].item()) == "shown"
+
+
+def test_a_slope_without_others_is_never_borrowed():
+    frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
+    contamination = {"model-1": 0.3}
+    alone = judged(0.2, 1.5, "hierarchical", contamination, frame=frame, information=0.2)
+    assert str(alone["verdict"].item()) == "inconclusive"
 
 
 def test_constant_contamination_shows_nothing():
@@ -93,8 +115,10 @@ def test_equal_probabilities_leave_open_which_items_they_are():
     assert "which of them are contaminated" in str(result["sentence"].item())
 
 
-def test_assumed_sign_is_no_finding():
-    assert str(judged(2.0, 0.3, spec="positive")["verdict"].item()) == "sign assumed"
+def test_an_assumed_sign_is_no_finding_unless_own_responses_show_it():
+    doubtful = judged(2.0, 0.3, spec="positive", own=(0.5, 0.8))
+    assert str(doubtful["verdict"].item()) == "sign assumed"
+    assert str(judged(2.0, 0.3, spec="positive")["verdict"].item()) == "shown"
 
 
 def test_prior_that_matters_is_named():
@@ -129,13 +153,14 @@ def test_extrapolation_is_the_distance_to_the_range_of_the_model(reference, quiz
     coords = {"model": ["A", "B"], "benchmark": ["quiz", "exam"]}
     draws = xr.DataArray(np.random.default_rng(2).normal(size=shape), coords, dims)
     sensitive = xr.Dataset({"slope_prior": (dims[2:], np.zeros((2, 2)))}, coords)
-    judged = identify(draws, 2 * draws, sensitive, b, 0.95, reference)
+    own = OwnSlopes(*(np.ones((2, 2)) for _ in range(3)))
+    judged = identify(draws, 2 * draws, sensitive, b, own, 0.95, reference)
     wanted = [[quiz_a, exam_a], [quiz_b, np.nan]]
     np.testing.assert_allclose(judged["extrapolation"], wanted, atol=1e-12)
     assert judged["extrapolation"].dims == ("model", "benchmark")
     assert judged["extrapolation"].sel(model="A", benchmark="quiz") == pytest.approx(quiz_a)
     # Without a reference nothing is said of it.
-    assert identify(draws, 2 * draws, sensitive, b, 0.95)["extrapolation"].isnull().all()
+    assert identify(draws, 2 * draws, sensitive, b, own, 0.95)["extrapolation"].isnull().all()
     checks = {
         check.name: check for check in design_checks(b, reference_levels(reference, b.design))
     }

@@ -52,7 +52,7 @@ def test_changes_of_rank_are_marked_with_their_probability() -> None:
     )
     rows = ranks._rows(rank_models(fit))["rows"]
     assert [row["model"] for row in rows] == ["m1", "m2", "m0"]
-    assert [row["rank_change"] for row in rows] == [-1, 0, 2]
+    assert [row["places_gained"] for row in rows] == [1, 0, -2]
     assert [row["p_moved"] for row in rows][::2] == [1, 1]
     assert np.isnan(rows[1]["p_moved"])
 

@@ -55,7 +55,7 @@ def test_every_picture_is_drawn_and_told_in_words(html: str) -> None:
 def test_comparisons_are_told_with_their_agreement(html: str) -> None:
     assert "Of 3 comparisons: 1 inside our interval, 1 apart, 1 no interval of ours." in html
     assert "0.790 [−0.153, 1.729]" in html
-    assert '<span class="pill unsettled">apart</span>' in html
+    assert '<span class="pill opposite-sign">apart</span>' in html
 
 
 def test_markdown_has_a_line_for_each_number(record: Record) -> None:

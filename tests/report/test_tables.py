@@ -8,15 +8,15 @@ from scipy.stats import norm
 
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.identification import Identification, identify_spillover
-from bayescontam.report import tables
-from bayescontam.report.verdicts import (
+from bayescontam.inference.verdicts import (
     EXPLAINED,
+    Identification,
     Overfitting,
-    checks_sentence,
-    overfitting_sentence,
+    identify_spillover,
     overfitting_verdict,
 )
+from bayescontam.report import tables
+from bayescontam.report.verdicts import checks_sentence, overfitting_sentence
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 from tests.report.made_fit import made_fit
 
@@ -39,8 +39,9 @@ def test_headline_holds_the_estimands(hostile: Fitted, level: float) -> None:
     for row in estimands.itertuples():
         if row.quantity in ("genuine_ability", "overfitting"):
             assert table.loc[(row.model, row.benchmark), row.quantity] == row.mean
-            assert table.loc[(row.model, row.benchmark), f"{row.quantity}_low"] == row.ci_low
-            assert table.loc[(row.model, row.benchmark), f"{row.quantity}_high"] == row.ci_high
+            ends = [f"{row.quantity}_low", f"{row.quantity}_high"]
+            found = table.loc[(row.model, row.benchmark), ends].astype(float)
+            np.testing.assert_array_equal(found, [row.ci_low, row.ci_high])
         if row.quantity == "p_best":
             assert table.loc[(row.model, row.benchmark), "p_best"] == row.mean
         if row.quantity == "slope":
@@ -51,13 +52,14 @@ def test_headline_has_the_answered_pairs_in_the_order_of_the_fit(hostile: Fitted
     table = tables.headline(hostile)
     pairs = [(m, b) for m in MODELS for b in BENCHMARKS if (m, b) != UNANSWERED]
     assert list(zip(table["model"], table["benchmark"], strict=True)) == pairs
-    assert table.drop(columns=["model", "benchmark"]).notna().all(axis=None)
+    filled = table[table["model"] != MODELS[2]].drop(columns=["model", "benchmark"])
+    assert filled.notna().all(axis=None)
 
 
 def test_ranks_are_within_benchmarks(hostile: Fitted) -> None:
     table = tables.headline(hostile)
     for _, part in table.groupby("benchmark"):
-        assert sorted(part["rank_genuine"]) == list(range(1, len(part) + 1))
+        assert sorted(part["rank"]) == list(range(1, len(part) + 1))
         best = part.loc[part["raw_accuracy"].idxmax()]
         assert best["rank_raw"] == 1
         assert part["p_best"].sum() == pytest.approx(1)
@@ -68,14 +70,17 @@ def test_a_clean_model_has_no_overfitting_and_no_nan(hostile: Fitted) -> None:
     clean = table[table["model"] == MODELS[2]]
     assert (clean["overfitting"] == 0).all()
     assert (clean["overfitting_verdict"] == Overfitting.NONE).all()
-    assert (clean["slope_verdict"] == "borrowed").all()
-    assert clean.notna().all(axis=None)
+    assert (clean["slope_verdict"] == "no contamination").all()
+    # An effect that is zero by definition has no interval.
+    ends = ["overfitting_low", "overfitting_high"]
+    assert clean[ends].isna().all(axis=None)
+    assert clean.drop(columns=ends).notna().all(axis=None)
 
 
 def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fitted) -> None:
     table = tables.headline(by_concept)
     assert not [name for name in table if "overfitting" in name or "slope" in name]
-    assert {"accuracy", "accuracy_low", "rank_accuracy"} <= set(table)
+    assert {"accuracy", "accuracy_low", "rank"} <= set(table)
     assert tables.slopes(by_concept).empty
     assert tables.sensitivity(by_concept).empty
     assert "not modelled" in tables.verdict_line(by_concept)
@@ -98,7 +103,9 @@ def test_slopes_carry_their_identification(hostile: Fitted) -> None:
     assert len(table) == 5
     assert table["sentence"].str.len().min() > 20
     assert (table["extrapolation"] == 0).all()
-    assert set(table["verdict"]) <= {"found", "not found", "could not be found", "borrowed"}
+    assert set(table["verdict"]) <= {
+        "shown", "inconclusive", "borrowed", "no contamination",
+    }  # fmt: skip
 
 
 def extrapolated(fit: Fitted, value: float) -> Fitted:
@@ -163,84 +170,88 @@ def test_checks_hold_every_check(hostile: Fitted) -> None:
 @pytest.mark.parametrize(
     ("slope", "low", "high", "expected"),
     [
-        ("found", 0.01, 0.1, Overfitting.SHOWN),
-        ("found", -0.1, -0.01, Overfitting.OPPOSITE),
-        ("found", -0.1, 0.1, Overfitting.UNSETTLED),
-        ("not found", -0.1, 0.1, Overfitting.NOT_FOUND),
-        ("could not be found", -0.1, 0.1, Overfitting.COULD_NOT_BE_FOUND),
-        ("no variation", -0.1, 0.1, Overfitting.COULD_NOT_BE_FOUND),
+        ("shown", 0.01, 0.1, Overfitting.SHOWN),
+        ("shown", -0.1, -0.01, Overfitting.OPPOSITE),
+        ("shown", 0.001, 0.015, Overfitting.AT_MOST_SMALL),
+        ("inconclusive", -0.1, 0.12, Overfitting.INCONCLUSIVE),
+        ("inconclusive", -0.001, 0.149, Overfitting.INCONCLUSIVE),
+        ("inconclusive", -0.013, 0.009, Overfitting.AT_MOST_SMALL),
+        ("inconclusive", -0.021, 0.009, Overfitting.INCONCLUSIVE),
+        ("no variation", -0.1, 0.12, Overfitting.NO_VARIATION),
+        ("no contamination", 0.0, 0.0, Overfitting.NONE),
         ("borrowed", 0.1, 0.2, Overfitting.BORROWED),
         ("sign assumed", 0.1, 0.2, Overfitting.SIGN_ASSUMED),
-        ("borrowed", 0.0, 0.0, Overfitting.NONE),
-        # The sign of slopes is assumed, not that of what depends on difficulty or reference.
-        ("sign assumed", -0.2, -0.1, Overfitting.UNSETTLED),
-        ("not found", 0.1, 0.2, Overfitting.SHOWN),
+        ("sign assumed", 0.001, 0.01, Overfitting.AT_MOST_SMALL),
+        ("assumed clean", 0.0, 0.0, Overfitting.CLEAN),
     ],
 )
 def test_overfitting_verdicts(slope: str, low: float, high: float, expected: Overfitting) -> None:
-    assert overfitting_verdict(slope, low, high, slope=low + high) is expected
+    rises = low + high > 0
+    assert overfitting_verdict(Identification(slope), low, high, rises=rises) is expected
 
 
-LIFT = {kind.value: kind for kind in Identification}
+def test_the_smallest_effect_of_interest_decides_what_is_small() -> None:
+    for smallest, expected in ((0.05, "at most small"), (0.02, "inconclusive")):
+        verdict = overfitting_verdict(Identification.INCONCLUSIVE, -0.03, 0.04, smallest)
+        assert verdict.value == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (-0.01, 0.01), (-0.2, 0.2)])
+def test_without_own_information_nothing_is_shown_or_ruled_out(low: float, high: float) -> None:
+    slope = Identification.BORROWED
+    assert overfitting_verdict(slope, low, high, informed=False) is Overfitting.BORROWED
 
 
 @pytest.mark.parametrize(
     ("slope", "lift", "low", "high", "expected"),
     [
-        ("no variation", "found", 0.08, 0.22, Overfitting.SHOWN),
-        ("borrowed", "found", 0.08, 0.22, Overfitting.SHOWN),
-        ("could not be found", "found", -0.22, -0.08, Overfitting.OPPOSITE),
-        ("found", "could not be found", -0.1, 0.3, Overfitting.UNSETTLED),
-        ("found", "could not be found", 0.1, 0.3, Overfitting.SHOWN),
-        ("not found", "not found", -0.1, 0.1, Overfitting.NOT_FOUND),
-        ("not found", "could not be found", -0.4, 0.4, Overfitting.COULD_NOT_BE_FOUND),
-        ("not found", "could not be found", 0.1, 0.4, Overfitting.UNSETTLED),
-        ("sign assumed", "found", -0.1, 0.3, Overfitting.UNSETTLED),
-        ("assumed clean", "found", 0.0, 0.0, Overfitting.CLEAN),
+        ("no variation", "shown", 0.08, 0.22, Overfitting.SHOWN),
+        ("borrowed", "shown", 0.08, 0.22, Overfitting.SHOWN),
+        ("inconclusive", "shown", -0.22, -0.08, Overfitting.OPPOSITE),
+        ("shown", "inconclusive", -0.1, 0.3, Overfitting.INCONCLUSIVE),
+        ("shown", "inconclusive", 0.1, 0.3, Overfitting.SHOWN),
+        # Spillover that is not known rules nothing out.
+        ("inconclusive", "inconclusive", -0.01, 0.01, Overfitting.INCONCLUSIVE),
+        ("inconclusive", "inconclusive", 0.1, 0.4, Overfitting.INCONCLUSIVE),
+        ("sign assumed", "shown", -0.1, 0.3, Overfitting.INCONCLUSIVE),
+        ("assumed clean", "shown", 0.0, 0.0, Overfitting.CLEAN),
     ],
 )
 def test_with_spillover_the_slope_alone_does_not_decide(slope, lift, low, high, expected):
-    said = overfitting_verdict(slope, low, high, slope=low + high, lift=LIFT[lift])
-    assert said is expected
+    known = {"rises": low + high > 0, "lift": Identification(lift)}
+    assert overfitting_verdict(Identification(slope), low, high, **known) is expected
 
 
 @pytest.mark.parametrize(
     ("mean", "sd", "apart", "expected"),
     [
-        (0.0, 1.0, True, "could not be found"),
-        (0.0, 0.3, True, "not found"),  # 2.8 × 0.3 / sqrt(1 - 0.09) is below the prior's 1
-        (0.0, 0.4, True, "could not be found"),
-        (-1.0, 0.3, True, "found"),
-        (1.0, 0.3, False, "could not be found"),
+        (0.0, 1.0, True, "inconclusive"),
+        (0.0, 0.3, True, "inconclusive"),
+        (-1.0, 0.3, True, "shown"),
+        (1.0, 0.3, False, "inconclusive"),
     ],
 )
-def test_spillover_is_judged_as_slopes_are(mean, sd, apart, expected):
+def test_spillover_must_be_distinguished_from_ability(mean, sd, apart, expected):
     even = norm.ppf((np.arange(4000) + 0.5) / 4000)
-    posterior, prior = (xr.DataArray(values) for values in (mean + sd * even, even))
-    assert identify_spillover(posterior, prior, apart, 0.95).value == expected
+    assert identify_spillover(mean + sd * even, apart, 0.95).value == expected
 
 
-def test_draws_of_the_prior_tell_no_overfitting_by_spillover():
+def test_draws_of_the_prior_show_no_overfitting_by_spillover():
     fit = made_fit([f"m{i}" for i in range(11)], ["one", "two"], 6, 200, "spillover")
     assert "spillover" in fit.record["entered"]
     said = set(tables.headline(fit)["overfitting_verdict"])
-    assert said <= {"could not be found", "borrowed", "zero by definition", "unsettled"}
+    assert said <= {"inconclusive", "borrowed", "no contamination"}
 
 
-def test_equally_contaminated_items_are_no_clean_score() -> None:
-    assert overfitting_verdict("borrowed", 0.0, 0.0, 0.3) is Overfitting.COULD_NOT_BE_FOUND
-    assert overfitting_verdict("no variation", 0.0, 0.0, 0.0) is Overfitting.NONE
-
-
-def test_what_was_not_found_and_what_could_not_be_found_are_counted_apart() -> None:
-    kinds = [Overfitting.SHOWN, Overfitting.NOT_FOUND, *[Overfitting.COULD_NOT_BE_FOUND] * 2]
-    text = overfitting_sentence(pd.DataFrame({"overfitting_verdict": kinds}))
+def test_verdicts_are_counted_apart() -> None:
+    kinds = [Overfitting.SHOWN, Overfitting.AT_MOST_SMALL, *[Overfitting.INCONCLUSIVE] * 2]
+    text = overfitting_sentence(pd.DataFrame({"overfitting_verdict": kinds}), 0.03)
     assert "of 4 pairs" in text
     assert "is shown in 1" in text
-    assert "was not found in 1 (" in text
-    assert "could not have been found in 2" in text
-    one = overfitting_sentence(pd.DataFrame({"overfitting_verdict": kinds[2:3]}))
-    assert one.endswith("overfitting could not have been found")
+    assert "is at most small (below 0.03) in 1" in text
+    assert "is inconclusive in 2" in text
+    one = overfitting_sentence(pd.DataFrame({"overfitting_verdict": kinds[2:3]}), 0.02)
+    assert one.endswith("overfitting is inconclusive")
 
 
 def test_every_verdict_is_explained_in_its_own_words() -> None:
@@ -250,6 +261,7 @@ def test_every_verdict_is_explained_in_its_own_words() -> None:
 
 def test_a_reference_above_the_items_turns_no_slope_around():
     """A positive slope and a negative overfitting do not say that scores fall."""
-    assert overfitting_verdict("found", -0.3, -0.1, 1.0, slope=3.0).value == "unsettled"
-    assert overfitting_verdict("found", 0.1, 0.3, 1.0, slope=-3.0).value == "unsettled"
-    assert overfitting_verdict("found", -0.3, -0.1, 0.0, slope=-3.0).value == "opposite sign"
+    shown = Identification.SHOWN
+    assert overfitting_verdict(shown, -0.3, -0.1, rises=True) is Overfitting.BY_REFERENCE
+    assert overfitting_verdict(shown, 0.1, 0.3, rises=False) is Overfitting.BY_REFERENCE
+    assert overfitting_verdict(shown, -0.3, -0.1, rises=False) is Overfitting.OPPOSITE

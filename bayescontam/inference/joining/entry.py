@@ -119,7 +119,8 @@ class Desk:
             return reason, None
         for number in (self.draws, 4 * self.draws):
             rng = stream(self.options.seed, "update", who.name, number)
-            updated = update_draws(self.fit, who, self.options.reference, rng, number)
+            options = self.options
+            updated = update_draws(self.fit, who, options.reference, rng, number, options.items)
             if updated.doubt is None or updated.pareto_k > HOPELESS:
                 break
         return updated.doubt, updated

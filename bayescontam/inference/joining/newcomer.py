@@ -84,8 +84,15 @@ class Newcomer:
 
     @cached_property
     def built(self) -> Built:
-        """The joint design as estimands take it; its PyMC model is empty, nothing is sampled."""
-        return Built(pm.Model(), self.spec, self.design, plan_terms(self.spec, self.design))
+        """The joint design as estimands take it; its PyMC model is empty, nothing is sampled.
+
+        A fit of models that answered all items has no effects of what its models chose to
+        answer, and what a newcomer chose is not modelled either.
+        """
+        terms = plan_terms(self.spec, self.design)
+        if not len(self.host.partial):
+            terms = replace(terms, entered=terms.entered - {"psi", "sigma_psi"})
+        return Built(pm.Model(), self.spec, self.design, terms)
 
     @cached_property
     def units(self) -> Integers:

@@ -14,6 +14,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.admission import admit
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.weighted import Weights
+from bayescontam.inference.population import Items
 
 DRAWS = 1000
 """Draws that are completed and weighed, unless told otherwise."""
@@ -94,6 +95,7 @@ def update_draws(
     reference: Reference,
     rng: np.random.Generator,
     most: int = DRAWS,
+    items: Items = "all",
 ) -> Updated:
     """Take a newcomer into draws of a fit.
 
@@ -103,10 +105,12 @@ def update_draws(
     newcomer : Newcomer
         For which `refit_reason` knows none.
     reference : {"min_observed", "zero"} or float
-        Contamination at which genuine ability is told.
+        Contamination at which genuine ability is evaluated.
     rng : numpy.random.Generator
     most : int, default 1000
         Number of draws to complete and weigh.
+    items : {"all", "answered"}, default "all"
+        Items that estimands average over.
 
     Returns
     -------
@@ -132,7 +136,7 @@ def update_draws(
     count = len(admitted.log_ratio)
     return Updated(
         newcomer,
-        estimands(admitted.draws, newcomer.built, (1, count), reference),
+        estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng),
         Weights(np.exp(log_share), admitted.origin, shape),
         pareto_k,
         float(logsumexp(admitted.log_ratio) - np.log(count)),

@@ -1,0 +1,181 @@
+"""Reference populations against loops written out, and ranks on common ground."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+
+from bayescontam.errors import UsageError
+from bayescontam.inference.build import build
+from bayescontam.inference.design_checks import design_checks
+from bayescontam.inference.draws import Draws
+from bayescontam.inference.estimands import estimands
+from bayescontam.inference.fit import Options
+from bayescontam.inference.population import Population, comparable, over_all
+from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
+
+MODELS, ITEMS = 3, 8
+DOSE = np.array([0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.2, 0.8])
+ANSWERED = {0: range(8), 1: [0, 1, 4, 6], 2: [2, 3, 4, 5, 7]}
+
+
+def table(trials: int = 1, by_model: bool = False) -> Responses:
+    """Three models on one benchmark of eight items; only the first answered all."""
+    rng = np.random.default_rng(5)
+    rows = [
+        {
+            "model": f"m{m}", "benchmark": "b", "item": f"i{i}",
+            "n_correct": int(rng.integers(trials + 1)), "n_trials": trials,
+            "contamination": float(DOSE[i]) if m or not by_model else 0.0,
+        }
+        for m, items in ANSWERED.items()
+        for i in items
+    ]  # fmt: skip
+    return Responses.from_frame(pd.DataFrame(rows))
+
+
+def draws_of(built, size: int = 5) -> Draws:
+    rng, design = np.random.default_rng(0), built.design
+    repeated = len(design) - design.n_single
+    return Draws(
+        theta=rng.normal(size=(size, MODELS)),
+        beta=rng.normal(1, 1, (size, MODELS)),
+        delta=rng.normal(size=(size, ITEMS)),
+        eta=rng.normal(size=(size, repeated)) if repeated else None,
+        sigma_eps=np.full((size, 1), 0.7) if repeated else None,
+    )
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+def test_estimands_average_over_all_items_of_the_table(by_model):
+    built = build(load_spec("hierarchical"), table(by_model=by_model))
+    draws, design = draws_of(built), built.design
+    found = estimands(draws, built, (1, 5), 0.4)["estimands"]
+    position = {name: i for i, name in enumerate(design.items)}
+    place = np.array([position[f"i{i}"] for i in range(ITEMS)])
+    for m in range(MODELS):
+        # Without a row of its own an item has its mean over models; m0 has one number if by model.
+        dose = DOSE.copy()
+        if by_model:
+            others = {i: [DOSE[i] for k in (1, 2) if i in ANSWERED[k]] for i in range(ITEMS)}
+            dose = np.array([np.mean([0.0, *others[i]]) for i in range(ITEMS)])
+            dose[list(ANSWERED[m])] = DOSE[list(ANSWERED[m])] if m else 0.0
+        for s in range(5):
+            eta = draws.theta[s, m] - draws.delta[s, place] - draws.beta[s, m] * design.center[0]
+            accuracy = expit(eta + draws.beta[s, m] * dose).mean()
+            genuine = expit(eta + draws.beta[s, m] * 0.4).mean()
+            cell = found.isel(chain=0, draw=s, model=m, benchmark=0)
+            assert float(cell["accuracy"]) == pytest.approx(accuracy, abs=1e-12)
+            assert float(cell["genuine_ability"]) == pytest.approx(genuine, abs=1e-12)
+
+
+def test_answered_items_alone_are_averaged_where_that_is_wanted():
+    built = build(load_spec("hierarchical"), table())
+    draws, design = draws_of(built), built.design
+    found = estimands(draws, built, (1, 5), 0.4, "answered")["estimands"]
+    rows = np.flatnonzero(design.model == 1)
+    eta = draws.theta[:, [1]] - draws.delta[:, design.item[rows]]
+    eta = eta + draws.beta[:, [1]] * (0.4 - design.center[0])
+    np.testing.assert_allclose(
+        found["genuine_ability"].isel(chain=0, model=1, benchmark=0), expit(eta).mean(axis=1)
+    )
+    assert bool(found["rank"].isnull().all())
+
+
+def test_effects_of_pairs_that_were_not_observed_have_the_spread_of_the_others():
+    """The mean over draws is the logistic-Normal integral; 40,000 draws, five standard errors."""
+    built = build(load_spec("hierarchical"), table(trials=4))
+    one = draws_of(built, 1)
+    many = replace(
+        one,
+        **{
+            name: np.repeat(values, 40_000, axis=0)
+            for name in ("theta", "beta", "delta", "eta", "sigma_eps")
+            if (values := getattr(one, name)) is not None
+        },
+    )
+    population = Population.of(built, "all")
+    assert len(population.unobserved) == MODELS * ITEMS - len(built.design)
+    rng = np.random.default_rng(1)
+    parts = list(population.parts(many, rng))
+    eta = np.concatenate([part.eta for part in parts if part.eta is not None])
+    added = eta[:, population.unobserved]
+    design = population.design
+    rows = design.n_single + population.unobserved
+    dose = design.contamination[rows] - built.design.center[0]
+    center = one.theta[0, design.model[rows]] - one.delta[0, design.item[rows]]
+    center = center + one.beta[0, design.model[rows]] * dose
+    np.testing.assert_allclose(added.mean(axis=0), center, atol=5 * 0.7 / 200)
+    np.testing.assert_allclose(added.std(axis=0), 0.7, rtol=5 / np.sqrt(80_000))
+    # Observed responses keep their own.
+    np.testing.assert_array_equal(eta[0, : one.eta.shape[1]], one.eta[0])
+
+
+def test_population_weights_are_those_of_the_items():
+    built = build(load_spec("hierarchical"), table(trials=3))
+    population = Population.of(built, "all")
+    matrix = population.matrices["benchmark"].toarray()
+    np.testing.assert_allclose(matrix.sum(axis=1), 1)
+    assert (matrix > 0).sum(axis=1).tolist() == [ITEMS] * MODELS
+    np.testing.assert_allclose(matrix[matrix > 0], 1 / ITEMS)
+
+
+def test_a_complete_table_needs_no_other_design():
+    frame = table().frame
+    built = build(load_spec("hierarchical"), Responses.from_frame(frame[frame["model"] == "m0"]))
+    assert Population.of(built, "all").design is built.design
+
+
+@pytest.mark.parametrize(
+    ("items", "spec", "over", "ranked"),
+    [
+        ("all", "hierarchical", True, True),
+        ("answered", "hierarchical", False, False),
+        ("all", "single", False, False),
+    ],
+)
+def test_ranks_need_common_ground(items, spec, over, ranked):
+    built = build(load_spec(spec), table())
+    assert over_all(built, items).tolist() == [over]
+    assert comparable(built, items).tolist() == [ranked]
+    check = {c.name: c for c in design_checks(built, np.zeros(1), items)}["Items answered"]
+    assert check.outcome.value == ("passed" if ranked else "caution")
+    assert ("no ranks are given" in check.sentence) is not ranked
+
+
+def test_models_that_share_no_item_have_no_ranks():
+    frame = pd.DataFrame(
+        [
+            {"model": f"m{m}", "benchmark": "b", "item": f"i{10 * (m // 2) + i}",
+             "n_correct": (m + i) % 2, "n_trials": 1, "contamination": i / 5}
+            for m in range(4) for i in range(6)
+        ]
+    )  # fmt: skip
+    built = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    assert over_all(built, "all").tolist() == [True]
+    assert comparable(built, "all").tolist() == [False]
+    check = {c.name: c for c in design_checks(built, np.zeros(1))}["Items answered"]
+    assert "no item that both answered" in check.sentence
+    # One model that answered items of both groups links them.
+    bridge = pd.DataFrame(
+        [{"model": "m9", "benchmark": "b", "item": name, "n_correct": 1, "n_trials": 1,
+          "contamination": frame.set_index("item")["contamination"][name].iloc[0]}
+         for name in ("i0", "i10")]
+    )  # fmt: skip
+    linked = build(load_spec("hierarchical"), Responses.from_frame(pd.concat([frame, bridge])))
+    assert comparable(linked, "all").tolist() == [True]
+
+
+def test_too_many_pairs_are_refused_with_a_remedy(monkeypatch):
+    monkeypatch.setattr("bayescontam.inference.population.MOST_PAIRS", 20)
+    built = build(load_spec("hierarchical"), table())
+    with pytest.raises(UsageError, match=r"24 pairs of models and items.*--items answered"):
+        Population.of(built, "all")
+
+
+def test_unknown_items_are_refused():
+    with pytest.raises(UsageError, match="items: got 'some'; allowed are 'all' or 'answered'"):
+        Options(seed=1, items="some")
