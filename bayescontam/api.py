@@ -22,7 +22,7 @@ from bayescontam.inference.fit import Options, fit_responses
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.folds import By
 from bayescontam.inference.marginalised import Difficulties
-from bayescontam.inference.population import Items
+from bayescontam.inference.scope import Items
 from bayescontam.inference.summary import LEVEL
 from bayescontam.inference.verdicts import SMALLEST_EFFECT
 from bayescontam.responses import Responses
@@ -140,6 +140,7 @@ def fit(
     contamination_scale: Scale = "share",
     reference: Reference = "min_observed",
     items: Items = "all",
+    population: bool = False,
     level: float = LEVEL,
     smallest_effect: float = SMALLEST_EFFECT,
     seed: int | None = None,
@@ -182,6 +183,9 @@ def fit(
         are compared on common ground; what a model does on those that it did not answer is
         predicted from its ability and their difficulty. ``"answered"``: those that the model
         answered; models that answered different items are then not ranked.
+    population : bool, default False
+        Whether estimands are about the population that the items were drawn from: intervals
+        then include the sampling of items (Bayesian bootstrap, doi:10.1214/aos/1176345338).
     level : float, default 0.95
         Probability of the equal-tailed intervals.
     smallest_effect : float, default 0.02
@@ -245,6 +249,7 @@ def fit(
         seed=fresh_seed() if seed is None else seed,
         reference=reference,
         items=items,
+        population=population,
         level=level,
         smallest_effect=smallest_effect,
         thresholds=thresholds or Thresholds(),

@@ -174,6 +174,7 @@ def update(
         seed,
         reference,
         fitted.record.get("items", "answered"),
+        fitted.record.get("population", False),
         level,
         fitted.smallest_effect,
         sampling=_sampling(fitted),

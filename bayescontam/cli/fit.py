@@ -101,6 +101,15 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = Items.ALL,
+    population: Annotated[
+        bool,
+        typer.Option(
+            "--population",
+            help="Estimates about the population that the items were drawn from: intervals"
+            " include the sampling of items.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = False,
     smallest_effect: Annotated[
         float,
         typer.Option(
@@ -166,6 +175,7 @@ def fit(
         spec,
         reference=reference_of(reference),
         items=items.value,
+        population=population,
         smallest_effect=smallest_effect,
         level=level,
         seed=seed,
@@ -203,6 +213,6 @@ def show(fitted: "Fit", path: Path) -> None:
         if symbol in _TELLING
     )
     print_headline(headline(fitted))
-    print_lines([verdict_line(fitted)])
+    print_lines([verdict_line(fitted), fitted.scope])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. The fit lies in {path}"])

@@ -62,7 +62,7 @@ def _print(fit: "Fit", table: "pd.DataFrame") -> None:
     print_headline(headline(fit, table))
     if "estimands_by_concept" in fit.tree:
         print_table(by_concept(fit, table))
-    print_lines([verdict_line(fit)])
+    print_lines([verdict_line(fit), fit.scope])
 
 
 def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:

@@ -6,7 +6,8 @@ import xarray as xr
 from bayescontam.inference.build import Built
 from bayescontam.inference.draws import Draws, accuracy_at, log_odds
 from bayescontam.inference.guess import response_guess
-from bayescontam.inference.population import Items, Population
+from bayescontam.inference.population import Population
+from bayescontam.inference.scope import Items
 
 MOST_DRAWS = 400
 POINTS = 13
@@ -18,6 +19,7 @@ def dose_response(
     level: float,
     items: Items = "all",
     rng: np.random.Generator | None = None,
+    sampled: bool = False,
 ) -> xr.Dataset:
     """Compute dose-response curves.
 
@@ -30,6 +32,7 @@ def dose_response(
     items : {"all", "answered"}, default "all"
         Items that are averaged over, as for `estimands`.
     rng : numpy.random.Generator, optional
+    sampled : bool, default False
         As for `estimands`.
 
     Returns
@@ -40,7 +43,7 @@ def dose_response(
         over the range observed in the benchmark.
     """
     design = built.design
-    population = Population.of(built, items)
+    population = Population.of(built, items, sampled)
     seen = population.built
     low, high = design.contamination_range()
     grid = np.linspace(low, high, POINTS, axis=1)

@@ -163,7 +163,7 @@ def stand_ins(built: Built) -> Built:
     return replace(built, design=design)
 
 
-def counted(draws: Draws, lattice: Lattice | None) -> Draws:
+def counted(draws: Draws, lattice: Lattice | None, weights: Floats | None = None) -> Draws:
     """Return draws of made-up items, with how many items each of them stands for.
 
     Parameters
@@ -171,6 +171,8 @@ def counted(draws: Draws, lattice: Lattice | None) -> Draws:
     draws : Draws
         With `place`.
     lattice : Lattice or None
+    weights : array, optional
+        Dims (draw, item): how many items each item of the table counts as. Default: 1.
 
     Returns
     -------
@@ -182,9 +184,10 @@ def counted(draws: Draws, lattice: Lattice | None) -> Draws:
         return draws
     at = lattice.nodes
     levels, tally = lattice.level * len(at), np.empty((len(draws), len(lattice.trials) * len(at)))
-    for row, place in zip(tally, draws.place, strict=True):
+    for d, (row, place) in enumerate(zip(tally, draws.place, strict=True)):
         of = (levels + place[:, None]).ravel()
-        row[:] = np.bincount(of, lattice.basis.ravel(), minlength=tally.shape[1])
+        basis = lattice.basis if weights is None else lattice.basis * weights[d][:, None]
+        row[:] = np.bincount(of, basis.ravel(), minlength=tally.shape[1])
     scale = _scale(draws, lattice, lattice.design.benchmark_of_item)
     delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(tally.shape)
     return replace(draws, delta=delta, tally=tally, place=None, offset=None)

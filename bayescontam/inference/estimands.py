@@ -12,7 +12,8 @@ from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
-from bayescontam.inference.population import Items, Population, comparable
+from bayescontam.inference.population import Population, comparable
+from bayescontam.inference.scope import Items
 
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
@@ -79,6 +80,7 @@ def estimands(
     reference: Reference,
     items: Items = "all",
     rng: np.random.Generator | None = None,
+    sampled: bool = False,
 ) -> dict[str, xr.Dataset]:
     """Compute the estimands of every draw.
 
@@ -94,7 +96,10 @@ def estimands(
         Reference population: all items of the benchmark in the table, or those that each
         model answered.
     rng : numpy.random.Generator, optional
-        For model-by-item effects of pairs that were not observed. Default: of seed 0.
+        For model-by-item effects of pairs that were not observed, and for weights of sampled
+        items. Default: of seed 0.
+    sampled : bool, default False
+        Whether estimands are about the population that the items were drawn from.
 
     Returns
     -------
@@ -109,7 +114,7 @@ def estimands(
         have too.
     """
     design = built.design
-    population = Population.of(built, items)
+    population = Population.of(built, items, sampled)
     rng = np.random.default_rng(0) if rng is None else rng
     parts: dict[str, list[dict[str, Floats]]] = {kind: [] for kind in population.matrices}
     for part in population.parts(draws, rng):

@@ -31,9 +31,9 @@ from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
 from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.own_slopes import own_slopes
-from bayescontam.inference.population import ITEMS, Items
 from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.psis import LEAST_DRAWS
+from bayescontam.inference.scope import ITEMS, Items
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
@@ -65,6 +65,8 @@ class Options:
     items : {"all", "answered"}, default "all"
         Items that each model's estimands average over: all of the benchmark in the table, or
         those that the model answered.
+    population : bool, default False
+        Whether estimands are about the population that the items were drawn from.
     level : float, default 0.95
         Probability of intervals.
     smallest_effect : float, default 0.02
@@ -82,6 +84,7 @@ class Options:
     seed: int
     reference: Reference = "min_observed"
     items: Items = "all"
+    population: bool = False
     level: float = LEVEL
     smallest_effect: float = SMALLEST_EFFECT
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -170,7 +173,8 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     draws, moments = located(draws, built, stream(options.seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
-    groups = estimands(draws, built, shape, *chosen, stream(options.seed, "population"))
+    rng, sampled = stream(options.seed, "population"), options.population
+    groups = estimands(draws, built, shape, *chosen, rng, sampled)
     count = min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
     prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
     rng = stream(options.seed, "prior population")
@@ -214,7 +218,7 @@ def _of_slopes(
     own = own_slopes(draws, built, prior_sd)
     verdicts = identify(*slopes, sensitivity, built, own, options.level, options.reference)
     rng = stream(options.seed, "curves")
-    curves = dose_response(draws, built, options.level, options.items, rng)
+    curves = dose_response(draws, built, options.level, options.items, rng, options.population)
     return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
 
 
@@ -279,6 +283,7 @@ def _record(
         "seed": options.seed,
         "reference": options.reference,
         "items": options.items,
+        "population": options.population,
         "level": options.level,
         "smallest_effect": options.smallest_effect,
         "sampling": asdict(options.sampling),

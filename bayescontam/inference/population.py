@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,9 @@ from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers
 from bayescontam.inference.difficulties import counted, stand_ins
 from bayescontam.inference.draws import CACHED, Draws, predictor
 from bayescontam.inference.lattice import LatticeDesign
+from bayescontam.inference.scope import Items
 from bayescontam.inference.terms import shared_benchmarks
 
-Items = Literal["all", "answered"]
-"""``"all"``: all items of the benchmark in the table; ``"answered"``: those a model answered."""
-ITEMS: tuple[Items, ...] = ("all", "answered")
 MOST_PAIRS = 20_000_000
 """Pairs of model and item that estimands are computed for: 160 MB a draw."""
 _CONSTANT = 1e-12
@@ -67,15 +65,18 @@ class Population:
         Positions, among rows with an effect of their own, of pairs that were not observed.
     scale_from : array of int
         For each of these the position of an observed one whose effect has the same spread.
+    sampled : bool
+        Whether the items are a sample of those that estimands are about.
     """
 
     built: Built
     matrices: dict[str, sparse.csr_array]
     unobserved: Integers
     scale_from: Integers
+    sampled: bool
 
     @classmethod
-    def of(cls, built: Built, items: Items) -> "Population":
+    def of(cls, built: Built, items: Items, sampled: bool = False) -> "Population":
         """Return the population of a fit.
 
         Parameters
@@ -84,11 +85,18 @@ class Population:
         items : {"all", "answered"}
             ``"all"``: all items of the benchmark in the table, wherever the model has their
             difficulties; see `over_all`.
+        sampled : bool, default False
+            Whether estimands are about the items that these were drawn from: in each draw
+            the items have other weights, the same for all models (Bayesian bootstrap).
 
         Raises
         ------
         UsageError
             If there are too many pairs of models and items.
+
+        References
+        ----------
+        Rubin (1981), doi:10.1214/aos/1176345338, on the Bayesian bootstrap.
         """
         whole = over_all(built, items)
         unobserved = scale_from = np.zeros(0, dtype=np.int64)
@@ -103,7 +111,7 @@ class Population:
             kind: _shares(seen.design, kind == "benchmark", whole)
             for kind in dict.fromkeys(["benchmark", built.design.unit_dim])
         }
-        return cls(seen, matrices, unobserved, scale_from)
+        return cls(seen, matrices, unobserved, scale_from, sampled)
 
     @property
     def design(self) -> Design:
@@ -118,11 +126,15 @@ class Population:
         draws : Draws
             Of the table, contamination located and difficulties placed.
         rng : numpy.random.Generator
-            For model-by-item effects of pairs that were not observed: their distribution is
-            the one that effects have among all pairs.
+            For model-by-item effects of pairs that were not observed, whose distribution is
+            the one that effects have among all pairs, and for weights of sampled items.
         """
+        lattice = self.built.lattice
+        items = len(self.design.items if lattice is None else lattice.total)
         for part in draws.chunks(self.design, CACHED):
-            yield self._extended(counted(part, self.built.lattice), rng)
+            weights = rng.standard_exponential((len(part), items)) if self.sampled else None
+            extended = self._extended(counted(part, lattice, weights), rng)
+            yield extended if lattice is not None else replace(extended, tally=weights)
 
     def _extended(self, draws: Draws, rng: np.random.Generator) -> Draws:
         if draws.eta is None or draws.sigma_eps is None or not len(self.unobserved):
@@ -136,9 +148,15 @@ class Population:
 
     def means(self, kind: str, values: Floats, draws: Draws) -> Floats:
         """Return the mean of each cell, (draw, response) to (draw, cell); 0 for an empty one."""
-        if draws.tally is not None:
-            values = values * draws.tally[:, self.design.item]
-        return (self.matrices[kind] @ values.T).T
+        matrix = self.matrices[kind]
+        if draws.tally is None:
+            return (matrix @ values.T).T
+        count = draws.tally[:, self.design.item]
+        means: Floats = (matrix @ (values * count).T).T
+        if self.sampled:
+            total = (matrix @ count.T).T
+            means = means / np.where(total > 0, total, 1.0)
+        return means
 
 
 def over_all(built: Built, items: Items) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from scipy.special import expit
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import build
 from bayescontam.inference.design_checks import design_checks
+from bayescontam.inference.difficulties import difficulty, placed
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.fit import Options
@@ -179,3 +180,46 @@ def test_too_many_pairs_are_refused_with_a_remedy(monkeypatch):
 def test_unknown_items_are_refused():
     with pytest.raises(UsageError, match="items: got 'some'; allowed are 'all' or 'answered'"):
         Options(seed=1, items="some")
+
+
+@pytest.mark.parametrize("marginalised", [False, True])
+def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
+    """The Bayesian bootstrap of a mean has variance var(p) / (n + 1); 8,000 draws."""
+    frame = table().frame
+    built = build(
+        load_spec("hierarchical"), Responses.from_frame(frame),
+        "marginalised" if marginalised else "sampled",
+    )  # fmt: skip
+    size = 8_000
+    one = draws_of(built, 1)
+    if marginalised:
+        scale = {"sigma_delta": np.full((size, 1), 1.3)}
+        draws = Draws(*(np.repeat(v, size, axis=0) for v in (one.theta, one.beta)), None, None,
+                      None, **scale)  # fmt: skip
+        draws = placed(draws[:1], built.lattice, np.random.default_rng(3))
+        draws = draws[np.zeros(size, dtype=int)]
+        delta = difficulty(draws[:1], built.lattice)
+    else:
+        draws = one[np.zeros(size, dtype=int)]
+        delta = one.delta
+    found = estimands(draws, built, (1, size), 0.4, "all", np.random.default_rng(2), True)
+    for m in range(MODELS):
+        eta = one.theta[0, m] - delta[0] + one.beta[0, m] * (0.4 - built.design.center[0])
+        p = expit(eta)
+        values = found["estimands"]["genuine_ability"].isel(chain=0, model=m, benchmark=0)
+        sd = p.std() / np.sqrt(ITEMS + 1)
+        assert float(values.mean()) == pytest.approx(p.mean(), abs=5 * sd / np.sqrt(size))
+        assert float(values.std()) == pytest.approx(sd, rel=5 / np.sqrt(2 * size))
+
+
+def test_models_share_the_sample_of_items():
+    """Two models alike but for a shift have differences that hardly depend on the items."""
+    built = build(load_spec("hierarchical"), table())
+    one = draws_of(built, 1)
+    one = replace(one, theta=np.array([[0.0, 0.0, 0.01]]), beta=np.ones((1, 3)))
+    many = one[np.zeros(2000, dtype=int)]
+    found = estimands(many, built, (1, 2000), 0.4, "all", np.random.default_rng(2), True)
+    genuine = found["estimands"]["genuine_ability"].isel(chain=0, benchmark=0)
+    np.testing.assert_allclose(genuine.isel(model=0), genuine.isel(model=1), atol=1e-12)
+    assert (found["estimands"]["rank"].isel(model=2) == 1).all()
+    assert float(genuine.isel(model=0).std()) > 0.02

@@ -120,7 +120,8 @@ class Desk:
         for number in (self.draws, 4 * self.draws):
             rng = stream(self.options.seed, "update", who.name, number)
             options = self.options
-            updated = update_draws(self.fit, who, options.reference, rng, number, options.items)
+            averaged = options.items, options.population
+            updated = update_draws(self.fit, who, options.reference, rng, number, *averaged)
             if updated.doubt is None or updated.pareto_k > HOPELESS:
                 break
         return updated.doubt, updated

@@ -14,7 +14,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.admission import admit
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.weighted import Weights
-from bayescontam.inference.population import Items
+from bayescontam.inference.scope import Items
 
 DRAWS = 1000
 """Draws that are completed and weighed, unless told otherwise."""
@@ -96,6 +96,7 @@ def update_draws(
     rng: np.random.Generator,
     most: int = DRAWS,
     items: Items = "all",
+    sampled: bool = False,
 ) -> Updated:
     """Take a newcomer into draws of a fit.
 
@@ -111,6 +112,8 @@ def update_draws(
         Number of draws to complete and weigh.
     items : {"all", "answered"}, default "all"
         Items that estimands average over.
+    sampled : bool, default False
+        Whether estimands are about the population that the items were drawn from.
 
     Returns
     -------
@@ -136,7 +139,7 @@ def update_draws(
     count = len(admitted.log_ratio)
     return Updated(
         newcomer,
-        estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng),
+        estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
         Weights(np.exp(log_share), admitted.origin, shape),
         pareto_k,
         float(logsumexp(admitted.log_ratio) - np.log(count)),
