@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bayescontam.importers.imported import Imported
     from bayescontam.importers.inspect_ai import import_inspect
     from bayescontam.importers.lm_eval import import_lm_eval
+    from bayescontam.importers.logs import LogOptions
     from bayescontam.importers.matrix import import_matrix
     from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.judgements import Judgements, read_judgements
@@ -79,6 +80,7 @@ _HOMES = {
     "Imported": "importers.imported",
     "import_inspect": "importers.inspect_ai",
     "import_lm_eval": "importers.lm_eval",
+    "LogOptions": "importers.logs",
     "import_matrix": "importers.matrix",
     "Ranking": "inference.ranking",
     "rank_models": "inference.ranking",
@@ -119,6 +121,7 @@ __all__ = [
     "FitError",
     "Imported",
     "Judgements",
+    "LogOptions",
     "Manifest",
     "MissingExtraError",
     "ModelSpec",

@@ -1,13 +1,22 @@
-"""Verbs ``import lm-eval``, ``inspect`` and ``every-eval-ever``: logs to a table of responses."""
+"""Verbs ``import lm-eval``, ``inspect``, … : logs of evaluation tools to a table of responses."""
 
+import inspect as signatures
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from bayescontam.cli.import_table import Table, Threshold, import_table
 from bayescontam.cli.options import Quiet
+
+if TYPE_CHECKING:
+    from bayescontam.importers.imported import Imported
+
+type _Call = tuple[Callable[..., "Imported"], dict[str, Any]]
+"""An importer, and the options that only it has."""
+
 
 LM_EVAL_EXAMPLES = """
 Examples:
@@ -42,6 +51,20 @@ class Differing(StrEnum):
     SPLIT = "split"
 
 
+class Copies(StrEnum):
+    """What becomes of answers that a run shares with another one."""
+
+    LEAVE_OUT = "leave-out"
+    COUNT = "count"
+
+
+class Errors(StrEnum):
+    """What becomes of items at which a run failed."""
+
+    LEAVE_OUT = "leave-out"
+    INCORRECT = "incorrect"
+
+
 class Partial(StrEnum):
     """What becomes of partial credit."""
 
@@ -67,27 +90,95 @@ Metric = Annotated[
         help="Metric that counts: NAME, or BENCHMARK=NAME; may be repeated.", show_default=False
     ),
 ]
-Keep = Annotated[
+Model = Annotated[
     list[str] | None,
     typer.Option(
-        help="Column to keep: doc.subject, or NAME=doc.subject; may be repeated.",
+        help="Model that all logs are of: NAME, or FOLDER=NAME; may be repeated.",
         show_default=False,
     ),
 ]
-OnDiffering = Annotated[
-    Differing,
-    typer.Option(
-        help="Runs of one model with other settings: refuse, add up, or make models of them."
-    ),
-]
-SkipBroken = Annotated[
-    bool, typer.Option("--skip-broken", help="Leave out broken rows and logs, and count them.")
-]
+OnErrors = Annotated[Errors, typer.Option(help="What items with an error count as.")]
 
 
+def _shared(
+    *,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to keep: doc.subject, or NAME=doc.subject; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Take several benchmarks for one: NAME=PATTERN, as mmlu=mmlu_*; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    differing: Annotated[
+        Differing,
+        typer.Option(
+            help="Runs of one model with other settings: refuse, combine, or make models of them."
+        ),
+    ] = Differing.ERROR,
+    copies: Annotated[
+        Copies,
+        typer.Option(help="Answers that two runs of a model share: count once, or as trials."),
+    ] = Copies.LEAVE_OUT,
+    skip_broken: Annotated[
+        bool,
+        typer.Option("--skip-broken", help="Leave out broken rows and files, and count them."),
+    ] = False,
+    quiet: Quiet = False,
+) -> dict[str, Any]:
+    """Return the options that all importers of logs have."""
+    return {
+        "keep": keep or (),
+        "group": group or (),
+        "differing": differing.value,
+        "copies": copies.value,
+        "skip_broken": skip_broken,
+        "progress": not quiet,
+    }
+
+
+def _verb(own: Callable[..., _Call]) -> Callable[..., None]:
+    """Return a command with the arguments of `own`, and those that all importers of logs have.
+
+    Typer takes a command's options from its signature.
+    """
+    shared = signatures.signature(_shared).parameters
+    options = signatures.signature(own).parameters
+
+    def command(paths: list[Path], out: Path, quiet: bool, **given: Any) -> None:
+        ours = {name: given.pop(name) for name in shared if name != "quiet"}
+        read, options = own(**given)
+        import_table(out, quiet, read, paths, **options, **_shared(quiet=quiet, **ours))
+
+    first = [
+        signatures.Parameter(name, signatures.Parameter.KEYWORD_ONLY, annotation=kind)
+        for name, kind in (("paths", Logs), ("out", Table))
+    ]
+    rest = [
+        option.replace(kind=signatures.Parameter.KEYWORD_ONLY)
+        for option in (*options.values(), *shared.values())
+    ]
+    command.__signature__ = signatures.Signature([*first, *rest])  # type: ignore[attr-defined]
+    command.__annotations__ = {
+        "paths": Logs,
+        "out": Table,
+        **get_type_hints(own, include_extras=True, localns={"_Call": Any}),
+        **get_type_hints(_shared, include_extras=True),
+        "return": None,
+    }
+    command.__doc__ = own.__doc__
+    command.__name__ = own.__name__
+    return command
+
+
+@_verb
 def lm_eval(
-    paths: Logs,
-    out: Table,
     filter: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,30 +187,21 @@ def lm_eval(
     ] = None,
     metric: Metric = None,
     threshold: Threshold = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Model that all files are of; default: as results files say.", show_default=False
-        ),
-    ] = None,
-    keep: Keep = None,
-    differing: OnDiffering = Differing.ERROR,
-    skip_broken: SkipBroken = False,
-    quiet: Quiet = False,
-) -> None:
-    """Read samples_*.jsonl, which lm_eval writes with --log_samples."""
+    model: Model = None,
+) -> _Call:
+    """Read samples_*.jsonl, which lm_eval writes with --log_samples; also those of lmms-eval."""
     from bayescontam.importers.lm_eval import import_lm_eval
 
-    import_table(
-        out, quiet, import_lm_eval, paths,
-        filter=filter or (), metric=metric or (), threshold=threshold, model=model, keep=keep or (),
-        differing=differing.value, skip_broken=skip_broken, progress=not quiet,
-    )  # fmt: skip
+    return import_lm_eval, {
+        "filter": filter or (),
+        "metric": metric or (),
+        "threshold": threshold,
+        "model": model or (),
+    }
 
 
+@_verb
 def inspect(
-    paths: Logs,
-    out: Table,
     scorer: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,25 +215,23 @@ def inspect(
     no_answer: Annotated[NoAnswer, typer.Option(help="What no answer (N) counts as.")] = (
         NoAnswer.INCORRECT
     ),
+    errors: OnErrors = Errors.LEAVE_OUT,
     threshold: Threshold = None,
-    keep: Keep = None,
-    differing: OnDiffering = Differing.ERROR,
-    skip_broken: SkipBroken = False,
-    quiet: Quiet = False,
-) -> None:
+) -> _Call:
     """Read logs of Inspect (.eval, .json); needs the extra 'inspect'."""
     from bayescontam.importers.inspect_ai import import_inspect
 
-    import_table(
-        out, quiet, import_inspect, paths,
-        scorer=scorer or (), partial=partial.value, no_answer=no_answer.value, threshold=threshold,
-        keep=keep or (), differing=differing.value, skip_broken=skip_broken, progress=not quiet,
-    )  # fmt: skip
+    return import_inspect, {
+        "scorer": scorer or (),
+        "partial": partial.value,
+        "no_answer": no_answer.value,
+        "errors": errors.value,
+        "threshold": threshold,
+    }
 
 
+@_verb
 def every_eval_ever(
-    paths: Logs,
-    out: Table,
     metric: Metric = None,
     only: Annotated[
         list[str] | None,
@@ -161,15 +241,15 @@ def every_eval_ever(
     is_correct: Annotated[
         bool, typer.Option("--is-correct", help="Take is_correct, and not the score.")
     ] = False,
-    keep: Keep = None,
-    skip_broken: SkipBroken = False,
-    quiet: Quiet = False,
-) -> None:
+    errors: OnErrors = Errors.LEAVE_OUT,
+) -> _Call:
     """Read rows of Every Eval Ever (*_samples.jsonl)."""
     from bayescontam.importers.every_eval_ever import import_every_eval_ever
 
-    import_table(
-        out, quiet, import_every_eval_ever, paths,
-        metric=metric or (), only=only or (), threshold=threshold, verdict=is_correct,
-        keep=keep or (), skip_broken=skip_broken, progress=not quiet,
-    )  # fmt: skip
+    return import_every_eval_ever, {
+        "metric": metric or (),
+        "only": only or (),
+        "threshold": threshold,
+        "verdict": is_correct,
+        "errors": errors.value,
+    }

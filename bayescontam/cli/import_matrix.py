@@ -19,7 +19,7 @@ bayescontam import matrix items.csv --items rows --benchmark-column task --keep 
 
 
 class Items(StrEnum):
-    """Where the items of a matrix stand."""
+    """Whether the items of a matrix are its columns or its rows."""
 
     COLUMNS = "columns"
     ROWS = "rows"
@@ -38,11 +38,13 @@ def matrix(
         str | None,
         typer.Option(help="Instead: column that has it; with --items rows.", show_default=False),
     ] = None,
-    items: Annotated[Items, typer.Option(help="Where the items stand.")] = Items.COLUMNS,
+    items: Annotated[
+        Items, typer.Option(help="Whether items are columns or rows.")
+    ] = Items.COLUMNS,
     names: Annotated[
         str | None,
         typer.Option(
-            help="Column with the names of what stands in rows; default: the first.",
+            help="Column with the names of the rows; default: the first.",
             show_default=False,
         ),
     ] = None,

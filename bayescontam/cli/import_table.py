@@ -64,4 +64,5 @@ def _print(found: "Imported", out: Path) -> None:
         print_lines(["Nothing was left out."])
     print_lines(f"Note: {visible(note, 400)}" for note in found.notes)
     count, models = len(found.frame), found.frame["model"].nunique()
-    print_lines([f"{count:,} responses of {models:,} models lie in {visible(str(out))}"])
+    unit = "model" if models == 1 else "models"
+    print_lines([f"Wrote {count:,} responses of {models:,} {unit} to {visible(str(out))}"])

@@ -4,26 +4,34 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Names, Paths, chosen, several
-from bayescontam.importers.imported import Imported, imported
+from bayescontam.importers.imported import Imported
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
-from bayescontam.importers.lines import json_object, log_files, objects, part, reading_bar
-from bayescontam.importers.outcomes import check_threshold, number, scores
+from bayescontam.importers.lines import json_object, objects, part
+from bayescontam.importers.logs import Importing, LogOptions
+from bayescontam.importers.outcomes import (
+    Errors,
+    check_errors,
+    check_threshold,
+    error_notes,
+    number,
+)
+from bayescontam.importers.outcomes import scores as as_correct
 from bayescontam.names import listed, visible
 
 _ENDING = "_samples.jsonl"
 _UNNAMED = "unnamed"
 """Stands for a result without a name."""
 _COLUMNS = [
-    "file", "run", "model", "benchmark", "metric", "item", "epoch", "hash", "answer", "score",
-    "verdict",
+    "file", "run", "model", "benchmark", "metric", "item", "trial", "content", "answer", "score",
+    "verdict", "failed",
 ]  # fmt: skip
 
 
@@ -34,15 +42,12 @@ def import_every_eval_ever(
     only: Names = (),
     threshold: float | None = None,
     verdict: bool = False,
-    keep: Names = (),
-    skip_broken: bool = False,
-    progress: bool = False,
+    errors: Errors = "leave-out",
+    **options: Unpack[LogOptions],
 ) -> Imported:
     """Read instance-level rows of Every Eval Ever (schemas 0.2 and 0.3) into responses.
 
-    The benchmark is the ``evaluation_name``, the item the ``sample_id``. Rows with an error are
-    missing; they are counted, and never zero. Several runs of one model, and epochs, are trials
-    and added up.
+    The benchmark is the ``evaluation_name``, the item the ``sample_id``.
 
     Parameters
     ----------
@@ -58,12 +63,10 @@ def import_every_eval_ever(
         scores must be 0 or 1, and agree with ``is_correct``.
     verdict : bool, default False
         Take ``is_correct`` and not the score.
-    keep : str or sequence of str, optional
-        Columns to keep, such as ``metadata.topic``, or ``name=metadata.topic`` to rename it.
-    skip_broken : bool, default False
-        Leave out and count broken rows; otherwise they are an error.
-    progress : bool, default False
-        Show progress where there is much to read.
+    errors : {"leave-out", "incorrect"}, default "leave-out"
+        What becomes of rows with an error.
+    **options
+        See `LogOptions`.
 
     Returns
     -------
@@ -95,46 +98,52 @@ def import_every_eval_ever(
     if verdict and threshold is not None:
         raise UsageError("threshold and verdict: give one; --threshold is for scores")
     check_threshold(threshold)
-    kept, left_out = Kept.of(keep), LeftOut(skip_broken)
-    files = log_files(
-        paths,
-        lambda folder: folder.rglob(f"*{_ENDING}"),
-        f"holds no *{_ENDING}; check the folder",
+    check_errors(errors)
+    importing = Importing(paths, options)
+    kept, left_out = importing.kept, importing.left_out
+    files = importing.files(
+        lambda folder: folder.rglob(f"*{_ENDING}*"), f"holds no *{_ENDING}; check the folder"
     )
     rows: list[tuple[Any, ...]] = []
-    with reading_bar(files, progress) as advance:
+    with importing.bar(files) as advance:
         for file in files:
             for place, row in objects(file, left_out, advance):
                 try:
-                    rows += _row(row, str(file), kept, left_out)
+                    rows += _row(row, str(file), kept, errors, left_out)
                 except (KeyError, TypeError, ValueError) as error:
                     left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
     table = pd.DataFrame(rows, columns=[*_COLUMNS, *kept.columns])
     table = _of(table, several(only), left_out)
-    counts = {str(name): Counter(own["metric"]) for name, own in table.groupby("benchmark")}
+    measured = table[~table["failed"]]
+    counts = {str(name): Counter(own["metric"]) for name, own in measured.groupby("benchmark")}
     taken = chosen("metric", metric, counts)
-    other = table["metric"] != table["benchmark"].map(taken)
+    other = ~table["failed"] & (table["metric"] != table["benchmark"].map(taken))
     for name, count in table.loc[other, "benchmark"].value_counts().items():
         left_out.add(str(name), "rows of another result", int(count))
-    table = _without_copies(_once(table[~other], left_out), left_out)
-    trials = _scored(table, threshold, verdict, left_out)
-    kept.check(trials, "row", "what else is told of samples is in 'metadata'")
-    notes = _notes(trials)
-    trials = trials[["model", "benchmark", "item", "correct", "run", *kept.columns]]
-    source = listed(map(str, several(paths)), most=3)
-    return imported(trials, left_out, chosen=taken, notes=notes, source=source)
+    trials = _scored(table[~other], threshold, verdict, left_out)
+    kept.check(trials, "row", "what else is known of samples is in 'metadata'")
+    notes = error_notes(int(trials["failed"].sum()), "row")
+    columns = ["model", "benchmark", "item", "trial", "correct", "run", "file", "answer", "content"]
+    # The hash of an input covers the prompt, which differs between models.
+    return importing.table(trials[[*columns, *kept.columns]], taken, notes, texts="note")
 
 
-def _row(row: dict[str, Any], file: str, kept: Kept, left_out: LeftOut) -> list[tuple[Any, ...]]:
-    """Return what counts of a row; nothing if it is of an error."""
+def _row(
+    row: dict[str, Any], file: str, kept: Kept, errors: Errors, left_out: LeftOut
+) -> list[tuple[Any, ...]]:
+    """Return what counts of a row; nothing if it is of an error that is left out."""
     names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
     if absent := [name for name in names if not isinstance(row.get(name), str)]:
         raise KeyError(f"no text in {listed(absent)}; is this a row of Every Eval Ever?")
     run, model, benchmark, item = (row[name] for name in names)
+    epoch = str(part(row, "metadata").get("epoch", ""))
     if row.get("error"):
-        left_out.add(benchmark, "error in the sample")
-        return []
+        if errors == "leave-out":
+            left_out.add(benchmark, "error in the sample")
+            return []
+        failed = (file, run, model, benchmark, _UNNAMED, item, epoch, None, None, 0.0, 0.0, True)
+        return [(*failed, *kept.values(row))]
     found = row.get("evaluation")
     if not isinstance(found, dict) or "score" not in found or "is_correct" not in found:
         raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
@@ -148,11 +157,10 @@ def _row(row: dict[str, Any], file: str, kept: Kept, left_out: LeftOut) -> list[
     metric, hash_ = (row.get(name) for name in ("evaluation_result_id", "sample_hash"))
     if not isinstance(metric, str | None) or not isinstance(hash_, str | None):
         raise TypeError("'evaluation_result_id' and 'sample_hash' must be text where they stand")
-    epoch = str(part(row, "metadata").get("epoch", ""))
     said = repr((row.get("output"), row.get("messages"))).encode()
     answer = hashlib.blake2b(said, digest_size=16).hexdigest()
     where = (file, run, model, benchmark, metric or _UNNAMED, item, epoch)
-    return [(*where, hash_, answer, score, number(verdict), *kept.values(row))]
+    return [(*where, hash_, answer, score, number(verdict), False, *kept.values(row))]
 
 
 def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataFrame:
@@ -164,8 +172,8 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
         for name, count in known.items():
             left_out.add(name, "rows of an evaluation not asked for", 0 if name in only else count)
         return table[table["benchmark"].isin(only)]
-    pairs = table.dropna(subset=["hash"])[["run", "hash", "benchmark"]].drop_duplicates()
-    twice = pairs[pairs.duplicated(["run", "hash"], keep=False)]
+    pairs = table.dropna(subset=["content"])[["run", "content", "benchmark"]].drop_duplicates()
+    twice = pairs[pairs.duplicated(["run", "content"], keep=False)]
     if len(twice):
         names = sorted(twice["benchmark"].unique())
         raise UsageError(
@@ -175,57 +183,21 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
     return table
 
 
-def _once(table: pd.DataFrame, left_out: LeftOut) -> pd.DataFrame:
-    """Return rows without those that occur again; another answer, or score, is a fault."""
-    keys = ["run", "model", "benchmark", "item", "epoch"]
-    again = table.duplicated(keys)
-    same = table.duplicated([*keys, "hash", "answer", "score", "verdict"])
-    if (again & ~same).any():
-        row = table[again & ~same].iloc[0]
-        problem = f"sample '{visible(row['item'], 60)}' of {visible(row['benchmark'], 60)} occurs "
-        raise DataError(
-            [
-                Fault(
-                    row["file"],
-                    f"{problem}again in the same run, with another answer, input or score",
-                )
-            ],
-            "give one of these files; repeats need epochs (metadata.epoch)",
-        )
-    for name, count in table.loc[again, "benchmark"].value_counts().items():
-        left_out.add(str(name), "rows that occur again in the same run", int(count))
-    return table[~again]
-
-
-def _without_copies(table: pd.DataFrame, left_out: LeftOut) -> pd.DataFrame:
-    """Return the rows of runs of which no two of a model have the same answers throughout.
-
-    Converters were seen to give several runs of a model the answers of one.
-    """
-    found: set[tuple[str, str, str]] = set()
-    copies: list[pd.Index[int]] = []
-    for (model, benchmark, _), own in table.groupby(["model", "benchmark", "run"], sort=True):
-        said = own.sort_values(["item", "epoch"])[["item", "epoch", "answer", "score"]]
-        key = (str(model), str(benchmark), repr(said.to_numpy().tolist()))
-        if key in found:
-            left_out.add(str(benchmark), "rows of a run with the same answers as another", len(own))
-            copies.append(own.index)
-        found.add(key)
-    return table.drop(index=[row for index in copies for row in index])
-
-
 def _scored(
     table: pd.DataFrame, threshold: float | None, verdict: bool, left_out: LeftOut
 ) -> pd.DataFrame:
     """Return the rows that have a score, with what is correct."""
+    failed = table["failed"].to_numpy()
     lower = _lower_better(table)
     values = table["verdict" if verdict else "score"].to_numpy(dtype=float)
-    correct, odd = scores(values, threshold)
+    correct, odd = as_correct(values, threshold)
     if lower.any() and not verdict:
-        correct = np.where(lower, scores(values, threshold, lower_better=True)[0], correct)
+        correct = np.where(lower, as_correct(values, threshold, lower_better=True)[0], correct)
         odd |= lower.to_numpy() & (threshold is None)
     if threshold is None and not verdict:
         odd |= table["verdict"].notna().to_numpy() & (table["verdict"].to_numpy() != correct)
+    odd &= ~failed
+    correct = np.where(failed, 0.0, correct)
     if odd.any():
         row = table[odd].iloc[0]
         where = f"{visible(row['benchmark'], 60)}, sample '{visible(row['item'], 60)}'"
@@ -245,11 +217,11 @@ def _scored(
 
 
 def _lower_better(table: pd.DataFrame) -> "pd.Series[bool]":
-    """Tell for each row whether the file beside it says that lower is better."""
+    """Return for each row whether the file beside it states that lower is better."""
     lower: set[tuple[str, str]] = set()
     for file in table["file"].unique():
-        beside = Path(file.removesuffix(_ENDING) + ".json")
-        if not file.endswith(_ENDING) or not beside.is_file():
+        beside = Path(file.partition(_ENDING)[0] + ".json")
+        if not beside.is_file():
             continue
         results = json_object(beside).get("evaluation_results")
         for result in results if isinstance(results, list) else []:
@@ -257,14 +229,3 @@ def _lower_better(table: pd.DataFrame) -> "pd.Series[bool]":
                 lower.add((file, str(result.get("evaluation_result_id") or _UNNAMED)))
     pairs = zip(table["file"], table["metric"], strict=True)
     return pd.Series([pair in lower for pair in pairs], index=table.index, dtype=bool)
-
-
-def _notes(trials: pd.DataFrame) -> list[str]:
-    texts = trials.dropna(subset=["hash"]).groupby(["benchmark", "item"])["hash"].nunique()
-    several = (texts > 1).groupby("benchmark").sum()
-    return [
-        f"{visible(str(name))}: {count:,} items have another input in some runs (sample_hash); "
-        "make sure that sample_id names the same question"
-        for name, count in several.items()
-        if count
-    ]

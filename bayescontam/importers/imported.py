@@ -8,12 +8,16 @@ import pandas as pd
 
 from bayescontam.columns import shown
 from bayescontam.errors import DataError, Fault
+from bayescontam.importers.groups import Groups
+from bayescontam.importers.identity import KEYS, Copies, Texts, distinct
 from bayescontam.importers.kept import kept_names, of_one_kind
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
 
-KEYS = ["model", "benchmark", "item"]
+_FEW = 10
+"""Items from which on a model that has all of them right, or none, is named."""
+_DEFAULTS = {"trial": "", "answer": None, "content": None, "out_of": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,10 @@ class Imported:
         response (``trials_each``), and the share of trials that are ``correct``.
     left_out : pandas.DataFrame
         ``where`` (benchmark or file), ``reason`` and how many trials were ``left_out``.
+    runs : pandas.DataFrame
+        A row for each model, benchmark and log: ``file``, ``run``, number of ``trials``, how many
+        of them ``count``, and ``same_as``, the file that has the others too. Subtasks of a group
+        are benchmarks here.
     notes : tuple of str
         What else to know.
     """
@@ -38,6 +46,7 @@ class Imported:
     responses: Responses
     read: pd.DataFrame
     left_out: pd.DataFrame
+    runs: pd.DataFrame
     notes: tuple[str, ...] = ()
 
     @property
@@ -53,14 +62,20 @@ def imported(
     chosen: Mapping[str, str],
     notes: Sequence[str] = (),
     source: str,
+    groups: Groups | None = None,
+    copies: Copies = "leave-out",
+    texts: Texts = "refuse",
 ) -> Imported:
     """Add up trials to responses.
 
     Parameters
     ----------
     trials : pandas.DataFrame
-        ``model``, ``benchmark``, ``item``, ``correct`` (0 or 1), ``run`` (which log a trial is
-        from), and columns to keep; see `bayescontam.importers.kept.Kept`.
+        ``model``, ``benchmark``, ``item``, ``correct`` (0 or 1), ``run`` and ``file``; optional
+        ``trial`` (its number in the run), ``answer`` and ``content``, see
+        `bayescontam.importers.identity.distinct`; optional ``out_of``, where a trial has several
+        parts of which ``correct`` are; and columns to keep, see
+        `bayescontam.importers.kept.Kept`.
     left_out : LeftOut
         What was left out so far.
     chosen : mapping of str to str
@@ -69,6 +84,10 @@ def imported(
         What else to know.
     source : str
         Name of the logs in messages.
+    groups : Groups, optional
+        Which benchmarks are subtasks of one.
+    copies, texts : str
+        See `bayescontam.importers.identity.distinct`.
 
     Returns
     -------
@@ -87,18 +106,40 @@ def imported(
         )
         problem = f"no scored trial is left; left out: {visible(reasons) or 'nothing'}"
         raise DataError([Fault(source, problem)], "check that these are the logs that you mean")
+    missing = {name: value for name, value in _DEFAULTS.items() if name not in trials}
+    trials = trials.reset_index(drop=True).assign(**missing)
+    found = distinct(trials, left_out, copies=copies, texts=texts)
+    trials = found.trials
+    if groups is not None:
+        trials, chosen = groups.applied(trials, chosen)
     kept = kept_names(trials)
     _check_kept(trials, kept, source)
-    groups = trials.groupby(KEYS, sort=True, observed=True)
-    frame = groups.agg(n_correct=("correct", "sum"), n_trials=("correct", "size"))
+    grouped = trials.groupby(KEYS, sort=True, observed=True)
+    frame = grouped.agg(n_correct=("correct", "sum"), n_trials=("out_of", "sum"))
     if kept:
-        own = groups[list(kept)].first(skipna=False).rename(columns=kept)
+        own = grouped[list(kept)].first(skipna=False).rename(columns=kept)
         frame = frame.join(own.apply(of_one_kind))
     frame = frame.reset_index().astype({"n_correct": np.int64, "n_trials": np.int64})
     frame = frame.sort_values(["benchmark", "model", "item"], kind="stable", ignore_index=True)
     responses = Responses.from_frame(frame, source=source)
     read = _read(trials, responses.frame, chosen)
-    return Imported(responses, read, left_out.frame(), tuple(notes))
+    more = [*notes, *found.notes, *_extremes(responses.frame)]
+    return Imported(responses, read, left_out.frame(), found.runs, tuple(more))
+
+
+def _extremes(table: pd.DataFrame) -> list[str]:
+    """Name models that have every item right, or none: often an artefact."""
+    sums = table.groupby(["benchmark", "model"])[["n_correct", "n_trials"]].sum()
+    sums["items"] = table.groupby(["benchmark", "model"]).size()
+    notes = []
+    for word, at in (("right", sums["n_trials"]), ("wrong", 0)):
+        found = sums[(sums["n_correct"] == at) & (sums["items"] >= _FEW)].reset_index()
+        notes += [
+            f"{visible(row['model'], 80)} on {visible(row['benchmark'], 60)}: all "
+            f"{row['items']:,} items are {word}; make sure that this is no artefact"
+            for _, row in found.iterrows()
+        ]
+    return notes
 
 
 def _check_kept(trials: pd.DataFrame, kept: Mapping[str, str], source: str) -> None:
@@ -118,7 +159,7 @@ def _check_kept(trials: pd.DataFrame, kept: Mapping[str, str], source: str) -> N
 
 
 def _read(trials: pd.DataFrame, table: pd.DataFrame, chosen: Mapping[str, str]) -> pd.DataFrame:
-    runs = trials.groupby("benchmark")["run"].nunique()
+    runs = trials[["benchmark", "model", "run"]].drop_duplicates()["benchmark"].value_counts()
     rows = []
     for benchmark, part in table.groupby("benchmark", sort=False):
         least, most = part["n_trials"].min(), part["n_trials"].max()

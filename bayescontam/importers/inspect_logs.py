@@ -7,11 +7,13 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Paths
 from bayescontam.importers.inspect_scores import named_values
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
-from bayescontam.importers.lines import log_files
+from bayescontam.importers.lines import json_file, log_files
+from bayescontam.importers.outcomes import Errors
 from bayescontam.importers.runs import Run
 from bayescontam.names import visible
 
@@ -28,8 +30,11 @@ class Sample:
 
     key: str
     item: str
+    epoch: str
     text: str
     values: dict[str, Any]
+    answers: dict[str, str]
+    failed: bool
     kept: tuple[Any, ...]
 
 
@@ -57,7 +62,9 @@ def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
     )
 
 
-def read_log(file: Path, reader: ModuleType, kept: Kept, left_out: LeftOut) -> list[Log]:
+def read_log(
+    file: Path, reader: ModuleType, kept: Kept, errors: Errors, left_out: LeftOut
+) -> list[Log]:
     """Read a log.
 
     Parameters
@@ -66,6 +73,8 @@ def read_log(file: Path, reader: ModuleType, kept: Kept, left_out: LeftOut) -> l
     reader : module
         ``inspect_ai.log``.
     kept : Kept
+    errors : {"leave-out", "incorrect"}
+        What becomes of samples that ended in an error.
     left_out : LeftOut
         Told of broken logs, and of samples that are missing.
 
@@ -82,16 +91,20 @@ def read_log(file: Path, reader: ModuleType, kept: Kept, left_out: LeftOut) -> l
         raise
     # A damaged log fails anywhere in the reader, of its own kind in each place.
     except Exception as error:
+        if _is_header(file):
+            return _without_samples(file, left_out)
         reason = visible(str(error) or type(error).__name__)
         left_out.broken(str(file), "as a log of Inspect", f"cannot be read ({reason})")
         return []
     spec = header.eval
+    if not summaries and header.status == "success":
+        return _without_samples(file, left_out)
     samples, seen = [], set()
     for found in summaries:
         place = f"sample {found.id}, epoch {found.epoch}"
         if (str(found.id), found.epoch) in seen:
             left_out.broken(str(file), place, "occurs twice")
-        elif found.error:
+        elif found.error and errors == "leave-out":
             left_out.add(spec.task, "error in the sample")
         elif (str(found.id), found.epoch) in invalid:
             left_out.add(spec.task, "sample was invalidated")
@@ -103,10 +116,29 @@ def read_log(file: Path, reader: ModuleType, kept: Kept, left_out: LeftOut) -> l
         seen.add((str(found.id), found.epoch))
     wanted = len(spec.dataset.sample_ids or []) * (spec.config.epochs or 1)
     left_out.add(spec.task, "sample was not run", max(wanted - len(seen), 0))
-    run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec))
+    run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec), spec.eval_id)
     version = str((spec.packages or {}).get("inspect_ai", "unknown"))
     created = str(spec.created)
     return [Log(run, spec.eval_id, version, header.status, created, samples)]
+
+
+def _is_header(file: Path) -> bool:
+    """Tell whether a file is a log of Inspect without its samples."""
+    try:
+        content = json_file(file)
+    except BayescontamError:
+        return False
+    return isinstance(content, dict) and "eval" in content and not content.get("samples")
+
+
+def _without_samples(file: Path, left_out: LeftOut) -> list[Log]:
+    left_out.broken(
+        str(file),
+        "log of Inspect",
+        "holds no samples (it is a header only, or log_samples was false)",
+        advice="give the log with its samples: without them there are no answers to items",
+    )
+    return []
 
 
 def _sample(found: Any, eval_id: str, kept: Kept) -> Sample:
@@ -114,9 +146,19 @@ def _sample(found: Any, eval_id: str, kept: Kept) -> Sample:
     texts = found.input
     if not isinstance(texts, str):
         texts = repr([(message.role, message.text) for message in texts])
+    named = list(named_values(found.scores))
     key = found.uuid or f"{eval_id} {found.id} {found.epoch}"
     text = hashlib.sha256(texts.encode()).hexdigest()
-    return Sample(key, str(found.id), text, dict(named_values(found.scores)), kept.values(row))
+    return Sample(
+        key,
+        str(found.id),
+        str(found.epoch),
+        text,
+        {name: value for name, value, _ in named},
+        {name: str(answer) for name, _, answer in named if answer is not None},
+        bool(found.error),
+        kept.values(row),
+    )
 
 
 def _invalid(file: str, reader: ModuleType) -> set[tuple[str, int]]:

@@ -110,15 +110,15 @@ class Scoring:
         ]
 
 
-def named_values(scores: dict[str, Any] | None) -> Iterator[tuple[str, Any]]:
-    """Give name and value of each score of a sample; of a dictionary those of its entries."""
+def named_values(scores: dict[str, Any] | None) -> Iterator[tuple[str, Any, str | None]]:
+    """Give name, value and answer of each score of a sample; of a dictionary its entries."""
     for name, score in (scores or {}).items():
         value = score.value
         if isinstance(value, dict):
             for key, entry in value.items():
-                yield f"{name}.{key}", entry
+                yield f"{name}.{key}", entry, score.answer
         else:
-            yield name, value
+            yield name, value, score.answer
 
 
 def as_array(read: list[float | str]) -> np.ndarray:

@@ -14,7 +14,7 @@ from bayescontam.names import visible
 
 _TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
 _NAMED = re.compile(r"(\w+)=(.+)")
-_MARK = "kept:"
+MARK = "kept:"
 """Begins kept columns among trials, so that they never meet a column that an importer needs."""
 _WHOLE = 2**63
 """Whole numbers from here on are kept as text: no column of a table holds them."""
@@ -67,7 +67,7 @@ class Kept:
     @property
     def columns(self) -> list[str]:
         """Names of the columns among trials."""
-        return [_MARK + name for name in self.paths]
+        return [MARK + name for name in self.paths]
 
     def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return what stands in a row: text, a number, true, false, or None for each column.
@@ -103,7 +103,7 @@ class Kept:
 def kept_names(trials: pd.DataFrame) -> dict[str, str]:
     """Return which columns of trials are kept ones, with the names that were asked for."""
     names = [str(name) for name in trials.columns]
-    return {name: name.removeprefix(_MARK) for name in names if name.startswith(_MARK)}
+    return {name: name.removeprefix(MARK) for name in names if name.startswith(MARK)}
 
 
 def of_one_kind(column: pd.Series) -> pd.Series:

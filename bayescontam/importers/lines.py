@@ -1,24 +1,25 @@
 """Lines: objects of JSON Lines files, one by one, each with its place in the file."""
 
-import gzip
+import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from pydantic_core import from_json
 
+from bayescontam.bounds import bounded_lines, read_whole, unpacked
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Paths, several
 from bayescontam.importers.left_out import LeftOut
-from bayescontam.names import visible
+from bayescontam.names import listed, visible
 from bayescontam.progress import Advance, progress_bar
 
 LARGE = 50_000_000
 """Bytes of JSON that take about two seconds to import."""
 _STEP = 1_000_000
+DAMAGED = "write it again; was its writing broken off?"
 
 
 def reading_bar(
@@ -71,7 +72,7 @@ def objects(
     Parameters
     ----------
     path : pathlib.Path
-        Plain or compressed (.gz).
+        Plain, or compressed by gzip, bzip2, xz or Zstandard.
     left_out : LeftOut
         Told of broken rows.
     advance : callable, optional
@@ -89,28 +90,22 @@ def objects(
     DataError
         If it is damaged, as a whole or in its compression.
     """
-    try:
-        with _opened(path) as stream:
-            first = _first_byte(stream)
-            found = _from_list(stream, path, left_out) if first == b"[" else _from_lines(stream)
-            done = 0
-            for place, size, content in found:
-                done += size
-                if done > _STEP and advance is not None:
-                    advance(done / 1e6)
-                    done = 0
-                value = _parsed(content) if isinstance(content, bytes) else content
-                if isinstance(value, dict):
-                    yield place, value
-                else:
-                    left_out.broken(os.fspath(path), place, _problem(value))
-            if advance is not None:
+    with unpacked(path) as stream:
+        first = _first_byte(stream)
+        found = _from_list(stream, path, left_out) if first == b"[" else _from_lines(stream, path)
+        done = 0
+        for place, size, content in found:
+            done += size
+            if done > _STEP and advance is not None:
                 advance(done / 1e6)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        problem = f"damaged, or not gzip-compressed ({error})"
-        raise DataError([Fault(os.fspath(path), problem)]) from error
-    except OSError as error:
-        raise UsageError(f"{visible(str(path))}: cannot be read ({error.strerror})") from error
+                done = 0
+            value = _parsed(content) if isinstance(content, bytes) else content
+            if isinstance(value, dict):
+                yield place, value
+            else:
+                left_out.broken(os.fspath(path), place, _problem(value))
+        if advance is not None:
+            advance(done / 1e6)
 
 
 def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -127,8 +122,15 @@ def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return dict(found) if isinstance(found, Mapping) else {}
 
 
-def json_object(path: Path) -> dict[str, Any]:
-    """Return the one JSON object that a file holds.
+def json_file(path: Path, *, unique: bool = False) -> Any:
+    """Return the one JSON value that a file holds, plain or compressed.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    unique : bool, default False
+        Refuse an object that repeats a key, of which readers silently take the last: for files
+        whose keys name items.
 
     Raises
     ------
@@ -137,28 +139,46 @@ def json_object(path: Path) -> dict[str, Any]:
     DataError
         If it holds something else.
     """
+    data = read_whole(path).removeprefix(b"\xef\xbb\xbf")
+    source = os.fspath(path)
+    if not unique:
+        value = _parsed(data)
+        if isinstance(value, _Bad):
+            raise DataError([Fault(source, f"is no whole JSON file ({value})")], DAMAGED)
+        return value
     try:
-        value = _parsed(path.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{visible(str(path))}: cannot be read ({error.strerror})") from error
+        return json.loads(data, object_pairs_hook=_once)
+    except RecursionError as error:
+        raise DataError([Fault(source, "is nested too deep to be a log")]) from error
+    except ValueError as error:
+        reason = visible(str(error), 120)
+        raise DataError([Fault(source, f"is no whole JSON file ({reason})")], DAMAGED) from error
+
+
+def json_object(path: Path, *, unique: bool = False) -> dict[str, Any]:
+    """Return the one JSON object that a file holds; see `json_file`."""
+    value = json_file(path, unique=unique)
     if not isinstance(value, dict):
         raise DataError([Fault(os.fspath(path), _problem(value))])
     return value
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"repeated key {listed(sorted({n for n in names if names.count(n) > 1}))}")
+    return found
 
 
 def _first_byte(stream: IO[bytes]) -> bytes:
-    """Return the first byte that is no space and no byte order mark; go back to the start."""
-    start = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-    stream.seek(0)
-    return start[:1]
+    """Return the first byte that is no space and no byte order mark, without reading on."""
+    start: bytes = stream.peek(4096)[:4096]  # type: ignore[attr-defined]
+    return start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
 
 
-def _from_lines(stream: IO[bytes]) -> Iterator[tuple[str, int, Any]]:
-    for number, line in enumerate(stream, start=1):
+def _from_lines(stream: IO[bytes], path: Path) -> Iterator[tuple[str, int, Any]]:
+    for number, line in enumerate(bounded_lines(stream, os.fspath(path)), start=1):
         if text := line.strip():
             yield f"line {number}", len(line), text
 

@@ -1,4 +1,4 @@
-"""Files of lm-evaluation-harness: which hold samples, of which task, by which model."""
+"""Files of lm-evaluation-harness and lmms-eval: which hold samples, of which task and model."""
 
 import re
 from collections.abc import Mapping
@@ -9,12 +9,20 @@ from typing import Any
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.choices import Paths
 from bayescontam.importers.lines import json_object, log_files, part
-from bayescontam.importers.runs import Run
+from bayescontam.importers.runs import Naming, Run
 
-_SAMPLES = re.compile(
-    r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?(?:\.gz)?"
+_PACKED = r"(?:\.(?:gz|bz2|xz|zst|zstd))?"
+_SAMPLES = (
+    re.compile(
+        r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?))?\.jsonl?"
+        + _PACKED
+    ),
+    # lmms-eval, whose rows are the same
+    re.compile(r"(?P<date>\d{8}_\d{4,6})_samples_(?P<task>.+?)\.jsonl?" + _PACKED),
 )
 _OLD_RESULTS = "results.json"
+UNFILTERED = "none"
+"""Name that the tool gives to the filter of a task that has none."""
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 """Model arguments that name the model, as the tool looks for them."""
 _HOW = {
@@ -33,12 +41,12 @@ class SamplesFile:
 
     path: Path
     run: Run
-    date: str
-    """When the run was written, "" if it is not told."""
+    filters: tuple[str, ...] | None
+    """Filters of the task in the order of its configuration; None if that is unknown."""
     lower_better: Mapping[str, bool]
-    """Metrics for which the results file says whether lower is better."""
+    """Metrics for which the results file states whether lower is better."""
     version: str
-    """Version of the tool, "" if it is not told."""
+    """Version of the tool, "" if it is not stated."""
     random_name: bool
     """Whether the tool made up the model's name, so that the kind of model stands for it."""
 
@@ -53,8 +61,13 @@ class ResultsFiles:
         """Return what a results file holds."""
         if path not in self._known:
             found = json_object(path)
-            # Configurations of tasks are long, and only their names are needed.
-            self._known[path] = {**found, "configs": list(part(found, "configs"))}
+            # Configurations of tasks are long, and only names of tasks and filters are needed.
+            configs = part(found, "configs")
+            self._known[path] = {
+                **found,
+                "samples": None,
+                "configs": {task: _filters(part(configs, task)) for task in configs},
+            }
         return self._known[path]
 
     def of(self, path: Path, date: str | None) -> dict[str, Any]:
@@ -62,9 +75,10 @@ class ResultsFiles:
         if date is None:
             old = path.parent / _OLD_RESULTS
             return self.read(old) if old.is_file() else {}
-        # The tool puts another name in front of the date if --output_path is a file.
-        beside = sorted(path.parent.glob(f"*_{date}.json"))
-        found = (self.read(file) for file in beside if not file.name.startswith("samples_"))
+        # The tool puts another name in front of the date if --output_path is a file; lmms-eval
+        # begins with the date.
+        beside = [*path.parent.glob(f"*_{date}.json*"), *path.parent.glob(f"{date}_results.json*")]
+        found = (self.read(file) for file in sorted(beside) if _named(file) is None)
         return next((results for results in found if "config" in results), {})
 
 
@@ -73,52 +87,76 @@ def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
     return log_files(
         paths,
         lambda folder: (file for file in folder.rglob("*.json*") if _is_samples(file, results)),
-        "holds no samples_TASK_DATE.jsonl; give the folder that was --output_path of lm_eval, "
-        "run with --log_samples",
+        "holds no samples_TASK_DATE.jsonl, nor DATE_samples_TASK.jsonl of lmms-eval; give the "
+        "folder that was --output_path, of a run with --log_samples",
     )
 
 
-def samples_file(path: Path, model: str | None, files: ResultsFiles) -> SamplesFile:
-    """Return what names and results file say of a file of samples.
+def samples_file(path: Path, naming: Naming, files: ResultsFiles) -> SamplesFile:
+    """Return what names and results file state of a file of samples.
 
     Parameters
     ----------
     path : pathlib.Path
-        ``samples_{task}_{date}.jsonl``; or, as versions before 0.4.3 wrote them, another name
-        that ends in the task, beside ``results.json``.
-    model : str, optional
-        Name of the model, if it is not to be taken from the results file.
+        ``samples_{task}_{date}.jsonl``, or as lmms-eval names it; or, as versions before 0.4.3
+        wrote them, another name that ends in the task, beside ``results.json``.
+    naming : Naming
+        Names of models.
     files : ResultsFiles
         Where results are read.
 
     Raises
     ------
     DataError
-        If task or model cannot be told.
+        If the task is unknown.
     """
-    named = _SAMPLES.fullmatch(path.name)
-    results = files.of(path, named["date"] if named else None)
+    named = _named(path)
+    date = (named["date"] if named else None) or ""
+    results = files.of(path, date or None)
     task = named["task"] if named else _old_task(path, results)
     given = _arguments(part(results, "config").get("model_args"))
-    found = model or _model(results, given)
-    if not found:
-        raise DataError(
-            [Fault(str(path), "the model is not told: no results file of this run beside it")],
-            "keep results_DATE.json beside the samples, or name the model (model, --model)",
-        )
+    model, folder = naming.of(path, path.resolve().parent.name, _model(results, given))
     lower = {
         name: not better
         for name, better in part(results, "higher_is_better", task).items()
         if isinstance(better, bool)
     }
-    run = Run(found, task, str(path), _of_model(results, given), _of_task(results, task))
-    random_name = model is None and not any(name in given for name in _NAMING)
+    id_ = f"{folder}/{date}" if date else ""
+    run = Run(
+        model, task, str(path), _of_model(results, given), _of_task(results, task), id_, folder
+    )
+    random_name = not folder and not any(name in given for name in _NAMING) and bool(results)
     version = str(results.get("lm_eval_version") or "")
-    return SamplesFile(path, run, named["date"] if named else "", lower, version, random_name)
+    filters = part(results, "configs").get(task)
+    return SamplesFile(path, run, filters, lower, version, random_name)
+
+
+def groups_of(path: Path, files: ResultsFiles) -> dict[str, list[str]]:
+    """Return the subtasks of each group, as the results beside a file of samples state them."""
+    named = _named(path)
+    stated = part(files.of(path, (named["date"] if named else None) or None), "group_subtasks")
+    return {
+        name: [part for part in parts if isinstance(part, str)]
+        for name, parts in stated.items()
+        if isinstance(parts, list)
+    }
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    return next((match for pattern in _SAMPLES if (match := pattern.fullmatch(path.name))), None)
+
+
+def _filters(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a task's filters; of one that configures none, the tool's own."""
+    listed = config.get("filter_list")
+    named = (
+        [part({"f": own}, "f").get("name") for own in listed] if isinstance(listed, list) else []
+    )
+    return tuple(str(name) for name in named if name) or (UNFILTERED,)
 
 
 def _is_samples(path: Path, results: ResultsFiles) -> bool:
-    if _SAMPLES.fullmatch(path.name):
+    if _named(path):
         return True
     old = path.parent / _OLD_RESULTS
     return path.suffix == ".jsonl" and old.is_file() and bool(_tasks_of(path, results.read(old)))
@@ -133,7 +171,7 @@ def _old_task(path: Path, results: Mapping[str, Any]) -> str:
     if tasks := _tasks_of(path, results):
         return tasks[-1]
     raise DataError(
-        [Fault(str(path), "the task is not told by the file name, nor by a results.json beside")],
+        [Fault(str(path), "neither the file's name nor a results.json beside it names the task")],
         "rename it to samples_TASK_DATE.jsonl, with a date such as 2026-01-31T12-00-00",
     )
 

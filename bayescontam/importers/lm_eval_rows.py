@@ -2,46 +2,45 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import objects
-from bayescontam.importers.lm_eval_files import SamplesFile
-from bayescontam.names import visible
+from bayescontam.importers.lm_eval_files import UNFILTERED, SamplesFile
+from bayescontam.names import listed, visible
 from bayescontam.progress import Advance
 
 _FIXED = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
-    "doc_hash", "prompt_hash", "target_hash", "task_name",
+    "doc_hash", "prompt_hash", "target_hash", "task_name", "input",
 }  # fmt: skip
-_UNFILTERED = "none"
-"""Name that the tool gives to the filter of a task that has none."""
+
+
+class Row(NamedTuple):
+    """What counts of a row."""
+
+    doc_id: str
+    doc_hash: str | None
+    content: str | None
+    metrics: dict[str, Any]
+    answer: bytes | None
+    kept: tuple[Any, ...]
 
 
 @dataclass
-class Rows:
-    """What counts of the rows of one filter, column by column."""
-
-    doc_id: list[str] = field(default_factory=list)
-    doc_hash: list[str | None] = field(default_factory=list)
-    content: list[str | None] = field(default_factory=list)
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    kept: list[tuple[Any, ...]] = field(default_factory=list)
-
-
-@dataclass
-class Log:
-    """A file of samples as read: rows by filter, and what its content is told by."""
+class Samples:
+    """A file of samples as read: rows by filter."""
 
     file: SamplesFile
-    rows: dict[str, Rows]
-    digest: int
-    size: int
+    rows: dict[str, list[Row]]
+    unnamed: int = 0
+    """Filters whose rows do not name them, and that were named by their order; 0 if none."""
 
 
-def read_log(file: SamplesFile, kept: Kept, left_out: LeftOut, advance: Advance) -> Log:
+def read_samples(file: SamplesFile, kept: Kept, left_out: LeftOut, advance: Advance) -> Samples:
     """Read a file of samples.
 
     Parameters
@@ -55,60 +54,92 @@ def read_log(file: SamplesFile, kept: Kept, left_out: LeftOut, advance: Advance)
 
     Returns
     -------
-    Log
+    Samples
 
     Raises
     ------
     UsageError, DataError
         If the file cannot be read.
     """
-    rows: dict[str, Rows] = {}
+    named: dict[str, list[Row]] = {}
+    unnamed: list[list[Row]] = []
     seen: set[tuple[str, str]] = set()
-    digest = 0
+    times: Counter[str] = Counter()
     source = str(file.path)
     for place, row in objects(file.path, left_out, advance):
         try:
-            key = _add(row, rows, kept, seen)
+            read = _row(row, kept)
+            name = row.get("filter")
+            if not isinstance(name, str | None):
+                raise TypeError(f"'filter' is {visible(repr(name), 60)}; allowed is text")
+            if name is not None and (name, read.doc_id) in seen:
+                raise ValueError(
+                    f"document {read.doc_id} again, with filter '{visible(name, 60)}'; each occurs "
+                    "once in a run"
+                )
         except (KeyError, TypeError, ValueError) as error:
             left_out.broken(source, place, str(error.args[0]))
             continue
-        seen.add(key)
-        # A sum, because the order of rows does not count.
-        answer = (key, row.get("resps"), row.get("filtered_resps"), rows[key[0]].metrics[-1])
-        digest += int.from_bytes(hashlib.blake2b(repr(answer).encode(), digest_size=16).digest())
-    return Log(file, rows, digest, len(seen))
+        if name is not None:
+            seen.add((name, read.doc_id))
+            named.setdefault(name, []).append(read)
+            continue
+        # Versions that name no filters write the rows of one filter after those of another, so
+        # that a document's first row is of the first filter.
+        if times[read.doc_id] == len(unnamed):
+            unnamed.append([])
+        unnamed[times[read.doc_id]].append(read)
+        times[read.doc_id] += 1
+    found = _by_order(file, unnamed, left_out)
+    for name, rows in found.items():
+        if name in named:
+            left_out.broken(
+                source, "as a whole", f"some rows name the filter '{visible(name, 60)}', some none"
+            )
+        named.setdefault(name, rows)
+    return Samples(file, named, len(found) if len(found) > 1 else 0)
 
 
-def _add(
-    row: dict[str, Any],
-    rows: dict[str, Rows],
-    kept: Kept,
-    seen: set[tuple[str, str]],
-) -> tuple[str, str]:
-    """Add a row to those of its filter; return filter and number of its document."""
+def _by_order(
+    file: SamplesFile, unnamed: list[list[Row]], left_out: LeftOut
+) -> dict[str, list[Row]]:
+    """Name the filters of rows that do not, in the order of the task's configuration."""
+    names = file.filters
+    if names is None:
+        names = tuple(f"unnamed-{place + 1}" for place in range(len(unnamed)))
+        if len(unnamed) < 2:
+            names = (UNFILTERED,)
+    if len(unnamed) > len(names):
+        again = {row.doc_id for rows in unnamed[len(names) :] for row in rows}
+        left_out.broken(
+            str(file.path),
+            "as a whole",
+            f"{len(again):,} documents occur {len(unnamed)} times, though the task is configured "
+            f"with {len(names)} filters ({listed(names)}) and the rows name none",
+            count=sum(map(len, unnamed)),
+            advice="give the file of one run; was a second run written into it?",
+        )
+        return {}
+    return dict(zip(names, unnamed, strict=False))
+
+
+def _row(row: dict[str, Any], kept: Kept) -> Row:
     if not isinstance(row.get("doc_id"), int | str):
         raise KeyError("has no 'doc_id'; is this a file of samples of lm_eval?")
-    doc_id, name = str(row["doc_id"]), row.get("filter", _UNFILTERED)
-    if not isinstance(name, str):
-        raise TypeError(f"'filter' is {visible(repr(name), 60)}; allowed is text")
-    if (name, doc_id) in seen:
-        named = f"filter '{visible(name, 60)}'" if "filter" in row else "no filter named"
-        raise ValueError(f"document {doc_id} again, with {named}; each occurs once in a run")
     names = row.get("metrics")
     measured = names if isinstance(names, list) else [key for key in row if key not in _FIXED]
-    metrics = {key: row[key] for key in measured if key in row}
-    values = kept.values(row)
     given = row.get("doc_hash")
     if not isinstance(given, str | None):
         raise TypeError(f"'doc_hash' is {visible(repr(given), 60)}; allowed is text")
-    content = given or (_hash(row["doc"]) if "doc" in row else None)
-    known = rows.setdefault(name, Rows())
-    known.doc_id.append(doc_id)
-    known.doc_hash.append(given)
-    known.content.append(content)
-    known.metrics.append(metrics)
-    known.kept.append(values)
-    return name, doc_id
+    said = (row.get("resps"), row.get("filtered_resps"))
+    return Row(
+        str(row["doc_id"]),
+        given,
+        given or (_hash(row["doc"]) if "doc" in row else None),
+        {key: row[key] for key in measured if key in row},
+        hashlib.blake2b(repr(said).encode(), digest_size=16).digest() if any(said) else None,
+        kept.values(row),
+    )
 
 
 def _hash(doc: Any) -> str:

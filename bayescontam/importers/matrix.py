@@ -105,6 +105,7 @@ def import_matrix(
             "item": across if items == "columns" else rows,
             "correct": values.ravel(),
             "run": source,
+            "file": source,
         }
     )
     trials = kept.beside(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())

@@ -1,12 +1,32 @@
 """Outcomes: which numbers of a log count as correct."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from bayescontam.columns import Floats, Mask, shown
 from bayescontam.errors import UsageError
+
+type Errors = Literal["leave-out", "incorrect"]
+"""What becomes of items at which a run failed."""
+
+
+def check_errors(errors: Errors) -> None:
+    """Raise a `UsageError` unless it is known what becomes of errors."""
+    if errors not in ("leave-out", "incorrect"):
+        raise UsageError(f"errors={errors!r}: allowed are 'leave-out' and 'incorrect'")
+
+
+def error_notes(count: int, unit: str) -> list[str]:
+    """Note how many errors count as incorrect, if any do.
+
+    Examples
+    --------
+    >>> error_notes(2, "sample")
+    ['2 samples with an error count as incorrect']
+    """
+    return [f"{count:,} {unit}s with an error count as incorrect"] if count else []
 
 
 def scores(

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.names import visible
+from bayescontam.importers.choices import Names, several
+from bayescontam.names import listed, visible
 
 type Differing = Literal["error", "pool", "split"]
 """What becomes of runs of one model that differ in their settings."""
@@ -28,6 +30,11 @@ class Run:
         Settings that make it another model if they differ, such as a revision.
     of_benchmark : mapping of str to str
         Settings that make it another test if they differ, such as the number of examples shown.
+    id : str, optional
+        What the tool identifies the run by, such as its date. Default: the file.
+    folder : str, optional
+        Folder, or part of a file's name, that may name the model, where one name was given for
+        all: several of them under one name may be several models.
     """
 
     model: str
@@ -35,6 +42,13 @@ class Run:
     file: str
     of_model: Mapping[str, str] = field(default_factory=dict)
     of_benchmark: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
+    folder: str = ""
+
+    @property
+    def key(self) -> str:
+        """What the tool identifies the run by, or its file."""
+        return self.id or self.file
 
 
 def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], list[str]]:
@@ -45,7 +59,7 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
     runs : sequence of Run
     differing : {"error", "pool", "split"}
         Runs of one model with other settings are no repeats of each other. Refuse them, add
-        them up even so, or take them for different models, named with what differs.
+        them up nevertheless, or take them for different models, named with what differs.
 
     Raises
     ------
@@ -56,14 +70,19 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
         raise UsageError(f"differing={differing!r}: allowed are 'error', 'pool' and 'split'")
     wide = _varying((run.model, run.of_model) for run in runs)
     narrow = _varying(((run.model, run.benchmark), run.of_benchmark) for run in runs)
+    folders: dict[str, set[str]] = {}
+    for run in runs:
+        folders.setdefault(run.model, set()).add(run.folder)
     apart = [
-        _spelled(run.of_model, wide[run.model])
+        _folder(run, folders[run.model])
+        + _spelled(run.of_model, wide[run.model])
         + _spelled(run.of_benchmark, narrow[run.model, run.benchmark])
         for run in runs
     ]
     if not any(apart) or differing == "pool":
         changed = sum(map(bool, apart))
-        note = f"{changed:,} runs of one model differ in their settings and were added up"
+        what = sorted({text.split("=")[0] for parts in apart for text in parts})
+        note = f"{changed:,} runs of one model differ in {listed(what)} and were combined"
         return [run.model for run in runs], [note] if changed else []
     if differing == "split":
         names = [
@@ -71,18 +90,76 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
             for run, parts in zip(runs, apart, strict=True)
         ]
         split = len({name for name, parts in zip(names, apart, strict=True) if parts})
-        return names, [f"models were told apart by their settings, which gave {split:,} names"]
+        return names, [f"models were separated by their settings, which gave {split:,} names"]
     faults = [
         Fault(run.file, f"{visible(run.model)} on {visible(run.benchmark)}: {', '.join(parts)}")
         for run, parts in zip(runs, apart, strict=True)
         if parts
     ]
-    raise DataError(
-        faults,
+    advice = (
         "these runs of one model differ in their settings, so that they are no repeats of each "
         "other; give those of one kind, or choose --differing split (different models) or pool "
-        "(add them up even so)",
+        "(add them up nevertheless)"
     )
+    if any(len(names) > 1 for names in folders.values()):
+        advice += "; --model FOLDER=NAME names the model of one folder"
+    raise DataError(faults, advice)
+
+
+class Naming:
+    """Names of the models that logs are of: as the logs state, or as the user does.
+
+    Parameters
+    ----------
+    given : str or sequence of str
+        ``NAME`` for all logs, or ``FOLDER=NAME`` for those of a folder.
+    unknown : str
+        What does not name the model, for messages.
+    """
+
+    def __init__(self, given: Names, unknown: str) -> None:
+        self._given = several(given)
+        self._unknown = unknown
+        self._used: set[str] = set()
+        self._nameless: dict[str, str] = {}
+
+    def of(self, file: Path, label: str, stated: str) -> tuple[str, str]:
+        """Return the name of a log's model, and the folder that may name it otherwise.
+
+        Parameters
+        ----------
+        file : pathlib.Path
+        label : str
+            Folder, or part of the file's name, that may name the model.
+        stated : str
+            Name that the log states, "" if none.
+        """
+        own = [text for text in self._given if text.startswith(f"{label}=")]
+        general = [text for text in self._given if "=" not in text]
+        self._used.update(own)
+        if own:
+            return own[-1].removeprefix(f"{label}="), ""
+        if general:
+            return general[-1], label
+        if not stated:
+            self._nameless.setdefault(label, str(file))
+        return stated, ""
+
+    def check(self) -> None:
+        """Raise a `UsageError` if logs have no name, or names were given for no log."""
+        if self._nameless:
+            offered = " ".join(
+                f"--model '{visible(label)}={visible(label.replace('__', '/', 1))}'"
+                for label in list(self._nameless)[:6]
+            )
+            more = f" and {len(self._nameless) - 6} more" if len(self._nameless) > 6 else ""
+            first = next(iter(self._nameless.values()))
+            raise UsageError(
+                f"--model: needed, because {self._unknown} (such as {visible(first)}); named after "
+                f"the folders it would be: {offered}{more}; or one --model NAME for all"
+            )
+        if unused := [name for name in self._given if "=" in name and name not in self._used]:
+            raise UsageError(f"--model: {listed(unused)}: there are no logs in such a folder")
 
 
 def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:
@@ -102,8 +179,8 @@ def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:
     ['logs of several versions of Inspect: 0.3.1 (2 logs), 0.3.2 (1 logs)']
     """
     counts = Counter(versions)
-    told = ", ".join(f"{name} ({count} {unit})" for name, count in sorted(counts.items()))
-    return [f"logs of several versions of {tool}: {visible(told)}"] if len(counts) > 1 else []
+    found = ", ".join(f"{name} ({count} {unit})" for name, count in sorted(counts.items()))
+    return [f"logs of several versions of {tool}: {visible(found)}"] if len(counts) > 1 else []
 
 
 def _varying[Key: Hashable](
@@ -122,6 +199,10 @@ def _varying[Key: Hashable](
         }
         for key, known in groups.items()
     }
+
+
+def _folder(run: Run, folders: set[str]) -> list[str]:
+    return [f"folder={visible(run.folder, 60)}"] if len(folders) > 1 and run.folder else []
 
 
 def _spelled(settings: Mapping[str, str], names: set[str]) -> list[str]:

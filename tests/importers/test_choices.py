@@ -50,7 +50,7 @@ def test_only_runs_that_differ_are_told_apart() -> None:
     ]
     names, notes = model_names(runs, "split")
     assert names == ["m [shots=0]", "m [shots=5]", "m", "m", "n"]
-    assert notes == ["models were told apart by their settings, which gave 2 names"]
+    assert notes == ["models were separated by their settings, which gave 2 names"]
     assert model_names(runs[1:], "error") == (["m", "m", "m", "n"], [])
     with pytest.raises(DataError, match="1: m on a: shots=0\n2: m on a: shots=5\nthese runs"):
         model_names(runs, "error")

@@ -48,7 +48,7 @@ def test_it_tells_what_it_read_and_what_it_left_out(inspect_logs: Path, tmp_path
     assert done.returncode == 0, done.stderr
     out = done.stdout.decode()
     table = pd.read_csv(tmp_path / "r.csv")
-    assert f"{len(table)} responses of 2 models lie in r.csv\n" in out
+    assert f"Wrote {len(table)} responses of 2 models to r.csv\n" in out
     for words in ("letters +graded ", "rubric +graded.right ", "error in the sample +", "unscored"):
         assert re.search(words, out)
     assert "count as incorrect\n" in out
@@ -61,7 +61,7 @@ def test_it_tells_what_it_read_and_what_it_left_out(inspect_logs: Path, tmp_path
 def test_a_matrix_is_imported(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("model,q1,q2\nA,1,0\nB,1,1\n")
     done = command("import", "matrix", "m.csv", "--benchmark", "quiz", "-o", "r.csv", cwd=tmp_path)
-    assert b"Nothing was left out.\n4 responses of 2 models lie in r.csv\n" in done.stdout
+    assert b"Nothing was left out.\nWrote 4 responses of 2 models to r.csv\n" in done.stdout
     wanted = import_matrix(tmp_path / "m.csv", benchmark="quiz").frame
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "r.csv"), wanted)
     done = command("import", "matrix", "m.csv", "-o", "r.csv", cwd=tmp_path)

@@ -69,8 +69,8 @@ def test_runs_and_epochs_are_trials_and_copies_are_not(tmp_path: Path) -> None:
     found = load([tmp_path])
     assert found.frame[["n_correct", "n_trials"]].to_numpy().tolist() == [[2, 4]]
     assert found.left_out.to_numpy().tolist() == [
-        ["quiz", "rows of a run with the same answers as another", 1],
-        ["quiz", "rows that occur again in the same run", 1],
+        ["quiz", "answers of a run that is there already", 1],
+        ["quiz", "answers that occur again in the same run", 1],
     ]
 
 
@@ -139,14 +139,14 @@ def test_rows_of_another_form_are_refused(
 
 def test_one_sample_scored_in_two_ways_is_refused(tmp_path: Path) -> None:
     file = write(tmp_path, "a", [row(0, 1.0), row(0, 0.0)])
-    with pytest.raises(DataError, match="sample '0' of quiz occurs again in the same run"):
+    with pytest.raises(DataError, match="item '0' of quiz occurs again in the same run"):
         load([file])
 
 
 def test_other_inputs_under_one_id_are_noted(tmp_path: Path) -> None:
     other = {"model_id": "org/b", "evaluation_id": "quiz/org/b/1", "sample_hash": "else"}
     file = write(tmp_path, "a", [row(0, 1.0), row(0, 1.0, **other)])
-    assert "quiz: 1 items have another input" in load([file]).notes[0]
+    assert "quiz: 1 items have another text" in load([file]).notes[0]
 
 
 def test_folders_without_rows_are_refused(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_results_of_another_form_are_as_if_absent(tmp_path: Path, results: Any) 
 def test_a_model_that_results_tell_in_no_known_way_is_asked_for(
     tmp_path: Path, config: Any
 ) -> None:
-    with pytest.raises(DataError, match=r"model is not told(?s:.*)--model"):
+    with pytest.raises(UsageError, match=r"--model: needed, because no results file"):
         import_lm_eval([lm_eval(tmp_path, sample(0), config=config)])
 
 
@@ -127,7 +127,8 @@ def test_another_model_that_answers_alike_is_no_copy(tmp_path: Path, differing: 
     else:
         assert set(found.frame["n_trials"]) == {1}
         assert found.left_out["left_out"].tolist() == [2]
-        assert not found.notes
+        assert found.notes[0] == "2 runs of one model differ in 'revision' and were combined"
+        assert "is a copy in all 2 answers" in found.notes[1]
 
 
 @pytest.mark.parametrize(

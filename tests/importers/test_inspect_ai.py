@@ -133,9 +133,10 @@ def test_a_log_in_both_formats_or_twice_counts_once(copied: Path) -> None:
     found = import_inspect([copied, log], **CHOICES)
     table, left = expected()
     pd.testing.assert_frame_equal(comparable(found), table, check_dtype=False)
-    again = left_of(found)["letters", "sample that is in another log too"]
+    again = left_of(found)["letters", "answers that occur again in the same run"]
     samples = [(item, epoch) for item in range(1, SAMPLES + 1) for epoch in range(1, EPOCHS + 1)]
-    assert again == 2 * sum(not fails("letters", MODELS[0], *sample) for sample in samples)
+    scored = [outcome("letters", MODELS[0], *sample) for sample in samples]
+    assert again == 2 * sum(isinstance(one, float) for one in scored)
     assert left_of(found)["letters", "error in the sample"] > left["letters", "error in the sample"]
 
 
@@ -158,7 +159,10 @@ def test_one_sample_scored_in_two_ways_is_refused(copied: Path) -> None:
                 sample.scores["graded"].value = "I" if sample.scores["graded"].value == "C" else "C"
 
     _edited(other, rescore)
-    with pytest.raises(DataError, match="is scored otherwise than before; give one of these logs"):
+    with pytest.raises(
+        DataError,
+        match=r"occurs again in the same run, with another answer.*\n.*give one of the files",
+    ):
         import_inspect([log, other], scorer=["graded"], partial="leave-out")
 
 
@@ -189,7 +193,7 @@ def test_ids_that_stand_for_other_texts_are_refused(copied: Path) -> None:
             sample.input = f"another question {sample.id}"
 
     _edited(log, shuffle)
-    with pytest.raises(DataError, match=r"has another input than in .*\n.*was shuffled"):
+    with pytest.raises(DataError, match=r"has another text than in .*\n.*was shuffled"):
         import_inspect(sorted(copied.glob("*_rubric_*")), scorer=["graded.right"])
 
 

@@ -206,17 +206,29 @@ def test_mixed_versions_agree_on_numbers_or_are_refused(copied: Path) -> None:
     pd.testing.assert_frame_equal(comparable(found), wanted, check_dtype=False)
     assert set(found.frame["item"]) == {str(n) for n in range(DOCS)}
     change(file, lambda row: row["doc"].update(question="another"))
-    with pytest.raises(DataError, match="document 0 of choice is another than in"):
+    with pytest.raises(DataError, match="item '0' of choice has another text than in"):
         import_lm_eval(files, metric=["acc"])
 
 
 def test_filters_that_are_not_named_are_refused(copied: Path) -> None:
     file = one(copied / "org__small", "samples_digits_*")
     change(file, lambda row: row.pop("filter"))
-    with pytest.raises(
-        DataError, match=rf"line {DOCS + 1}: document 0 again, with no filter named"
-    ):
+    results = one(copied / "org__small", "results_*")
+    order = ["strict", "flexible"]
+    with pytest.raises(UsageError, match=r"'flexible' .16 rows.*2 rows for each document"):
         import_lm_eval([file])
+    for name in order:
+        found = import_lm_eval([file], filter=name, keep=["doc.question"])
+        wanted = expected(name).query("model == 'org/small' and benchmark == 'digits'")
+        pd.testing.assert_frame_equal(
+            comparable(found), wanted.reset_index(drop=True), check_dtype=False
+        )
+    change_results(results, lambda content: content["configs"]["digits"].pop("filter_list"))
+    with pytest.raises(DataError, match=r"16 documents occur 2 times, .* 1 filters .'none'"):
+        import_lm_eval([file])
+    results.unlink()
+    with pytest.raises(UsageError, match=r"'unnamed-1' .16 rows.*no results file names them"):
+        import_lm_eval([file], model="org/small", skip_broken=True)
 
 
 def _revision(results: dict[str, Any]) -> None:
@@ -247,7 +259,7 @@ def test_runs_with_other_settings_are_no_repeats(
     pooled = import_lm_eval([copied], **CHOICES, differing="pool", keep=["doc.question"])
     pd.testing.assert_frame_equal(comparable(pooled), expected("flexible"), check_dtype=False)
     assert set(pooled.frame.groupby("model")["n_trials"].max()) == {1, 2}
-    assert "added up" in pooled.notes[0]
+    assert "and were combined" in pooled.notes[0]
 
 
 def test_a_run_in_which_nothing_was_random_counts_once(copied: Path) -> None:
@@ -255,7 +267,7 @@ def test_a_run_in_which_nothing_was_random_counts_once(copied: Path) -> None:
     second.write_bytes(first.read_bytes())
     found = import_lm_eval([first, second])
     assert set(found.frame["n_trials"]) == {1}
-    row = ("words", "rows of a run that is there already", DOCS)
+    row = ("words", "answers of a run that is there already", DOCS)
     assert list(found.left_out.itertuples(index=False, name=None)) == [row]
 
 
@@ -295,7 +307,7 @@ def test_the_model_is_told_by_results_or_by_hand(copied: Path) -> None:
     assert set(found.frame["model"]) == {"dummy"}
     assert "called after its kind, 'dummy'" in found.notes[0]
     results.unlink()
-    with pytest.raises(DataError, match=r"model is not told.*beside it\n.*--model"):
+    with pytest.raises(UsageError, match=r"--model: needed.*--model 'org__small=org/small'"):
         import_lm_eval([file])
     assert set(import_lm_eval([file], model="mine").frame["model"]) == {"mine"}
 
@@ -340,5 +352,5 @@ def test_paths_without_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file or folder"):
         import_lm_eval([tmp_path / "none"])
     (tmp_path / "rows.jsonl").write_text("{}\n")
-    with pytest.raises(DataError, match="the task is not told"):
+    with pytest.raises(DataError, match=r"nor a results\.json beside it names the task"):
         import_lm_eval([tmp_path / "rows.jsonl"])

@@ -1,0 +1,357 @@
+"""Logs: what all importers of logs share, from the options to the table.
+
+An importer finds files, reads each into `Log` objects, and leaves the rest to `Importing`: the
+choice of a metric, names of models, what counts as correct, and which trials are one.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+import pandas as pd
+
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.importers.choices import Names, Paths, chosen, several
+from bayescontam.importers.groups import Groups
+from bayescontam.importers.identity import Copies, Texts
+from bayescontam.importers.imported import Imported, imported
+from bayescontam.importers.kept import Kept
+from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.lines import LARGE, log_files, reading_bar
+from bayescontam.importers.outcomes import check_threshold, number, scores
+from bayescontam.importers.runs import Differing, Run, model_names, version_notes
+from bayescontam.names import listed, visible
+from bayescontam.progress import Advance
+
+
+class LogOptions(TypedDict, total=False):
+    """Options that all importers of logs have.
+
+    Attributes
+    ----------
+    keep : str or sequence of str, default ()
+        Columns to keep, such as ``doc.subject``, or ``name=doc.subject`` to rename it.
+    group : str or sequence of str, default ()
+        Benchmarks to take for one, as ``NAME=PATTERN``, such as ``mmlu=mmlu_*``; or ``NAME``,
+        where the logs state its subtasks. A column ``subtask`` has the name that each had, and
+        items become ``subtask/item``.
+    differing : {"error", "pool", "split"}, default "error"
+        What becomes of runs of one model with other settings: refuse them, combine them
+        nevertheless, or take them for different models, named with what differs.
+    copies : {"leave-out", "count"}, default "leave-out"
+        What becomes of answers that are the same in two runs of a model, on all items that both
+        have: they count once, or as trials, for models that are random and agree nevertheless.
+    skip_broken : bool, default False
+        Leave out and count broken rows and files; otherwise they are an error.
+    progress : bool, default False
+        Show progress where there is much to read.
+    """
+
+    keep: Names
+    group: Names
+    differing: Differing
+    copies: Copies
+    skip_broken: bool
+    progress: bool
+
+
+class Trial(NamedTuple):
+    """One answer of a log."""
+
+    item: str
+    scores: Mapping[str, Any]
+    """Value of each metric: a number, true or false, None, or a list of true and false."""
+    number: str = ""
+    """Which it is of several answers to the item in the run."""
+    answer: Hashable = None
+    """What the model said, or its hash; None if the log does not hold it."""
+    content: str | None = None
+    """The item's text, or its hash; None if the item's name is one, or it is unknown."""
+    kept: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Log:
+    """Answers of one run to one benchmark."""
+
+    run: Run
+    trials: list[Trial]
+    lower_better: Mapping[str, bool] = field(default_factory=dict)
+    """Metrics of which it is stated whether lower is better."""
+    version: str = ""
+    """Version of the tool, "" if it is not stated."""
+
+
+class Importing:
+    """One import by the rules that all importers share.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files and folders.
+    options : LogOptions
+
+    Raises
+    ------
+    UsageError
+        If an option cannot be used.
+    TypeError
+        If there is no such option.
+    """
+
+    def __init__(self, paths: Paths, options: LogOptions) -> None:
+        if unknown := sorted(set(options) - set(LogOptions.__annotations__)):
+            raise TypeError(f"unknown options: {listed(unknown)}")
+        self.paths = paths
+        self.kept = Kept.of(options.get("keep", ()))
+        self.groups = Groups(options.get("group", ()))
+        self.left_out = LeftOut(options.get("skip_broken", False))
+        self.differing: Differing = options.get("differing", "error")
+        self.copies: Copies = options.get("copies", "leave-out")
+        self._progress = options.get("progress", False)
+        allowed = {"differing": ("error", "pool", "split"), "copies": ("leave-out", "count")}
+        for name, words in allowed.items():
+            if getattr(self, name) not in words:
+                raise UsageError(
+                    f"{name}={getattr(self, name)!r}: allowed are {', '.join(map(repr, words))}"
+                )
+
+    @property
+    def source(self) -> str:
+        """Name of the logs in messages."""
+        return listed(map(str, several(self.paths)), most=3)
+
+    @property
+    def texts(self) -> Texts:
+        """What becomes of names of items that stand for several texts."""
+        return "note" if self.differing == "pool" else "refuse"
+
+    def files(self, inside: Callable[[Path], Iterable[Path]], advice: str) -> list[Path]:
+        """Return files, those in folders included; see `bayescontam.importers.lines.log_files`."""
+        return log_files(self.paths, inside, advice)
+
+    def bar(self, files: Sequence[Path], large: int = LARGE) -> AbstractContextManager[Advance]:
+        """Return a progress bar over files, shown where it is wanted and they are large."""
+        return reading_bar(files, self._progress, large)
+
+    def names(self, runs: Sequence[Run]) -> tuple[list[str], list[str]]:
+        """Return the name of each run's model, and notes; `bayescontam.importers.runs`."""
+        return model_names(runs, self.differing)
+
+    def table(
+        self,
+        trials: pd.DataFrame,
+        chosen: Mapping[str, str],
+        notes: Sequence[str] = (),
+        texts: Texts | None = None,
+    ) -> Imported:
+        """Return the table; see `bayescontam.importers.imported.imported`."""
+        return imported(
+            trials,
+            self.left_out,
+            chosen=chosen,
+            notes=notes,
+            source=self.source,
+            groups=self.groups,
+            copies=self.copies,
+            texts=texts or self.texts,
+        )
+
+    def table_of(
+        self,
+        logs: Sequence[Log],
+        tool: str,
+        *,
+        metric: Names = (),
+        threshold: float | None = None,
+        unit: str = "row",
+        hint: str = "",
+        notes: Sequence[str] = (),
+        choice: Callable[[str, str], str] = lambda benchmark, metric: metric,
+    ) -> Imported:
+        """Return the table of logs by a metric of each benchmark.
+
+        Parameters
+        ----------
+        logs : sequence of Log
+        tool : str
+            Name of the tool, for notes.
+        metric : str or sequence of str, optional
+            Metric that counts, where a benchmark has several.
+        threshold : float, optional
+            Value from which on an answer is correct, or up to which if lower is better.
+            Default: values must be 0 or 1.
+        unit : str, default "row"
+            What the tool calls an answer.
+        hint : str, optional
+            Where columns to keep are.
+        notes : sequence of str, optional
+            What else to know.
+        choice : callable, optional
+            Gives words for what was chosen, from benchmark and metric.
+        """
+        check_threshold(threshold)
+        self.left_out.raise_if_broken()
+        names, more = self.names([log.run for log in logs])
+        more += version_notes(tool, (log.version for log in logs if log.version), "files")
+        taken = chosen("metric", metric, _candidates(logs, metric), f"{unit}s")
+        trials = self._scored(logs, names, taken, threshold)
+        self.kept.check(trials, unit, hint)
+        more += _not_a_number(logs, names, taken)
+        words = {name: choice(name, own) for name, own in taken.items()}
+        return self.table(trials, words, [*notes, *more])
+
+    def _scored(
+        self,
+        logs: Sequence[Log],
+        names: Sequence[str],
+        taken: Mapping[str, str],
+        threshold: float | None,
+    ) -> pd.DataFrame:
+        """Return the trials that have a value of the metric."""
+        parts, refused, missing = [], [], 0
+        for log, name in zip(logs, names, strict=True):
+            benchmark = log.run.benchmark
+            if benchmark not in taken:
+                continue
+            metric = taken[benchmark]
+            read = [_value(trial.scores.get(metric), log, metric) for trial in log.trials]
+            values = np.array([right for right, _ in read], dtype=float)
+            out_of = np.array([parts for _, parts in read], dtype=int)
+            lower = log.lower_better.get(metric, False)
+            correct, odd = scores(values, threshold, lower_better=lower)
+            # A list of true and false is n of n: no threshold is for it.
+            correct = np.where(out_of > 1, values, correct)
+            odd &= out_of <= 1
+            missing += int(np.isnan(correct).sum())
+            if odd.any() or (lower and threshold is None and len(values)):
+                refused.append(_refused(log, metric, values[odd], lower))
+                continue
+            frame = pd.DataFrame(
+                {
+                    "model": name,
+                    "benchmark": benchmark,
+                    "item": [trial.item for trial in log.trials],
+                    "correct": correct,
+                    "out_of": out_of,
+                    "run": log.run.key,
+                    "file": log.run.file,
+                    "trial": [trial.number for trial in log.trials],
+                    "answer": pd.Series([trial.answer for trial in log.trials], dtype=object),
+                    "content": pd.Series([trial.content for trial in log.trials], dtype=object),
+                }
+            )
+            gone = np.isnan(correct)
+            self.left_out.add(benchmark, f"no value of {visible(metric, 60)}", int(gone.sum()))
+            parts.append(self.kept.beside(frame, [trial.kept for trial in log.trials])[~gone])
+        if refused:
+            lost = f"; {missing:,} rows without a value (NaN) would be left out" if missing else ""
+            raise DataError(
+                refused,
+                "choose another metric, or give the value from which an answer is correct, or up "
+                f"to which if lower is better (threshold, --threshold){lost}",
+            )
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _candidates(logs: Sequence[Log], given: Names) -> dict[str, Counter[str]]:
+    """Return for each benchmark the metrics that may count, and how often each occurs."""
+    known: dict[str, Counter[str]] = {}
+    fit: dict[str, set[str]] = {}
+    for log in logs:
+        counts = known.setdefault(log.run.benchmark, Counter())
+        fitting = fit.setdefault(log.run.benchmark, set())
+        for trial in log.trials:
+            counts.update(trial.scores.keys())
+            fitting.update(name for name, value in trial.scores.items() if _fits(value))
+    if bare := sorted(name for name, counts in known.items() if not counts):
+        raise UsageError(
+            f"--metric: no metric in the logs of {listed(bare)}: was it run to predict only?"
+        )
+    wanted = several(given)
+
+    def may_count(benchmark: str, name: str) -> bool:
+        named = any(text == name or text.endswith(f"={name}") for text in wanted)
+        return named or not fit[benchmark] or name in fit[benchmark]
+
+    return {
+        benchmark: Counter(
+            {name: count for name, count in counts.items() if may_count(benchmark, name)}
+        )
+        for benchmark, counts in known.items()
+    }
+
+
+def _fits(value: Any) -> bool:
+    return value is None or isinstance(value, int | float) or _is_flags(value)
+
+
+def _is_flags(value: Any) -> bool:
+    """Tell whether a value is a list of true and false, as IFEval has for its instructions."""
+    return isinstance(value, list) and bool(value) and all(isinstance(v, bool) for v in value)
+
+
+def _value(value: Any, log: Log, metric: str) -> tuple[float, int]:
+    """Return what a metric gives, and of how many."""
+    if _is_flags(value):
+        return float(sum(value)), len(value)
+    if isinstance(value, list) and not value:
+        return math.nan, 1
+    try:
+        return number(value), 1
+    except TypeError as error:
+        single = _single(log)
+        others = f"; single numbers are in {listed(single)}" if single else ""
+        raise DataError(
+            [Fault(log.run.file, f"metric {visible(metric, 60)} {error}")],
+            f"choose another one (metric, --metric){others}",
+        ) from error
+
+
+def _single(log: Log) -> list[str]:
+    """Return the metrics of a log that are numbers throughout."""
+    names = dict.fromkeys(name for trial in log.trials for name in trial.scores)
+    return [
+        name
+        for name in names
+        if all(isinstance(t.scores.get(name), int | float | None) for t in log.trials)
+    ]
+
+
+def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> Fault:
+    name = visible(metric, 60)
+    if lower:
+        problem = f"lower is better for metric {name}, so that 0 and 1 do not mean wrong and right"
+    else:
+        found = ", ".join(f"{value:g}" for value in np.unique(odd)[:5])
+        problem = f"metric {name} is not 0 or 1 in {len(odd):,} rows, such as {found}"
+    return Fault(log.run.file, problem)
+
+
+def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str, str]) -> list[str]:
+    """Name models of which another metric is NaN throughout, as broken checkpoints have it."""
+    notes = []
+    for log, name in zip(logs, names, strict=True):
+        metric = taken.get(log.run.benchmark)
+        others = {other for trial in log.trials for other in trial.scores if other != metric}
+        broken = sorted(
+            other
+            for other in others
+            if all(_is_nan(trial.scores.get(other)) for trial in log.trials)
+        )
+        if broken:
+            notes.append(
+                f"{visible(name, 80)} on {visible(log.run.benchmark, 60)}: {listed(broken)} is "
+                "NaN throughout; a checkpoint that gives NaN has items right or wrong by their "
+                "order only: make sure that it is sound"
+            )
+    return notes
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
