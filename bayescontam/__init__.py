@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.run import StudyRun, run_study
     from bayescontam.covariates import Covariates, read_covariates
+    from bayescontam.dates import Dates
     from bayescontam.errors import (
         BayescontamError,
         DataError,
@@ -67,6 +68,7 @@ _HOMES = {
     "run_study": "calibration.run",
     "Covariates": "covariates",
     "read_covariates": "covariates",
+    "Dates": "dates",
     "BayescontamError": "errors",
     "DataError": "errors",
     "FitError": "errors",
@@ -116,6 +118,7 @@ __all__ = [
     "Curve",
     "CurveSpec",
     "DataError",
+    "Dates",
     "Findings",
     "Fit",
     "FitError",

@@ -8,11 +8,13 @@ import pandas as pd
 
 from bayescontam.columns import Scale
 from bayescontam.covariates import Covariates, Missing
+from bayescontam.dates import Dates
 from bayescontam.errors import UsageError
 from bayescontam.execute import usable_cores
 from bayescontam.given import Path, given_responses
 from bayescontam.inference.auto import AUTO, compose_spec, constant_contamination
 from bayescontam.inference.checks import Check, Outcome, Thresholds
+from bayescontam.inference.clean import refuse_idle_clean
 from bayescontam.inference.compare import LeaveOut, compare_fits
 from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.crossvalidation import Work
@@ -25,7 +27,7 @@ from bayescontam.inference.marginalised import Difficulties
 from bayescontam.inference.scope import Items
 from bayescontam.inference.summary import LEVEL
 from bayescontam.inference.verdicts import SMALLEST_EFFECT
-from bayescontam.responses import Responses
+from bayescontam.responses import Names, Responses
 from bayescontam.seeds import fresh_seed
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
@@ -138,6 +140,8 @@ def fit(
     covariates: Covariates | pd.DataFrame | Path | None = None,
     missing_contamination: Missing = "error",
     contamination_scale: Scale = "share",
+    dates: Dates | None = None,
+    clean: Names = (),
     reference: Reference = "min_observed",
     items: Items = "all",
     population: bool = False,
@@ -174,6 +178,13 @@ def fit(
     contamination_scale : {"share", "percent", "count"}, default "share"
         What contamination is, in the covariates if given, else in the responses: a number
         from 0 to 1, per cent, or a count n that is read as log(1 + n) / log(1 + largest n).
+    dates : Dates, optional
+        When items were released and up to when models were trained, which give
+        contamination by model and item and the clean models; see `Responses.with_dates`.
+        Default: the columns ``released`` and ``cutoff``, if the table has both and no
+        other contamination.
+    clean : sequence of str, optional
+        Models that are known not to have met the items in training.
     reference : {"min_observed", "zero"} or float, default "min_observed"
         Contamination in [0, 1] at which genuine ability is evaluated. The default is the
         smallest observed in each benchmark: nothing is extrapolated.
@@ -240,8 +251,15 @@ def fit(
     >>> bool(estimands.loc["accuracy", "ci_low"] < 0.5 < estimands.loc["accuracy", "ci_high"])
     True
     """
-    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
-    spec, table = choose_spec(model, table)
+    table = given_responses(
+        responses,
+        covariates,
+        missing_contamination,
+        contamination_scale,
+        dates=dates,
+        clean=clean,
+    )
+    spec, table = choose_spec(model, table, clean)
     sampling = Sampling(
         engine, draws, tune, chains, _cores(cores, chains), target_accept, difficulties
     )
@@ -260,9 +278,16 @@ def fit(
     return Fit(fit_responses(table, spec, options, progress).tree)
 
 
-def choose_spec(model: ModelSpec | Path, table: Responses) -> tuple[ModelSpec, Responses]:
-    """Return the model spec that is meant, and the table with notes on what it identifies."""
+def choose_spec(
+    model: ModelSpec | Path, table: Responses, clean: Names = ()
+) -> tuple[ModelSpec, Responses]:
+    """Return the model spec that is meant, and the table with notes on what it identifies.
+
+    Models that were declared clean by name are refused where a named model spec has no use for
+    them; ``"auto"`` notes what it makes of them.
+    """
     if isinstance(model, ModelSpec):
+        refuse_idle_clean(model, clean)
         return model, table
     notes: list[str] = []
     if model == AUTO:
@@ -270,6 +295,7 @@ def choose_spec(model: ModelSpec | Path, table: Responses) -> tuple[ModelSpec, R
         notes += composed
     else:
         spec = load_spec(model)
+        refuse_idle_clean(spec, clean)
     if spec.contamination.form != "none":
         notes += constant_contamination(table)
     return spec, replace(table, notes=(*table.notes, *notes))

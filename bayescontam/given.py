@@ -6,8 +6,9 @@ import pandas as pd
 
 from bayescontam.columns import Scale
 from bayescontam.covariates import Covariates, Missing, read_covariates
+from bayescontam.dates import Dates
 from bayescontam.errors import UsageError
-from bayescontam.responses import Responses, read_responses
+from bayescontam.responses import Names, Responses, read_responses
 
 Path = str | os.PathLike[str]
 
@@ -17,8 +18,13 @@ def given_responses(
     covariates: Covariates | pd.DataFrame | Path | None = None,
     missing: Missing = "error",
     contamination_scale: Scale = "share",
+    *,
+    dates: Dates | None = None,
+    clean: Names = (),
 ) -> Responses:
-    """Return responses, with contamination from covariates if these are given.
+    """Return responses, with contamination from covariates or dates.
+
+    Columns ``released`` and ``cutoff`` are used where nothing else gives contamination.
 
     Parameters
     ----------
@@ -29,6 +35,10 @@ def given_responses(
     contamination_scale : {"share", "percent", "count"}, default "share"
         What contamination is, in the covariates if given, else in the responses; see
         `Responses.from_frame`.
+    dates : Dates, optional
+        Release dates of items and cutoffs of models; see `Responses.with_dates`.
+    clean : sequence of str, optional
+        Models that are known to be clean; see `Responses.with_clean`.
 
     Returns
     -------
@@ -47,10 +57,21 @@ def given_responses(
             f"contamination_scale={own!r}: the responses are read already; say it when they are "
             "read: read_responses(…, contamination_scale=…)"
         )
-    if covariates is None:
-        return responses
-    found = given_covariates(covariates, contamination_scale)
-    return responses.with_contamination(found, missing=missing)
+    if covariates is not None:
+        if dates is not None:
+            raise UsageError("contamination comes from covariates or from dates; give one of them")
+        found = given_covariates(covariates, contamination_scale)
+        responses = responses.with_contamination(found, missing=missing)
+    elif dates is not None or (
+        {"released", "cutoff"} <= set(responses.frame) and "contamination" not in responses.frame
+    ):
+        if missing == "zero":
+            raise UsageError(
+                "missing contamination 'zero' is what was searched and not found; an unknown date "
+                "is no search: choose drop or impute"
+            )
+        responses = responses.with_dates(dates, missing=missing, clean=clean)
+    return responses.with_clean(clean) if clean else responses
 
 
 def given_covariates(

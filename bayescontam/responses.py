@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,17 +16,21 @@ from bayescontam.columns import (
     Mask,
     Scale,
     flag_twins,
+    near_name,
     need_columns,
     plain_frame,
     read_measures,
     read_names,
+    read_numbers,
+    shown,
     with_types,
 )
 from bayescontam.covariates import Covariates, Missing
+from bayescontam.dates import Dates, Unknown, dated
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers import ADVICE
 from bayescontam.importers.table import load_table
-from bayescontam.names import visible
+from bayescontam.names import listed, visible
 from bayescontam.rows import (
     chosen,
     first_rows,
@@ -36,6 +41,8 @@ from bayescontam.rows import (
 )
 from bayescontam.scores import SCORES, read_scores
 from bayescontam.storage import sha256
+
+type Names = Sequence[str]
 
 _KEYS = ["model", "benchmark", "item"]
 _KNOWN = (*_KEYS, *SCORES, *MEASURES)
@@ -214,6 +221,74 @@ class Responses:
             )
         frame, notes = covariates.attached_to(self.frame, self.source, missing=missing)
         return Responses(frame, self.source, (*self.notes, *notes))
+
+    def with_dates(
+        self, dates: Dates | None = None, *, missing: Unknown = "error", clean: Names = ()
+    ) -> "Responses":
+        """Return these responses with contamination, and clean models, from dates.
+
+        Contamination is 1 where the item was released on or before the model's cutoff, else 0.
+        A model is clean where its cutoff precedes all items of the benchmarks that it answered.
+        Dates without a day or month may mean any: items count from the first day, models up to
+        the last, so that nothing is taken for clean that may not be.
+
+        Parameters
+        ----------
+        dates : Dates, optional
+            Where the dates are. Default: the columns ``released`` and ``cutoff``.
+        missing : {"error", "drop", "impute"}, default "error"
+            What to do with responses of which one date is unknown: refuse, drop them, or fill in
+            the mean contamination of their benchmark. Unknown dates are never clean.
+        clean : sequence of str, optional
+            Models that are known to be clean otherwise; their cutoffs may be unknown.
+
+        Returns
+        -------
+        Responses
+            With ``contamination`` and ``clean`` (1 or 0).
+
+        Raises
+        ------
+        UsageError
+            If there is no such column or file.
+        DataError
+            If dates cannot be read, are unknown, or differ from a contamination that is given.
+        """
+        frame, notes = dated(
+            self.frame, self.source, dates or Dates(), unknown=missing, clean=tuple(clean)
+        )
+        return Responses(frame, self.source, (*self.notes, *notes))
+
+    def with_clean(self, models: Names) -> "Responses":
+        """Return these responses with a column ``clean`` that declares models clean.
+
+        Parameters
+        ----------
+        models : sequence of str
+            Models that are known not to have met the items in training, beside those for
+            which a column ``clean`` holds 1 already.
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        UsageError
+            If there is no such model.
+        """
+        unknown = [name for name in models if name not in self.models]
+        if unknown:
+            near = near_name(unknown[0].casefold(), self.models)
+            hint = f"did you mean {shown(near)}? " if near else ""
+            raise UsageError(
+                f"clean: {visible(self.source)} has no model {listed(unknown)}; {hint}its models "
+                f"are {listed(self.models)}"
+            )
+        clean = self.frame["model"].isin(models).to_numpy()
+        if "clean" in self.frame.columns:
+            clean = clean | (read_numbers(self.frame["clean"], words=True) == 1)
+        return replace(self, frame=self.frame.assign(clean=clean.astype(np.int64)))
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ ROWS = {
     "specs": 1,
     "responses": 1,
     "covariates": 1,
+    "dates": 1,
     "judgements": 1,
     "judged": 1,
     "given": 1,

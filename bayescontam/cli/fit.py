@@ -11,8 +11,11 @@ import typer
 from bayescontam.cli.options import (
     SAMPLER,
     Chains,
+    Clean,
+    CleanMargin,
     ContaminationScale,
     CovariatesFile,
+    Cutoff,
     Difficulties,
     Draws,
     DropMissing,
@@ -25,6 +28,7 @@ from bayescontam.cli.options import (
     OnScale,
     Out,
     Quiet,
+    Released,
     Strict,
     SumRepeats,
     Tune,
@@ -83,6 +87,10 @@ def fit(
     covariates: CovariatesFile = None,
     missing_contamination: OnMissing = MissingContamination.ERROR,
     contamination_scale: OnScale = ContaminationScale.SHARE,
+    released: Released = None,
+    cutoff: Cutoff = None,
+    clean_margin: CleanMargin = 0,
+    clean: Clean = None,
     where: Where = None,
     sum_repeats: SumRepeats = False,
     drop_missing: DropMissing = False,
@@ -149,10 +157,13 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model spec to a table of responses, check the fit and save it."""
-    check_file(out, responses, covariates, model)  # before minutes of sampling, not after
+    check_file(
+        out, responses, covariates, model, released, cutoff
+    )  # before minutes of sampling, not after
     with stage(not quiet, f"reading {visible(str(responses))}"):
         from bayescontam import api  # takes seconds
         from bayescontam.cli.terminal import calm, print_notes
+        from bayescontam.dates import Dates
         from bayescontam.given import given_responses
         from bayescontam.responses import read_responses
 
@@ -164,11 +175,18 @@ def fit(
             where=where,
             contamination_scale=contamination_scale.value if covariates is None else "share",
         )
-        if covariates is not None:
-            table = given_responses(
-                table, covariates, missing_contamination.value, contamination_scale.value
-            )
-        spec, table = api.choose_spec(model, table)
+        dates = None
+        if released is not None or cutoff is not None or clean_margin:
+            dates = Dates(released or "released", cutoff or "cutoff", clean_margin)
+        table = given_responses(
+            table,
+            covariates,
+            missing_contamination.value,
+            contamination_scale.value if covariates is not None else "share",
+            dates=dates,
+            clean=clean or (),
+        )
+        spec, table = api.choose_spec(model, table, clean or ())
     print_notes(table.notes)
     fitted = api.fit(
         table,

@@ -81,6 +81,35 @@ OnScale = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+Released = Annotated[
+    str | None,
+    typer.Option(
+        help="Release dates of items: a column, or a table with benchmark, item, released. With"
+        " --cutoff they give contamination by model and item, and clean models.",
+        rich_help_panel=DATA,
+    ),
+]
+Cutoff = Annotated[
+    str | None,
+    typer.Option(
+        help="Training cutoffs of models: a column, or a table with model, cutoff.",
+        rich_help_panel=DATA,
+    ),
+]
+CleanMargin = Annotated[
+    int,
+    typer.Option(
+        help="Days by which a cutoff must precede all items for its model to be clean.",
+        rich_help_panel=DATA,
+    ),
+]
+Clean = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A model that is known not to have met the items in training; may be repeated.",
+        rich_help_panel=DATA,
+    ),
+]
 Where = Annotated[
     str | None,
     typer.Option(

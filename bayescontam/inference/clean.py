@@ -1,12 +1,14 @@
 """Clean: models that are known not to have met the benchmarks' items in training."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam.columns import read_numbers
-from bayescontam.errors import DataError, Fault, SpecError
-from bayescontam.names import listed
+from bayescontam.errors import DataError, Fault, SpecError, UsageError
+from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -44,6 +46,49 @@ def clean_models(
     if block.clean:
         _refuse_all_or_none(clean, responses.source, "contamination.clean")
     return clean
+
+
+def refuse_idle_clean(spec: ModelSpec, clean: Sequence[str]) -> None:
+    """Raise a `UsageError` if models are declared clean and the model spec has no use for it."""
+    if clean and spec.contamination.clean_column != "clean":
+        raise UsageError(
+            f"clean: model spec '{visible(spec.name, 60)}' does not use the column 'clean'; choose "
+            "anchored, or a copy of it"
+        )
+
+
+def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
+    """Refuse models declared clean whose responses have contamination that is their own.
+
+    Where all models share the contamination of each item, it says what others may have met.
+
+    Raises
+    ------
+    DataError
+        If contamination differs between models, and is above 0 for one of `clean`.
+    """
+    frame, source = responses.frame, responses.source
+    if not len(clean) or "contamination" not in frame:
+        return
+    dose = frame["contamination"]
+    if (dose.groupby([frame["benchmark"], frame["item"]], sort=False).nunique() < 2).all():
+        return
+    own = frame["model"].isin(clean)
+    shares = (dose[own] > 0).groupby(frame["model"][own]).agg(["sum", "size"])
+    faults = [
+        Fault(
+            source,
+            f"model '{visible(str(name), 60)}' is declared clean, but contamination is above 0 in "
+            f"{row['sum']:,} of its {row['size']:,} responses ({row['sum'] / row['size']:.0%})",
+        )
+        for name, row in shares[shares["sum"] > 0].iterrows()
+    ]
+    if faults:
+        advice = (
+            "a model is clean or has met items: do not declare it clean, or set the contamination "
+            "of its responses to 0"
+        )
+        raise DataError(faults, advice)
 
 
 def _by_column(

@@ -17,6 +17,7 @@ from bayescontam.guessing import unused_note
 from bayescontam.inference import checks as checking
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Check, Thresholds
+from bayescontam.inference.clean import refuse_contaminated
 from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.design_checks import design_checks
@@ -140,6 +141,7 @@ def fit_responses(
     started = time.perf_counter()
     with stage(progress, "building the model"):
         built = build(spec, responses, options.sampling.difficulties)
+    refuse_contaminated(responses, np.array(built.design.models)[built.design.clean].tolist())
     reference = None
     if built.design.contamination is not None:
         reference = reference_levels(options.reference, built.design)

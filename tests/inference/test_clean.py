@@ -1,13 +1,18 @@
 """Which models are known to be clean, by name and by column, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.errors import BayescontamError, DataError, SpecError
+from bayescontam import api
+from bayescontam.errors import BayescontamError, DataError, SpecError, UsageError
+from bayescontam.inference.clean import refuse_contaminated, refuse_idle_clean
 from bayescontam.inference.design import make_design
 from bayescontam.inference.predictor import contamination_shift, response_slopes
 from bayescontam.responses import Responses
+from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
 
 
@@ -92,3 +97,42 @@ def test_what_is_refused(
 ) -> None:
     with pytest.raises(kind, match=problem):
         make_design(anchored(which), Responses.from_frame(frame))
+
+
+def _responses(contamination: Any, clean: Any) -> Responses:
+    """Return responses of the models a, b and c to two items."""
+    frame = pd.DataFrame({"model": list("aabbcc"), "benchmark": "quiz", "item": ["x", "y"] * 3})
+    return Responses.from_frame(frame.assign(correct=1, contamination=contamination, clean=clean))
+
+
+def test_a_clean_model_with_contaminated_responses_is_refused() -> None:
+    responses = _responses([0, 0, 0, 0.5, 1, 1], 0)
+    with pytest.raises(DataError) as caught:
+        refuse_contaminated(responses, ["a", "b"])
+    assert [fault.problem for fault in caught.value.faults] == [
+        "model 'b' is declared clean, but contamination is above 0 in 1 of its 2 responses (50%)"
+    ]
+    assert caught.value.advice == (
+        "a model is clean or has met items: do not declare it clean, or set the contamination of "
+        "its responses to 0"
+    )
+
+
+@pytest.mark.parametrize(
+    "contamination",
+    [[0, 1] * 3, [0, 0, 0, 0, 1, 0.5]],
+    ids=["of items, which all models share", "of other models"],
+)
+def test_no_contradiction_is_none(contamination: list[float]) -> None:
+    refuse_contaminated(_responses(contamination, 0), ["a", "b"])
+
+
+def test_clean_by_name_is_refused_before_a_fit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bayescontam.inference.fit.sample", lambda *_: pytest.fail("sampled"))
+    frame = _responses([0, 0, 0, 1, 1, 1], 0).frame.drop(columns="clean")
+    frame["n_correct"] = np.array([1, 0] * 3)
+    with pytest.raises(DataError, match="model 'b' is declared clean, but contamination"):
+        api.fit(frame, "anchored", clean=["a", "b"])
+    with pytest.raises(UsageError, match="'hierarchical' does not use the column 'clean'"):
+        api.fit(frame, "hierarchical", clean=["a"])
+    refuse_idle_clean(load_spec("hierarchical"), [])
