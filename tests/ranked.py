@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from bayescontam.api import Fit
+from bayescontam.inference.estimands import ranks
 
 
 def ranked_fit(
@@ -39,10 +40,13 @@ def ranked_fit(
     coords = dict(zip(("model", "benchmark"), labels, strict=True))
     draws = ("chain", "draw", "model", "benchmark"), ability
     # Accuracy is another order, so that the two cannot be mistaken.
+    rank = draws[0], np.where(np.isnan(ability), np.nan, ranks(np.nan_to_num(ability)))
     estimands = {"accuracy": (draws[0], 1 - ability), "genuine_ability": draws}
-    record = {"level": 0.95, "checks": [], "spec": {"name": "made"}}
+    record = {"level": 0.95, "checks": [], "spec": {"name": "made"}, "items": "all"}
     groups = {
-        "estimands": xr.Dataset(estimands if contaminated else {"accuracy": draws}, coords),
+        "estimands": xr.Dataset(
+            {"rank": rank} | (estimands if contaminated else {"accuracy": draws}), coords
+        ),
         "predictive": xr.Dataset({"score": (("model", "benchmark"), raw)}, coords),
         "constant_data": _answers(items, coords),
         "record": xr.Dataset({"json": json.dumps(record)}),

@@ -125,9 +125,9 @@ def _print(ranking: "Ranking", pairs: bool) -> None:
         return
     spare = [str(name) for name in ranking.table if str(name).endswith(_SPARE)]
     print_table(ranking.table, spare)
+    letters = "Models that share a letter cannot be distinguished. " if ranking.groups else ""
     print_lines([
-        "Models that share a letter cannot be distinguished. places_gained counts from the rank"
-        " by raw accuracy: positive is better."
+        f"{letters}places_gained counts from the rank by raw accuracy: positive is better."
     ])  # fmt: skip
 
 

@@ -68,10 +68,10 @@ def _print(fit: "Fit", table: "pd.DataFrame") -> None:
 def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
     import json
 
+    from bayescontam.report.ranking import better_pairs
     from bayescontam.report.tables import FIGURES, slopes
 
     judged = slopes(fit, table)[["model", "benchmark", "verdict", "sentence", *FIGURES]]
-    better = fit.p_better().to_series().dropna().rename("probability").reset_index()
     checks = [check.to_dict() for check in fit.checks()]
     hidden = {"format", "checks", "labels"}
     content = {
@@ -80,6 +80,6 @@ def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
         "checks": checks,
         "estimands": json.loads(table.to_json(orient="records", double_precision=15)),
         "identification": json.loads(judged.to_json(orient="records", double_precision=15)),
-        "p_better": json.loads(better.to_json(orient="records", double_precision=15)),
+        "p_better": json.loads(better_pairs(fit).to_json(orient="records", double_precision=15)),
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -47,39 +47,43 @@ def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
     """
     alike = ~apart
     np.fill_diagonal(alike, val=True)
-    open_pairs = np.triu(alike)
+    open_pairs = alike.copy()
     groups: list[Group] = []
     while open_pairs.any():
         first, second = np.unravel_index(int(open_pairs.argmax()), open_pairs.shape)
-        members = _grown(alike, open_pairs, [int(first), int(second)])
+        members = _grown(alike, open_pairs, {int(first), int(second)})
         open_pairs[np.ix_(members, members)] = False
         groups.append(tuple(members))
     # A model's pair with itself is open until a group has it: one alone gets its own group.
-    return sorted(_needed(groups), key=lambda group: (group[0], group[-1], group))
+    return sorted(_needed(groups, len(apart)), key=lambda group: (group[0], group[-1], group))
 
 
-def _grown(alike: NDArray[np.bool_], open_pairs: NDArray[np.bool_], start: list[int]) -> list[int]:
+def _grown(alike: NDArray[np.bool_], open_pairs: NDArray[np.bool_], start: set[int]) -> list[int]:
     """Add models until none is left that cannot be told apart from all members."""
-    members = sorted(set(start))
+    members = sorted(start)
     able = alike[members].all(axis=0)
     able[members] = False
+    # How many pairs that no group has each model would bring.
+    gain = open_pairs[members].sum(axis=0, dtype=np.int64)
     while able.any():
-        # The one that brings most pairs that no group has, and of these the first.
-        gain = open_pairs[members].sum(axis=0) + open_pairs[:, members].sum(axis=1)
-        chosen = int(np.where(able, gain, -1).argmax())
-        members = sorted([*members, chosen])
+        chosen = int(np.where(able, gain, -1).argmax())  # the most, and of these the first
+        members.append(chosen)
+        gain += open_pairs[chosen]
         able &= alike[chosen]
         able[chosen] = False
-    return members
+    return sorted(members)
 
 
-def _needed(groups: list[Group]) -> Iterator[Group]:
+def _needed(groups: list[Group], models: int) -> Iterator[Group]:
     """Yield the groups that hold a pair that no other has, later ones given up first."""
-    pairs = [set(product(group, group)) for group in groups]
+    held = np.zeros((models, models), dtype=np.int32)  # by how many groups each pair is
+    pairs = [np.ix_(group, group) for group in groups]
+    for each in pairs:
+        held[each] += 1
     kept = list(range(len(groups)))
     for i in reversed(range(len(groups))):
-        others = set().union(*(pairs[k] for k in kept if k != i))
-        if pairs[i] <= others:
+        if (held[pairs[i]] > 1).all():
+            held[pairs[i]] -= 1
             kept.remove(i)
     return (groups[i] for i in kept)
 

@@ -19,6 +19,12 @@ from bayescontam.levels import check_level
 By = Literal["genuine_ability", "accuracy"]
 Weighting = Literal["benchmark", "item"]
 WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
+MOST_LETTERED = 200
+"""Models up to which groups have letters: of 1,500 models there would be hundreds."""
+MOST_PAIRED = 200
+"""Models up to which files have every pair; of more, pairs that are near in rank."""
+NEAR = 25
+"""Places in rank within which a pair is near."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +37,11 @@ class Ranking:
         One row for each model, the best expected rank first.
 
         ``model``; ``groups``: letters, two models share one if and only if they cannot be
-        told apart; ``genuine_ability`` (or ``accuracy``): posterior mean of the average
-        over benchmarks, with ``_sd``, ``_low`` and ``_high`` (equal-tailed interval);
-        ``rank`` (median, 1 = best) with ``rank_low, rank_high`` (interval of this rank)
+        distinguished, empty where there are more than 200 models; ``n_alike``: from how many
+        other models this one cannot be distinguished;
+        ``genuine_ability`` (or ``accuracy``): posterior mean of the average over benchmarks,
+        with ``_sd``, ``_low`` and ``_high`` (equal-tailed interval); ``rank`` (median, 1 =
+        best) with ``rank_low, rank_high`` (interval of this rank)
         and ``rank_joint_low, rank_joint_high`` (intervals that hold all ranks at once);
         ``mean_rank``; ``p_best``; ``raw_accuracy``: the observed score, averaged alike;
         ``rank_raw``: its rank, ties share the better one; ``raw_ties``: how many other
@@ -46,7 +54,7 @@ class Ranking:
         Square, in the order of the table: probability that the model of the row is better
         than the model of the column, ties counted half. NaN on the diagonal.
     groups : tuple of tuple of str
-        Models of each letter.
+        Models of each letter; empty where there are more than 200 models.
     compared : Compared
         Models and benchmarks that are compared, and which are not.
     by : str
@@ -88,34 +96,58 @@ class Ranking:
         columns = {"model": models[first], "other": models[second], "p_better": better}
         return pd.DataFrame(columns | {"told_apart": told})
 
+    def near(self) -> pd.DataFrame:
+        """Return both orders of each pair of models, of many models of those near in rank.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, other`` and the ``probability`` that `model` is better. Of more than 200
+            models pairs that are at most 25 places of the table apart.
+        """
+        models, better = self.table["model"].to_numpy(), self.p_better.to_numpy()
+        place = np.arange(len(models))
+        gap = np.abs(place[:, None] - place)
+        within = NEAR if len(models) > MOST_PAIRED else len(models)
+        first, second = np.nonzero((gap > 0) & (gap <= within))
+        columns = {"model": models[first], "other": models[second]}
+        return pd.DataFrame(columns | {"probability": better[first, second]})
+
     def sentences(self) -> list[str]:
         """Return what is compared, how far the order can be trusted, and who is left out."""
         return [*self._orders(), *self.compared.sentences()]
 
     def _orders(self) -> list[str]:
-        pairs = self.pairs()
-        if pairs.empty:
+        better = self.p_better.to_numpy()
+        above = np.triu_indices(len(better), 1)
+        chance = np.maximum(better, better.T)[above]
+        if not len(chance):
             return []
-        chance = pairs["p_better"][pairs["told_apart"]]
-        of = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''} of models"
-        if chance.empty:
-            return [f"None of {of} can be told apart with a probability of {self.level:g}."]
-        wrong = float((1 - np.maximum(chance, 1 - chance)).sum())
-        return [
-            f"{len(chance)} of {of} can be told apart, each with a probability of at least"
+        told = chance[chance >= self.level]
+        of = f"{len(chance):,} pair{'s' if len(chance) > 1 else ''} of models"
+        if not len(told):
+            return [f"None of {of} can be distinguished with a probability of {self.level:g}."]
+        wrong = float((1 - told).sum())
+        few = f" ({len(told) / len(chance):.0%})" if len(chance) > 100 else ""
+        lines = [
+            f"{len(told):,} of {of}{few} can be distinguished, each with a probability of at least"
             f" {self.level:g}. Of these orders {_expected(wrong)} are expected to be wrong; all"
             f" hold at once with probability {_probability(self.p_orders_hold)}."
         ]
+        if 2 * len(told) < len(chance):
+            lines.append(
+                "Most pairs cannot be distinguished: a place in this order says little without its"
+                " interval."
+            )
+        if len(self.table) > MOST_LETTERED:
+            lines.append(
+                f"Groups have letters for up to {MOST_LETTERED} models; n_alike says from how many"
+                " others each model cannot be distinguished."
+            )
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain lists, texts and numbers, for JSON."""
-        names = self.p_better.index.to_list()
-        ordered = [
-            {"model": model, "other": other, "probability": float(value)}
-            for model, row in zip(names, self.p_better.to_numpy(), strict=True)
-            for other, value in zip(names, row, strict=True)
-            if model != other
-        ]
         return {
             "by": self.by,
             "weights": self.weights,
@@ -123,7 +155,8 @@ class Ranking:
             "benchmarks": self.compared.shares.to_dict(),
             "models": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
             "groups": dict(zip(letters(len(self.groups)), map(list, self.groups), strict=True)),
-            "p_better": ordered,
+            "p_better": self.near().to_dict("records"),
+            "p_better_within": NEAR if len(self.table) > MOST_PAIRED else None,
             "p_orders_hold": self.p_orders_hold,
             "left_out": {name: list(missed) for name, missed in self.compared.left_out.items()},
             "sentences": self.sentences(),
@@ -207,9 +240,13 @@ def rank_models(
     models = pd.Index(compared.models[order], name="model")
     better = ordering.p_larger(draws)
     apart = told_apart(better, level)
-    groups = alike_groups(apart)
+    groups = alike_groups(apart) if len(models) <= MOST_LETTERED else []
     table = pd.DataFrame(
-        {"model": models, "groups": letters_of(groups, len(models))}
+        {
+            "model": models,
+            "groups": letters_of(groups, len(models)),
+            "n_alike": len(models) - 1 - apart.sum(axis=1),
+        }
         | _abilities(by, draws, level)
         | _ranks(ranks, level)
         | {"p_best": ordering.p_first(draws)}
@@ -233,6 +270,8 @@ def told_apart(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bo
 
 
 def _expected(count: float) -> str:
+    if count >= 100:
+        return f"{count:,.0f}"
     return f"{count:.2g}" if count >= 0.001 else "fewer than 0.001"
 
 

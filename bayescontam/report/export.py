@@ -11,7 +11,7 @@ from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.fitted import Fitted
 from bayescontam.names import visible
 from bayescontam.report import diagnostics, predictions, tables
-from bayescontam.report.ranking import ranks
+from bayescontam.report.ranking import better_pairs, ranks
 from bayescontam.storage import write_text
 
 
@@ -28,8 +28,8 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
     -------
     dict of str to pandas.DataFrame
         ``headline``, ``slopes``, ``concepts``, ``sensitivity``, ``checks``: as
-        `bayescontam.report.tables` has them; ``better``: ``benchmark, model, other,
-        probability``; ``ranks``: see `bayescontam.report.ranking`; ``curves``: ``model,
+        `bayescontam.report.tables` has them; ``better`` and ``ranks``: see
+        `bayescontam.report.ranking`; ``curves``: ``model,
         benchmark, contamination, mean, low, high``;
         ``confounding``: as ``Fit.confounding``; ``predicted`` and ``predicted-bins``: see
         `bayescontam.report.predictions`; ``convergence``: see
@@ -39,7 +39,7 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
         "headline": lambda: tables.headline(fit, estimands),
         "slopes": lambda: tables.slopes(fit, estimands),
         "concepts": lambda: tables.by_concept(fit, estimands),
-        "better": lambda: _better(fit),
+        "better": lambda: better_pairs(fit),
         "ranks": lambda: ranks(fit),
         "curves": lambda: _curves(fit),
         "confounding": lambda: _confounding(fit),
@@ -96,11 +96,6 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
             " that can be written to"
         ) from None
     return path
-
-
-def _better(fit: Fitted) -> pd.DataFrame:
-    known = fit.p_better().transpose("benchmark", "model", "other")
-    return known.to_series().dropna().rename("probability").reset_index()
 
 
 def _curves(fit: Fitted) -> pd.DataFrame:

@@ -58,8 +58,8 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         benchmark has two models.
     """
     known = fit.ranked()
-    names = list(known.index[known])
-    within = {name: rank_models(fit, name) for name in names}
+    within = within_benchmarks(fit)
+    names = list(within)
     if max((len(ranking.table) for ranking in within.values()), default=0) < 2:
         return None
     across, why = _across(fit) if len(known) > 1 else (None, "")
@@ -79,6 +79,12 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
+def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
+    """Return the ranking within each benchmark on which models can be compared, by its name."""
+    known = fit.ranked()
+    return {str(name): rank_models(fit, str(name)) for name in known.index[known]}
+
+
 def ranks(fit: Fitted) -> pd.DataFrame:
     """Return the rankings of a fit: one row for each model and benchmark.
 
@@ -92,12 +98,29 @@ def ranks(fit: Fitted) -> pd.DataFrame:
         ``benchmark``, empty for the ranking across all of them, and the columns of
         ``Ranking.table``. Without benchmarks in which models cannot be compared.
     """
-    known = fit.ranked()
-    rankings = {name: rank_models(fit, name) for name in known.index[known]}
-    across = _across(fit)[0] if len(known) > 1 else None
+    rankings = within_benchmarks(fit)
+    across = _across(fit)[0] if len(fit.ranked()) > 1 else None
     every = ({"": across} if across is not None else {}) | rankings
     tables = [one.table.assign(benchmark=name) for name, one in every.items()]
     return pd.concat(tables) if tables else pd.DataFrame(columns=["model", "benchmark"])
+
+
+def better_pairs(fit: Fitted) -> pd.DataFrame:
+    """Return how probably each model is better than another, within each benchmark.
+
+    Parameters
+    ----------
+    fit : Fitted
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, model, other, probability``. Of benchmarks with more than 200 models
+        pairs that are at most 25 places of the ranking apart.
+    """
+    pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
+    columns = ["benchmark", "model", "other", "probability"]
+    return pd.concat(pairs, ignore_index=True)[columns] if pairs else pd.DataFrame(columns=columns)
 
 
 def _across(fit: Fitted) -> tuple[Ranking | None, str]:
@@ -118,8 +141,11 @@ def _rows(ranking: Ranking) -> dict[str, Any]:
     chance = table["p_rank_better"].where(moved > 0, table["p_rank_worse"])
     table = table.assign(places_gained=moved, p_moved=chance.where(moved != 0))
     rows = table.to_dict("records")
+    if not ranking.groups:
+        rows = [row | {"groups": f"{row['n_alike']:,}"} for row in rows]
     square = ranking.p_better if len(table) <= MOST_PAIRS else None
-    return {"rows": rows, "square": square, "sentences": ranking.sentences()}
+    return {"rows": rows, "square": square, "lettered": bool(ranking.groups),
+            "sentences": ranking.sentences()}  # fmt: skip
 
 
 def ranking_picture(ranking: Ranking) -> Picture:

@@ -87,3 +87,10 @@ def test_letters_go_on_after_z() -> None:
     names = letters(800)
     assert names[:2] + names[25:28] + names[701:703] == ["a", "b", "z", "aa", "ab", "zz", "aaa"]
     assert len(set(names)) == 800
+
+
+def test_a_thousand_models_are_grouped_in_seconds() -> None:
+    """By intervals of one length, so that every run of models within it is a group."""
+    at = np.arange(1000)
+    groups = alike_groups(np.abs(at[:, None] - at) > 300)
+    assert groups == [tuple(range(first, first + 301)) for first in range(700)]

@@ -11,7 +11,7 @@ from scipy.stats import norm, rankdata
 
 import bayescontam
 from bayescontam.errors import UsageError
-from bayescontam.inference.ranking import rank_models
+from bayescontam.inference.ranking import rank_models, told_apart
 from tests.data import HOSTILE
 from tests.ranked import ranked_fit
 
@@ -139,7 +139,7 @@ def test_models_that_are_equal_share_ranks_and_groups() -> None:
     assert alone.table["rank"].tolist() == [1.5, 1.5]
     assert alone.table["p_best"].tolist() == [0.5, 0.5]
     assert alone.sentences()[0] == (
-        "None of 1 pair of models can be told apart with a probability of 0.95."
+        "None of 1 pair of models can be distinguished with a probability of 0.95."
     )
 
 
@@ -201,7 +201,7 @@ def test_models_with_other_items_are_named() -> None:
     items = np.full((4, 2), 6)
     items[3, 1] = 4
     told = rank_models(ranked_fit(draws_of(), items=items)).sentences()
-    assert told[-1].endswith("not all models answered the same: 'm3' 4 of 6 of 'b1'.")
+    assert "Answered: 'm3' 4 of 6 of 'b1'. Raw accuracies are over different items" in told[-1]
     assert len(rank_models(ranked_fit(draws_of(), items=items), "b0").sentences()) == 1
 
 
@@ -289,3 +289,26 @@ def test_many_models_and_benchmarks_need_little_memory() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < size / 2, peak
+
+
+def test_of_many_models_ranks_say_that_most_cannot_be_distinguished() -> None:
+    """1,500 models: no letters, and pairs near in rank where all would be a million rows."""
+    rng = np.random.default_rng(5)
+    ability = rng.normal(0.5, 0.05, 1500)[:, None] + rng.normal(0, 0.05, (1, 300, 1500, 1))
+    ranking = rank_models(ranked_fit(ability))
+    apart = told_apart(ranking.p_better.to_numpy(), 0.95)
+    assert ranking.groups == ()
+    assert set(ranking.table["groups"]) == {""}
+    assert ranking.table["n_alike"].tolist() == (1499 - apart.sum(axis=1)).tolist()
+    text = " ".join(ranking.sentences())
+    assert f"{apart.sum() // 2:,} of 1,124,250 pairs of models" in text
+    assert "Most pairs cannot be distinguished" in text
+    assert "Groups have letters for up to 200 models" in text
+    near = ranking.near()
+    place = {name: at for at, name in enumerate(ranking.table["model"])}
+    gaps = np.abs(near["model"].map(place) - near["other"].map(place))
+    assert sorted(gaps.unique()) == list(range(1, 26))
+    assert len(near) == 2 * sum(1500 - gap for gap in range(1, 26))
+    content = ranking.to_dict()
+    assert content["p_better_within"] == 25
+    assert len(content["p_better"]) == len(near)

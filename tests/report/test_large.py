@@ -1,6 +1,7 @@
 """The report of more models and benchmarks than pictures of single pairs have room for."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,19 @@ def test_a_page_of_two_pairs_is_as_plain_as_ever() -> None:
     assert not {"picture-scatter", "picture-overfitting-map", "picture-slope-map"} & ids
     assert "tall" not in " ".join(str(known.get("class")) for _, known in small.tags)
     assert "--tables'" not in small.text
+
+
+def test_the_page_of_a_thousand_models_is_small_and_can_be_searched() -> None:
+    """As a leaderboard is: 1,500 models and a few items, every one of them on the page."""
+    html = render(made_fit([f"model-{m:04d}" for m in range(1500)], ["board"], items=4, draws=25))
+    assert len(html) < 10_000_000
+    results, ranks = html.split('<section id="results">')[1], html.split('<section id="ranks">')[1]
+    for section in (results, ranks):
+        table = section.split("</table>")[0]
+        assert re.search(r'<table class="[^"]*\bsortable\b', table)
+        assert table.count("</tr>") >= 1500
+    assert "Others alike" in ranks
+    assert "of 1,124,250 pairs of models" in ranks
 
 
 def test_progress_is_shown(
