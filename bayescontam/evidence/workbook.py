@@ -2,13 +2,16 @@
 
 import os
 import warnings
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from bayescontam.bounds import Bounds
 from bayescontam.columns import check_headers
-from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
 from bayescontam.judged import KINDS
 from bayescontam.names import visible
 from bayescontam.optional import require
@@ -124,14 +127,20 @@ def read_workbook(path: str | os.PathLike[str]) -> pd.DataFrame:
     MissingExtraError
         If openpyxl is not installed.
     """
-    source = os.fspath(path)
+    source, limit = os.fspath(path), Bounds.current()
     openpyxl = require("openpyxl", "scan")
     try:
         with Path(path).open("rb") as stream, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what a spreadsheet added and nobody needs
-            book = openpyxl.load_workbook(stream, data_only=True)
+            with zipfile.ZipFile(stream) as archive:
+                limit.check_archive(archive, source)
+            # Read row by row: a single cell in the last row would else be a sheet of billions.
+            book = openpyxl.load_workbook(stream, data_only=True, read_only=True)
             sheet = book[_TITLE] if _TITLE in book.sheetnames else book.worksheets[0]
-            rows = [list(row) for row in sheet.iter_rows(values_only=True)]
+            sheet.reset_dimensions()
+            rows = list(_rows(sheet, limit, source))
+    except (BayescontamError, MemoryError):
+        raise
     except OSError as error:
         raise UsageError(
             f"{visible(source)}: cannot be read ({error.strerror or error})"
@@ -148,3 +157,12 @@ def read_workbook(path: str | os.PathLike[str]) -> pd.DataFrame:
     names = [rows[0][at] for at in named]
     check_headers(names, source)
     return pd.DataFrame([[row[at] for at in named] for row in rows[1:]], None, names, dtype=object)
+
+
+def _rows(sheet: Any, limit: Bounds, source: str) -> Iterator[list[Any]]:
+    """Give the rows of a sheet, all as wide as the first."""
+    width = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        width = width or len(row)
+        limit.check_cells(number, width, source, "sheet")
+        yield [*row[:width], *[None] * (width - len(row))]

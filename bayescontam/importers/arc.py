@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam.bounds import Bounds
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.table import read_table
 from bayescontam.names import listed, visible
@@ -175,6 +176,7 @@ def membership(concepts: pd.DataFrame, tasks: tuple[str, ...]) -> pd.DataFrame:
 def _task(path: Path, name: str) -> tuple[dict[str, Any], list[Fault]]:
     """Return the content of a task's file, and what is wrong with it."""
     try:
+        Bounds.current().check_record(path.stat().st_size, name, "the task")
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         return {}, [Fault(name, f"is no JSON: {visible(str(error), 80)}")]

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 
-from bayescontam.errors import FitError
+from bayescontam.bounds import Bounds
+from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.names import visible
 from bayescontam.storage import atomic_path
@@ -103,10 +104,11 @@ class Stored:
         key, version = cls._LAYOUT
         try:
             with xr.open_datatree(path, engine="h5netcdf") as tree:
+                Bounds.current().check_file(tree.nbytes, name)  # arrays may be packed
                 loaded = tree.load()
             stored = cls(_with_own_labels(loaded))
             layout = stored.record[key]
-        except MemoryError:
+        except (BayescontamError, MemoryError):
             raise
         except Exception as error:
             raise FitError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bayescontam.bounds import Bounds, spelled
 from bayescontam.columns import check_headers, shown
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.delimited import read_cells
@@ -87,7 +88,7 @@ def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
     texts = tuple(field for part, field in both.items() if part in benchmark.text_mode)
     fields = Fields(path, texts, benchmark.item)
     try:
-        rows = list(_rows(path, fields))
+        rows = list(_bounded(_rows(path, fields), path))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError([Fault(path, f"cannot be read ({_reason(error)})")]) from error
     if faults := [*_faults(rows, fields), *_repeated(rows, fields)]:
@@ -115,13 +116,25 @@ def _rows(path: str, fields: Fields) -> Iterator[tuple[int, Any]]:
     raise ValueError(f"its name tells no format; known endings are {_KNOWN}")
 
 
+def _bounded(rows: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, Any]]:
+    limit = Bounds.current()
+    for row in rows:
+        limit.check_cells(row[0], 1, path, "file")
+        yield row
+
+
 def _csv_rows(path: str, fields: Fields) -> Rows:
+    limit = Bounds.current()
     with open_decompressed(path) as stream:
-        text = stream.read().decode("utf-8-sig", "surrogateescape")
+        content = stream.read(_LONGEST + 1)
+        if len(content) > _LONGEST:
+            raise ValueError(f"it unpacks to more than {spelled(_LONGEST)}; write Parquet")
+        text = content.decode("utf-8-sig", "surrogateescape")
     if "\0" in text:
         raise ValueError("it holds NUL bytes: it is UTF-16, or no text; save it as UTF-8")
     rows, broken = read_cells(text)
     fields.there = rows[0] if rows else []
+    limit.check_cells(len(rows), len(fields.there), path)
     check_headers(fields.there, path)
     if broken:
         raise ValueError(broken)

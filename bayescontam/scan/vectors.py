@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bayescontam.bounds import Bounds
 from bayescontam.errors import DataError, Fault
 from bayescontam.names import listed, visible
 from bayescontam.scan.files import is_remote, open_file
@@ -21,6 +22,8 @@ from bayescontam.scan.files import is_remote, open_file
 ROWS = 16_384
 """Vectors that are read at once."""
 
+_BLOCK = 2**29
+"""Bytes of vectors, as 64 bits a number, that are read at once."""
 _BUFFER = 2**20
 """Bytes of a column of Parquet that are taken at once."""
 _KINDS = {
@@ -142,6 +145,7 @@ class VectorFile:
             shape, fortran, dtype = read(file)
         except (SyntaxError, tokenize.TokenError) as error:
             raise ValueError("its header is damaged") from error
+        Bounds.current().check_record(8 * shape[-1] if shape else 0, self.path, "a vector")
         if len(shape) != 2 or not shape[1] or dtype.kind != "f" or dtype.itemsize > 8:
             raise self._fault(
                 f"holds {dtype} of shape {shape}; rows of floats of {_WIDTHS} are needed"
@@ -157,7 +161,7 @@ class VectorFile:
         at, dims = 0, -1
         with self._opened() as table:
             self._check(_schema(table))
-            for batch in _batches(table, [self.column]):
+            for batch in _batches(table, [self.column], self._rows_at_once(table)):
                 begin, end = max(start - at, 0), min(stop - at, len(batch))
                 if begin < end:
                     part = batch.column(0).slice(begin, end - begin)
@@ -179,6 +183,15 @@ class VectorFile:
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         if not (any(fits(kind) for fits in lists) and pa.types.is_floating(kind.value_type)):
             raise self._fault(f"holds {kind}; lists of floats of {_WIDTHS} are needed", self.column)
+
+    def _rows_at_once(self, table: Any) -> int:
+        """Return how many vectors are read at once: fewer where they are long."""
+        if not isinstance(table, pq.ParquetFile):
+            return ROWS  # other files are as large as they look
+        first = next(table.iter_batches(1, columns=[self.column], use_threads=False), None)
+        size = 8 if first is None else 8 * max(1, len(first.column(0).flatten()))
+        Bounds.current().check_record(size, self.path, "a vector")
+        return max(1, min(ROWS, _BLOCK // size))
 
     def _matrix(self, column: pa.Array, at: int, dims: int) -> NDArray[Any]:
         """Return vectors of `dims` dimensions (-1: those of the first), of rows from `at`."""
@@ -241,11 +254,11 @@ def _rows(table: Any) -> int:
     return sum(len(batch) for batch in table)
 
 
-def _batches(table: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Give some columns of a table, `ROWS` rows at a time at most."""
+def _batches(table: Any, names: list[str], rows: int = ROWS) -> Iterator[pa.RecordBatch]:
+    """Give some columns of a table, `rows` at a time at most."""
     if isinstance(table, pq.ParquetFile):
         # A worker has one core.
-        batches = table.iter_batches(ROWS, columns=names, use_threads=False)
+        batches = table.iter_batches(rows, columns=names, use_threads=False)
     elif isinstance(table, pa.ipc.RecordBatchFileReader):
         batches = (table.get_batch(number) for number in range(table.num_record_batches))
     else:
@@ -254,8 +267,8 @@ def _batches(table: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
         chosen = batch.select(names)
         if not isinstance(table, pq.ParquetFile):
             chosen.validate(full=True)  # what was damaged may point outside of the batch
-        for at in range(0, len(chosen), ROWS):
-            yield chosen.slice(at, ROWS)
+        for at in range(0, len(chosen), rows):
+            yield chosen.slice(at, rows)
 
 
 def _looked_up(table: Any, names: list[str], rows: NDArray[np.int64]) -> dict[str, list[Any]]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Tag, ValidationError
 
+from bayescontam.bounds import Bounds
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
 from bayescontam.storage import sha256
@@ -67,6 +68,7 @@ def read_text(path: Path) -> str:
         If the file cannot be read or is not UTF-8 text.
     """
     try:
+        Bounds.current().check_record(path.stat().st_size, str(path), "the text")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         advice = "Give the path of a TOML file, or a name without .toml for a spec that ships."

@@ -6,8 +6,6 @@ import gzip
 import io
 import json
 import lzma
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.importers.table import load_table, read_table
 from bayescontam.responses import Responses
 from tests.data import HOSTILE, names, shared
+from tests.weighed import run_and_weigh
 
 CSV = "model,item\nA,q1\nB,q2\n"
 
@@ -378,23 +377,16 @@ def test_files_beyond_the_bounds_are_refused(
 
 @pytest.mark.slow
 def test_a_million_rows_take_little_memory(tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource")
     path = tmp_path / "large.csv.gz"
     with gzip.open(path, "wt", compresslevel=1) as file:
         file.write("model,benchmark,item,correct,contamination\n")
         for model in range(50):
-            file.writelines(
-                f"model {model},quiz,item {i},{i % 2},{i % 11 / 10}\n" for i in range(20_000)
-            )
+            rows = (f"model {model},quiz,item {i},{i % 2},{i % 11 / 10}\n" for i in range(20_000))
+            file.writelines(rows)
     code = (
-        "import resource, sys\n"
         "from bayescontam.responses import read_responses\n"
-        "found = read_responses(sys.argv[1])\n"
-        "print(len(found.frame), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "assert len(read_responses(sys.argv[1]).frame) == 1_000_000\n"
     )
-    command = [sys.executable, "-c", code, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows, peak = map(int, done.stdout.split())
-    assert rows == 1_000_000
-    assert peak * (1 if sys.platform == "darwin" else 1024) < 2e9
-    assert resource.RUSAGE_SELF == 0
+    message, peak = run_and_weigh(code, path)
+    assert message == ""
+    assert peak < 1.2e9
