@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import read_numbers
+from bayescontam.columns import near_name, read_numbers
+from bayescontam.errors import DataError, Fault
 from bayescontam.guessing import guess_column
 from bayescontam.names import listed
 from bayescontam.responses import Responses
@@ -38,6 +39,11 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     notes : tuple of str
         What was composed and why, and what the table cannot identify and what would.
 
+    Raises
+    ------
+    DataError
+        If no column gives contamination, and one has nearly its name.
+
     Examples
     --------
     >>> import pandas as pd
@@ -54,6 +60,8 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     clean = _clean_models(frame)
     every = len(clean) == len(responses.models)
     blocks: list[str] = []
+    if not known:
+        _refuse_near(responses)
     if not known or every:
         content = load_spec("ability").model_dump()
         block = content["contamination"]
@@ -79,6 +87,15 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     content["description"] = ""
     chosen = f"model spec 'auto': {start}{f' with {_and(blocks)}' if blocks else ''}"
     return restored_spec(content, AUTO, ""), (chosen, open_question)
+
+
+def _refuse_near(responses: Responses) -> None:
+    """Refuse a table whose contamination has another name: a fit without it would look right."""
+    other = near_name("contamination", list(map(str, responses.frame.columns)))
+    if other:
+        problem = f"no column 'contamination', but {listed([other])}"
+        advice = "rename it to 'contamination', or choose --model ability to leave it aside"
+        raise DataError([Fault(responses.source, problem)], advice)
 
 
 def _and(parts: list[str]) -> str:
