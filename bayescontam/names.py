@@ -7,12 +7,12 @@ in a terminal, a message or a picture goes through here.
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def visible(name: str, width: int = 160) -> str:
+def visible(name: str, width: int = 160, size: Callable[[str], int] = len) -> str:
     """Return `name` on one line, control characters escaped, cut to `width`.
 
     Parameters
@@ -21,6 +21,8 @@ def visible(name: str, width: int = 160) -> str:
         Any text.
     width : int, default 160
         Longest result, in characters; the middle of a longer name is replaced by "…".
+    size : callable, optional
+        Returns how long a text is, where that is not its number of characters.
 
     Returns
     -------
@@ -37,10 +39,15 @@ def visible(name: str, width: int = 160) -> str:
     if len(name) > 2 * width:
         name = name[:width] + "…" + name[-width:]
     text = "".join(_escaped(char) for char in name)
-    if len(text) <= width:
+    if size(text) <= width:
         return text
     head = width // 2
-    return text[:head] + "…" + text[len(text) - (width - head - 1) :]
+    start, end = text[:head], text[len(text) - (width - head - 1) :]
+    while size(start) > head:
+        start = start[:-1]
+    while size(end) > width - head - 1:
+        end = end[1:]
+    return f"{start}…{end}"
 
 
 def _escaped(char: str) -> str:
@@ -49,7 +56,7 @@ def _escaped(char: str) -> str:
     return char
 
 
-def short_labels(names: Sequence[str], width: int) -> list[str]:
+def short_labels(names: Sequence[str], width: int, size: Callable[[str], int] = len) -> list[str]:
     """Return labels of at most `width` characters, distinct for distinct names.
 
     Parameters
@@ -58,6 +65,8 @@ def short_labels(names: Sequence[str], width: int) -> list[str]:
         Names, in the order of the labels.
     width : int
         Longest label, in characters.
+    size : callable, optional
+        Returns how long a text is, where that is not its number of characters.
 
     Returns
     -------
@@ -69,14 +78,22 @@ def short_labels(names: Sequence[str], width: int) -> list[str]:
     >>> short_labels(["alpha-one-beta", "alpha-two-beta", "gamma"], width=9)
     ['alph…#1', 'alph…#2', 'gamma']
     """
-    labels = whole = [visible(name, width) for name in names]
+    labels = whole = [visible(name, width, size) for name in names]
     # More than once: a name may look like a label that was shortened and numbered.
     while crowded := {label for label, count in Counter(labels).items() if count > 1}:
         labels = [
-            f"{name[: width - len(str(i)) - 4]}…#{i}" if label in crowded else label
+            _numbered(name, i, width, size) if label in crowded else label
             for i, (name, label) in enumerate(zip(whole, labels, strict=True), start=1)
         ]
     return labels
+
+
+def _numbered(name: str, number: int, width: int, size: Callable[[str], int]) -> str:
+    end = f"…#{number}"
+    start = name[: width - len(end) - 2]
+    while start and size(start) > width - len(end):
+        start = start[:-1]
+    return start + end
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:

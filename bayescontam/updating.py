@@ -1,6 +1,6 @@
-"""Updating: models that were not in a fit, judged with what the fit has learnt."""
+"""Updating: new models scored against a fit, by weighing its draws or by a joint fit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pandas as pd
@@ -9,12 +9,12 @@ from bayescontam.api import Fit
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import FitError, UsageError
 from bayescontam.given import Path, given_responses
-from bayescontam.inference.checks import Outcome
+from bayescontam.inference.checks import Outcome, Thresholds
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.estimands import Reference, reference_level
-from bayescontam.inference.fit import Options
+from bayescontam.inference.fit import Options, fit_responses
 from bayescontam.inference.joining.entry import Desk, Entry, Refit
-from bayescontam.inference.joining.newcomer import join_responses, split_models
+from bayescontam.inference.joining.newcomer import join_responses, new_models, split_models
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.joining.unlike import unlike_the_fit
 from bayescontam.inference.joining.updated import DRAWS, FEWEST
@@ -23,14 +23,14 @@ from bayescontam.names import visible
 from bayescontam.responses import Responses
 from bayescontam.seeds import fresh_seed
 
-__all__ = ["Entry", "Update", "update"]
+__all__ = ["Entry", "Update", "join", "update"]
 
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """New models beside the models of a fit; made by `update`.
+    """Estimates for models that were not in a fit; made by `update`.
 
-    Each is taken in on its own: what one says of items and spreads is not used for another.
+    Each model is scored by itself: its responses do not inform the estimates of another.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Update:
         Returns
         -------
         pandas.DataFrame
-            ``model, benchmark``, ``concept`` where abilities are told by concept (empty in
+            ``model, benchmark``, ``concept`` where abilities differ by concept (empty in
             the rows for whole benchmarks), ``quantity, mean, sd, ci_low, ci_high, ess,
             p_positive, mcse_mean, method``. Quantities are those of `Fit.estimands`; ranks
             are among the fit's models and this one.
@@ -85,6 +85,7 @@ class Update:
                 "pareto_k": entry.pareto_k,
                 "ess": entry.ess,
                 "seconds": round(entry.seconds, 2),
+                "raw_accuracy": entry.raw,
                 "estimands": entry.estimands.drop(columns="model").to_dict("records"),
                 "p_better": entry.p_better.drop(columns="model").to_dict("records"),
             }
@@ -108,7 +109,7 @@ def update(
     refit: Refit = "auto",
     progress: bool = False,
 ) -> Update:
-    """Tell the estimands of models that were not in a fit.
+    """Estimate the scores of models that were not in a fit.
 
     Item difficulties, spreads and the abilities of other models come from the fit's draws,
     which are weighed by how well they predict the new responses. That is the posterior of a
@@ -118,7 +119,8 @@ def update(
     ----------
     fit : Fit or path-like
     responses : Responses, pandas.DataFrame or path-like
-        Of new models only, to benchmarks of the fit; items may be new.
+        Of new models, to benchmarks of the fit; items may be new. Rows of models that are in
+        the fit are passed over, with a note.
     covariates : Covariates, pandas.DataFrame or path-like, optional
         Contamination of the items, as for `fit`.
     missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
@@ -127,7 +129,7 @@ def update(
         What the fit was made of, with contamination. Only needed where the fit's file does
         not hold it: contamination that is noisy or latent.
     reference : {"min_observed", "zero"} or float, optional
-        Contamination at which genuine ability is told; default: that of the fit. The
+        Contamination at which genuine ability is evaluated; default: that of the fit. The
         smallest observed contamination is that of old and new responses together.
     level : float, optional
         Probability of the equal-tailed intervals; default: that of the fit.
@@ -148,7 +150,7 @@ def update(
     Raises
     ------
     DataError, UsageError
-        If the responses cannot be used, such as those of a model in the fit.
+        If the responses cannot be used, such as those of models that are all in the fit.
     FitError
         If a joint fit is needed, and not allowed or not possible.
 
@@ -161,33 +163,116 @@ def update(
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
     _check_options(refit, level, draws)
-    fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
-    reference = fitted.record["reference"] if reference is None else reference
-    reference_level(reference)
-    new = given_responses(responses, covariates, missing_contamination)
-    old = _old_responses(fitted, old_responses)
-    if covariates is not None and "contamination" not in old.frame:
-        old = given_responses(old, covariates, missing_contamination)
-    level = fitted.level if level is None else level
-    seed = fresh_seed() if seed is None else seed
-    options = Options(
-        seed,
-        reference,
-        fitted.record.get("items", "answered"),
-        fitted.record.get("population", False),
-        level,
-        fitted.smallest_effect,
-        sampling=_sampling(fitted),
-    )
+    given = Given(responses, covariates, missing_contamination, old_responses)
+    fitted, old, new = _read(fit, given)
+    options = _options(fitted, reference, level, seed)
     tables = [
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work
     desk = Desk(fitted, old, options, draws, refit, progress)
     entries = tuple(_public(desk.entry(joined)) for joined in tables)
-    unlike = [note for joined in tables for note in unlike_the_fit(old, joined, reference)]
+    unlike = [note for joined in tables for note in unlike_the_fit(old, joined, options.reference)]
     weighed = any(entry.method == "update" for entry in entries)
     doubts = _doubts(fitted) if weighed else []
-    return Update(entries, (*new.notes, *unlike, *doubts), seed, reference, level)
+    notes = (*new.notes, *unlike, *doubts)
+    return Update(entries, notes, options.seed, options.reference, options.level)
+
+
+def join(
+    fit: Fit | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    old_responses: Responses | pd.DataFrame | Path | None = None,
+    reference: Reference | None = None,
+    level: float | None = None,
+    seed: int | None = None,
+    progress: bool = False,
+    command: str = "",
+) -> Fit:
+    """Fit old and new responses together, with the model spec and settings of a fit.
+
+    Takes as long as the fit did. The result is a fit like any other, which can be ranked,
+    reported, compared and updated; it holds all new models at once.
+
+    Parameters
+    ----------
+    fit : Fit or path-like
+    responses, covariates, missing_contamination, old_responses, reference, level, seed
+        As for `update`.
+    progress : bool, default False
+        Whether to show what goes on.
+    command : str, optional
+        What the user ran, for the record.
+
+    Returns
+    -------
+    Fit
+        Its record has as notes what was left out or filled in.
+
+    Raises
+    ------
+    DataError, UsageError, FitError
+        As for `update`.
+    """
+    given = Given(responses, covariates, missing_contamination, old_responses)
+    fitted, old, new = _read(fit, given)
+    options = _options(fitted, reference, level, seed)
+    options = replace(
+        options,
+        command=command,
+        item_draws=fitted.record.get("item_draws", 0),
+        thresholds=Thresholds(**_known(fitted.record["thresholds"])),
+    )
+    joined = join_responses(fitted.spec, old, new)
+    return Fit(fit_responses(joined, fitted.spec, options, progress).tree)
+
+
+def _known(thresholds: dict[str, Any]) -> dict[str, Any]:
+    """Return the thresholds that checks still have; a fit may be of an earlier version."""
+    names = {field.name for field in fields(Thresholds)}
+    return {name: value for name, value in thresholds.items() if name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What was given to an update beside the fit; see `update`."""
+
+    responses: Responses | pd.DataFrame | Path
+    covariates: Covariates | pd.DataFrame | Path | None
+    missing: Missing
+    old: Responses | pd.DataFrame | Path | None
+
+
+def _read(fit: Fit | Path, given: Given) -> tuple[Fit, Responses, Responses]:
+    """Return the fit, its responses, and those of new models."""
+    fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
+    new = given_responses(given.responses, given.covariates, given.missing)
+    old = _old_responses(fitted, given.old)
+    if given.covariates is not None and "contamination" not in old.frame:
+        old = given_responses(old, given.covariates, given.missing)
+    return fitted, old, new_models(old, new)
+
+
+def _options(
+    fit: Fit, reference: Reference | None, level: float | None, seed: int | None
+) -> Options:
+    """Return the options of an update; what is not given is as in the fit."""
+    reference = fit.record["reference"] if reference is None else reference
+    reference_level(reference)
+    level = fit.level if level is None else level
+    check_level(level)
+    seed = fresh_seed() if seed is None else seed
+    return Options(
+        seed,
+        reference,
+        fit.record.get("items", "answered"),
+        fit.record.get("population", False),
+        level,
+        fit.smallest_effect,
+        sampling=_sampling(fit),
+    )
 
 
 def _check_options(refit: str, level: float | None, draws: int) -> None:

@@ -8,6 +8,7 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
 from bayescontam.report.spec_page import write_spec_pages
+from bayescontam.specs.reference import study_keys_page
 
 project = "bayescontam"
 author = "the bayescontam contributors"
@@ -67,9 +68,13 @@ def _block(writer: Any, node: Any) -> None:
 
 def _write_pages(app: Any) -> None:
     write_spec_pages(Path(app.srcdir, "generated", "models"))
+    page = Path(app.srcdir, "generated", "study-keys.md")
+    text = study_keys_page()
+    if not page.exists() or page.read_text(encoding="utf-8") != text:
+        page.write_text(text, encoding="utf-8")
 
 
 def setup(app: Any) -> None:
-    """Write a page of each model spec, and formulas as MathML, which needs no script."""
+    """Write pages of model specs and a study's keys; formulas as MathML, which needs no script."""
     app.connect("builder-inited", _write_pages)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -7,10 +7,11 @@ import pytest
 import bayescontam
 from bayescontam.api import Fit
 from bayescontam.errors import DataError, FitError, UsageError
+from bayescontam.inference.joining.entry import raw_scores
 from bayescontam.inference.joining.unlike import unlike_the_fit
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.updating import update
+from bayescontam.updating import join, update
 from tests.given import changed, counts_spec, counts_table, given_fit, rough_fit
 from tests.simulated import simulate
 
@@ -34,9 +35,52 @@ def test_each_new_model_is_taken_in_alone(fit):
     assert set(two.p_better()["other"]) == set("ABCDE")
 
 
-def test_a_model_in_the_fit_is_refused(fit):
-    with pytest.raises(UsageError, match="B is in the fit already"):
+def test_a_table_without_a_new_model_is_refused(fit):
+    with pytest.raises(UsageError, match="has no new model: 'B' is in the fit already"):
         update(fit, counts_table([(33, 40)], "B"))
+
+
+def test_models_of_the_fit_are_passed_over(fit):
+    alone = update(fit, NEW, seed=5)
+    both = update(fit, counts_table([(20, 40), (33, 40), (30, 40)], "BNC"), seed=5)
+    pd.testing.assert_frame_equal(both.estimands(), alone.estimands())
+    (note,) = both.notes
+    assert note == (
+        "passed over the rows of 2 models in the fit already: 'B', 'C'; in this table the responses"
+        " of 'C' differ from those of the fit: to use them, fit the whole table again"
+    )
+
+
+def test_the_observed_score_comes_along(fit):
+    assert update(fit, NEW, seed=5).entries[0].raw == {"b": 33 / 40}
+    plain = changed(counts_spec(), likelihood={"trials": "repeats"})
+    rows = [("b", "i", 3, 4), ("b", "j", 0, 1), ("b", "k", 1, 1)]
+    table = pd.DataFrame(rows, columns=["benchmark", "item", "n_correct", "n_trials"])
+    scores = raw_scores(plain, Responses.from_frame(table.assign(model="N")))
+    assert scores == {"b": pytest.approx((0.75 + 0 + 1) / 3)}
+
+
+@pytest.mark.slow
+def test_a_joint_fit_is_a_fit_like_any_other(tmp_path):
+    frame = simulate(11, models=4, benchmarks=1, items=60).responses.frame
+    few = {"draws": 150, "tune": 150, "chains": 2, "seed": 3}
+    old = bayescontam.fit(frame[frame["model"] != "model-3"], "hierarchical", **few)
+    joint = join(old, frame, seed=3, command="a command")  # with rows of models of the fit
+    whole = bayescontam.fit(frame, "hierarchical", **few)
+    keys = ["model", "benchmark", "quantity"]
+    mine, wanted = (fit.estimands().set_index(keys).sort_index() for fit in (joint, whole))
+    # Two samples of one posterior, each with its Monte Carlo error.
+    error = np.hypot(mine["mcse_mean"], wanted["mcse_mean"])
+    gap = ((mine["mean"] - wanted["mean"]) / error).dropna()
+    assert len(gap) >= 20
+    assert gap.abs().max() < 6
+    assert joint.record["data"]["hash"] == whole.record["data"]["hash"]
+    assert joint.record["command"] == "a command"
+    joint.save(tmp_path / "joint.nc")
+    again = Fit.load(tmp_path / "joint.nc")
+    assert set(bayescontam.rank_models(again).table["model"]) == set(frame["model"])
+    more = update(again, frame[frame["model"] == "model-0"].assign(model="new"), seed=3)
+    assert set(more.p_better()["other"]) == set(frame["model"])
 
 
 def test_a_new_benchmark_is_refused(fit):

@@ -26,6 +26,8 @@ bayescontam compare hierarchical.nc positive.nc --leave-out item --cache folds
 bayescontam compare hierarchical.nc --leave-out model --format csv
 """
 _AGAIN = "Fits made again"
+_SPARE = ("left_out", "p_loo", "refits", "divergences", "r_hat", "bad_k", "diff_se", "se")
+"""Columns that are left out where the terminal is narrow, in this order."""
 
 
 class Part(StrEnum):
@@ -113,7 +115,7 @@ def compare(
             print("finished fits are kept: run the same command again to go on", file=sys.stderr)
         raise
     if output is TableFormat.TABLE:
-        print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=["left_out"])
+        print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=_SPARE)
         names = zip(table["fit"], table["verdict"], strict=True)
         print_lines(f"{visible(name)}: {verdict}" for name, verdict in names)
     elif output is TableFormat.CSV:

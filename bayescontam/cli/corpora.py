@@ -34,16 +34,15 @@ app = typer.Typer(
 @app.command("list", epilog=LIST_EXAMPLE)
 def list_manifests() -> None:
     """List the corpus manifests that ship with the package."""
+    from bayescontam.cli.terminal import print_lines, print_list
     from bayescontam.specs.catalogue import load_manifest, shipped_manifests
 
-    names = shipped_manifests()
-    width = max(map(len, names))
-    for name in names:
-        print(f"{name:<{width}}  {load_manifest(name).summary}")
-    print(
-        "\nTo make your own: corpora show NAME --toml > mine.toml, change it, and give mine.toml"
-        " where a name is asked for."
-    )
+    print_list((name, load_manifest(name).summary) for name in shipped_manifests())
+    print()
+    print_lines([
+        "To make your own: corpora show NAME --toml > mine.toml, change it, and give mine.toml"
+        " in place of a name."
+    ])  # fmt: skip
 
 
 @app.command("show", epilog=SHOW_EXAMPLES)

@@ -144,7 +144,7 @@ def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
 
     told = prevalence(weighed, level=level)
     told = told[told["by"].isin(_PARTS)].replace({"by": _PARTS}).rename(columns=_COLUMNS)
-    print_table(told.drop(columns="group"))
+    print_table(told.drop(columns="group"), see_all="the report of the scan, with --curve")
     print_lines(_notes(weighed))
     print_lines([f"Curve: {checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())

@@ -99,7 +99,8 @@ def show(fitted: "Curve", path: Path) -> None:
     from bayescontam.report.verdicts import checks_sentence
 
     table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})
-    print_table(table, spare=["sd", "ess_tail", "mcse_mean"])
+    spare = ["sd", "mcse_mean", "ess_tail", "ess_bulk", "r_hat"]
+    print_table(table, spare, "the report of the curve, bayescontam report")
     print_lines([f"{checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. The curve lies in {visible(str(path))}"])

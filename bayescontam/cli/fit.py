@@ -219,6 +219,10 @@ _TELLING = {"alpha", "beta", "gamma", "kappa", "spillover"}
 """Terms for whose sake a model spec is chosen."""
 
 
+def _quoted(path: Path) -> str:
+    return shlex.quote(visible(str(path)))
+
+
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found and where it lies."""
     from bayescontam.cli.terminal import print_checks, print_headline, print_lines
@@ -230,7 +234,7 @@ def show(fitted: "Fit", path: Path) -> None:
         for symbol, reason in fitted.record["left_out"]
         if symbol in _TELLING
     )
-    print_headline(headline(fitted))
+    print_headline(headline(fitted), f"bayescontam summary {_quoted(path)} --format csv")
     print_lines([verdict_line(fitted), fitted.scope])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. The fit lies in {path}"])

@@ -203,13 +203,14 @@ def read_all(paths: Sequence[Path] | None, quiet: bool) -> "Judgements | None":
 def _print_tables(found: "Agreement") -> None:
     from bayescontam.cli.terminal import print_lines, print_table
 
-    print_table(found.judges)
+    print_table(found.judges, see_all="--json")
     if found.two.empty:
         print("No two judges judged the same pair.")
         return
-    print_table(found.two.drop(columns="note"), spare=["kinds", "kinds_agreement", "kinds_kappa"])
+    spare = ["kinds", "kinds_agreement", "kinds_kappa", "unjudged", "relation"]
+    print_table(found.two.drop(columns="note"), spare, "--json")
     print_lines(found.lines())
-    print_table(found.verdicts)
+    print_table(found.verdicts, see_all="--json")
 
 
 def _print_json(found: "Agreement") -> None:

@@ -59,16 +59,15 @@ class PageFormat(StrEnum):
 @app.command("list", epilog=LIST_EXAMPLE)
 def list_models() -> None:
     """List the model specs that ship with the package."""
+    from bayescontam.cli.terminal import print_lines, print_list
     from bayescontam.specs.catalogue import load_spec, shipped_models
 
-    names = shipped_models()
-    width = max(map(len, names))
-    for name in names:
-        print(f"{name:<{width}}  {load_spec(name).summary}")
-    print(
-        "\nUse one with --model NAME. To make your own: models show NAME --toml > mine.toml,"
+    print_list((name, load_spec(name).summary) for name in shipped_models())
+    print()
+    print_lines([
+        "Use one with --model NAME. To make your own: models show NAME --toml > mine.toml,"
         " change it and pass --model mine.toml."
-    )
+    ])  # fmt: skip
 
 
 @app.command("show", epilog=SHOW_EXAMPLES)

@@ -29,8 +29,11 @@ bayescontam rank fit.nc --pairs --level 0.9
 
 bayescontam rank fit.nc --format csv --out ranks.csv
 """
-_SPARE = ("_sd", "rank_joint_low", "rank_joint_high", "mean_rank", "raw_ties", "p_best")
-"""Columns that a narrow terminal has no room for."""
+_SPARE = (
+    "genuine_ability_sd", "accuracy_sd", "mean_rank", "raw_ties", "rank_joint", "p_best",
+    "p_above_raw", "p_below_raw", "rank_raw", "rank_change", "raw_accuracy",
+)  # fmt: skip
+"""Columns that are left out where the terminal is narrow, in this order."""
 
 
 class By(StrEnum):
@@ -123,8 +126,7 @@ def _print(ranking: "Ranking", pairs: bool) -> None:
         told = ranking.pairs()
         print_table(told.assign(told_apart=told["told_apart"].map({True: "yes", False: "no"})))
         return
-    spare = [str(name) for name in ranking.table if str(name).endswith(_SPARE)]
-    print_table(ranking.table, spare)
+    print_table(ranking.table, _SPARE)
     letters = "Models that share a letter cannot be distinguished. " if ranking.groups else ""
     print_lines([
         f"{letters}places_gained counts from the rank by raw accuracy: positive is better."

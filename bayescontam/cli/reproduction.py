@@ -61,16 +61,18 @@ def holds_reproduction(folder: Path) -> bool:
     return (folder / RECORD).exists()
 
 
-def show(record: "Record", folder: Path) -> None:
+def show(record: "Record", folder: Path, page: Path | None = None) -> None:
     """Print what was found."""
     from bayescontam.cli.terminal import print_lines, print_table
     from bayescontam.report.reproduction import PAGE
+    from bayescontam.reproduction.record import COMPARISON
 
     table = record.comparison()
     if len(table):
-        print_table(table.drop(columns=["study", "reason", "source"]))
+        shown = table.drop(columns=["study", "reason", "source"])
+        print_table(shown, (), visible(str(folder / COMPARISON)))
     lines = [visible(text, 2000) for text in (record.findings.headline, *record.findings.notes)]
-    print_lines([*lines, f"The page lies in {visible(str(folder / PAGE))}"])
+    print_lines([*lines, f"Wrote {visible(str(folder / PAGE if page is None else page))}."])
 
 
 def compare(

@@ -241,6 +241,6 @@ def show(scanned: "Scan") -> None:
     from bayescontam.scan.summary import by_benchmark, notes
 
     print_lines(notes(scanned))
-    print_table(by_benchmark(scanned))
     folder = shlex.quote(visible(str(scanned.folder)))
+    print_table(by_benchmark(scanned), ["chunks"], f"bayescontam report {folder} --out scan.html")
     print_lines([f"The scan lies in {folder}. Next: bayescontam report {folder} --out scan.html"])

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam.cli import reproduction, study_report
+from bayescontam.cli.models import PageFormat
 from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
 from bayescontam.names import visible
 from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.calibration.run import StudyRun
+    from bayescontam.specs.study import StudySpec
 
 EXAMPLES = """
 Examples:
@@ -27,6 +29,22 @@ bayescontam study run recovery --out recovery
 bayescontam study report recovery
 """
 LIST_EXAMPLE = "Example: bayescontam study list"
+SHOW_EXAMPLES = """
+Examples:
+
+bayescontam study show recovery
+
+bayescontam study show recovery --toml > mine.toml
+
+Then change mine.toml (bayescontam study keys lists what it may hold) and run it.
+"""
+KEYS_EXAMPLES = """
+Examples:
+
+bayescontam study keys
+
+bayescontam study keys --format markdown > keys.md
+"""
 RUN_EXAMPLES = """
 Examples:
 
@@ -52,13 +70,104 @@ app.command("compare", epilog=reproduction.COMPARE_EXAMPLES)(reproduction.compar
 @app.command("list", epilog=LIST_EXAMPLE)
 def list_studies() -> None:
     """List the studies that ship with the package."""
+    from bayescontam.cli.terminal import print_list
     from bayescontam.specs.catalogue import load_study, shipped_studies
 
-    names = shipped_studies()
-    width = max(map(len, names))
-    for name in names:
-        print(f"{name:<{width}}  {load_study(name).summary}")
+    print_list((name, load_study(name).summary) for name in shipped_studies())
     print("\nRun one with: bayescontam study run NAME --out DIR")
+
+
+@app.command("show", epilog=SHOW_EXAMPLES)
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(help="Name of a study, or path of a .toml file.", show_default=False),
+    ],
+    file_only: Annotated[
+        bool, typer.Option("--toml", help="Print only the file, to copy and change.")
+    ] = False,
+) -> None:
+    """Print a study: its file, and in words what is simulated and fitted."""
+    from bayescontam.cli.terminal import print_lines
+    from bayescontam.specs.catalogue import load_study
+    from bayescontam.specs.study import StudySpec
+
+    study = load_study(name)
+    if file_only:
+        print(study.text, end="")
+        return
+    print(f"# {visible(study.name)} ({study.hash[:12]})\n\n{study.text.rstrip()}\n")
+    print("# In words\n")
+    if isinstance(study, StudySpec):
+        print_lines(_account(study))
+    else:
+        print_lines([
+            f"A published study, repeated: {study.summary}",
+            f"Seed: {study.seed}. Run it with: bayescontam study run {shlex.quote(name)} --out DIR",
+        ])  # fmt: skip
+
+
+def _account(study: "StudySpec") -> Iterator[str]:
+    """Yield sentences that say what a simulation study does."""
+    cells, kinds = study.cells(), {
+        "prior": f"the prior of the model spec '{study.simulator.model}'",
+        "fixed": f"the model spec '{study.simulator.model}' with fixed parameters",
+        "published": "the published generator by exposures of concepts",
+        "posterior": f"the posterior of the fit {visible(study.simulator.fit)}",
+    }  # fmt: skip
+    full = f" ({study.full_replicates:,} with --full)" if study.full_replicates else ""
+    yield f"Simulated from: {kinds[study.simulator.kind]}."
+    if study.grid:
+        varied = "; ".join(f"{key}: {_values(values)}" for key, values in study.grid.items())
+        yield f"Cells: {len(cells):,}, all combinations of {varied}."
+    tables = len(cells) * study.replicates
+    yield f"Tables: {study.replicates:,} in each cell{full}, {tables:,} in all."
+    if study.simulator.kind != "posterior":
+        sizes = {
+            key: "varied" if key in study.grid else f"{getattr(study.design, key):,}"
+            for key in ("models", "benchmarks", "items", "trials")
+        }
+        size = ", ".join(f"{key} {value}" for key, value in sizes.items())
+        yield f"Each table: {size} (items of each benchmark, trials of each response)."
+    for each in study.estimators:
+        what = f"model spec '{visible(each.model)}'"
+        if each.kind == "bootstrap":
+            what = f"bootstrap, {each.resamples:,} resamples"
+        changed = ", with changes" if each.changes else ""
+        wrong = ", given 1 − contamination" if each.reversed else ""
+        yield f"Estimator {visible(each.name)}: {what}{changed}{wrong}."
+    asked = ", ".join([*study.quantities, *study.expressions])
+    yield f"Quantities: {asked}. Genuine ability at: {study.reference}."
+    chains, draws = study.sampling.run
+    yield (
+        f"Each fit: {study.sampling.engine}, {chains} chains of {draws:,} draws; sampled once more,"
+        f" for longer, if R-hat is above {study.gates.rhat:g}, ESS below {study.gates.ess:g} or"
+        f" more than {100 * study.gates.divergences:g} % of draws diverge."
+    )
+
+
+def _values(values: Sequence[float]) -> str:
+    """Return the values of a key of a grid."""
+    return ", ".join(f"{value:g}" for value in values)
+
+
+@app.command("keys", epilog=KEYS_EXAMPLES)
+def keys(
+    output: Annotated[
+        PageFormat,
+        typer.Option("--format", "-f", help="Text to read here, or Markdown: a page of it."),
+    ] = PageFormat.TEXT,
+) -> None:
+    """Print every key of a study's file: what is allowed, the default, and what it means."""
+    from bayescontam.cli.terminal import room_of_output
+    from bayescontam.specs.reference import reference_text, study_keys_page
+    from bayescontam.specs.study import StudySpec
+
+    if output is PageFormat.MARKDOWN:
+        print(study_keys_page(), end="")
+        return
+    for line in reference_text(StudySpec, room_of_output()):
+        print(line)
 
 
 @app.command("run", epilog=RUN_EXAMPLES)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.options import FAILED_CHECK, Quiet
+from bayescontam.cli.options import FAILED_CHECK, Quiet, check_file
 from bayescontam.names import visible
 from bayescontam.progress import stage
 
@@ -21,10 +21,11 @@ bayescontam study report recovery
 
 bayescontam study report sbc --strict
 
-It writes coverage.csv, sbc.csv and index.html into the folder, also while the study runs. Of a
-published study done again it writes the page anew.
+bayescontam study report recovery --out recovery.html
+
+It writes coverage.csv, sbc.csv and index.html into the folder, also while the study runs. For a
+repeated published study it writes the page anew.
 """
-_MOST_ROWS = 40
 
 
 def report(
@@ -32,6 +33,15 @@ def report(
         Path,
         typer.Argument(metavar="DIR", help="Folder of a run, finished or not.", show_default=False),
     ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="HTML page to write; default: index.html in the folder.",
+            show_default=False,
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option(
@@ -40,10 +50,12 @@ def report(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the page of a study; of a simulation with tables of coverage and of ranks."""
+    """Write the page of a study; for a simulation also tables of coverage and ranks."""
     from bayescontam.cli import reproduction
     from bayescontam.errors import UsageError
 
+    if out is not None:
+        check_file(out)
     with stage(not quiet, f"reading {visible(str(folder))}"):
         again = reproduction.holds_reproduction(folder)
     if again:
@@ -52,37 +64,37 @@ def report(
         with stage(not quiet, "drawing"):
             from bayescontam.report.reproduction import write_reproduction_report
 
-            record = write_reproduction_report(folder)
+            record = write_reproduction_report(folder, out)
         if not quiet:
-            reproduction.show(record, folder)
+            reproduction.show(record, folder, out)
         return
     with stage(not quiet, "counting and drawing"):
         from bayescontam.inference.checks import Outcome
         from bayescontam.report.study import PAGE, write_study_report
         from bayescontam.report.study_words import verdict
 
-        results = write_study_report(folder)
+        results = write_study_report(folder, out)
     outcome, sentence = verdict(results)
     if not quiet:
-        _show(results, sentence)
-        print(f"The page lies in {visible(str(folder / PAGE))}")
+        _show(results, sentence, folder)
+        print(f"Wrote {visible(str(folder / PAGE if out is None else out))}.")
     if strict and outcome is Outcome.FAILED:
         raise typer.Exit(FAILED_CHECK)
 
 
-def _show(results: "StudyResults", sentence: str) -> None:
+def _show(results: "StudyResults", sentence: str, folder: Path) -> None:
     """Print what was found: the 95 % intervals, and ranks that are not uniform."""
     from bayescontam.cli.terminal import print_lines, print_table
 
     table = coverage_head(results)
     if len(table):
-        print_table(table.head(_MOST_ROWS), spare=["bias", "rmse", "n_failed"])
-    if len(table) > _MOST_ROWS:
-        print_lines([f"{len(table) - _MOST_ROWS:,} more rows in coverage.csv."])
+        spare = ["bias", "rmse", "n_failed", "interval_score", "n", "width"]
+        print_table(table, spare, visible(str(folder / "coverage.csv")))
     bad = results.sbc[results.sbc["outcome"] != "passed"]
     if len(bad):
         shown = [*(["cell"] if bad["cell"].any() else []), "estimator", "quantity", "where"]
-        print_table(bad.head(_MOST_ROWS)[[*shown, "p_adjusted", "n", "sentence"]])
+        columns = [*shown, "p_adjusted", "n", "sentence"]
+        print_table(bad[columns], ["sentence", "n"], visible(str(folder / "sbc.csv")))
     print_lines([sentence])
 
 

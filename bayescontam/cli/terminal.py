@@ -1,122 +1,70 @@
 """Terminal: tables and lines printed so that no name can break them."""
 
-import math
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayescontam.names import visible
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
 
     from bayescontam.inference.checks import Check
 
-_LONGEST = 48
-_WIDE = 150
-"""Columns of a terminal that has room for all of a table."""
+_ORDINARY = 120
+"""Columns where the output is no terminal."""
+_HEADLINE_SPARE = (
+    "slope_verdict", "overfitting_fraction", "p_best", "rank_raw", "rank",
+    "overfitting_spillover", "spillover", "raw",
+)  # fmt: skip
 
 
-def print_table(table: "pd.DataFrame", spare: Iterable[str] = ()) -> None:
-    """Print a table of texts and numbers.
+def print_table(
+    table: "pd.DataFrame",
+    spare: Sequence[str] = (),
+    see_all: str = "--format csv",
+    *,
+    whole: bool = False,
+) -> None:
+    """Print a table of texts and numbers, for people; of a long one the first and last rows.
 
     Parameters
     ----------
     table : pandas.DataFrame
-        Numbers are shown with three decimals (whole ones and ranks without) and never
-        broken; NaN is left empty. ``x_low`` and ``x_high`` become an interval beside ``x``.
-    spare : iterable of str, optional
-        Columns to leave out where the terminal is narrow; CSV and JSON have them all.
+        See `bayescontam.cli.table.lay_out`.
+    spare : sequence of str, optional
+        Columns to leave out where the terminal is narrow, in this order.
+    see_all : str, default "--format csv"
+        What shows all rows and columns.
+    whole : bool, default False
+        Whether to print all rows, however many there are.
     """
-    from rich import box
-    from rich.cells import cell_len
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from bayescontam.cli.table import lay_out
 
-    console = Console()
-    wide = console.width >= _WIDE
-    columns = _columns(table.drop(columns=[] if wide else list(spare), errors="ignore"))
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name, cells in columns.items():
-        figures = cells.dtype.kind in "fiu" or isinstance(cells.iloc[0], tuple)
-        shown.add_column(
-            Text(name.replace("_", "\n")),
-            justify="right" if figures else "left",
-            overflow="fold",
-            no_wrap=figures,
-            min_width=max(map(cell_len, name.split("_"))),
-        )
-    gap = " " if wide else "\n"
-    for row in zip(*columns.values(), strict=True):
-        shown.add_row(*(Text(_cell(*pair, gap)) for pair in zip(columns, row, strict=True)))
-    Console(width=_fold_names(shown, console.width)).print(shown)
+    room = room_of_output()
+    laid = lay_out(table, room, spare, whole=whole)
+    print("\n".join(["", *laid.lines, ""]))
+    if laid.rows:
+        print(f"{len(table) - laid.rows:,} of {len(table):,} rows are shown. All rows: {see_all}.")
+    if laid.columns:
+        names = ", ".join(laid.columns)
+        print_lines([f"Left out in {room} columns: {names}. All columns: {see_all}."])
 
 
-def _fold_names(table: "Table", room: int) -> int:
-    """Give columns their widths, and return that of the table.
-
-    Names are folded where there is not room for all, the longest first, and none below its
-    heading: rich would leave columns out, or cut figures off at the right.
-    """
-    from rich.cells import cell_len  # wide characters take two columns
-
-    natural = [
-        max(
-            cell_len(line)
-            for text in (column.header, *column.cells)
-            for line in str(text).splitlines() or [""]
-        )
-        for column in table.columns
-    ]
-    widths = [
-        width if column.no_wrap else column.min_width or 1
-        for width, column in zip(natural, table.columns, strict=True)
-    ]
-    gaps = 2 * len(widths)  # each column has a gap of two, or an edge and a gap of one
-    while sum(widths) + gaps < room:
-        folded = [place for place, width in enumerate(widths) if width < natural[place]]
-        if not folded:
-            break
-        widths[min(folded, key=widths.__getitem__)] += 1
-    for column, width in zip(table.columns, widths, strict=True):
-        column.width = width
-    return max(room, sum(widths) + gaps)
+def room_of_output() -> int:
+    """Return the columns of the terminal, or 120 where the output goes elsewhere."""
+    return shutil.get_terminal_size((_ORDINARY, 24)).columns
 
 
-def print_headline(table: "pd.DataFrame") -> None:
-    """Print the headline table of a fit."""
-    names = {"overfitting_verdict": "verdict"}
-    spare = ("overfitting_fraction", "slope_verdict", "rank_raw", "p_best")
-    print_table(table.rename(columns=names), spare)
-
-
-def _columns(table: "pd.DataFrame") -> "dict[str, pd.Series[Any]]":
-    """Return the columns, those of an interval as one of tuples."""
-    import pandas as pd
-
-    result = {}
-    for name in table.columns.astype(str):
-        stem, _, end = name.rpartition("_")
-        if end == "low" and f"{stem}_high" in table:
-            parts = [part for part in (stem, name, f"{stem}_high") if part in table]
-            rows = list(zip(*(table[part] for part in parts), strict=True))
-            result[stem] = pd.Series(rows, index=table.index, dtype=object)
-        elif not (end == "high" and f"{stem}_low" in table):
-            result.setdefault(name, table[name])
-    return result
-
-
-def _cell(name: str, value: Any, gap: str) -> str:
-    if isinstance(value, tuple):
-        *estimate, low, high = (_cell(name, part, gap) for part in value)
-        return gap.join([*estimate, f"[{low}, {high}]"]) if low else "".join(estimate)
-    if isinstance(value, float):
-        digits = 0 if name.startswith("rank") else 3
-        return "" if math.isnan(value) else f"{value:.{digits}f}"
-    return visible(str(value), _LONGEST)
+def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None:
+    """Print the headline table of a fit, the best of each benchmark first."""
+    table = table.rename(columns={"overfitting_verdict": "verdict", "raw_accuracy": "raw"})
+    if "rank" in table:  # benchmarks in the order of the table; a model without a rank last
+        keys = table[["rank"]].assign(benchmark=table["benchmark"].factorize()[0])
+        table = table.loc[keys.sort_values(["benchmark", "rank"], kind="stable").index]
+    print_table(table, _HEADLINE_SPARE, see_all)
 
 
 def calm() -> None:
@@ -129,9 +77,32 @@ def calm() -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines as they are: no markup, no highlighting."""
+    """Print lines as they are; on a terminal wrapped between words."""
     for line in lines:
-        print(line)
+        print("\n".join(wrapped(line)) if sys.stdout.isatty() else line)
+
+
+def wrapped(text: str, indent: int = 0) -> list[str]:
+    """Return a text in lines of the terminal's width, the second and later ones indented."""
+    import textwrap
+
+    width = max(room_of_output(), 2 * indent, 20)
+    lines = textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]
+
+
+def print_list(rows: Iterable[tuple[str, str]]) -> None:
+    """Print names, each with a text that is wrapped beside it."""
+    known = list(rows)
+    width = max((len(name) for name, _ in known), default=0) + 2
+    for name, text in known:
+        print("\n".join(wrapped(f"{name:<{width}}{text}", width)))
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -1,18 +1,20 @@
 """Verb ``update``: new models beside the models of a fit."""
 
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayescontam.cli.fit import show
 from bayescontam.cli.options import (
     DATA,
     CovariatesFile,
     DropMissing,
     FitFile,
     Format,
-    InsteadOfPrinting,
     LevelOfFit,
     MissingContamination,
     OnMissing,
@@ -20,6 +22,7 @@ from bayescontam.cli.options import (
     SumRepeats,
     TableFormat,
     Where,
+    check_file,
     check_out,
     reference_of,
 )
@@ -39,6 +42,11 @@ bayescontam update fit.nc new_model.csv
 bayescontam update fit.nc new_model.csv --covariates scan.parquet --format csv --out new.csv
 
 bayescontam update fit.nc new_model.csv --refit never
+
+bayescontam update fit.nc new_model.csv --out both.nc
+
+The last fits old and new responses together, which takes as long as the fit did, and writes a fit
+that can be ranked, reported, compared and updated again.
 """
 _WEIGHTS = "Weights"
 
@@ -56,13 +64,22 @@ def update(
     responses: Annotated[
         Path,
         typer.Argument(
-            help="Table of responses of new models, to benchmarks of the fit; columns as for"
-            " 'bayescontam fit'.",
+            help="Table of responses of new models to benchmarks of the fit; columns as for"
+            " 'bayescontam fit'. Rows of models in the fit are passed over.",
             show_default=False,
         ),
     ],
     output: Format = TableFormat.TABLE,
-    out: InsteadOfPrinting = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write: .nc for a joint fit of old and new responses, otherwise the table"
+            " as CSV or JSON (with --format).",
+            show_default=False,
+        ),
+    ] = None,
     covariates: CovariatesFile = None,
     missing_contamination: OnMissing = MissingContamination.ERROR,
     where: Where = None,
@@ -72,26 +89,27 @@ def update(
         Path | None,
         typer.Option(
             "--responses",
-            help="What the fit was made of; only asked for where its file does not hold it.",
+            help="Responses that the fit was made from; needed only where its file lacks them.",
             rich_help_panel=DATA,
         ),
     ] = None,
     reference: Annotated[
         str | None,
         typer.Option(
-            help="Contamination at which genuine ability is told; default: that of the fit.",
+            help="Contamination level at which genuine ability is evaluated; default: that of the"
+            " fit.",
             show_default=False,
         ),
     ] = None,
     level: LevelOfFit = None,
     draws: Annotated[
-        int, typer.Option(help="Draws of the fit to weigh.", rich_help_panel=_WEIGHTS)
+        int, typer.Option(help="Draws of the fit to reweight.", rich_help_panel=_WEIGHTS)
     ] = 1000,
     refit: Annotated[
         Refit,
         typer.Option(
-            help="Whether to fit old and new responses together: where weights cannot be trusted,"
-            " never (then it is an error), or always.",
+            help="When to fit old and new responses together: where the weights cannot be trusted"
+            " (auto), never (an error instead), or always.",
             rich_help_panel=_WEIGHTS,
         ),
     ] = Refit.AUTO,
@@ -101,32 +119,45 @@ def update(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Tell the honest scores of new models, with what a fit has learnt of the items."""
-    check_out(output, out, path, responses, covariates, old)
+    """Score new models against an existing fit, without refitting."""
+    joint = out is not None and out.suffix.lower() == ".nc"
+    if joint and out is not None:
+        _check_joint(out, output, refit, path, responses, covariates, old)
+    else:
+        if out is not None and output is TableFormat.TABLE:
+            from bayescontam.errors import UsageError
+
+            raise UsageError("--out: end it in .nc for a fit, or add --format csv or json")
+        check_out(output, out, path, responses, covariates, old)
     with stage(not quiet, f"reading {visible(str(responses))} and {visible(str(path))}"):
+        from bayescontam import updating
         from bayescontam.api import Fit
         from bayescontam.cli.terminal import calm, print_notes, put_text
         from bayescontam.responses import read_responses
-        from bayescontam.updating import update as update_fit
 
         calm()
         table = read_responses(
             responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
         )
         fit = Fit.load(path)
-    updated = update_fit(
-        fit,
-        table,
-        covariates=covariates,
-        missing_contamination=missing_contamination.value,
-        old_responses=old,
-        reference=None if reference is None else reference_of(reference),
-        level=level,
-        seed=seed,
-        draws=draws,
-        refit=refit.value,
-        progress=not quiet,
-    )
+    given: dict[str, Any] = {
+        "covariates": covariates,
+        "missing_contamination": missing_contamination.value,
+        "old_responses": old,
+        "reference": None if reference is None else reference_of(reference),
+        "level": level,
+        "seed": seed,
+        "progress": not quiet,
+    }
+    if joint and out is not None:
+        command = shlex.join(["bayescontam", *sys.argv[1:]])
+        joined = updating.join(fit, table, **given, command=command)
+        joined.save(out)
+        print_notes(joined.record["data"]["notes"])
+        if not quiet:
+            show(joined, out)
+        return
+    updated = updating.update(fit, table, **given, draws=draws, refit=refit.value)
     print_notes(updated.notes)
     if output is TableFormat.TABLE:
         if not quiet:
@@ -136,12 +167,30 @@ def update(
     put_text(text, out)
 
 
+def _check_joint(out: Path, output: TableFormat, refit: Refit, *read: object) -> None:
+    """Refuse options that do not go with a joint fit."""
+    from bayescontam.errors import UsageError
+
+    name = visible(str(out))
+    if output is not TableFormat.TABLE:
+        raise UsageError(f"--format: {name} will be a fit; leave --format out, or name a table")
+    if refit is Refit.NEVER:
+        raise UsageError(f"--refit never: {name} will be a joint fit; leave one of them out")
+    check_file(out, *read)
+
+
 def _print(updated: "Update") -> None:
     from bayescontam.cli.terminal import print_headline, print_lines, print_table
 
     table = updated.estimands()
     whole = table[table["concept"] == ""].drop(columns="concept") if "concept" in table else table
-    print_headline(_wide(whole, ["model", "benchmark"]))
+    raw = {
+        (entry.model, name): score for entry in updated.entries for name, score in entry.raw.items()
+    }
+    wide = _wide(whole, ["model", "benchmark"])
+    keys = zip(wide["model"], wide["benchmark"], strict=True)
+    wide.insert(2, "raw_accuracy", [raw.get(key, float("nan")) for key in keys])
+    print_headline(wide)
     if "concept" in table:
         parts = table[table["concept"] != ""]
         print_table(_wide(parts, ["model", "benchmark", "concept"]))

@@ -22,13 +22,17 @@ MOST_ROWS = 60
 _ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
 
 
-def write_reproduction_report(folder: str | os.PathLike[str]) -> Record:
-    """Write ``index.html`` into the folder of a reproduction.
+def write_reproduction_report(
+    folder: str | os.PathLike[str], page: str | os.PathLike[str] | None = None
+) -> Record:
+    """Write the page of a reproduction.
 
     Parameters
     ----------
     folder : path-like
         What `bayescontam.reproduction.run.run_reproduction` wrote to.
+    page : path-like, optional
+        HTML file to write; default: ``index.html`` in the folder.
 
     Returns
     -------
@@ -40,7 +44,7 @@ def write_reproduction_report(folder: str | os.PathLike[str]) -> Record:
         If the folder holds no finished reproduction, or cannot be written to.
     """
     record = Record.load(Path(folder))
-    write_text(Path(folder, PAGE), render_reproduction(record))
+    write_text(Path(folder, PAGE) if page is None else Path(page), render_reproduction(record))
     return record
 
 

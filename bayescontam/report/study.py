@@ -18,16 +18,20 @@ from bayescontam.storage import write_text
 PAGE = "index.html"
 
 
-def write_study_report(folder: str | os.PathLike[str]) -> StudyResults:
-    """Write ``coverage.csv``, ``sbc.csv`` and ``index.html`` into the folder of a study's run.
+def write_study_report(
+    folder: str | os.PathLike[str], page: str | os.PathLike[str] | None = None
+) -> StudyResults:
+    """Write ``coverage.csv``, ``sbc.csv`` and the page of a study's run.
 
     The run may be going on: the files say how far it is.
 
     Parameters
     ----------
     folder : path-like
-        What `bayescontam.run_study` wrote to. Files of an earlier report are replaced,
-        each whole or not at all.
+        What `bayescontam.run_study` wrote to, and where the tables go. Files of an earlier
+        report are replaced, each whole or not at all.
+    page : path-like, optional
+        HTML file to write; default: ``index.html`` in the folder.
 
     Returns
     -------
@@ -40,7 +44,7 @@ def write_study_report(folder: str | os.PathLike[str]) -> StudyResults:
     """
     results = StudyResults.load(folder)
     results.write_tables(folder)
-    write_text(Path(folder, PAGE), render_study(results))
+    write_text(Path(folder, PAGE) if page is None else Path(page), render_study(results))
     return results
 
 

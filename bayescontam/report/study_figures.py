@@ -60,8 +60,10 @@ def coverage(results: StudyResults) -> Picture | None:
         lowest = float((told["coverage"] - _reach(told)[0]).min())
         if draw is _by_level:
             axes[0].set_ylim(max(min(lowest, 0.45), 0) - 0.03, 1.03)
+            _end_at_one(axes[0].yaxis)
         for axis in axes if draw is _by_cell else ():
             axis.set_xlim(max(lowest, 0) - 0.03, 1.03)
+            _end_at_one(axis.xaxis)
         _legend(figure, estimators, Line2D([], [], color=GREY, lw=1.2, label="nominal"))
         head = table[table["level"] == HEAD]
         shares = "; ".join(
@@ -148,6 +150,12 @@ def _panels(
 def _shifts(count: int, room: float) -> np.ndarray[Any, Any]:
     """Return by how much each of several estimators is moved aside."""
     return (np.arange(count) - (count - 1) / 2) * min(room / max(count, 1), 0.16)
+
+
+def _end_at_one(axis: Any) -> None:
+    """Mark no coverage above 1; the axis is longer only so that marks at 1 are whole."""
+    ticks = axis.get_majorticklocs()
+    axis.set_ticks([tick for tick in ticks if -1e-9 <= tick <= 1 + 1e-9])
 
 
 def _by_level(axis: Any, table: pd.DataFrame, estimators: list[str], cells: list[str]) -> None:

@@ -1,6 +1,6 @@
 """Words of a study: what it simulates and fits, and what is found, in sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -198,7 +198,11 @@ def _coverages(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
 
 def _range(rows: pd.DataFrame) -> str:
     low, high = (percent(end) for end in (rows["coverage"].min(), rows["coverage"].max()))
-    return low if low == high else f"{low} to {high}"
+    if low == high:
+        return low
+    cells = rows["cell"].nunique()
+    over = f"{cells} cells" if cells > 1 else f"{len(rows)} quantities"
+    return f"{low} to {high} (lowest and highest of {over})"
 
 
 def design(spec: StudySpec) -> Iterator[str]:
@@ -208,9 +212,9 @@ def design(spec: StudySpec) -> Iterator[str]:
     ----------
     spec : StudySpec
     """
-    yield _simulator(spec.simulator)
+    yield _simulator(spec.simulator, spec.grid)
     if spec.simulator.kind != "posterior":
-        yield _layout(spec.design, spec.simulator)
+        yield _layout(spec.design, spec.simulator, spec.grid)
     for key, values in spec.grid.items():
         shown = ", ".join(f"{value:g}" for value in values)
         yield f"{key.replace('_', ' ')} varies from cell to cell: {shown}."
@@ -230,10 +234,11 @@ def design(spec: StudySpec) -> Iterator[str]:
     level = "0" if spec.reference == "zero" else str(spec.reference)
     if spec.reference == "min_observed":
         level = "of the cleanest item of each benchmark (of a latent event: 0)"
-    yield f"Genuine ability is told at the contamination {level}."
+    yield f"Genuine ability is evaluated at the contamination {level}."
 
 
-def _simulator(simulator: Simulator) -> str:
+def _simulator(simulator: Simulator, varied: Collection[str]) -> str:
+    """Say where true values come from; what the grid varies has no value of its own."""
     model = f"'{visible(simulator.model, 80)}'"
     if simulator.kind == "prior":
         return f"True parameters and counts are drawn from the prior of the model spec {model}."
@@ -248,7 +253,8 @@ def _simulator(simulator: Simulator) -> str:
         return (
             "Published generator: 50 concepts with exposures 0.2 + 0.7 Beta(3, 2), tasks of 3 to 8"
             " concepts, contamination = logistic(logit 0.3 + 5 (mean exposure − 0.5)), accuracy ="
-            f" {simulator.genuine:g} + {simulator.boost:g} × contamination; all drawn {fresh}."
+            f" {_unless('genuine', varied, simulator.genuine)} +"
+            f" {_unless('boost', varied, simulator.boost)} × contamination; all drawn {fresh}."
             " Quantities that end in 'nominal' hold the same estimates against the accuracy at"
             " contamination 0, which they are not of."
         )
@@ -258,14 +264,25 @@ def _simulator(simulator: Simulator) -> str:
         "difficulty sd": simulator.difficulty_sd, "eps sd": simulator.eps_sd,
         **simulator.parameters,
     }  # fmt: skip
-    given = ", ".join(f"{visible(k, 40)} {v}" for k, v in fixed.items() if v is not None)
+    given = ", ".join(
+        f"{visible(key, 40)} {_unless(key.replace(' ', '_'), varied, value)}"
+        for key, value in fixed.items()
+        if value is not None or key.replace(" ", "_") in varied
+    )
     held = f"; held at fixed values: {given}" if given else ""
     return f"Counts are drawn from the model spec {model}{held}. The rest comes from its prior."
 
 
-def _layout(layout: Layout, simulator: Simulator) -> str:
+def _unless(key: str, varied: Collection[str], value: object) -> str:
+    """Return a value, or that it varies from cell to cell."""
+    return "(varied)" if key in varied else str(value)
+
+
+def _layout(layout: Layout, simulator: Simulator, varied: Collection[str]) -> str:
     parts = [
-        f"{count:,} {name}{'' if count == 1 else 's'}"
+        f"a varying number of {name}s"
+        if f"{name}s" in varied
+        else f"{count:,} {name}{'' if count == 1 else 's'}"
         for count, name in (
             (layout.models, "model"),
             (layout.benchmarks, "benchmark"),
@@ -278,7 +295,8 @@ def _layout(layout: Layout, simulator: Simulator) -> str:
         return text
     text = (
         f"{text} Contaminations of items come from a Beta distribution of mean"
-        f" {layout.contamination_mean:g} and sd {layout.contamination_sd:g}."
+        f" {_unless('contamination_mean', varied, layout.contamination_mean)} and sd"
+        f" {_unless('contamination_sd', varied, layout.contamination_sd)}."
     )
     if not layout.p_duplicate_sd:
         return text

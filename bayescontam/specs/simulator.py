@@ -25,40 +25,46 @@ _SOURCES = (
 
 
 class Simulator(Block):
-    """Where true values and counts come from.
+    """Where true values and simulated responses come from.
 
     Attributes
     ----------
     kind : {"prior", "fixed", "published", "posterior"}
-        ``"prior"``: everything is drawn from a model spec, as its prior says.
-        ``"fixed"``: the same, with the parameters below held at what is given.
-        ``"published"``: exposures of concepts, which no model spec of ours describes.
-        ``"posterior"``: parameters are drawn from the posterior of a fit, and its items are
-        answered once more; see `bayescontam.calibration.augmented`.
+        ``"prior"``: parameters are drawn from the prior of a model spec.
+        ``"fixed"``: the same, with the parameters below fixed at the values given.
+        ``"published"``: the published generator by exposures of concepts, which no model spec
+        describes. ``"posterior"``: parameters are drawn from the posterior of a fit, and its
+        items are answered once more.
     model : str
-        Model spec, by name or by path from the study's folder; of ``"prior"`` and ``"fixed"``.
+        Model spec, by name or by path from the study's folder. For ``"prior"`` and
+        ``"fixed"``.
     fit : str
-        File of a fit, by path from the study's folder; of ``"posterior"``.
+        File of a fit, by path from the study's folder. For ``"posterior"``.
     ability : float or list
         Log-odds of a model's accuracy at the mean contamination (``theta``): one for all
-        models, or one for each.
+        models, or one for each. For ``"fixed"``.
     ability_sd : float, default 0
-        Spread of abilities around that, over pairs of model and benchmark.
+        Spread of abilities around that, over pairs of model and benchmark. For ``"fixed"``.
     slope : float
-        Log-odds from surely clean to surely contaminated (``beta``), mean over pairs.
+        Log-odds from surely clean to surely contaminated (``beta``), mean over pairs. For
+        ``"fixed"``.
     slope_sd : float, default 0
-        Spread of slopes around that.
-    difficulty_sd, eps_sd : float
-        ``sigma_delta`` and ``sigma_eps``. Difficulties themselves are drawn anew.
+        Spread of slopes around that. For ``"fixed"``.
+    difficulty_sd : float
+        Spread of item difficulties (``sigma_delta``), which are drawn anew in each replicate.
+        For ``"fixed"``.
+    eps_sd : float
+        Spread of the model-by-item effects (``sigma_eps``). For ``"fixed"``.
     parameters : table of str to float
-        Other parameters of the model spec, each the same in all of its cells.
+        Other parameters of the model spec, by name, each the same in all of its cells. For
+        ``"fixed"``.
     genuine : float, default 0.35
-        Accuracy on a clean item, of ``"published"``.
+        Accuracy on a clean item. For ``"published"``.
     boost : float, default 0.3
-        What accuracy rises by from clean to surely contaminated, of ``"published"``.
+        Gain in accuracy from clean to surely contaminated. For ``"published"``.
     fresh : bool, default true
-        Whether exposures, tasks and contaminations are drawn anew in each replicate, of
-        ``"published"``; otherwise once for a cell.
+        Whether exposures, tasks and contaminations are drawn anew in each replicate rather
+        than once for a cell. For ``"published"``.
     """
 
     kind: Literal["prior", "fixed", "published", "posterior"]
@@ -96,17 +102,22 @@ class Layout(Block):
 
     Attributes
     ----------
-    models, benchmarks : int, default 1
+    models : int, default 1
+        Models of each table.
+    benchmarks : int, default 1
+        Benchmarks of each table.
     items : int, default 200
         Items of each benchmark; every model answers all.
     trials : int, default 1
         Trials of each response.
-    contamination_mean, contamination_sd : float, default 0.4 and 0.2
-        Of the Beta distribution that items' contaminations are drawn from, once for a
+    contamination_mean : float, default 0.4
+        Mean of the Beta distribution from which contaminations of items are drawn, once for a
         cell. Where ``simulator.kind`` is ``"published"`` they come from the exposures.
+    contamination_sd : float, default 0.2
+        Standard deviation of that distribution.
     p_duplicate_sd : float, default 0
-        How unsure items' ``p_duplicate`` are: standard deviation as a share of the largest
-        possible, √(p (1 − p)). Only model specs with latent duplicates read it.
+        Uncertainty of each item's ``p_duplicate``: standard deviation as a share of the
+        largest possible, √(p (1 − p)). Only model specs with latent duplicates read it.
     """
 
     models: Count = 1

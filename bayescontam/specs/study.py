@@ -40,17 +40,19 @@ class Sampling(Block):
     Attributes
     ----------
     engine : {"nutpie", "jax", "pymc"}, default "nutpie"
-        Each is compiled once in each worker for a cell and an estimator, or for each table
-        where nothing can be compiled once. ``"nutpie"`` is NUTS. ``"jax"`` (ChEES-HMC in
-        single precision) needs the extra ``jax`` and is faster for many small tables;
-        ``"nutpie"`` takes its place where nothing can be compiled once. ``"pymc"`` is NUTS
-        too, and some six times slower.
-    draws, tune : int, default 1000 and 500
-        Draws kept of each chain, and draws before those. Chains of ``"jax"`` adapt
-        together, so that a ``tune`` of 200 is enough.
+        Sampler. ``"nutpie"`` is NUTS. ``"jax"`` (ChEES-HMC in single precision) needs the
+        extra ``jax`` and is faster for many small tables; ``"nutpie"`` takes its place where
+        a model cannot be compiled once for all tables of a cell. ``"pymc"`` is NUTS too, and
+        some six times slower.
+    draws : int, default 1000
+        Draws of each chain after tuning.
+    tune : int, default 500
+        Draws of each chain before those, used to adapt the sampler. Chains of ``"jax"`` adapt
+        together, so that 200 are enough.
     chains : int, default 2
-        ``"jax"`` divides the draws of all chains among 8 chains, if these are fewer.
+        Chains of each fit. ``"jax"`` divides the draws among 8 chains if these are fewer.
     target_accept : float, default 0.9
+        Acceptance probability that the step size is adapted to.
     """
 
     engine: Literal["nutpie", "jax", "pymc"] = "nutpie"
@@ -78,13 +80,13 @@ class Gates(Block):
     Attributes
     ----------
     rhat : float, default 1.03
-        Largest R-hat of any quantity.
+        Largest R-hat allowed of any quantity.
     ess : float, default 100
-        Smallest bulk ESS of any quantity. Ranks are right whatever it is, only coarser;
-        an interval from n independent draws covers about 2 / n too little, so that
-        coverage asks for more, 400 or so.
+        Smallest bulk ESS allowed of any quantity. Ranks are right whatever it is, only
+        coarser; an interval from n independent draws covers about 2 / n too little, so that
+        studies of coverage need more, about 400.
     divergences : float, default 0.01
-        Largest share of draws that diverged.
+        Largest share of divergent draws allowed.
     """
 
     rhat: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 1.03
@@ -104,12 +106,13 @@ class Estimator(Block):
     model : str
         Model spec, by name or by path from the study's folder.
     changes : table
-        What is changed in it, written as in its file: ``changes.priors.beta_bar = …``.
+        Keys of the model spec to change, written as in its file:
+        ``changes.priors.beta_bar = …``.
     reversed : bool, default false
-        Whether it is told 1 − contamination: a fit that is wrong on purpose, to see that
-        it is caught.
+        Whether it is given 1 − contamination: a fit that is wrong on purpose, to see that
+        the study detects it.
     resamples : int, default 1000
-        Of the bootstrap.
+        Resamples of the bootstrap.
     """
 
     name: Name
@@ -154,37 +157,41 @@ class StudySpec(WholeSpec):
     Attributes
     ----------
     kind : {"simulation"}, default "simulation"
-        What tells such a file from that of a reproduction.
+        Kind of study: a simulation. (The other kind, ``"reproduction"``, is that of published
+        studies that ship with the package.)
     summary : str
         One line that says what the study is for.
     description : str
         What it asks and how to read the answer.
-    meaning, limits : str
-        What its results mean and what they do not, for the page; paragraphs.
+    meaning : str
+        What its results mean: paragraphs for the page.
+    limits : str
+        What its results do not show: paragraphs for the page.
     published : str, optional
-        Table of printed numbers in ``studies/data``, without ``.csv``, that the page sets
-        beside what is found.
+        Table of printed numbers in ``studies/data``, without ``.csv``, that the page puts
+        beside the results.
     reason : str, optional
-        Why printed numbers and ours may differ, for `bayescontam study compare`.
+        Why printed numbers and ours may differ, for ``bayescontam study compare``.
     replicates : int
-        Simulated tables of each cell. More of them leave those that are done as they are.
+        Simulated tables of each cell. More can be added to a finished run.
     full_replicates : int, optional
-        The same of a study that is run at its full size. Default: it has no other size.
+        Simulated tables of each cell with ``--full``. Default: there is no full size.
     simulator, design, sampling, gates : Block
     estimators : list of Estimator
     quantities : list of str
         Any of ``"parameters"``, ``"estimands"`` and ``"log_likelihood"``, or names of single
-        ones; none, if there are expressions. Default: all three; of estimators that have no
-        parameters in common with the simulator, what they have.
+        quantities; may be empty if there are expressions. An estimator that has no parameters
+        in common with the simulator is judged by the others.
     expressions : table of str to str
         Further quantities: formulas of parameters and estimands, such as
-        ``"theta[0, 0] - theta[1, 0]"``. See `bayescontam.specs.expression`.
+        ``"theta[0, 0] - theta[1, 0]"``.
     grid : table of str to list
         Keys of simulator or design that vary, with their values. Each combination is a cell.
+        A key of the grid takes the place of the same key in its block.
     reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is told.
+        Contamination level at which genuine ability is evaluated.
     audit : float, default 0.02
-        Share of replicates, drawn at random, that are fitted by a second engine too.
+        Share of replicates, drawn at random, that a second engine fits too.
     """
 
     kind: Literal["simulation"] = "simulation"

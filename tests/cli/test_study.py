@@ -11,6 +11,7 @@ import pytest
 
 from bayescontam.calibration import run as running
 from bayescontam.specs.catalogue import load_study, shipped_studies
+from bayescontam.specs.reference import study_keys_page
 from tests.calibration.studies import BOOTSTRAP, SINGLE
 from tests.cli.conftest import Done
 
@@ -19,10 +20,39 @@ Run = Callable[..., Done]
 
 def test_list_has_every_shipped_study(run: Run) -> None:
     done = run("study", "list")
-    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    printed = " ".join(done.out.split())  # long lines are wrapped
     for name in shipped_studies():
-        assert f"{name} {load_study(name).summary}" in lines
+        assert f"{name} {load_study(name).summary}" in printed
     assert done.status == 0
+
+
+def test_show_prints_the_file_and_what_it_does(run: Run, tmp_path: Path) -> None:
+    done = run("study", "show", "coverage")
+    assert done.status == 0
+    assert load_study("coverage").text.rstrip() in done.out
+    account = done.out.split("# In words\n")[1]
+    assert "Cells: 15, all combinations of slope: 0, 0.5, 1, 2, 4;" in account
+    assert "Estimator bootstrap: bootstrap, 1,000 resamples." in account
+    copied = run("study", "show", "coverage", "--toml")
+    (tmp_path / "mine.toml").write_text(copied.out)
+    assert load_study(str(tmp_path / "mine.toml")).hash == load_study("coverage").hash
+    assert run("study", "show", str(tmp_path / "mine.toml")).status == 0
+    assert "A published study, repeated" in run("study", "show", "conceptarc").out
+    assert run("study", "show", "recovry").err.startswith("error: study 'recovry': no such study")
+
+
+@pytest.mark.parametrize("name", shipped_studies())
+def test_every_shipped_study_can_be_shown(run: Run, name: str) -> None:
+    assert run("study", "show", name).status == 0
+
+
+def test_keys_are_a_reference_in_the_terminal_and_as_a_page(run: Run) -> None:
+    text = run("study", "keys").out
+    assert "\n[[estimators]]\n  name: text, not empty, at most 60 characters; required\n" in text
+    assert "\n  replicates: whole number, at least 1, at most 1,000,000; required\n" in text
+    page = run("study", "keys", "--format", "markdown").out
+    assert page == study_keys_page()
+    assert "| `items` | whole number, at least 2, at most 1,000,000 | 200 | Items of each" in page
 
 
 def test_a_run_says_what_it_did_and_what_comes_next(run: Run, tmp_path: Path) -> None:

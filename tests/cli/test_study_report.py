@@ -22,6 +22,17 @@ def test_report_writes_tables_and_a_page_and_says_what_was_found(run: Run, tmp_p
         assert said in " ".join(done.out.split())
 
 
+def test_the_page_may_lie_elsewhere(run: Run, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", faulty(), study_text(names=("exact", "narrow")))
+    page = tmp_path / "page.html"
+    done = run("study", "report", folder, "--out", page)
+    assert (done.status, done.err.strip()) == (0, "")
+    assert f"Wrote {page}." in done.out
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert not (folder / "index.html").exists()
+    assert (folder / "coverage.csv").exists()
+
+
 def test_strict_leaves_with_status_3_where_ranks_are_not_uniform(run: Run, tmp_path: Path) -> None:
     bad = write_run(tmp_path / "bad", faulty(), study_text(names=("exact", "narrow")))
     assert run("study", "report", bad, "--strict", "--quiet") == Done(3, "", "")

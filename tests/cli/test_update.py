@@ -38,6 +38,29 @@ def test_table_has_models_ranks_and_verdicts(folder):
     assert "Seed 3." in done.stdout
 
 
+def test_the_table_has_the_observed_score(folder):
+    rows = [line.split() for line in call(folder).stdout.splitlines()]
+    (header,) = (row for row in rows if row[:1] == ["model"])
+    assert "raw" in header
+    assert {row[0]: row[1] for row in rows if row[:1] in (["N"], ["M"])} == {
+        "N": "0.825",
+        "M": "0.125",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--format", "csv"), "--format: .* will be a fit; leave --format out"),
+        (("--refit", "never"), "--refit never: .* will be a joint fit"),
+    ],
+)
+def test_options_that_do_not_go_with_a_joint_fit(folder, options, message):
+    with pytest.raises(UsageError, match=message):
+        call(folder, "--out", str(folder / "both.nc"), *options)
+    assert not (folder / "both.nc").exists()
+
+
 def test_csv_and_json_hold_the_same(folder):
     csv, target = folder / "new-scores.csv", folder / "new-scores.json"
     assert call(folder, "--format", "csv", "--out", str(csv)).stdout == ""
@@ -66,6 +89,6 @@ def test_rows_can_be_chosen_and_the_level_set(folder):
 
 
 def test_a_table_is_not_written_to_a_file(folder):
-    with pytest.raises(UsageError, match="add --format csv or json"):
+    with pytest.raises(UsageError, match=r"end it in \.nc for a fit, or add --format csv or json"):
         call(folder, "--out", str(folder / "x.txt"))
     assert call(folder, "--quiet").stdout == ""

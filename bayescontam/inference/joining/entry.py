@@ -1,7 +1,7 @@
 """Entry: what an update says of one model, by weights or by a joint fit."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pandas as pd
@@ -18,6 +18,7 @@ from bayescontam.names import visible
 from bayescontam.progress import stage
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
+from bayescontam.specs.model import ModelSpec
 
 HOPELESS = 1.0
 """Pareto k of weights that more draws would not help."""
@@ -47,6 +48,9 @@ class Entry:
         How long it took.
     fit : Fitted or None
         The joint fit, where one was made.
+    raw : dict of str to float
+        Observed score of the model on each benchmark: mean over items of the share of correct
+        trials.
     """
 
     model: str
@@ -58,6 +62,7 @@ class Entry:
     verdict: str
     seconds: float
     fit: Fitted | None = None
+    raw: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +103,9 @@ class Desk:
         FitError
             If a joint fit is needed, and not allowed.
         """
+        return replace(self._entry(joined), raw=raw_scores(self.fit.spec, joined))
+
+    def _entry(self, joined: Responses) -> Entry:
         started = time.perf_counter()
         name, updated = joined.models[-1], None
         reason = "asked for" if self.refit == "always" else strange_parts(self.fit)
@@ -125,6 +133,17 @@ class Desk:
             if updated.doubt is None or updated.pareto_k > HOPELESS:
                 break
         return updated.doubt, updated
+
+
+def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
+    """Return the observed score of the last model of a table on each of its benchmarks."""
+    own = joined.frame[joined.frame["model"] == joined.models[-1]]
+    share = own["n_correct"] / own["n_trials"]
+    # Where the trials of a row are different items, each of them counts.
+    weight = own["n_trials"] if spec.likelihood.trials == "items" else share * 0 + 1
+    sums = pd.DataFrame({"right": share * weight, "of": weight})
+    sums = sums.groupby(own["benchmark"], sort=False, observed=True).sum()
+    return {str(name): float(row["right"] / row["of"]) for name, row in sums.iterrows()}
 
 
 def _updated_entry(updated: Updated, level: float, seconds: float) -> Entry:

@@ -130,8 +130,52 @@ def split_models(responses: Responses) -> list[Responses]:
     ]
 
 
+def new_models(old: Responses, given: Responses) -> Responses:
+    """Return the responses of models that are not in a fit; its notes name the others.
+
+    Parameters
+    ----------
+    old : Responses
+        Those of the fit.
+    given : Responses
+        Of new models, and perhaps of some of the fit.
+
+    Returns
+    -------
+    Responses
+
+    Raises
+    ------
+    UsageError
+        If all models are in the fit.
+    """
+    known = [name for name in given.models if name in old.models]
+    if not known:
+        return given
+    if len(known) == len(given.models):
+        raise UsageError(
+            f"update: {visible(given.source)} has no new model: {listed(known)}"
+            f" {'is' if len(known) == 1 else 'are'} in the fit already. To change the responses of"
+            " a model, fit the whole table again"
+        )
+    keys, scores = ["model", "benchmark", "item"], ["n_correct", "n_trials"]
+    rows = given.frame["model"].isin(known)
+    both = given.frame.loc[rows, [*keys, *scores]].merge(old.frame[[*keys, *scores]], on=keys)
+    apart = (both[["n_correct_x", "n_trials_x"]].to_numpy()
+             != both[["n_correct_y", "n_trials_y"]].to_numpy()).any(axis=1)  # fmt: skip
+    count = f"{len(known):,} model{'' if len(known) == 1 else 's'}"
+    note = f"passed over the rows of {count} in the fit already: {listed(known)}"
+    if changed := list(dict.fromkeys(both.loc[apart, "model"])):
+        note += (
+            f"; in this table the responses of {listed(changed)} differ from those of the fit: to"
+            " use them, fit the whole table again"
+        )
+    frame = given.frame[~rows].reset_index(drop=True)
+    return Responses(frame, given.source, (*given.notes, note))
+
+
 def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses:
-    """Put the responses of one new model after those of a fit.
+    """Put the responses of new models after those of a fit.
 
     Parameters
     ----------
@@ -140,7 +184,7 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
     old : Responses
         Those of the fit.
     new : Responses
-        Of one model that is not in the fit.
+        Of models that are not in the fit.
 
     Returns
     -------
@@ -149,17 +193,9 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
 
     Raises
     ------
-    UsageError
-        If the model is in the fit.
     DataError
         If the table names benchmarks that are not in the fit, or lacks a column.
     """
-    (name,) = new.models
-    if name in old.models:
-        raise UsageError(
-            f"update: {visible(name)} is in the fit already; an update is for new models. To change"
-            " the responses of a model, fit the whole table again"
-        )
     unknown = [label for label in new.benchmarks if label not in old.benchmarks]
     if unknown:
         problem = f"not in the fit: {listed(unknown)}; the fit has {listed(old.benchmarks)}"
