@@ -62,7 +62,7 @@ def test_the_observed_score_comes_along(fit):
 
 @pytest.mark.slow
 def test_a_joint_fit_is_a_fit_like_any_other(tmp_path):
-    frame = simulate(11, models=4, benchmarks=1, items=60).responses.frame
+    frame = simulate(11, models=4, benchmarks=1, items=60).responses
     few = {"draws": 150, "tune": 150, "chains": 2, "seed": 3}
     old = bayescontam.fit(frame[frame["model"] != "model-3"], "hierarchical", **few)
     joint = join(old, frame, seed=3, command="a command")  # with rows of models of the fit
