@@ -31,7 +31,7 @@ bayescontam rank fit.nc --format csv --out ranks.csv
 """
 _SPARE = (
     "genuine_ability_sd", "accuracy_sd", "mean_rank", "raw_ties", "rank_joint", "p_best",
-    "p_above_raw", "p_below_raw", "rank_raw", "rank_change", "raw_accuracy",
+    "p_rank_better", "p_rank_worse", "rank_raw", "places_gained", "raw_accuracy",
 )  # fmt: skip
 """Columns that are left out where the terminal is narrow, in this order."""
 

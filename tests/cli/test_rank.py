@@ -23,7 +23,7 @@ def test_the_table_has_all_models_and_says_what_it_means(
     monkeypatch.setenv("COLUMNS", "200")
     done = run("rank", made.path)
     assert (done.status, done.err) == (0, "")
-    for name in ("groups", "ability", "change", "best"):
+    for name in ("groups", "ability", "gained", "best"):
         assert name in done.out
     fit = Fit.load(made.path)
     told = ["Models that share a letter", *rank_models(fit).sentences(), verdict_line(fit)]

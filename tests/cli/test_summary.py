@@ -11,7 +11,10 @@ from bayescontam.api import Fit
 from tests.cli.conftest import Done, Made
 
 Run = Callable[..., Done]
-FIGURES = ("contraction", "detectable_slope", "prior_sd", "prior_sensitivity", "extrapolation")
+FIGURES = (
+    "own_slope", "own_sd", "own_information",
+    "contraction", "detectable_slope", "prior_sd", "prior_sensitivity", "extrapolation",
+)  # fmt: skip
 
 
 def test_json_holds_the_identification_of_every_slope(run: Run, made: Made) -> None:
