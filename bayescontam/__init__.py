@@ -30,12 +30,19 @@ if TYPE_CHECKING:
         UsageError,
     )
     from bayescontam.evidence.prevalence import prevalence, prevalence_by
+    from bayescontam.importers.evalplus import import_evalplus
     from bayescontam.importers.every_eval_ever import import_every_eval_ever
+    from bayescontam.importers.helm import import_helm
     from bayescontam.importers.imported import Imported
     from bayescontam.importers.inspect_ai import import_inspect
+    from bayescontam.importers.lighteval import import_lighteval
+    from bayescontam.importers.livecodebench import import_livecodebench
     from bayescontam.importers.lm_eval import import_lm_eval
     from bayescontam.importers.logs import LogOptions
     from bayescontam.importers.matrix import import_matrix
+    from bayescontam.importers.opencompass import import_opencompass
+    from bayescontam.importers.py_irt import import_py_irt
+    from bayescontam.importers.swe_bench import import_swe_bench
     from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.judgements import Judgements, read_judgements
     from bayescontam.reproduction.findings import Findings
@@ -84,6 +91,13 @@ _HOMES = {
     "import_lm_eval": "importers.lm_eval",
     "LogOptions": "importers.logs",
     "import_matrix": "importers.matrix",
+    "import_swe_bench": "importers.swe_bench",
+    "import_py_irt": "importers.py_irt",
+    "import_opencompass": "importers.opencompass",
+    "import_livecodebench": "importers.livecodebench",
+    "import_lighteval": "importers.lighteval",
+    "import_helm": "importers.helm",
+    "import_evalplus": "importers.evalplus",
     "Ranking": "inference.ranking",
     "rank_models": "inference.ranking",
     "Judgements": "judgements",
@@ -145,10 +159,17 @@ __all__ = [
     "contamination_covariates",
     "duplicate_curve",
     "fit",
+    "import_evalplus",
     "import_every_eval_ever",
+    "import_helm",
     "import_inspect",
+    "import_lighteval",
+    "import_livecodebench",
     "import_lm_eval",
     "import_matrix",
+    "import_opencompass",
+    "import_py_irt",
+    "import_swe_bench",
     "load_curve",
     "load_manifest",
     "load_spec",

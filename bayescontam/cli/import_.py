@@ -19,9 +19,17 @@ app = typer.Typer(
     help="Make a table of responses from logs of evaluation tools, or from a matrix.",
     no_args_is_help=True,
 )
-app.command("lm-eval", epilog=import_logs.LM_EVAL_EXAMPLES)(import_logs.lm_eval)
-app.command("inspect", epilog=import_logs.INSPECT_EXAMPLES)(import_logs.inspect)
-app.command("every-eval-ever", epilog=import_logs.EVERY_EVAL_EVER_EXAMPLES)(
-    import_logs.every_eval_ever
-)
-app.command("matrix", epilog=import_matrix.EXAMPLES)(import_matrix.matrix)
+for _name, _verb, _examples in (
+    ("lm-eval", import_logs.lm_eval, import_logs.LM_EVAL_EXAMPLES),
+    ("inspect", import_logs.inspect, import_logs.INSPECT_EXAMPLES),
+    ("every-eval-ever", import_logs.every_eval_ever, import_logs.EVERY_EVAL_EVER_EXAMPLES),
+    ("helm", import_logs.helm, import_logs.HELM_EXAMPLES),
+    ("opencompass", import_logs.opencompass, import_logs.OPENCOMPASS_EXAMPLES),
+    ("lighteval", import_logs.lighteval, import_logs.LIGHTEVAL_EXAMPLES),
+    ("py-irt", import_logs.py_irt, import_logs.PY_IRT_EXAMPLES),
+    ("swe-bench", import_logs.swe_bench, import_logs.SWE_BENCH_EXAMPLES),
+    ("evalplus", import_logs.evalplus, import_logs.EVALPLUS_EXAMPLES),
+    ("livecodebench", import_logs.livecodebench, import_logs.LIVECODEBENCH_EXAMPLES),
+    ("matrix", import_matrix.matrix, import_matrix.EXAMPLES),
+):
+    app.command(_name, epilog=_examples)(_verb)

@@ -41,6 +41,49 @@ bayescontam import every-eval-ever data/gsm8k --out responses.parquet
 
 bayescontam import every-eval-ever data -o responses.csv --only gsm8k --metric exact_match
 """
+HELM_EXAMPLES = """
+Examples:
+
+bayescontam import helm benchmark_output/runs/v1 --out responses.parquet --metric exact_match
+
+bayescontam import helm runs -o responses.csv --metric quasi_exact_match --group 'mmlu=mmlu:*'
+"""
+OPENCOMPASS_EXAMPLES = """
+Examples:
+
+bayescontam import opencompass outputs/default --out responses.parquet
+"""
+LIGHTEVAL_EXAMPLES = """
+Examples:
+
+bayescontam import lighteval results --out responses.parquet --metric extractive_match
+
+bayescontam import lighteval details_gsm8k_2026-02-03.parquet --model org/m -o responses.csv
+"""
+PY_IRT_EXAMPLES = """
+Examples:
+
+bayescontam import py-irt responses.jsonlines --benchmark swe --out responses.csv
+"""
+SWE_BENCH_EXAMPLES = """
+Examples:
+
+bayescontam import swe-bench org__m.run1.json org__n.run1.json --out responses.csv
+
+bayescontam import swe-bench evaluation/verified --items ids.txt --errors incorrect -o r.csv
+"""
+EVALPLUS_EXAMPLES = """
+Examples:
+
+bayescontam import evalplus evalplus_results --metric plus --out responses.csv
+"""
+LIVECODEBENCH_EXAMPLES = """
+Examples:
+
+bayescontam import livecodebench performances_generation.json --out responses.csv
+
+bayescontam import livecodebench performances_generation.json --cutoffs cutoffs.csv -o r.csv
+"""
 
 
 class Differing(StrEnum):
@@ -253,3 +296,94 @@ def every_eval_ever(
         "verdict": is_correct,
         "errors": errors.value,
     }
+
+
+@_verb
+def helm(metric: Metric = None, threshold: Threshold = None, model: Model = None) -> _Call:
+    """Read runs of HELM (per_instance_stats.json)."""
+    from bayescontam.importers.helm import import_helm
+
+    return import_helm, {"metric": metric or (), "threshold": threshold, "model": model or ()}
+
+
+@_verb
+def opencompass(metric: Metric = None, model: Model = None) -> _Call:
+    """Read results of OpenCompass, run with --dump-eval-details."""
+    from bayescontam.importers.opencompass import import_opencompass
+
+    return import_opencompass, {"metric": metric or (), "model": model or ()}
+
+
+@_verb
+def lighteval(metric: Metric = None, threshold: Threshold = None, model: Model = None) -> _Call:
+    """Read details of lighteval (details_*.parquet), run with --save-details."""
+    from bayescontam.importers.lighteval import import_lighteval
+
+    return import_lighteval, {"metric": metric or (), "threshold": threshold, "model": model or ()}
+
+
+@_verb
+def py_irt(
+    benchmark: Annotated[str, typer.Option(help="Name of the benchmark.", show_default=False)],
+    threshold: Threshold = None,
+) -> _Call:
+    """Read the input of py-irt (JSON Lines of subjects with their responses)."""
+    from bayescontam.importers.py_irt import import_py_irt
+
+    return import_py_irt, {"benchmark": benchmark, "threshold": threshold}
+
+
+@_verb
+def swe_bench(
+    benchmark: Annotated[str, typer.Option(help="Name of the benchmark.")] = "swe-bench",
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            help="All instances: lines of text, a JSON list, or a table with instance_id.",
+            show_default=False,
+        ),
+    ] = None,
+    errors: OnErrors = Errors.LEAVE_OUT,
+    model: Model = None,
+) -> _Call:
+    """Read reports of SWE-bench: lists of resolved ids."""
+    from bayescontam.importers.swe_bench import import_swe_bench
+
+    return import_swe_bench, {
+        "benchmark": benchmark,
+        "items": items,
+        "errors": errors.value,
+        "model": model or (),
+    }
+
+
+@_verb
+def evalplus(metric: Metric = None, model: Model = None) -> _Call:
+    """Read results of EvalPlus (eval_results.json)."""
+    from bayescontam.importers.evalplus import import_evalplus
+
+    return import_evalplus, {"metric": metric or (), "model": model or ()}
+
+
+@_verb
+def livecodebench(
+    cutoffs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table with columns model and cutoff; default: dates in the file.",
+            show_default=False,
+        ),
+    ] = None,
+    generations: Annotated[
+        int | None,
+        typer.Option(
+            help="Generations for each problem; default: as the shares allow.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+) -> _Call:
+    """Read performances_generation.json of LiveCodeBench, with its dates."""
+    from bayescontam.importers.livecodebench import import_livecodebench
+
+    return import_livecodebench, {"cutoffs": cutoffs, "generations": generations}

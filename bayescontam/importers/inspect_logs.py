@@ -1,6 +1,7 @@
 """Logs of Inspect as files: what counts of their headers and samples."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import json_file, log_files
 from bayescontam.importers.outcomes import Errors
 from bayescontam.importers.runs import Run
+from bayescontam.importers.tools import tool_of
 from bayescontam.names import visible
 
 _HOW = {
@@ -52,11 +54,16 @@ class Log:
 
 def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
     """Return log files, also of folders; see `bayescontam.importers.lines.log_files`."""
+
+    def inside(folder: Path) -> Iterator[Path]:
+        for info in reader.list_eval_logs(str(folder)):
+            yield Path(unquote(urlparse(info.name).path))
+        # Renamed logs, which the tool does not list.
+        yield from (file for file in folder.rglob("*.json") if tool_of(file) == "inspect")
+
     return log_files(
         paths,
-        lambda folder: (
-            Path(unquote(urlparse(info.name).path)) for info in reader.list_eval_logs(str(folder))
-        ),
+        inside,
         "holds no logs of Inspect (.eval, .json); give the folder that was --log-dir of inspect "
         "eval",
     )

@@ -65,7 +65,7 @@ def log_files(
 
 
 def objects(
-    path: Path, left_out: LeftOut, advance: Advance | None = None
+    path: Path, left_out: LeftOut, advance: Advance | None = None, *, unique: bool = False
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Read objects of a file of JSON Lines, or of one JSON list.
 
@@ -77,6 +77,9 @@ def objects(
         Told of broken rows.
     advance : callable, optional
         Told of the megabytes read.
+    unique : bool, default False
+        Refuse lines that repeat a key, of which readers silently take the last: for files whose
+        keys name items.
 
     Yields
     ------
@@ -99,7 +102,7 @@ def objects(
             if done > _STEP and advance is not None:
                 advance(done / 1e6)
                 done = 0
-            value = _parsed(content) if isinstance(content, bytes) else content
+            value = _parsed(content, unique) if isinstance(content, bytes) else content
             if isinstance(value, dict):
                 yield place, value
             else:
@@ -139,20 +142,10 @@ def json_file(path: Path, *, unique: bool = False) -> Any:
     DataError
         If it holds something else.
     """
-    data = read_whole(path).removeprefix(b"\xef\xbb\xbf")
-    source = os.fspath(path)
-    if not unique:
-        value = _parsed(data)
-        if isinstance(value, _Bad):
-            raise DataError([Fault(source, f"is no whole JSON file ({value})")], DAMAGED)
-        return value
-    try:
-        return json.loads(data, object_pairs_hook=_once)
-    except RecursionError as error:
-        raise DataError([Fault(source, "is nested too deep to be a log")]) from error
-    except ValueError as error:
-        reason = visible(str(error), 120)
-        raise DataError([Fault(source, f"is no whole JSON file ({reason})")], DAMAGED) from error
+    value = _parsed(read_whole(path), unique)
+    if isinstance(value, _Bad):
+        raise DataError([Fault(os.fspath(path), f"is no whole JSON file ({value})")], DAMAGED)
+    return value
 
 
 def json_object(path: Path, *, unique: bool = False) -> dict[str, Any]:
@@ -203,11 +196,12 @@ class _Bad(str):
     """Why bytes are no JSON."""
 
 
-def _parsed(data: bytes) -> Any:
+def _parsed(data: bytes, unique: bool = False) -> Any:
+    data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        return from_json(data.removeprefix(b"\xef\xbb\xbf"))
-    except ValueError as error:
-        return _Bad(error)
+        return json.loads(data, object_pairs_hook=_once) if unique else from_json(data)
+    except (ValueError, RecursionError) as error:
+        return _Bad(visible(str(error), 120))
 
 
 def _problem(value: Any) -> str:

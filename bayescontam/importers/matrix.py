@@ -13,8 +13,10 @@ from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.outcomes import check_threshold, scores
+from bayescontam.importers.py_irt import import_py_irt
 from bayescontam.importers.table import read_table
-from bayescontam.names import listed
+from bayescontam.importers.tools import import_advice, tool_of
+from bayescontam.names import listed, visible
 
 type Items = Literal["columns", "rows"]
 """Where the items of a matrix stand."""
@@ -37,7 +39,7 @@ def import_matrix(
     Parameters
     ----------
     path : path-like
-        CSV, TSV, JSON Lines or Parquet file.
+        CSV, TSV, JSON Lines or Parquet file; or JSON Lines of py-irt, see `import_py_irt`.
     benchmark : str
         Name of the benchmark; or, with `benchmark_in_column`, of the column that has it.
     items : {"columns", "rows"}, default "columns"
@@ -81,6 +83,11 @@ def import_matrix(
     kept = Kept.of(keep)
     # Column names are whole here: they may hold dots.
     columns = [".".join(parts) for parts in kept.paths.values()]
+    tool = tool_of(path)
+    if tool == "py-irt" and items == "columns" and names is None:
+        return import_py_irt(path, benchmark=benchmark, threshold=threshold)
+    if tool is not None:
+        raise UsageError(f"{visible(os.fspath(path))}: is no matrix; {import_advice(path)}")
     table, source = read_table(path), os.fspath(path)
     label = names or table.columns[0]
     aside = [label, *columns, *([benchmark] if benchmark_in_column else [])]

@@ -20,6 +20,8 @@ VERBS = [
     "", "fit", "summary", "rank", "report", "compare", "demo", "models", "models list",
     "models show", "models prior", "plan", "update",
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
+    "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
+    "import evalplus", "import livecodebench",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
     "study", "study list", "study show", "study keys", "study run", "study report",

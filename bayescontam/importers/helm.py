@@ -1,0 +1,204 @@
+"""Runs of HELM (``per_instance_stats.json``) to responses."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from bayescontam.importers.choices import Names, Paths
+from bayescontam.importers.imported import Imported
+from bayescontam.importers.lines import json_object, objects, part
+from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
+from bayescontam.importers.runs import Naming, Run
+from bayescontam.progress import Advance
+
+_STATS = "per_instance_stats.json"
+_NOT_SCORES = re.compile(
+    r"num_.*|.*_cost|inference_.*|batch_size|finish_reason_.*|prompt_truncated|max_prob|logprob"
+    r"|perplexity|bits_per_byte|logprob_per_byte|estimated_.*"
+)
+"""Statistics of HELM that say how a request went, not whether its answer is right."""
+_NOT_TEST = ("model", "model_deployment", "data_augmentation")
+"""Arguments in the name of a run that do not make it another test."""
+
+
+def import_helm(
+    paths: Paths,
+    *,
+    metric: Names = (),
+    threshold: float | None = None,
+    model: Names = (),
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read runs of HELM into a table of responses.
+
+    The benchmark is the name of the run without its model, such as ``mmlu:subject=anatomy``; the
+    item is the instance's id. Trials with other examples in the prompt (``train_trial_index``)
+    are trials. Perturbed instances are left out and counted.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files ``per_instance_stats.json``, or folders that hold them. Model and settings are
+        taken from ``run_spec.json`` beside them, answers and texts from ``scenario_state.json``.
+    metric : str or sequence of str, optional
+        Statistic that counts, such as ``exact_match``; needed where a run has several.
+    threshold : float, optional
+        Value from which on an answer is correct. Default: values must be 0 or 1.
+    model : str or sequence of str, optional
+        Name of the model of all runs, or ``folder=name``. Default: as ``run_spec.json`` states.
+    **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If files are missing, or a choice is needed or cannot be used.
+    DataError
+        If logs cannot be used.
+
+    References
+    ----------
+    https://crfm-helm.readthedocs.io
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> stats = [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "mean": 1.0}]
+    >>> rows = [{"instance_id": "id1", "train_trial_index": 0, "stats": stats}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = pathlib.Path(folder, "quiz:model=org_m")
+    ...     run.mkdir()
+    ...     _ = (run / "per_instance_stats.json").write_text(json.dumps(rows))
+    ...     found = import_helm(run, model="org/m")
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/m', 'benchmark': 'quiz', 'item': 'id1', 'n_correct': 1, 'n_trials': 1}]
+    """
+    importing = Importing(paths, options)
+    files = importing.files(
+        lambda folder: folder.rglob(f"{_STATS}*"),
+        f"holds no {_STATS}; give the folder of a suite, such as benchmark_output/runs/SUITE",
+    )
+    naming = Naming(model, "no run_spec.json beside the file names the model")
+    runs = [_run(file, naming) for file in files]
+    naming.check()
+    with importing.bar(files) as advance:
+        logs = [
+            Log(run, _trials(file, run, importing, advance))
+            for file, run in zip(files, runs, strict=True)
+        ]
+    hint = "an instance is in 'instance', such as instance.split"
+    return importing.table_of(
+        logs, "HELM", metric=metric, threshold=threshold, unit="instance", hint=hint
+    )
+
+
+def _run(file: Path, naming: Naming) -> Run:
+    folder = file.resolve().parent
+    beside = folder / "run_spec.json"
+    spec = json_object(beside) if beside.is_file() else {}
+    adapter = part(spec, "adapter_spec")
+    scenario, arguments = _parsed(str(spec.get("name") or folder.name))
+    stated = str(adapter.get("model") or "")
+    model, label = naming.of(file, folder.name, stated)
+    kept = [f"{name}={value}" for name, value in arguments.items() if name not in _NOT_TEST]
+    benchmark = f"{scenario}:{','.join(kept)}" if kept else scenario
+    of_model = _texts(adapter, "model", "model_deployment", "temperature")
+    of_test = _texts(adapter, "method", "max_train_instances", "instructions")
+    return Run(model, benchmark, str(file), of_model, of_test, folder=label)
+
+
+def _parsed(name: str) -> tuple[str, dict[str, str]]:
+    """Return scenario and arguments of a run's name, as HELM or a file system spells it."""
+    found = re.fullmatch(r"([^:=,]*?)[:\-]([^:=,\-]+=.*)", name)
+    if not found:
+        return name, {}
+    pairs = (text.partition("=") for text in found[2].split(","))
+    return found[1], {key: value for key, _, value in pairs}
+
+
+def _texts(values: Mapping[str, Any], *names: str) -> dict[str, str]:
+    return {name: str(values[name]) for name in names if values.get(name) not in (None, "")}
+
+
+def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> list[Trial]:
+    """Return the unperturbed instances of a run."""
+    scores: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    perturbed = 0
+    for place, row in objects(file, importing.left_out, advance):
+        try:
+            key, own = _scores(row)
+            if row.get("perturbation"):
+                perturbed += 1
+                continue
+            known = scores.setdefault(key, {})
+            if odd := [name for name in own if known.get(name, own[name]) != own[name]]:
+                raise ValueError(f"has another value of '{odd[0]}' than before")
+            known.update(own)
+            rows[key] = row
+        except (KeyError, TypeError, ValueError) as error:
+            importing.left_out.broken(str(file), place, str(error.args[0]))
+    importing.left_out.add(run.benchmark, "perturbed instance", perturbed)
+    said, texts, instances = _states(file.with_name("scenario_state.json"))
+    trials = []
+    for (item, number), found in scores.items():
+        row = {**rows[item, number], "instance": instances.get(item, {})}
+        try:
+            kept = importing.kept.values(row)
+        except TypeError as error:
+            importing.left_out.broken(str(file), f"instance {item}", str(error))
+            continue
+        answer = said.get((item, number))
+        trials.append(Trial(item, found, number, answer, texts.get(item), kept))
+    return trials
+
+
+def _scores(row: Mapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
+    """Return instance and trial of a row, and the statistics that may be scores."""
+    item, trial, stats = (row.get(name) for name in ("instance_id", "train_trial_index", "stats"))
+    if not isinstance(item, str) or not isinstance(stats, list):
+        raise KeyError("has no 'instance_id' and 'stats'; is this a file of HELM?")
+    found = {}
+    for stat in stats:
+        name = part({"stat": stat}, "stat", "name")
+        if not isinstance(name.get("name"), str) or name.get("perturbation"):
+            continue
+        if _NOT_SCORES.fullmatch(name["name"]):
+            continue
+        count = stat.get("count", 1)
+        value = stat.get("mean", stat.get("sum"))
+        found[name["name"]] = value if count else None
+    return (item, str(trial if trial is not None else "")), found
+
+
+def _states(
+    file: Path,
+) -> tuple[dict[tuple[str, str], str], dict[str, str], dict[str, dict[str, Any]]]:
+    """Return what a model said by instance and trial, the texts of instances, and instances."""
+    if not file.is_file():
+        return {}, {}, {}
+    states = json_object(file).get("request_states")
+    said: dict[tuple[str, str], list[str]] = {}
+    texts, instances = {}, {}
+    for state in states if isinstance(states, list) else []:
+        instance = part({"state": state}, "state", "instance")
+        item, text = instance.get("id"), part(instance, "input").get("text")
+        if not isinstance(item, str) or instance.get("perturbation"):
+            continue
+        instances[item] = instance
+        if isinstance(text, str):
+            texts[item] = _hash(text)
+        completions = part(state, "result").get("completions")
+        words = [str(part({"c": own}, "c").get("text")) for own in completions or []]
+        said.setdefault((item, str(state.get("train_trial_index", ""))), []).extend(words)
+    return {key: _hash(repr(words)) for key, words in said.items()}, texts, instances
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
