@@ -15,7 +15,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescontam.api import Check, Fit, Outcome, Thresholds, compare, fit
+    from bayescontam.api import Check, Fit, Outcome, Thresholds, build_model, compare, fit
     from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.run import StudyRun, run_study
     from bayescontam.covariates import Covariates, read_covariates
@@ -68,6 +68,7 @@ _HOMES = {
     "Fit": "api",
     "Outcome": "api",
     "Thresholds": "api",
+    "build_model": "api",
     "compare": "api",
     "fit": "api",
     "StudyResults": "calibration.results",
@@ -155,6 +156,7 @@ __all__ = [
     "Thresholds",
     "Update",
     "UsageError",
+    "build_model",
     "compare",
     "contamination_covariates",
     "duplicate_curve",

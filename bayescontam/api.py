@@ -1,18 +1,21 @@
 """The Python interface: what the command line does, as functions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from bayescontam.columns import Scale
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.dates import Dates
-from bayescontam.errors import UsageError
+from bayescontam.errors import FitError, UsageError
 from bayescontam.execute import usable_cores
 from bayescontam.given import Path, given_responses
 from bayescontam.inference.auto import AUTO, compose_spec, constant_contamination
+from bayescontam.inference.build import build
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.inference.clean import refuse_idle_clean
 from bayescontam.inference.compare import LeaveOut, compare_fits
@@ -23,6 +26,7 @@ from bayescontam.inference.estimands import Reference
 from bayescontam.inference.fit import Options, fit_responses
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.folds import By
+from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.marginalised import Difficulties
 from bayescontam.inference.scope import Items
 from bayescontam.inference.summary import LEVEL
@@ -30,13 +34,19 @@ from bayescontam.inference.verdicts import SMALLEST_EFFECT
 from bayescontam.responses import Names, Responses
 from bayescontam.seeds import fresh_seed
 from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.model import ModelSpec, spec_with_priors
 
 if TYPE_CHECKING:
+    import pymc as pm
+
     from bayescontam.evidence.duplicates import Curve
     from bayescontam.scan.results import Scan
 
-__all__ = ["Check", "Fit", "Outcome", "Thresholds", "compare", "fit"]
+__all__ = ["Check", "Fit", "Outcome", "Thresholds", "build_model", "compare", "fit"]
+
+
+Fits = Mapping[str, Fitted | Path] | Sequence[Fitted | Path]
+"""Several fits, or files of them, with or without names."""
 
 
 class Fit(Fitted):
@@ -47,13 +57,13 @@ class Fit(Fitted):
     Attributes
     ----------
     tree : xarray.DataTree
-        Groups ``posterior``, ``sample_stats``, ``estimands``, ``prior``,
-        ``prior_estimands``, ``predictive``, ``loo``, ``constant_data``,
-        ``observed_data``, ``record``; with contamination also ``sensitivity``,
-        ``identification`` and ``curves``, where item difficulties were integrated out
-        ``items``, and with ``confounding = "sensitivity"`` in the
-        model spec ``confounding``. Draws have dims (chain, draw, …) and the
-        coordinates ``model``, ``benchmark``, ``item``, so that ArviZ works on it.
+        The groups that ArviZ knows: ``posterior``, ``sample_stats``, ``prior``,
+        ``log_prior``, ``log_likelihood``, ``posterior_predictive``, ``prior_predictive``,
+        ``observed_data``, ``constant_data``. Those of this package: ``estimands``,
+        ``prior_estimands``, ``item_effects`` (difficulties), ``predictive``, ``loo``,
+        ``record``; with contamination ``sensitivity``, ``identification`` and ``curves``, and
+        with ``confounding = "sensitivity"`` in the model spec ``confounding``. Draws have dims
+        (chain, draw, …); responses have the coordinates ``model``, ``benchmark``, ``item``.
 
     Examples
     --------
@@ -63,6 +73,22 @@ class Fit(Fitted):
         ...
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
+
+    @cached_property
+    def model(self) -> "pm.Model":
+        """The PyMC model of the fit, built again from its table.
+
+        Raises
+        ------
+        FitError
+            If contamination is not known for sure: what was known of it is not stored.
+        """
+        if self.spec.contamination.exposure != "known":
+            raise FitError(
+                f"the model spec '{self.spec.name}' needs columns that a fit does not store; build"
+                " it from the table: bayescontam.build_model(fit.spec, table)"
+            )
+        return build(self.spec, remembered(self), self.record["difficulties"]).model
 
     def confounding(self) -> pd.DataFrame:
         """Return what the fit would say if contaminated items were assumed harder or easier.
@@ -97,6 +123,7 @@ class Fit(Fitted):
         self,
         path: Path,
         *,
+        compare: "Fits | None" = None,
         scan: "Scan | None" = None,
         curve: "Curve | None" = None,
         tables: Path | None = None,
@@ -108,6 +135,8 @@ class Fit(Fitted):
         ----------
         path : path-like
             Where to write it. Replaced if it exists, whole or not at all.
+        compare : sequence or mapping of Fit or path-like, optional
+            Other fits of the same responses: the report compares this one with them.
         scan : Scan, optional
             Scan that the covariates come from: with `curve` the report lists the most
             contaminated items with the texts that matched them.
@@ -123,6 +152,8 @@ class Fit(Fitted):
         ------
         UsageError
             If only one of `scan` and `curve` is given, or they do not go together.
+        FitError
+            If the other fits are of other responses.
         """
         from bayescontam.report.evidence import gather
         from bayescontam.report.page import write_report
@@ -130,13 +161,22 @@ class Fit(Fitted):
         if (scan is None) != (curve is None):
             raise UsageError("report: give both, scan and curve, or neither")
         evidence = gather(scan, curve) if scan is not None and curve is not None else None
-        write_report(self, path, evidence=evidence, tables_in=tables, progress=progress)
+        comparison = compare_fits(_beside(self, compare)) if compare else None
+        write_report(
+            self,
+            path,
+            comparison=comparison,
+            evidence=evidence,
+            tables_in=tables,
+            progress=progress,
+        )
 
 
 def fit(
     responses: Responses | pd.DataFrame | Path,
-    model: ModelSpec | Path = AUTO,
+    model: ModelSpec | Mapping[str, Any] | Path = AUTO,
     *,
+    priors: Mapping[str, Any] | None = None,
     covariates: Covariates | pd.DataFrame | Path | None = None,
     missing_contamination: Missing = "error",
     contamination_scale: Scale = "share",
@@ -155,7 +195,8 @@ def fit(
     cores: int | None = None,
     target_accept: float = Sampling.target_accept,
     difficulties: Difficulties = Sampling.difficulties,
-    item_draws: int = 0,
+    item_draws: int | None = None,
+    store_all: bool = False,
     thresholds: Thresholds | None = None,
     progress: bool = False,
     command: str = "",
@@ -166,9 +207,12 @@ def fit(
     ----------
     responses : Responses, pandas.DataFrame or path-like
         Responses, or a table or file of them; see `read_responses`.
-    model : ModelSpec, str or path-like, default "auto"
-        Model spec, the name of a shipped one, or the path of a TOML file. ``"auto"``:
-        composed from the columns of the table; see `compose_spec`.
+    model : ModelSpec, str, path-like or mapping, default "auto"
+        Model spec, the name of a shipped one, the path of a TOML file, or the content of one.
+        ``"auto"``: composed from the columns of the table; see `compose_spec`.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec:
+        ``{"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}``.
     covariates : Covariates, pandas.DataFrame or path-like, optional
         Contamination of the items, if it is not in the responses.
     missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
@@ -217,9 +261,15 @@ def fit(
         drawn afterwards, which takes a small part of the time where tables are large. The
         model and its posterior are the same. ``"auto"`` integrates them out of tables of
         50,000 responses or more where that can be done.
-    item_draws : int, default 0
-        How many draws of item difficulties the fit keeps where they were integrated out;
-        their means and standard deviations are always kept.
+    item_draws : int, optional
+        How many draws of item difficulties are stored. Default: none where they were
+        integrated out, and otherwise 1,000, or more of few items; their means and standard
+        deviations are always stored.
+    store_all : bool, default False
+        Store every draw of everything, in double precision. Default: parameters and
+        estimands whole, to five digits; of what there is one of for each item or response
+        evenly spaced draws (``fit.record["stored"]`` counts them), and no model-by-item
+        effects. Files are then some twenty times smaller.
     thresholds : Thresholds, optional
         What the checks ask for.
     progress : bool, default False
@@ -259,7 +309,7 @@ def fit(
         dates=dates,
         clean=clean,
     )
-    spec, table = choose_spec(model, table, clean)
+    spec, table = choose_spec(model, table, clean, priors)
     sampling = Sampling(
         engine, draws, tune, chains, _cores(cores, chains), target_accept, difficulties
     )
@@ -274,12 +324,16 @@ def fit(
         sampling=sampling,
         command=command,
         item_draws=item_draws,
+        store_all=store_all,
     )
     return Fit(fit_responses(table, spec, options, progress).tree)
 
 
 def choose_spec(
-    model: ModelSpec | Path, table: Responses, clean: Names = ()
+    model: ModelSpec | Mapping[str, Any] | Path,
+    table: Responses,
+    clean: Names = (),
+    priors: Mapping[str, Any] | None = None,
 ) -> tuple[ModelSpec, Responses]:
     """Return the model spec that is meant, and the table with notes on what it identifies.
 
@@ -288,7 +342,7 @@ def choose_spec(
     """
     if isinstance(model, ModelSpec):
         refuse_idle_clean(model, clean)
-        return model, table
+        return spec_with_priors(model, priors or {}), table
     notes: list[str] = []
     if model == AUTO:
         spec, composed = compose_spec(table)
@@ -296,13 +350,70 @@ def choose_spec(
     else:
         spec = load_spec(model)
         refuse_idle_clean(spec, clean)
+    spec = spec_with_priors(spec, priors or {})
     if spec.contamination.form != "none":
         notes += constant_contamination(table)
     return spec, replace(table, notes=(*table.notes, *notes))
 
 
+def build_model(
+    model: ModelSpec | Mapping[str, Any] | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    priors: Mapping[str, Any] | None = None,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    contamination_scale: Scale = "share",
+    difficulties: Difficulties = "sampled",
+) -> "pm.Model":
+    """Build the PyMC model that `fit` would sample.
+
+    Parameters
+    ----------
+    model : ModelSpec, str, path-like or mapping
+        Model spec, as for `fit`.
+    responses : Responses, pandas.DataFrame or path-like
+        Responses, or a table or file of them.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, if it is not in the responses.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        As for `fit`.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        As for `fit`.
+    difficulties : {"sampled", "marginalised", "auto"}, default "sampled"
+        Whether item difficulties are parameters, or integrated out of the likelihood.
+
+    Returns
+    -------
+    pymc.Model
+        An ordinary one: sample it, draw from its prior, look at its graph. Dims ``model``,
+        ``benchmark``, ``item`` and ``response``, and ``repeated`` for responses with several
+        trials. Rows with one trial come before those with several.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [1, 0],
+    ...     "contamination": [0.1, 0.6],
+    ... })
+    >>> [v.name for v in build_model("single", table).free_RVs]
+    ['theta', 'beta']
+    """
+    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
+    spec, table = choose_spec(model, table, priors=priors)
+    return build(spec, table, difficulties).model
+
+
 def compare(
-    fits: Mapping[str, Fitted | Path],
+    fits: "Fits",
     *,
     leave_out: By = "response",
     folds: int | None = None,
@@ -316,8 +427,9 @@ def compare(
 
     Parameters
     ----------
-    fits : mapping of str to Fit or path-like
-        At least two, under the names to show; one is enough where folds are left out.
+    fits : mapping of str to Fit or path-like, or sequence of these
+        At least two, under the names to show; one is enough where folds are left out. Those of
+        a sequence are called by their files, or by their model specs.
     leave_out : {"response", "item", "model"}, default "response"
         What is left out together and then predicted: whether a fit predicts another
         answer of the same models to the same items, a new item, or a new model.
@@ -364,8 +476,32 @@ def compare(
     bayescontam.errors.UsageError: compare: give at least two fits
     """
     work = Work(seed=seed, jobs=jobs, cache=cache, progress=progress)
-    loaded = {name: fit if isinstance(fit, Fitted) else Fit.load(fit) for name, fit in fits.items()}
-    return compare_fits(loaded, LeaveOut(by=leave_out, folds=folds, refit=refit, work=work))
+    return compare_fits(_named(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work))
+
+
+def _named(fits: "Fits") -> dict[str, Fitted]:
+    """Return fits under names: given ones, or those of their files or model specs."""
+    if isinstance(fits, Mapping):
+        return {str(name): _loaded(fit) for name, fit in fits.items()}
+    loaded = [_loaded(fit) for fit in fits]
+    names = [
+        fit.spec.name if isinstance(given, Fitted) else PurePath(given).stem
+        for given, fit in zip(fits, loaded, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    return dict(zip(names, loaded, strict=True))
+
+
+def _beside(fit: Fitted, others: "Fits") -> dict[str, Fitted]:
+    if not isinstance(others, Mapping):
+        return _named([fit, *others])
+    own = fit.spec.name
+    return {own if own not in others else f"{own} (this fit)": fit} | _named(others)
+
+
+def _loaded(fit: Fitted | Path) -> Fitted:
+    return fit if isinstance(fit, Fitted) else Fit.load(fit)
 
 
 def _cores(cores: int | None, chains: int) -> int:

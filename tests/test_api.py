@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -109,7 +110,7 @@ def test_importing_is_lazy() -> None:
         (UsageError, r"has a column 'contamination' already", {"covariates": COVARIATES}),
         (UsageError, r"^missing='fill': allowed are 'error'",
          {"responses": CLEAN, "covariates": COVARIATES, "missing_contamination": "fill"}),
-        (DataError, r"no contamination for benchmark 'b', item 'i2'",
+        (DataError, r"no contamination for 6 of 8 items of 'b': 'i2'",
          {"responses": CLEAN, "covariates": COVARIATES.head(2)}),
         (DataError, r"needs a column 'contamination'", {"responses": CLEAN}),
         (DataError, r"^DataFrame: model: no such column",
@@ -137,3 +138,53 @@ def test_what_is_no_fit_is_a_fit_error(tmp_path: Path) -> None:
 def test_one_fit_alone_is_not_compared() -> None:
     with pytest.raises(UsageError, match=r"^compare: give at least two fits$"):
         bayescontam.compare({})
+
+
+WIDE = {"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}
+
+
+def test_priors_are_replaced_one_by_one() -> None:
+    spec, own = bayescontam.load_spec("hierarchical", WIDE), bayescontam.load_spec("hierarchical")
+    assert spec.priors.beta_bar.text() == "Normal(0, 4)"
+    assert spec.priors.model_dump() | {"beta_bar": None} == (
+        own.priors.model_dump() | {"beta_bar": None}
+    )
+    assert spec.contamination == own.contamination
+    assert spec.name == "hierarchical with other priors"
+    again = bayescontam.load_spec("single", {"beta_bar": own.priors.beta_bar})
+    assert again.priors.beta_bar == own.priors.beta_bar
+
+
+def test_a_mapping_is_a_model_spec() -> None:
+    spec = bayescontam.load_spec({"contamination": {"form": "none"}, "priors": WIDE})
+    assert spec.contamination.form == "none"
+    assert spec.priors.beta_bar.text() == "Normal(0, 4)"
+
+
+@pytest.mark.parametrize(
+    ("model", "priors", "message"),
+    [
+        ("single", {"beta_ba": {}}, r"priors\.beta_ba: unknown key \(did you mean 'beta_bar'\?\)"),
+        ("single", {"beta_bar": {"family": "normal"}}, r"priors\.beta_bar\.sigma: is missing"),
+        ({"contaminations": {}}, None, r"contaminations: unknown key"),
+    ],
+)
+@pytest.mark.usefixtures("no_sampling")
+def test_faults_of_specs_in_python_are_named(model: Any, priors: Any, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        bayescontam.fit(GOOD, model, priors=priors)
+    with pytest.raises(SpecError, match=message):
+        bayescontam.build_model(model, GOOD, priors=priors)
+
+
+def test_the_model_is_an_ordinary_one() -> None:
+    model = bayescontam.build_model("single", CLEAN, covariates=COVARIATES, priors=WIDE)
+    assert [variable.name for variable in model.free_RVs] == ["theta", "beta"]
+    assert model.named_vars_to_dims["beta"] == ("model", "benchmark")
+    assert [variable.name for variable in model.observed_RVs] == ["n_correct"]
+    # The prior that was replaced: Normal(0, 4) has its density at 0.
+    point = model.initial_point()
+    wide = model.compile_logp(vars=[model["beta"]], jacobian=False)(
+        point | {name: 0 * value for name, value in point.items()}
+    )
+    assert float(wide) == pytest.approx(-np.log(4 * np.sqrt(2 * np.pi)))

@@ -1,13 +1,11 @@
 """Fits with item difficulties integrated out: what they keep, and what can be done with them."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import typer
-import xarray as xr
 from typer.testing import CliRunner, Result
 
 import bayescontam
@@ -18,7 +16,6 @@ from bayescontam.errors import UsageError
 from bayescontam.inference import fit as fitting
 from bayescontam.inference import loo
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fit import Options
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.updating import _sampling
@@ -76,19 +73,21 @@ def test_the_record_says_what_was_done(own, other):
     assert other.record["difficulties"] == "sampled"
     assert "delta" in own.record["entered"]
     assert "delta" not in own.tree["posterior"]
-    assert "items" not in other.tree
+    assert own.joint_posterior().equals(own.tree["posterior"].to_dataset())
+    assert other.joint_posterior()["delta"].equals(other.tree["item_effects"]["delta"])
 
 
 def test_means_of_items_are_those_of_their_draws(own):
-    items = own.tree["items"].to_dataset()
-    assert items.sizes == {"item": 100, "item_draw": 1600}
-    np.testing.assert_allclose(items["mean"], items["delta"].mean("item_draw"), atol=1e-5)
-    np.testing.assert_allclose(items["sd"], items["delta"].std("item_draw"), atol=1e-5)
+    items = own.tree["item_effects"].to_dataset()
+    assert items.sizes == {"chain": 2, "draw": 800, "item": 100}
+    sample = ("chain", "draw")
+    np.testing.assert_allclose(items["mean"], items["delta"].mean(sample), atol=1e-4)
+    np.testing.assert_allclose(items["sd"], items["delta"].std(sample), atol=1e-4)
 
 
 def test_difficulties_are_those_that_are_sampled(own, other):
-    delta = other.tree["posterior"]["delta"].stack(sample=("chain", "draw"))
-    items = own.tree["items"].to_dataset().sel(item=delta["item"])
+    delta = other.tree["item_effects"]["delta"].stack(sample=("chain", "draw"))
+    items = own.tree["item_effects"].to_dataset().sel(item=delta["item"])
     # Means of 1,600 draws each, of which a third at least count.
     error = np.sqrt((items["sd"] ** 2 + delta.std("sample") ** 2) / 500)
     assert float((np.abs(items["mean"] - delta.mean("sample")) / error).max()) < 4.5
@@ -177,20 +176,6 @@ def test_no_responses_are_simulated_without_difficulties(folder):
     with pytest.raises(UsageError, match=r"fit\.nc: its item difficulties were integrated out.*"):
         Observed.load(folder / "fit.nc")
     assert len(Observed.load(folder / "other.nc").responses.frame) == 600
-
-
-def test_fits_of_earlier_versions_can_be_read_and_made_again(other, tmp_path):
-    record = json.loads(json.dumps(other.record))
-    del record["difficulties"], record["item_draws"], record["sampling"]["difficulties"]
-    groups = {
-        name: node.to_dataset() for name, node in other.tree.children.items() if name != "record"
-    }
-    groups["record"] = xr.Dataset({"json": json.dumps(record)})
-    Fit(xr.DataTree.from_dict(groups)).save(tmp_path / "old.nc")
-    old = Fit.load(tmp_path / "old.nc")
-    assert Sampling(**old.record["sampling"]).difficulties == "auto"
-    old.report(tmp_path / "old.html")
-    assert bayescontam.compare({"old": old}, leave_out="model", folds=2)["refits"].tolist() == [2]
 
 
 def test_names_are_checked_before_anything_is_built(folder, monkeypatch):

@@ -102,7 +102,7 @@ class Observed:
                 " sampled (--difficulties sampled)"
             )
         responses = remembered(fit)
-        observed = cls(responses, build(fit.spec, responses), fit.tree["posterior"].to_dataset())
+        observed = cls(responses, build(fit.spec, responses), fit.joint_posterior())
         observed._refuse_other_rows(fit, name)
         doubled_spec(fit.spec, responses, name)
         return observed

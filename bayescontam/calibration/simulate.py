@@ -25,6 +25,7 @@ from bayescontam.inference.example import Layout as ExampleLayout
 from bayescontam.inference.example import fitting, make_example
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.inference.located import located
+from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.simulator import Layout
@@ -173,7 +174,8 @@ class FromPosterior:
         observed, built = self._observed, self._observed.built
         # What is compiled needs any table.
         parameters = observed.draw(self._order[replicate if isinstance(replicate, int) else 0])
-        draws = take_draws(parameters, built.design)
+        rng = self._plan.stream(self._cell.name, replicate, "own effects")
+        draws = with_own_effects(take_draws(parameters, built.design), built, rng)
         rng = self._plan.stream(self._cell.name, replicate, "counts")
         again = rng.binomial(built.design.n_trials, response_accuracies(draws, built)[0])
         responses, both = observed.augmented(again)

@@ -29,6 +29,7 @@ from bayescontam.cli.options import (
     Out,
     Quiet,
     Released,
+    StoreAll,
     Strict,
     SumRepeats,
     Tune,
@@ -143,7 +144,8 @@ def fit(
         float, typer.Option(help="Acceptance that the step size aims at.", rich_help_panel=SAMPLER)
     ] = 0.9,
     difficulties: OnDifficulties = Difficulties.AUTO,
-    item_draws: ItemDraws = 0,
+    item_draws: ItemDraws = None,
+    store_all: StoreAll = False,
     engine: EngineName = Engine.NUTPIE,
     seed: Annotated[
         int | None,
@@ -205,6 +207,7 @@ def fit(
         target_accept=target_accept,
         difficulties=difficulties.value,
         item_draws=item_draws,
+        store_all=store_all,
         progress=not quiet,
         command=shlex.join(["bayescontam", *sys.argv[1:]]),
     )

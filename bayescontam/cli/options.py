@@ -162,9 +162,20 @@ OnDifficulties = Annotated[
     ),
 ]
 ItemDraws = Annotated[
-    int,
+    int | None,
     typer.Option(
-        help="Draws of item difficulties to keep where they were integrated out.",
+        help="Draws of item difficulties to store; default: none where they were integrated out,"
+        " otherwise at least 1,000.",
+        show_default=False,
+        rich_help_panel=SAMPLER,
+    ),
+]
+StoreAll = Annotated[
+    bool,
+    typer.Option(
+        "--store-all",
+        help="Store every draw of everything, in double precision: files become some twenty times"
+        " larger.",
         rich_help_panel=SAMPLER,
     ),
 ]

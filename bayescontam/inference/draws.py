@@ -144,7 +144,7 @@ def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
 
     theta = flat("theta")
     assert theta is not None
-    sigma_eps = flat("sigma_eps") if "eta" in posterior else None
+    sigma_eps = flat("sigma_eps")
     if sigma_eps is not None and sigma_eps.shape[1] > 1:
         sigma_eps = sigma_eps[:, design.model_benchmark[design.n_single :]]
     known = ("theta", "sigma_eps", "node", "place", "offset", "tally")

@@ -18,6 +18,7 @@ from bayescontam.inference import checks as checking
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.checks import Check, Thresholds
 from bayescontam.inference.clean import refuse_contaminated
+from bayescontam.inference.compact import Positions, rounded, thinned_prior, without_items
 from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.design_checks import design_checks
@@ -36,6 +37,7 @@ from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.psis import LEAST_DRAWS
 from bayescontam.inference.scope import ITEMS, Items
 from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.standard_groups import labelled, standard_groups
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
@@ -49,7 +51,6 @@ from bayescontam.specs.model import ModelSpec
 PRIOR_DRAWS, FEWEST_PRIOR_DRAWS = 2000, 500
 MOST_NUMBERS = 100_000_000
 """Prior draws times responses; of larger tables fewer draws are made."""
-_ITEM_LEVEL = ("delta", "eta", "n_correct")
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
@@ -78,8 +79,11 @@ class Options:
         How the posterior is sampled.
     command : str
         What the user ran, for the record.
-    item_draws : int, default 0
-        Draws of item difficulties that are kept, where they were integrated out.
+    item_draws : int, optional
+        Draws of item difficulties that are stored. Default: none where they were integrated
+        out, and at least 1,000 otherwise.
+    store_all : bool, default False
+        Whether all draws of everything are stored, in double precision.
     """
 
     seed: int
@@ -91,7 +95,8 @@ class Options:
     thresholds: Thresholds = field(default_factory=Thresholds)
     sampling: Sampling = field(default_factory=Sampling)
     command: str = ""
-    item_draws: int = 0
+    item_draws: int | None = None
+    store_all: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
@@ -100,7 +105,7 @@ class Options:
             raise UsageError(f"items: got {self.items!r}; allowed are 'all' or 'answered'")
         check_level(self.level)
         check_smallest_effect(self.smallest_effect)
-        if self.item_draws < 0:
+        if self.item_draws is not None and self.item_draws < 0:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
         if self.seed < 0:
             raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
@@ -150,7 +155,8 @@ def fit_responses(
     sampled = time.perf_counter()
     groups = {"posterior": posterior, "sample_stats": sample_stats}
     with stage(progress, "computing estimands and checks"):
-        groups |= _judged(posterior, built, options)
+        judged, positions = _judged(posterior, built, options)
+        groups |= judged
         checks = [
             *checking.sampling_checks(
                 posterior, sample_stats, _all_rows(groups, options.level), options.thresholds
@@ -163,12 +169,45 @@ def fit_responses(
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
     record["checks"] = [check.to_dict() for check in checks]
+    record["stored"] = _stored_draws(posterior, positions)
+    groups = _compact(groups, positions, options.store_all)
     groups["record"] = xr.Dataset({"json": json.dumps(record)})
-    return Fitted(xr.DataTree.from_dict(groups))
+    return Fitted(labelled(xr.DataTree.from_dict(groups)))
 
 
-def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, xr.Dataset]:
-    """Return everything that follows from the draws, group by group."""
+def _compact(
+    groups: dict[str, xr.Dataset], positions: Positions, whole: bool
+) -> dict[str, xr.Dataset]:
+    """Return what is stored of all groups."""
+    result = groups | {"posterior": without_items(groups["posterior"])}
+    if whole:
+        return result
+    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept"):
+        if name in result:
+            result[name] = result[name].isel(draw=positions.parameters)
+    for name in ("prior", "prior_estimands"):
+        result[name] = thinned_prior(result[name])
+    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept", "prior",
+                 "prior_estimands", "item_effects", "loo"):  # fmt: skip
+        if name in result:
+            result[name] = rounded(result[name])
+    scores = result["predictive"]  # observed ones stay what they are
+    replicated = scores[[n for n in scores.data_vars if n not in ("score", "binned")]]
+    result["predictive"] = scores.assign(rounded(replicated).data_vars)
+    return result
+
+
+def _stored_draws(posterior: xr.Dataset, positions: Positions) -> dict[str, int]:
+    """Return how many draws of what are stored, all chains together."""
+    chains = posterior.sizes["chain"]
+    counts = {name: chains * len(at) for name, at in vars(positions).items()}
+    return {"sampled": chains * posterior.sizes["draw"]} | counts
+
+
+def _judged(
+    posterior: xr.Dataset, built: Built, options: Options
+) -> tuple[dict[str, xr.Dataset], Positions]:
+    """Return everything that follows from the draws, group by group, and what is stored of it."""
     draws = take_draws(posterior, built.design)
     rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
     draws = placed(draws, built.lattice, rng, cores=cores)
@@ -177,14 +216,13 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     chosen = options.reference, options.items
     rng, sampled = stream(options.seed, "population"), options.population
     groups = estimands(draws, built, shape, *chosen, rng, sampled)
+    positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     count = min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
     prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
     rng = stream(options.seed, "prior population")
     prior_estimands = estimands(prior, built, (1, len(prior)), *chosen, rng)["estimands"]
     prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
-    groups["prior"] = parameters.drop_vars(_ITEM_LEVEL, errors="ignore").drop_dims(
-        ["item", "repeated", "response"], errors="ignore"
-    )
+    groups["prior"] = without_items(parameters)
     groups["prior_estimands"] = prior_estimands
     predictive = posterior_checks(draws, built, stream(options.seed, "predictive"))
     groups["predictive"] = predictive.assign(
@@ -196,11 +234,13 @@ def _judged(posterior: xr.Dataset, built: Built, options: Options) -> dict[str, 
     if built.spec.contamination.confounding == "sensitivity":
         told = posterior, groups["estimands"], built, options.level
         groups["confounding"] = confounding_curves(*told)
-    if built.lattice is not None:
-        groups["items"] = kept_items(draws, built.lattice, options.item_draws)
+    items = kept_items(draws, posterior, built, positions.items, options.store_all)
+    if items is not None:
+        groups["item_effects"] = items
+    groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
     if moments is not None:
         groups["exposure"] = kept_exposure(built.design, moments)
-    return groups | kept_table(built.design)
+    return groups | kept_table(built.design), positions
 
 
 def _of_slopes(

@@ -4,9 +4,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome
+from bayescontam.inference.compact import MOST_RESPONSES
 from bayescontam.inference.ordering import p_larger
 from bayescontam.inference.scope import scope
+from bayescontam.inference.standard_groups import aligned, labelled, unlabelled
 from bayescontam.inference.stored import Stored
 from bayescontam.inference.summary import summarise
 from bayescontam.inference.verdicts import (
@@ -17,10 +20,11 @@ from bayescontam.inference.verdicts import (
     overfitting_verdicts,
 )
 from bayescontam.levels import check_level
+from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec, restored_spec
 
-FORMAT = 1
-"""Version of the layout of a saved fit."""
+FORMAT = 2
+"""Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
 EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
 """Estimands that are zero by definition where contamination is what the reference is."""
 SPILLOVER = "Spillover apart from ability"
@@ -47,6 +51,14 @@ class Fitted(Stored):
     _AGAIN = "make the fit again"
     _LAYOUT = "format", FORMAT
 
+    @classmethod
+    def _written(cls, tree: xr.DataTree) -> xr.DataTree:
+        return unlabelled(tree)
+
+    @classmethod
+    def _read(cls, tree: xr.DataTree) -> xr.DataTree:
+        return labelled(tree)
+
     def __repr__(self) -> str:
         sizes = self.tree["estimands"].sizes
         failed = sum(check.outcome is Outcome.FAILED for check in self.checks())
@@ -61,6 +73,44 @@ class Fitted(Stored):
         """The model spec that was fitted."""
         stored = self.record["spec"]
         return restored_spec(stored["content"], stored["name"], stored["text"])
+
+    def joint_posterior(self) -> xr.Dataset:
+        """Return draws of all parameters, those of items among them.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dims (chain, draw, …): the draws for which those of items are stored. All draws,
+            and no difficulties, where these were integrated out.
+        """
+        posterior = self.tree["posterior"].to_dataset()
+        if "item_effects" not in self.tree or self.record["difficulties"] == "marginalised":
+            return posterior
+        items = self.tree["item_effects"].to_dataset().drop_vars(["mean", "sd"], errors="ignore")
+        return posterior.sel(draw=items["draw"]).merge(items)
+
+    def aligned(self) -> xr.DataTree:
+        """Return the tree at the draws for which log densities of responses are stored.
+
+        What weighs draws by their likelihood, such as ``arviz.psense_summary``, needs the same
+        draws in all groups. Of all but small tables ``log_likelihood`` has a part of them.
+
+        Returns
+        -------
+        xarray.DataTree
+
+        Raises
+        ------
+        FitError
+            If none are stored, because the table is too large.
+        """
+        if "log_likelihood" not in self.tree:
+            raise FitError(
+                f"the fit is of {self.record['data']['responses']:,} responses, and of more than"
+                f" {MOST_RESPONSES:,} no log densities are stored; fit with store_all=True"
+                " (--store-all)"
+            )
+        return aligned(self.tree)
 
     def estimands(self, level: float | None = None, *, progress: bool = False) -> pd.DataFrame:
         """Return one row for each estimand.
@@ -140,6 +190,34 @@ class Fitted(Stored):
         parts.insert(1, "benchmark", parts["concept"].map(benchmark))
         table = table.assign(concept="")
         return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
+
+    def draws(self, *quantities: str) -> pd.DataFrame:
+        """Return draws of the estimands as a tidy table.
+
+        Parameters
+        ----------
+        *quantities : str
+            Such as ``"genuine_ability"``; default: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``chain, draw, model, benchmark`` and a column for each quantity; one row for
+            each draw of each pair that was answered.
+
+        Raises
+        ------
+        UsageError
+            If the fit has no such quantity.
+        """
+        known = self.tree["estimands"].to_dataset()
+        names = list(quantities) or [str(name) for name in known.data_vars]
+        if strange := [name for name in names if name not in known.data_vars]:
+            others = listed(map(str, known.data_vars))
+            raise UsageError(f"draws: the fit has no {listed(strange)}; it has {others}")
+        order = ["chain", "draw", "model", "benchmark"]
+        table = known[names].to_dataframe(dim_order=order)
+        return table.dropna(how="all").reset_index()
 
     def exposures(self) -> pd.DataFrame:
         """Return what the fit says of the true contamination of each item.

@@ -1,14 +1,15 @@
-"""Kept: what a fit's file holds of its table and its items, beside draws and checks."""
+"""Kept: what a fit holds of its table and its items, beside draws and checks."""
 
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from bayescontam.inference.design import Design
+from bayescontam.inference.build import Built
+from bayescontam.inference.compact import draws_of_items
+from bayescontam.inference.design import Design, Integers
 from bayescontam.inference.difficulties import difficulty
 from bayescontam.inference.draws import Draws
-from bayescontam.inference.lattice import Lattice
 from bayescontam.inference.located import Moments
 
 
@@ -49,34 +50,53 @@ def kept_table(design: Design) -> dict[str, xr.Dataset]:
     }
 
 
-def kept_items(draws: Draws, lattice: Lattice, most: int) -> xr.Dataset:
-    """Return what is kept of difficulties that were integrated out.
+def kept_items(
+    draws: Draws, posterior: xr.Dataset, built: Built, at: Integers, whole: bool
+) -> xr.Dataset | None:
+    """Return what is stored of items, apart from the parameters of which there are few.
 
     Parameters
     ----------
     draws : Draws
         As `placed` returns them.
-    lattice : Lattice
-    most : int
-        How many draws are kept, evenly spaced; 0 for none.
+    posterior : xarray.Dataset
+        Dims (chain, draw, …).
+    built : Built
+    at : array of int
+        Positions along ``draw`` of what is stored; of difficulties that were integrated out
+        none if empty.
+    whole : bool
+        Whether ``eta`` is stored too.
 
     Returns
     -------
-    xarray.Dataset
-        Posterior ``mean`` and ``sd`` of each item's difficulty, log-odds, dims (item,); with
-        draws ``delta``, dims (item_draw, item). In single precision.
+    xarray.Dataset or None
+        Posterior ``mean`` and ``sd`` of each item's difficulty, log-odds, dims (item,), of
+        all draws; ``delta`` and where there is one ``alpha``, dims (chain, draw, item). None
+        where there is nothing of the kind.
     """
+    lattice = built.lattice
+    if lattice is None:
+        found = draws_of_items(posterior, whole)
+        if "delta" in found:
+            every, sample = found["delta"], ("chain", "draw")
+            found = found.isel(draw=at).assign(mean=every.mean(sample), sd=every.std(sample))
+        return found if len(found.data_vars) else None
     first, second = np.zeros(len(lattice.total)), np.zeros(len(lattice.total))
     for part in draws.chunks(lattice.design.whole):
         delta = difficulty(part, lattice)
         first, second = first + delta.sum(axis=0), second + (delta**2).sum(axis=0)
-    mean = first / len(draws)
-    sd = np.sqrt(np.maximum(second / len(draws) - mean**2, 0.0))
+    mean: Any = first / len(draws)
+    sd: Any = np.sqrt(np.maximum(second / len(draws) - mean**2, 0.0))
     data: dict[str, Any] = {"mean": ("item", mean), "sd": ("item", sd)}
-    if most:
-        data["delta"] = ("item_draw", "item"), difficulty(draws.thinned(most), lattice)
-    items = {"item": list(lattice.design.whole.items)}
-    return xr.Dataset(data, items).astype(np.float32)
+    coords: dict[str, Any] = {"item": list(lattice.design.whole.items)}
+    if len(at):
+        chains, count = posterior["chain"], posterior["draw"]
+        rows = (np.arange(len(chains))[:, None] * len(count) + at).ravel()
+        own = difficulty(draws[rows], lattice).reshape(len(chains), len(at), -1)
+        data["delta"] = ("chain", "draw", "item"), own
+        coords |= {"chain": chains, "draw": count[at]}
+    return xr.Dataset(data, coords)
 
 
 def kept_exposure(design: Design, moments: Moments) -> xr.Dataset:

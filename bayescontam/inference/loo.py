@@ -48,31 +48,71 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     """
     if can_pool(built):
         return pooled_leave_one_out(draws, built, rng)
-    design, exposure = built.design, built.design.exposure
-    numbers = len(design) * (1 if exposure is None else exposure.nodes.shape[1])
-    kept = kept_draws(draws, numbers)
+    design = built.design
+    kept = kept_draws(draws, _numbers(built))
     predictive = Prediction.of(draws[kept], built)
     parts, order, joint = [], [], np.zeros(len(kept))
-    if exposure is None:
-        step = max(1, CHUNK // len(kept))
-        for rows in np.split(np.arange(len(design)), range(step, len(design), step)):
-            center = predictive.center(rows)
-            density = predictive.density(rows, center)
-            joint += density.sum(axis=1)
-            parts.append(_left_out(density, *predictive.replicated(rows, center, rng), rng))
-            order.append(rows)
-    else:
-        for groups in _blocks(exposure, max(1, CHUNK // (len(kept) * exposure.nodes.shape[1]))):
-            block = _Block.of(exposure, groups)
-            density, center, together = _mixed(predictive, exposure, block, rng)
-            joint += together
-            replicated = predictive.replicated(block.rows, center, rng)
-            parts.append(_left_out(density, *replicated, rng))
-            order.append(block.rows)
+    for rows, density, center, together in _densities(predictive, rng):
+        joint += together
+        parts.append(_left_out(density, *predictive.replicated(rows, center, rng), rng))
+        order.append(rows)
     back = np.argsort(np.concatenate(order))
     columns = {name: np.concatenate([p[name] for p in parts])[back] for name in parts[0]}
     data = {name: ("response", values) for name, values in columns.items()}
-    return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, {"kept_draw": kept})
+    coords = {"kept_draw": kept, "response": design.coords["response"]}
+    return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, coords)
+
+
+def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+    """Return the log density of each response given parameters and its item.
+
+    Its own effect is integrated out, and an unknown contamination given the other responses
+    that share it, as in `leave_one_out`. Difficulties that were integrated out are those that
+    `placed` drew.
+
+    Parameters
+    ----------
+    draws : Draws
+    built : Built
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    array
+        Dims (draw, response).
+    """
+    result = np.empty((len(draws), len(built.design)))
+    for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
+        result[:, rows] = density
+    return result
+
+
+def _numbers(built: Built) -> int:
+    """Return how many numbers the densities of one draw take."""
+    exposure = built.design.exposure
+    return len(built.design) * (1 if exposure is None else exposure.nodes.shape[1])
+
+
+def _densities(
+    predictive: Prediction, rng: np.random.Generator
+) -> Iterator[tuple[Integers, Floats, Floats, Floats]]:
+    """Yield responses, their log densities and log-odds, and their joint log density.
+
+    Dims (rows,), (draw, rows) twice, and (draw,); some responses at a time.
+    """
+    built, count = predictive.built, len(predictive.draws)
+    design, exposure = built.design, built.design.exposure
+    if exposure is None:
+        step = max(1, CHUNK // count)
+        for rows in np.split(np.arange(len(design)), range(step, len(design), step)):
+            center = predictive.center(rows)
+            density = predictive.density(rows, center)
+            yield rows, density, center, density.sum(axis=1)
+        return
+    for groups in _blocks(exposure, max(1, CHUNK // (count * exposure.nodes.shape[1]))):
+        block = _Block.of(exposure, groups)
+        density, center, together = _mixed(predictive, exposure, block, rng)
+        yield block.rows, density, center, together
 
 
 @dataclass(frozen=True, eq=False)

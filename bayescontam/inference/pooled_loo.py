@@ -97,7 +97,8 @@ def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -
     below = np.where(right, 1 - chance, 0.0)
     data["pit"] = np.clip(below + rng.random(len(design)) * chance, 0, 1)
     columns = {name: ("response", values) for name, values in data.items()}
-    return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, {"kept_draw": kept})
+    coords = {"kept_draw": kept, "response": design.coords["response"]}
+    return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 
 def _left_out(density: Floats) -> dict[str, Floats]:

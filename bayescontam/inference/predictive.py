@@ -93,7 +93,7 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
     replicated: dict[str, list[Floats]] = {name: [] for name in groups}
     for part in draws.chunks(design):
-        scores = _replicate(spelt_out(part, built.lattice), built, rng)
+        scores = replicated_counts(spelt_out(part, built.lattice), built, rng) / design.n_trials
         for name, (cells, _) in groups.items():
             replicated[name].append(cells.means(scores))
     for name, (cells, size) in groups.items():
@@ -104,8 +104,8 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
     return result
 
 
-def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
-    """Draw scores of all responses, dims (draw, response).
+def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+    """Draw numbers of correct trials of all responses, dims (draw, response).
 
     Model-by-item effects and unknown contamination are drawn anew: with their own, fitted
     to the very responses that they are checked against, no check could fail.
@@ -124,7 +124,7 @@ def _replicate(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     p = accuracy(eta, guess)
     if design.n_single == len(design):  # several times faster, and tables may be large
         return (rng.random(p.shape) < p) * 1.0
-    return rng.binomial(design.n_trials, p) / design.n_trials
+    return rng.binomial(design.n_trials, p).astype(np.float64)
 
 
 def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Draws, xr.Dataset]:

@@ -15,7 +15,21 @@ THRESHOLD = 0.05
 
 
 def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
-    """Return the log prior density of the top-level parameters, dims (draw,).
+    """Return the log prior density of the top-level parameters together, dims (draw,).
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+    built : Built
+    """
+    total = np.zeros(posterior.sizes["chain"] * posterior.sizes["draw"])
+    for density in log_priors(posterior, built).values():
+        total += density
+    return total
+
+
+def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, Floats]:
+    """Return the log prior density of each top-level parameter, dims (draw,), chains joined.
 
     Effects that the data inform through a spread of their own (items, models) belong
     to the model, not to what the user chose; scaling them too would call every
@@ -26,20 +40,21 @@ def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
     posterior : xarray.Dataset
     built : Built
     """
-    priors = built.spec.priors
-    total = np.zeros(posterior.sizes["chain"] * posterior.sizes["draw"])
+    priors, found = built.spec.priors, {}
+    count = posterior.sizes["chain"] * posterior.sizes["draw"]
     for name in type(priors).model_fields:
         variable = _as_fitted(name, built)
         if variable is None or variable not in posterior:
             continue
-        values = posterior[variable].to_numpy().reshape(len(total), -1)
-        total += _log_density(getattr(priors, name), values)
+        values = posterior[variable].to_numpy().reshape(count, -1)
+        found[variable] = _log_density(getattr(priors, name), values)
     if "guess" in posterior:
-        guess = posterior["guess"].to_numpy().reshape(len(total), -1)
+        guess, total = posterior["guess"].to_numpy().reshape(count, -1), np.zeros(count)
         for b, prior in enumerate(guess_priors(built.spec, built.design)):
             if isinstance(prior, Beta):
                 total += _log_density(prior, guess[:, [b]])
-    return total
+        found["guess"] = total
+    return found
 
 
 def _log_density(prior: Prior | Beta | Dirichlet, values: Floats) -> Floats:

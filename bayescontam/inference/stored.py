@@ -15,8 +15,8 @@ from bayescontam.inference.checks import Check, Outcome
 from bayescontam.names import visible
 from bayescontam.storage import atomic_path
 
-_LONG = 10_000
-"""Integers of an array from which packing it is worth the time."""
+_LONG = 1_000
+"""Numbers of an array from which packing it is worth the time."""
 
 
 class Stored:
@@ -76,7 +76,7 @@ class Stored:
         UsageError
             If the file cannot be written.
         """
-        tree = _with_safe_labels(self.tree)
+        tree = _with_safe_labels(self._written(self.tree))
         with atomic_path(path) as temporary:
             # By way of the memory: HDF5 on a disk that runs full breaks down with the process.
             content = io.BytesIO()
@@ -105,34 +105,71 @@ class Stored:
         try:
             with xr.open_datatree(path, engine="h5netcdf") as tree:
                 Bounds.current().check_file(tree.nbytes, name)  # arrays may be packed
-                loaded = tree.load()
-            stored = cls(_with_own_labels(loaded))
-            layout = stored.record[key]
+                layout = _record(tree)[key]
+                known = layout == version
+                loaded = tree.load() if known else tree
+            stored = cls(cls._read(_with_own_labels(_in_double(loaded)))) if known else None
         except (BayescontamError, MemoryError):
             raise
         except Exception as error:
             raise FitError(
                 f"{name}: is not {cls._IS}; give a file that 'bayescontam {verb}' wrote"
             ) from error
-        if layout != version:
+        if stored is None:
             raise FitError(
-                f"{name}: has layout {layout}, this version of bayescontam reads layout {version};"
+                f"{name}: has format {layout}, this version of bayescontam reads format {version};"
                 f" {cls._AGAIN}"
             )
         return stored
 
+    @classmethod
+    def _written(cls, tree: xr.DataTree) -> xr.DataTree:
+        """Return what of a tree goes into its file."""
+        return tree
+
+    @classmethod
+    def _read(cls, tree: xr.DataTree) -> xr.DataTree:
+        """Return the tree again, from what its file has."""
+        return tree
+
 
 def _packed(tree: xr.DataTree) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return how long arrays of integers are packed: codes of a table shrink to a hundredth."""
-    packing = {"zlib": True, "complevel": 1, "shuffle": True}
+    """Return how long arrays are packed.
+
+    Codes of a table shrink to a hundredth. Numbers that single precision holds exactly, such as
+    rounded draws, are written so.
+    """
     return {
         node.path: {
-            str(name): packing
+            str(name): {"zlib": True, "complevel": 4, "shuffle": True} | _precision(values)
             for name, values in node.variables.items()
-            if values.dtype.kind in "iu" and values.size >= _LONG
+            if values.dtype.kind in "iuf" and values.size >= _LONG
         }
         for node in tree.subtree
     }
+
+
+def _precision(values: xr.Variable) -> dict[str, Any]:
+    if values.dtype != np.float64:
+        return {}
+    whole = values.to_numpy()
+    with np.errstate(over="ignore", under="ignore"):
+        exact = np.array_equal(whole, whole.astype(np.float32), equal_nan=True)
+    return {"dtype": "float32"} if exact else {}
+
+
+def _in_double(tree: xr.DataTree) -> xr.DataTree:
+    """Return numbers of single precision in double, which they were computed in."""
+
+    def double(dataset: xr.Dataset) -> xr.Dataset:
+        single = {
+            name: values.astype(np.float64)
+            for name, values in dataset.data_vars.items()
+            if values.dtype == np.float32
+        }
+        return dataset.assign(single)
+
+    return tree.map_over_datasets(double)
 
 
 def unsafe_labels(coords: dict[str, Any]) -> dict[str, list[str]]:

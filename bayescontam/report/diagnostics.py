@@ -29,7 +29,6 @@ from bayescontam.report.picture import (
 WORST = 6
 """Quantities in trace, rank and ESS pictures."""
 _TITLE = {"size": 8}
-_ITEM_DIMS = {"item", "repeated", "response"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def convergence_table(
 ) -> tuple[pd.DataFrame, xr.DataArray]:
     """Return convergence figures of parameters and estimands, and draws of the worst.
 
-    Effects of single items are left out: they are many, and checked with the fit.
+    Effects of single items are not among them: they are many, and checked with the fit.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def convergence_table(
 def _parts(fit: Fitted) -> Iterator[_Part]:
     for group in ("posterior", "estimands"):
         for name, values in fit.tree[group].to_dataset().data_vars.items():
-            if _ITEM_DIMS & set(values.dims) or name in ("rank", *COORDINATES):
+            if name in ("rank", *COORDINATES):
                 continue
             if (group, name) == ("estimands", "slope"):
                 continue  # the same as the parameter beta
@@ -229,7 +228,10 @@ def _tree(fit: Fitted, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
     chains: Any = {dim: np.arange(draws.sizes[dim]) for dim in ("chain", "draw")}
     labels = plain_labels(names, 38)
     posterior = draws.rename("x").assign_coords(quantity=labels, **chains).to_dataset()
-    stats = fit.tree["sample_stats"].to_dataset()[["diverging", "energy"]].assign_coords(**chains)
+    stats = fit.tree["sample_stats"].to_dataset()[["diverging", "energy"]]
+    if "draw" in stats.coords:  # of large tables, not all draws of parameters are stored
+        stats = stats.sel(draw=fit.tree["posterior"]["draw"])
+    stats = stats.assign_coords(**chains)
     return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
 
 

@@ -228,8 +228,11 @@ def _judgement(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> 
         "checks": tables.checks(fit).to_dict("records"),
         "mixing": mixing.head(diagnostics.WORST).to_dict("records"),
         "n_mixing": len(mixing),
-        "integrated": "items" in fit.tree,
+        "integrated": fit.record["difficulties"] == "marginalised",
         "sampling_pictures": sampling,
+        "of_one_number": [
+            name for name, v in fit.tree["posterior"].data_vars.items() if v.ndim == 2
+        ],
         "predictive_pictures": predictions.predictive_pictures(fit),
     }
 

@@ -11,6 +11,7 @@ from scipy.special import expit
 from bayescontam.inference.build import build
 from bayescontam.inference.draws import predictor, take_draws
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.own_effects import joint_draws
 from bayescontam.reproduction.told import Floats
 from bayescontam.responses import Responses
 
@@ -141,8 +142,9 @@ def own_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
     group : str
         Column that names the group of each row.
     """
-    eta = fit.tree["posterior"]["eta"].to_numpy()
-    p = expit(eta.reshape(-1, eta.shape[-1]))
+    draws = joint_draws(fit, build(fit.spec, responses))
+    assert draws.eta is not None
+    p = expit(draws.eta)
     labels = _labels(fit, responses.frame, group)
     codes, index = pd.factorize(pd.MultiIndex.from_frame(labels))
     means = [p[:, codes == cell].mean(axis=1) for cell in range(len(index))]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from bayescontam.calibration.published import CONCEPTS, FEWEST, MOST, Corpus, contamination_of
 from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.implied import response_accuracies
+from bayescontam.inference.own_effects import joint_draws
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
     Generator,
@@ -161,7 +161,7 @@ def _fitted(
     """Return a fit, and the accuracy of each response in each draw."""
     fit = study.fit(name, responses, model)
     built = build(model, responses)
-    draws = take_draws(fit.tree["posterior"].to_dataset(), built.design)
+    draws = joint_draws(fit, built)
     return fit, response_accuracies(draws, built)
 
 

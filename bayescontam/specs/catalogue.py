@@ -1,16 +1,17 @@
 """Specs that ship with the package, found by name."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.names import visible
 from bayescontam.specs.base import closest, parse_toml, read_text
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.curve import CurveSpec
-from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.reproduction import ReproductionSpec
 from bayescontam.specs.study import StudySpec
 
@@ -58,14 +59,20 @@ def shipped_studies() -> tuple[str, ...]:
     return _STUDIES.names()
 
 
-def load_spec(spec: str | os.PathLike[str]) -> ModelSpec:
-    """Read a model spec by name or by path.
+def load_spec(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    priors: Mapping[str, Any] | None = None,
+) -> ModelSpec:
+    """Read a model spec by name or by path, or make one from its content.
 
     Parameters
     ----------
-    spec : str or path-like
+    spec : str, path-like or mapping
         Name of a shipped model spec, such as ``"hierarchical"``, or the path of a
-        TOML file. What ends in ``.toml`` or holds a path separator is a path.
+        TOML file. What ends in ``.toml`` or holds a path separator is a path. A mapping is
+        the content of such a file: ``{"contamination": {"form": "none"}}``.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec, under the keys of its table ``priors``.
 
     Returns
     -------
@@ -83,8 +90,15 @@ def load_spec(spec: str | os.PathLike[str]) -> ModelSpec:
     >>> spec = load_spec("hierarchical")
     >>> spec.priors.beta_bar.text()
     'Normal(0, 2)'
+    >>> wide = {"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}
+    >>> load_spec("hierarchical", wide).priors.beta_bar.text()
+    'Normal(0, 4)'
     """
-    return _MODELS.load(os.fspath(spec))
+    if isinstance(spec, Mapping):
+        found = restored_spec({"summary": "Given in Python."} | dict(spec), "unnamed", "")
+    else:
+        found = _MODELS.load(os.fspath(spec))
+    return spec_with_priors(found, priors or {})
 
 
 def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:

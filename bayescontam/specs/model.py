@@ -289,6 +289,33 @@ class ModelSpec(WholeSpec):
         return self
 
 
+def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:
+    """Return a model spec with some other priors.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    priors : mapping of str to mapping
+        Some of the keys of ``priors`` in a model spec's file, with their tables:
+        ``{"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}``.
+
+    Raises
+    ------
+    SpecError
+        If a key is unknown, or a prior cannot be used.
+    """
+    if not priors:
+        return spec
+    given = {
+        name: prior.model_dump() if isinstance(prior, Block) else prior
+        for name, prior in priors.items()
+    }
+    content = spec.model_dump()
+    content["priors"] |= given
+    name = f"{spec.name} with other priors"
+    return restored_spec(content, name, "")
+
+
 def restored_spec(content: Mapping[str, Any], name: str, text: str) -> ModelSpec:
     """Return a model spec from its content, as ``model_dump`` gives it, and its file's text."""
     spec = validate(ModelSpec, content, name)

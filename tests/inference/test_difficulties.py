@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import stats
 
 from bayescontam.inference.curves import dose_response
@@ -163,10 +164,13 @@ def test_what_is_kept_of_items_is_told_by_all_draws():
     built = built_of(spec_of("hierarchical"), table())
     drawn = placed(draws_of(built, 50), built.lattice, np.random.default_rng(1))
     delta = spelt_out(drawn, built.lattice).delta
-    kept = kept_items(drawn, built.lattice, 5)
+    posterior = xr.Dataset(coords={"chain": [0, 1], "draw": np.arange(25)})
+    kept = kept_items(drawn, posterior, built, np.array([3, 24]), whole=False)
     np.testing.assert_allclose(kept["mean"], delta.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(kept["sd"], delta.std(axis=0), atol=1e-5)
-    assert kept["delta"].dims == ("item_draw", "item")
-    np.testing.assert_allclose(kept["delta"], delta[drawn.spaced(5)], atol=1e-5)
+    assert kept["delta"].dims == ("chain", "draw", "item")
+    assert kept["draw"].values.tolist() == [3, 24]
+    np.testing.assert_array_equal(kept["delta"].values.reshape(4, -1), delta[[3, 24, 28, 49]])
     assert list(kept["item"].to_numpy()) == list(built.design.items)
-    assert "delta" not in kept_items(drawn, built.lattice, 0)
+    none = np.array([], dtype=int)
+    assert "delta" not in kept_items(drawn, posterior, built, none, whole=False)

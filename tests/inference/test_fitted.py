@@ -132,12 +132,12 @@ def test_other_netcdf_is_refused(tmp_path):
         Fitted.load(path)
 
 
-def test_other_layout_is_refused(fit, tmp_path):
+def test_other_format_is_refused(fit, tmp_path):
     record = fit.record | {"format": 99}
     tree = fit.tree.copy()
     tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
     Fitted(tree).save(tmp_path / "later.nc")
-    with pytest.raises(FitError, match="has layout 99, this version of bayescontam reads layout 1"):
+    with pytest.raises(FitError, match="has format 99, this version of bayescontam reads format 2"):
         Fitted.load(tmp_path / "later.nc")
 
 

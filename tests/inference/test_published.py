@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 import bayescontam
+from bayescontam.inference.build import build
+from bayescontam.inference.joining.remembered import remembered
+from bayescontam.inference.own_effects import joint_draws
 from tests.data import shared
 
 SOLVERS = {
@@ -129,8 +132,8 @@ def told_gain(fit: bayescontam.Fit, raw: pd.DataFrame) -> pd.Series:
     data = fit.tree["constant_data"].to_dataset()
     model = data["model"].to_numpy()[data["model_of_response"].to_numpy()]
     item = data["item"].to_numpy()[data["item_of_response"].to_numpy()]
-    eta = fit.tree["posterior"]["eta"].to_numpy()
-    accuracy = (1 / (1 + np.exp(-eta))).mean(axis=(0, 1))
+    eta = joint_draws(fit, build(fit.spec, remembered(fit))).eta
+    accuracy = (1 / (1 + np.exp(-eta))).mean(axis=0)
     seen = raw.drop_duplicates("item").set_index("item")["seen_split"]
     table = pd.DataFrame({"model": model, "seen": seen.loc[item].to_numpy(), "p": accuracy})
     means = table.groupby(["model", "seen"])["p"].mean().unstack()

@@ -54,7 +54,7 @@ def test_discriminations_are_told() -> None:
     ability, d = rng.normal(0, 1.2, (models, 1)), rng.random(items)
     p = expit(alpha * (ability - delta) + 1.0 * (d - 0.5))
     fit = fitted(responses(p, d, 9), "two_parameter")
-    told = fit.tree["posterior"]["alpha"].mean(("chain", "draw")).to_series()
+    told = fit.tree["item_effects"]["alpha"].mean(("chain", "draw")).to_series()
     told = told.loc[[f"i{k}" for k in range(items)]].to_numpy()
     assert np.corrcoef(np.log(told), np.log(alpha))[0, 1] > 0.6
     spread = fit.tree["posterior"]["sigma_alpha"]

@@ -195,7 +195,7 @@ class _Admission:
 
 
 def _scale(draws: Draws) -> Floats | None:
-    if draws.eta is None or draws.sigma_eps is None:
+    if draws.sigma_eps is None:
         return None
     scale: Floats = draws.sigma_eps[:, 0] + SMALLEST
     return scale

@@ -5,16 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayescontam.inference.density import Rows
-from bayescontam.inference.design import Floats, Integers
+from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.joining.difficulties import Difficulties
 from bayescontam.inference.joining.newcomer import Newcomer
-from bayescontam.inference.joining.nodes import place_nodes
-from bayescontam.inference.likelihood import log_likelihood
-
-NODES = 9
-"""Nodes from which the effect of a response is drawn."""
+from bayescontam.inference.own_effects import draw_effects
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,40 +88,12 @@ class Completion:
             chosen = draw_nodes(log_weight, self.rng).astype(np.int64)[..., None]
             delta[:, items.label] = np.take_along_axis(nodes.position, chosen, -1)[..., 0]
         joint = Draws(joint.theta, joint.beta, delta, None, None)
-        if draws.eta is None or draws.sigma_eps is None:
-            return joint
-        return self._with_effects(joint, draws)
+        return joint if draws.sigma_eps is None else self._with_effects(joint, draws.sigma_eps)
 
-    def _with_effects(self, joint: Draws, draws: Draws) -> Draws:
+    def _with_effects(self, joint: Draws, scale: Floats) -> Draws:
+        """Draw the effects of all responses of several trials, old and new."""
         design = self.newcomer.design
-        assert draws.eta is not None
-        assert draws.sigma_eps is not None
-        eta = np.empty((len(draws), len(design) - design.n_single))
         repeated = np.arange(design.n_single, len(design))
-        eta[:, design.model[repeated] < len(self.newcomer.host.models)] = draws.eta
-        changed = np.union1d(self.newcomer.own, self.newcomer.met)
-        rows = changed[changed >= design.n_single]
-        if len(rows):
-            center = predictor(joint, design.part(rows))
-            eta[:, rows - design.n_single] = self._effects(rows, center, draws.sigma_eps)
-        return Draws(joint.theta, joint.beta, joint.delta, eta, draws.sigma_eps)
-
-    def _effects(self, rows: Integers, center: Floats, scale: Floats) -> Floats:
-        """Draw log-odds of responses given their linear predictor, (draw, rows)."""
-        part = self.rows[rows]
-        wide = part.by_node()
-        width = np.broadcast_to(scale, center.shape)
-        share = (part.k + 0.5) / (part.n + 1)
-        known = part.n * share * (1 - share)
-        prior = 1 / width**2
-        start = (np.log(share / (1 - share)) * known + center * prior) / (known + prior)
-
-        def log_density(eta: Floats) -> Floats:
-            z = (eta - center[..., None]) / width[..., None]
-            result: Floats = log_likelihood(eta, wide.k, wide.n, wide.guess) - 0.5 * z**2
-            return result
-
-        nodes = place_nodes(log_density, start, 1 / np.sqrt(known + prior), width, NODES)
-        chosen = draw_nodes(nodes.log_weight, self.rng).astype(np.int64)[..., None]
-        drawn: Floats = np.take_along_axis(nodes.position, chosen, -1)[..., 0]
-        return drawn
+        center = predictor(joint, design.part(repeated))
+        eta = draw_effects(self.rows[repeated], center, scale, self.rng)
+        return Draws(joint.theta, joint.beta, joint.delta, eta, scale)

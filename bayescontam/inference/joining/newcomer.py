@@ -274,7 +274,7 @@ def strange_parts(fit: Fitted) -> str | None:
     spec = fit.spec
     if spec.contamination.exposure != "known":
         return "its contamination is not known for sure"
-    strange = sorted(set(map(str, fit.tree["posterior"].data_vars)) - _UNDERSTOOD)
+    strange = sorted(set(map(str, fit.joint_posterior().data_vars)) - _UNDERSTOOD)
     straight = spec.contamination.form in ("none", "linear")
     if strange or not straight or spec.contamination.scale != "log_odds":
         return f"the model spec '{spec.name}' has parts that an update does not know"

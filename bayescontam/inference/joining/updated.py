@@ -131,7 +131,7 @@ def update_draws(
     Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
     Journal of Machine Learning Research 25(72), arXiv:1507.02646.
     """
-    posterior = fit.tree["posterior"].to_dataset()
+    posterior = fit.joint_posterior()
     admitted = admit(posterior, newcomer, most, rng)
     log_share, pareto_k = _smoothed(admitted.log_ratio)
     pareto_k = max(pareto_k, _smoothed(admitted.forecast)[1])
