@@ -308,8 +308,12 @@ def _on_several(
         raise DataError([Fault(source, problem, column=column)])
     return [
         f"{len(several):,} of {len(days):,} items have several release dates, up to "
-        f"{several.max():.0f} days apart: {named}; the earliest counts"
+        f"{_days_of(int(several.max()))} apart: {named}; the earliest counts"
     ]
+
+
+def _days_of(number: int) -> str:
+    return f"{number} day" if number == 1 else f"{number} days"
 
 
 def _unknown_dates(
@@ -351,7 +355,7 @@ def _on_unknown(frame: pd.DataFrame, lost: Mask, unknown: Unknown) -> str:
 
 def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int) -> str:
     exposed = int((frame["contamination"] == 1).sum())
-    days = f" by more than {margin} days" if margin else ""
+    days = f" by more than {_days_of(margin)}" if margin else ""
     return (
         f"contamination from dates: 1 in {exposed:,} of {len(frame):,} responses (released on or "
         f"before the model's cutoff); {len(clean):,} of {frame['model'].nunique():,} models are "

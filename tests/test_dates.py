@@ -200,7 +200,7 @@ def test_one_date_for_each_model_and_item() -> None:
     days[1] = "2023-08-30"
     found = Responses.from_frame(_table(released=days)).with_dates()
     assert found.notes[0] == (
-        "1 of 3 items have several release dates, up to 1 days apart: 'q2'; the earliest counts"
+        "1 of 3 items have several release dates, up to 1 day apart: 'q2'; the earliest counts"
     )
     days[1] = "2023-07-30"
     with pytest.raises(DataError, match="released: several dates of one item: 'q2'"):

@@ -35,6 +35,7 @@ from bayescontam.cli.options import (
     Tune,
     Where,
     check_file,
+    dates_of,
     exit_if_failed,
     reference_of,
 )
@@ -165,7 +166,6 @@ def fit(
     with stage(not quiet, f"reading {visible(str(responses))}"):
         from bayescontam import api  # takes seconds
         from bayescontam.cli.terminal import calm, print_notes
-        from bayescontam.dates import Dates
         from bayescontam.given import given_responses
         from bayescontam.responses import read_responses
 
@@ -177,15 +177,12 @@ def fit(
             where=where,
             contamination_scale=contamination_scale.value if covariates is None else "share",
         )
-        dates = None
-        if released is not None or cutoff is not None or clean_margin:
-            dates = Dates(released or "released", cutoff or "cutoff", clean_margin)
         table = given_responses(
             table,
             covariates,
             missing_contamination.value,
             contamination_scale.value if covariates is not None else "share",
-            dates=dates,
+            dates=dates_of(released, cutoff, clean_margin),
             clean=clean or (),
         )
         spec, table = api.choose_spec(model, table, clean or ())

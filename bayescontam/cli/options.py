@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from bayescontam.dates import Dates
     from bayescontam.inference.checks import Check
 
 FAILED_CHECK = 3
@@ -227,6 +228,15 @@ def reference_of(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Dates | None":
+    """Return where dates are, None if no option names them."""
+    from bayescontam.dates import Dates
+
+    if released is None and cutoff is None and not margin:
+        return None
+    return Dates(released or "released", cutoff or "cutoff", margin)
 
 
 def check_file(out: Path, *read: object) -> None:

@@ -11,7 +11,9 @@ import typer
 from bayescontam.cli.fit import show
 from bayescontam.cli.options import (
     DATA,
+    Clean,
     CovariatesFile,
+    Cutoff,
     DropMissing,
     FitFile,
     Format,
@@ -19,11 +21,13 @@ from bayescontam.cli.options import (
     MissingContamination,
     OnMissing,
     Quiet,
+    Released,
     SumRepeats,
     TableFormat,
     Where,
     check_file,
     check_out,
+    dates_of,
     reference_of,
 )
 from bayescontam.names import visible
@@ -82,6 +86,9 @@ def update(
     ] = None,
     covariates: CovariatesFile = None,
     missing_contamination: OnMissing = MissingContamination.ERROR,
+    released: Released = None,
+    cutoff: Cutoff = None,
+    clean: Clean = None,
     where: Where = None,
     sum_repeats: SumRepeats = False,
     drop_missing: DropMissing = False,
@@ -133,12 +140,19 @@ def update(
         from bayescontam import updating
         from bayescontam.api import Fit
         from bayescontam.cli.terminal import calm, print_notes, put_text
+        from bayescontam.given import given_responses
         from bayescontam.responses import read_responses
 
         calm()
         table = read_responses(
             responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
         )
+        if (dates := dates_of(released, cutoff)) is not None:
+            table = given_responses(
+                table, covariates, missing_contamination.value, dates=dates, clean=clean or ()
+            )
+        elif clean:
+            table = table.with_clean(clean)
         fit = Fit.load(path)
     given: dict[str, Any] = {
         "covariates": covariates,
