@@ -10,6 +10,7 @@ from bayescontam.cli import (
     demo,
     fit,
     import_,
+    items,
     judge,
     models,
     plan,
@@ -38,6 +39,7 @@ app.add_typer(import_.app, name="import", epilog=import_.EXAMPLES)
 app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
 app.command("summary", epilog=summary.EXAMPLES)(summary.summary)
 app.command("rank", epilog=rank.EXAMPLES)(rank.rank)
+app.command("items", epilog=items.EXAMPLES)(items.items)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("update", epilog=update.EXAMPLES)(update.update)

@@ -29,6 +29,7 @@ from bayescontam.inference.estimands import Reference, estimands, reference_leve
 from bayescontam.inference.fitted import FORMAT, Fitted
 from bayescontam.inference.identification import identify
 from bayescontam.inference.integration import integration_check
+from bayescontam.inference.itemfit import item_fit
 from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
 from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
@@ -238,6 +239,8 @@ def _judged(
     if items is not None:
         groups["item_effects"] = items
     groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
+    if (fitting := item_fit(draws, built)) is not None:
+        groups["item_fit"] = fitting
     if moments is not None:
         groups["exposure"] = kept_exposure(built.design, moments)
     return groups | kept_table(built.design), positions

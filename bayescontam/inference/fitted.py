@@ -12,6 +12,7 @@ from bayescontam.inference.scope import scope
 from bayescontam.inference.standard_groups import aligned, labelled, unlabelled
 from bayescontam.inference.stored import Stored
 from bayescontam.inference.summary import summarise
+from bayescontam.inference.suspects import FDR, item_sentences, item_table
 from bayescontam.inference.verdicts import (
     SMALLEST_EFFECT,
     Identification,
@@ -42,8 +43,8 @@ class Fitted(Stored):
         ``estimands``, ``prior``, ``predictive``, ``loo``, ``constant_data``,
         ``observed_data``, ``record``, with contamination ``sensitivity``,
         ``identification`` and ``curves``, where that is not known ``exposure``, where item
-        difficulties were integrated out ``items``, and where
-        the prior of ``kappa`` says what is assumed of items ``confounding``.
+        difficulties were integrated out ``items``, where rows are single items ``item_fit``,
+        and where the prior of ``kappa`` says what is assumed of items ``confounding``.
     """
 
     _VERB = "fit"
@@ -240,6 +241,54 @@ class Fitted(Stored):
             if f"{name}_of_group" in data
         }
         return pd.DataFrame(keys | {name: data[name].to_numpy() for name in columns})
+
+    def item_fit(self, fdr: float = FDR) -> pd.DataFrame:
+        """Return how each item fits, the worst first: suspects of a wrong key.
+
+        Parameters
+        ----------
+        fdr : float, default 0.1
+            False discovery rate up to which an item is a suspect: the expected share of
+            items among them that fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``benchmark, item, answers`` (models that answered), ``solved``,
+            ``solved_by_weaker``, ``solved_by_stronger`` (shares of all of them, of their
+            weaker and of their stronger half), ``contamination`` (mean, where the fit has
+            it), ``z`` (negative: weak models solve it more and strong ones less than
+            expected, in standard deviations), ``p_value``, ``q_value`` (smallest rate at
+            which it is a suspect), ``suspect``. NaN where fewer than 3 models answered an
+            item, or all or none solved it.
+
+        Raises
+        ------
+        UsageError
+            If `fdr` is not between 0 and 1.
+        FitError
+            If the fit holds no item fit.
+        """
+        return item_table(self._item_fit(fdr), self._benchmark_of_item(), fdr)
+
+    def item_sentences(self, fdr: float = FDR) -> list[str]:
+        """Return what `item_fit` says, in words."""
+        return list(item_sentences(self._item_fit(fdr), fdr))
+
+    def _item_fit(self, fdr: float) -> xr.Dataset:
+        if not 0 < fdr < 1:
+            raise UsageError(f"fdr: got {fdr:g}; allowed is a number between 0 and 1")
+        if "item_fit" not in self.tree:
+            reason = (
+                "its rows count different items together"
+                if self.spec.likelihood.trials == "items"
+                else "an earlier version made it; make the fit again"
+            )
+            raise FitError(f"this fit says nothing of single items: {reason}")
+        return self.tree["item_fit"].to_dataset()
+
+    def _benchmark_of_item(self) -> np.ndarray:
+        return self.tree["constant_data"]["benchmark_of_item"].to_numpy()
 
     def raw_accuracy(self) -> xr.DataArray:
         """Return the observed score: mean over items of the share of correct trials.

@@ -29,7 +29,7 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
     dict of str to pandas.DataFrame
         ``headline``, ``slopes``, ``concepts``, ``sensitivity``, ``checks``: as
         `bayescontam.report.tables` has them; ``better`` and ``ranks``: see
-        `bayescontam.report.ranking`; ``curves``: ``model,
+        `bayescontam.report.ranking`; ``items``: as ``Fit.item_fit``; ``curves``: ``model,
         benchmark, contamination, mean, low, high``;
         ``confounding``: as ``Fit.confounding``; ``predicted`` and ``predicted-bins``: see
         `bayescontam.report.predictions`; ``convergence``: see
@@ -41,6 +41,7 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
         "concepts": lambda: tables.by_concept(fit, estimands),
         "better": lambda: better_pairs(fit),
         "ranks": lambda: ranks(fit),
+        "items": lambda: _items(fit),
         "curves": lambda: _curves(fit),
         "confounding": lambda: _confounding(fit),
         "sensitivity": lambda: tables.sensitivity(fit),
@@ -96,6 +97,10 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
             " that can be written to"
         ) from None
     return path
+
+
+def _items(fit: Fitted) -> pd.DataFrame:
+    return fit.item_fit() if "item_fit" in fit.tree else pd.DataFrame()
 
 
 def _curves(fit: Fitted) -> pd.DataFrame:

@@ -27,6 +27,8 @@ from bayescontam.storage import write_text
 
 MOST_ROWS = 400
 """Estimands that the page lists; more are left to ``bayescontam summary``."""
+FEWEST_ITEMS, MOST_ITEMS = 10, 200
+"""Items that the page lists, the worst fitting first: these, or all suspects in between."""
 
 Ways = dict[str, Callable[[], Picture | None]]
 """How to draw pictures, by name."""
@@ -111,6 +113,7 @@ def render(
             "level": words.level_text(fit.level),
             "contaminated": "identification" in fit.tree,
             "comparison": _comparison(comparison),
+            "items": _items(fit),
             "evidence": most,
             "ngram": most["ngram"] if most else "",
             "all_estimands": _all_estimands(estimands),
@@ -208,6 +211,30 @@ def _confounding(fit: Fitted) -> dict[str, Any] | None:
     if section is not None and not section["reason"]:
         section |= {"table": listed(section.pop("rows"), "overfitting", "confounding")}
     return section
+
+
+def _items(fit: Fitted) -> dict[str, Any] | None:
+    """Return the items that fit worst, and what is said of all."""
+    if "item_fit" not in fit.tree:
+        return None
+    table = fit.item_fit()
+    table = table[table["p_value"].notna()]
+    suspects = int(table["suspect"].sum())
+    shown = table.head(min(max(suspects, FEWEST_ITEMS), MOST_ITEMS))
+    note = ""
+    if len(shown) < len(table):
+        note = (
+            f"The {len(shown):,} worst of {len(table):,}. All: {words.in_file('items')}, or"
+            " 'bayescontam items'."
+        )
+    labels = [visible(str(name), 60) for name in shown["item"]]
+    return {
+        "rows": shown.assign(item=labels).to_dict("records"),
+        "open": suspects > 0,
+        "contamination": "contamination" in table,
+        "sentences": fit.item_sentences(),
+        "note": note,
+    }
 
 
 def _sensitivity(fit: Fitted) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.cli.conftest import Done, command, environment
 
 Run = Callable[..., Done]
 VERBS = [
-    "", "fit", "summary", "rank", "report", "compare", "demo", "models", "models list",
+    "", "fit", "summary", "rank", "items", "report", "compare", "demo", "models", "models list",
     "models show", "models prior", "plan", "update",
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",

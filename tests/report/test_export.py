@@ -12,7 +12,7 @@ from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 
 EVERY = {
     "headline", "slopes", "better", "ranks", "curves", "sensitivity", "predicted", "predicted-bins",
-    "convergence", "checks", "estimands",
+    "convergence", "checks", "estimands", "items",
 }  # fmt: skip
 WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins"}
 

@@ -1,0 +1,321 @@
+"""Item fit: whether those who solve an item are the able ones, judged item by item.
+
+An item whose key is wrong is solved by weak models, and by those that have memorised the key,
+and missed by strong ones.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import ndtr
+from scipy.stats import false_discovery_control
+
+from bayescontam.inference.build import Built
+from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.draws import Draws, exposed
+from bayescontam.inference.guess import response_guess
+from bayescontam.inference.likelihood import logistic
+from bayescontam.inference.predictor import contamination_shift, linear_predictor
+from bayescontam.inference.suspects import CONTAMINATED, FEWEST_MODELS
+
+DRAWS = 200
+"""Draws that are looked at, at most."""
+MOST_NUMBERS = 10_000_000
+"""Draws times responses; of larger tables fewer draws are looked at, but at least 20."""
+_AT_ONCE = 500_000
+_WIDE = 3.0
+"""Spread of difficulties, log-odds, where a fit has none."""
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Responses, item by item, and what is expected of them.
+
+    Attributes
+    ----------
+    starts : array of int
+        Dims (item,): first response to each item; responses to an item follow each other.
+    correct, trials : array
+        Dims (response,).
+    log_odds : array
+        Dims (draw, response), on an item of average difficulty.
+    ability : array
+        Dims (draw, response), of the model that answered, log-odds.
+    guess : array
+        Accuracy of blind guessing, ([draw,] response).
+    spread : array or None
+        Dims (draw, response): standard deviation of a response's own log-odds, 0 where it
+        has one trial; None where none has any.
+    difficulty_sd : array
+        Dims (draw, item).
+    """
+
+    starts: Integers
+    correct: Floats
+    trials: Floats
+    log_odds: Floats
+    ability: Floats
+    guess: Floats
+    spread: Floats | None
+    difficulty_sd: Floats
+
+    def by_item(self, values: Floats) -> Floats:
+        """Return sums over the responses to each item, dims (…, item)."""
+        total: Floats = np.add.reduceat(values, self.starts, axis=-1)
+        return total
+
+    def spread_out(self, values: Floats) -> Floats:
+        """Return values of items for each of their responses, dims (…, response)."""
+        sizes = np.diff(self.starts, append=len(self.correct))
+        return np.repeat(values, sizes, axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How far the answers to items rise with ability beside what the model expects.
+
+    Attributes
+    ----------
+    score, variance : array
+        Dims (draw, item): derivative of the log likelihood by the item's discrimination, made
+        independent of its difficulty, and its variance. Negative where weak models solve the
+        item and strong ones do not.
+    p_value : array
+        Dims (draw, item): probability of a score that is as low or lower.
+    """
+
+    score: Floats
+    variance: Floats
+    p_value: Floats
+
+
+def score_items(answers: Answers) -> Scores:
+    """Score each item, draw by draw.
+
+    Parameters
+    ----------
+    answers : Answers
+
+    Returns
+    -------
+    Scores
+
+    Notes
+    -----
+    Each item's difficulty is set to its most probable value given its own answers, so that
+    a hard item is no misfit. The tail is a saddlepoint approximation of a sum of independent
+    answers. An effect of a response's own counts as fewer trials, by the correlation that it
+    gives them.
+
+    References
+    ----------
+    Score tests of item fit: Glas (1999), doi:10.1007/BF02294296. Tails: Lugannani & Rice
+    (1980), doi:10.2307/1426607.
+    """
+    shift = np.zeros(answers.difficulty_sd.shape)
+    precision = 1 / answers.difficulty_sd**2
+    for _ in range(8):
+        mean, slope, trials = _expected(answers, shift)
+        weight = slope / (mean * (1 - mean))
+        gain = answers.by_item(trials * weight * (answers.correct / answers.trials - mean))
+        known = answers.by_item(trials * weight * slope) + precision
+        shift = shift + np.clip((gain - shift * precision) / known, -2.0, 2.0)
+    mean, slope, trials = _expected(answers, shift)
+    weight = slope / (mean * (1 - mean))
+    known = trials * weight * slope
+    center = answers.by_item(known * answers.ability) / answers.by_item(known)
+    arm = weight * (answers.ability - answers.spread_out(center))
+    score = answers.by_item(trials * arm * (answers.correct / answers.trials - mean))
+    variance = answers.by_item(trials * arm**2 * mean * (1 - mean))
+    return Scores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
+
+
+def _expected(answers: Answers, shift: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return expected accuracy, its derivative by the log-odds, and independent trials."""
+    eta, guess = answers.log_odds + answers.spread_out(shift), answers.guess
+    p = logistic(eta)
+    slope = p * (1 - p)
+    trials = np.broadcast_to(answers.trials, p.shape)
+    if answers.spread is not None:
+        rows = np.flatnonzero((answers.spread > 0).any(axis=0))
+        z = answers.spread[:, rows, None] * _NODES
+        nodes, weights = logistic(eta[:, rows, None] + z), _WEIGHTS / _WEIGHTS.sum()
+        p[:, rows] = nodes @ weights
+        slope[:, rows] = (nodes * (1 - nodes)) @ weights
+        alike = (nodes**2) @ weights - p[:, rows] ** 2  # variance that an own effect gives
+        wide = np.broadcast_to(guess, eta.shape)[:, rows]
+        mean = wide + (1 - wide) * p[:, rows]
+        alike = (1 - wide) ** 2 * alike / np.clip(mean * (1 - mean), 1e-12, None)
+        trials = trials.copy()
+        trials[:, rows] = trials[:, rows] / (1 + (trials[:, rows] - 1) * alike)
+    mean = np.clip(guess + (1 - guess) * p, 1e-9, 1 - 1e-9)
+    return mean, np.maximum((1 - guess) * slope, 1e-12), trials
+
+
+def _lower_tail(
+    answers: Answers, score: Floats, variance: Floats, arm: Floats, mean: Floats, trials: Floats
+) -> Floats:
+    """Return the probability of a score as low or lower, dims (draw, item)."""
+    sd = np.sqrt(np.maximum(variance, 1e-300))
+    arm = arm / answers.spread_out(sd)
+    target = score / sd
+    tilt = np.zeros(score.shape)
+    for step in range(9):
+        lean = arm * answers.spread_out(tilt)
+        odds = mean / (1 - mean) * np.exp(np.clip(lean, -40.0, 40.0))
+        tilted = odds / (1 + odds)
+        rise = answers.by_item(trials * arm**2 * tilted * (1 - tilted))
+        if step < 8:
+            gap = answers.by_item(trials * arm * (tilted - mean)) - target
+            move = gap / np.maximum(rise, 1e-3)
+            tilt = np.clip(tilt - np.clip(move, -2.0, 2.0), -12.0, 12.0)
+    grown = np.log1p(mean * np.expm1(np.clip(lean, -40.0, 40.0))) - mean * lean
+    height = np.maximum(tilt * target - answers.by_item(trials * grown), 0.0)
+    root = np.sign(tilt) * np.sqrt(2 * height)
+    other = tilt * np.sqrt(np.maximum(rise, 1e-12))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = 1 / root - 1 / other
+    # Both are near zero in the middle, where the Normal is exact enough.
+    gap = np.where(np.abs(root) > 0.02, gap, 0.0)
+    density = np.exp(-(root**2) / 2) / np.sqrt(2 * np.pi)
+    tail = ndtr(root) + density * gap
+    # No tail is larger than its Chernoff bound, which the last pattern of all attains.
+    bound = np.exp(-height)
+    return np.clip(tail, np.where(tilt > 0, 1 - bound, 0.0), np.where(tilt < 0, bound, 1.0))
+
+
+def item_fit(draws: Draws, built: Built) -> xr.Dataset | None:
+    """Judge how every item fits.
+
+    Parameters
+    ----------
+    draws : Draws
+    built : Built
+
+    Returns
+    -------
+    xarray.Dataset or None
+        Dims (item,): ``answers``, models that answered; ``solved``, the share of them that
+        solved it; ``solved_by_weaker``, ``solved_by_stronger``: the same of their weaker and
+        their stronger half; with contamination ``contamination``, its mean; ``z``, the score
+        in its standard deviations, ``p_value``, means over draws; ``q_value``: the smallest
+        false discovery rate at which the item is a suspect. NaN in the last three where fewer
+        than 3 models answered, or all or none solved it. With contamination also, dims
+        (benchmark,), ``contaminated_items``, ``contaminated_z`` and ``contaminated_p``: the
+        same for all items together that are contaminated by 0.5 or more. None where a row
+        counts different items.
+
+    Notes
+    -----
+    Answers are compared with what a model's ability leads to expect, plus what contamination
+    lifts: where a slope is negative it counts as zero, since it may be the misfit itself.
+    The false discovery rate is that of Benjamini & Hochberg over all judged items.
+
+    References
+    ----------
+    Benjamini & Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
+    """
+    design = built.design
+    if built.spec.likelihood.trials == "items":
+        return None
+    draws = draws.thinned(max(20, min(DRAWS, MOST_NUMBERS // len(design))))
+    order = np.lexsort((draws.theta.mean(axis=0)[design.model_unit], design.item))
+    starts = np.flatnonzero(np.diff(design.item[order], prepend=-1))
+    data = _observed(design, order, starts)
+    totals, weight, pooled = np.zeros((2, len(starts))), 0, []
+    together = _contaminated(design)
+    for part in draws.chunks(design, _AT_ONCE):
+        scores = score_items(_answers(part, built, order, starts))
+        z = scores.score / np.sqrt(np.maximum(scores.variance, 1e-12))
+        totals += z.sum(axis=0), scores.p_value.sum(axis=0)
+        weight += len(part)
+        if together is not None:
+            pooled.append(scores.score @ together / np.sqrt(scores.variance @ together + 1e-12))
+    solved = data["solved"]
+    judged = (data["answers"] >= FEWEST_MODELS) & (solved > 0) & (solved < 1)
+    z, p_value = np.where(judged, totals / weight, np.nan)
+    q_value = np.full(len(p_value), np.nan)
+    if judged.any():
+        q_value[judged] = false_discovery_control(p_value[judged])
+    data |= {"z": z, "p_value": p_value, "q_value": q_value}
+    found: dict[str, Any] = {name: ("item", values) for name, values in data.items()}
+    if together is not None:
+        each = np.concatenate(pooled)
+        found["contaminated_items"] = ("benchmark", (together > 0).sum(axis=0))
+        found["contaminated_z"] = ("benchmark", each.mean(axis=0))
+        found["contaminated_p"] = ("benchmark", ndtr(each).mean(axis=0))
+    coords = {name: design.coords[name] for name in ("benchmark", "item")}
+    return xr.Dataset(found, coords)
+
+
+def _answers(draws: Draws, built: Built, order: Integers, starts: Integers) -> Answers:
+    design = built.design
+    guess = response_guess(draws, built.spec, design)
+    spread = None
+    if draws.eta is not None and draws.sigma_eps is not None:
+        spread = np.zeros((len(draws), len(design)))
+        spread[:, design.n_single :] = draws.sigma_eps
+        spread = spread[:, order]
+    sd = np.full((len(draws), len(starts)), _WIDE)
+    if draws.sigma_delta is not None:
+        shared = np.broadcast_to(draws.sigma_delta, (len(draws), len(design.benchmarks)))
+        sd = np.maximum(shared[:, design.benchmark_of_item], 0.1)
+    return Answers(
+        starts,
+        design.n_correct[order].astype(float),
+        design.n_trials[order].astype(float),
+        _log_odds(draws, design)[:, order],
+        draws.theta[:, design.model_unit[order]],
+        guess[..., order],
+        spread,
+        sd,
+    )
+
+
+def _log_odds(draws: Draws, design: Design) -> Floats:
+    """Return log-odds on items of average difficulty, lifted by contamination, never lowered."""
+    average = np.zeros((len(draws), len(design.items)))
+    draws = replace(draws, delta=average, alpha=None, eta=None)
+    eta: Floats = linear_predictor(draws.effects, design)
+    if draws.beta is None:
+        return eta
+    least = design.contamination_range()[0][design.benchmark]
+    clean = eta + contamination_shift(draws.effects, design, least)
+    return np.maximum(exposed(draws, design, eta), clean)
+
+
+def _observed(design: Design, order: Integers, starts: Integers) -> dict[str, Floats]:
+    """Return what is seen of each item; responses are ordered by item, then by ability."""
+    count = np.diff(starts, append=len(order))
+    place = np.arange(len(order)) - np.repeat(starts, count)
+    size = np.repeat(count, count)
+    half = size // 2
+    score = (design.n_correct / design.n_trials)[order]
+    parts = {
+        "solved": np.ones(len(order), dtype=bool),
+        "solved_by_weaker": place < half,
+        "solved_by_stronger": place >= size - half,
+    }
+    found: dict[str, Floats] = {"answers": count.astype(float)}
+    for name, rows in parts.items():
+        members = np.add.reduceat(rows * 1.0, starts)
+        total = np.add.reduceat(rows * score, starts)
+        found[name] = np.divide(total, members, where=members > 0, out=np.full(len(count), np.nan))
+    if design.contamination is not None:
+        found["contamination"] = np.add.reduceat(design.contamination[order], starts) / count
+    return found
+
+
+def _contaminated(design: Design) -> Floats | None:
+    """Return which items are contaminated, dims (item, benchmark); None without any."""
+    if design.contamination is None:
+        return None
+    total = np.bincount(design.item, design.contamination, minlength=len(design.items))
+    mean = total / np.bincount(design.item, minlength=len(design.items))
+    chosen = np.zeros((len(design.items), len(design.benchmarks)))
+    rows = np.flatnonzero(mean >= CONTAMINATED)
+    chosen[rows, design.benchmark_of_item[rows]] = 1.0
+    return chosen
