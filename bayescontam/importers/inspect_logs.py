@@ -1,6 +1,7 @@
 """Logs of Inspect as files: what counts of their headers and samples."""
 
 import hashlib
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from bayescontam.bounds import Bounds
 from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Paths
 from bayescontam.importers.inspect_scores import named_values
@@ -69,6 +71,23 @@ def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
     )
 
 
+def _check_size(file: Path) -> None:
+    """Refuse a log of which more is read at once than a file may unpack to."""
+    limit, source = Bounds.current(), str(file)
+    try:
+        size = file.stat().st_size
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                limit.check_cells(len(archive.infolist()), 1, source, "archive")
+                # Samples are read one at a time, and few of them.
+                parts = [part for part in archive.infolist() if "samples/" not in part.filename]
+                samples = [part.file_size for part in archive.infolist()]
+                size = max(sum(part.file_size for part in parts), *samples, 0)
+    except (OSError, zipfile.BadZipFile):
+        return  # which the reader names
+    limit.check_file(size, source)
+
+
 def read_log(
     file: Path, reader: ModuleType, kept: Kept, errors: Errors, left_out: LeftOut
 ) -> list[Log]:
@@ -89,7 +108,13 @@ def read_log(
     -------
     list of Log
         One log; none if it cannot be read.
+
+    Raises
+    ------
+    DataError
+        If it unpacks to more than a file may.
     """
+    _check_size(file)
     try:
         header = reader.read_eval_log(str(file), header_only=True)
         summaries = reader.read_eval_log_sample_summaries(str(file))

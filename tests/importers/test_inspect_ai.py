@@ -3,6 +3,7 @@
 import math
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +288,18 @@ def test_letters_are_not_held_against_a_threshold() -> None:
     scoring = Scoring(partial="correct", no_answer="leave-out", threshold=5)
     found = [scoring.read(given) for given in ("C", "I", "P", "N", 5, 4.9)]
     assert found == [1.0, 0.0, 1.0, "no answer (N)", 1.0, 0.0]
+
+
+def test_logs_larger_than_they_look_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "large.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("summaries.json", b" " * 10**6)
+    assert path.stat().st_size < 10_000
+    monkeypatch.setenv("BAYESCONTAM_MAX_FILE", "900kB")
+    with pytest.raises(DataError, match=r"large\.eval: unpacks to more than 900 kB\n.*MAX_FILE"):
+        import_inspect([path], **CHOICES)
+    monkeypatch.setenv("BAYESCONTAM_MAX_FILE", "1MB")
+    with pytest.raises(DataError, match="cannot be read"):
+        import_inspect([path], **CHOICES)
