@@ -136,9 +136,9 @@ def overfitting_verdict(
     lifted = lift is Identification.SHOWN
     if slope is Identification.NO_VARIATION and not lifted:
         return Overfitting.NO_VARIATION
-    if not informed and not lifted:
+    if slope is Identification.BORROWED and not (informed or lifted):
         return Overfitting.BORROWED
-    known = lift is None or lifted
+    known = lifted or (informed and lift is None)
     if known and -smallest < low and high < smallest:
         return Overfitting.AT_MOST_SMALL
     if low <= 0 <= high:

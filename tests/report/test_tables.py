@@ -200,6 +200,9 @@ def test_the_smallest_effect_of_interest_decides_what_is_small() -> None:
 def test_without_own_information_nothing_is_shown_or_ruled_out(low: float, high: float) -> None:
     slope = Identification.BORROWED
     assert overfitting_verdict(slope, low, high, informed=False) is Overfitting.BORROWED
+    # Without others there is nobody to borrow from.
+    alone = overfitting_verdict(Identification.INCONCLUSIVE, low, high, informed=False)
+    assert alone is Overfitting.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(
