@@ -30,6 +30,7 @@ from bayescontam.dates import Dates, Unknown, dated
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers import ADVICE
 from bayescontam.importers.table import load_table
+from bayescontam.importers.tools import import_advice
 from bayescontam.names import listed, visible
 from bayescontam.rows import (
     chosen,
@@ -333,7 +334,7 @@ def _clean(
     """Return the table in this package's columns, and which rows have a score or are refused."""
     need_columns(table, _NEEDED, _KNOWN, faults)
     if len(set(_NEEDED) - set(table.columns)) > 1:
-        faults.advise(ADVICE)
+        faults.advise(import_advice(faults.source) or ADVICE)
     clean: dict[str, Any] = {
         name: read_names(table, name, faults) for name in _KEYS if name in table.columns
     }

@@ -123,7 +123,8 @@ def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
 def _samples(found: Any) -> list[dict[str, Any]]:
     """Return the samples of a task, of old versions too, which list statuses."""
     if isinstance(found, dict) and isinstance(found.get("base"), list):
-        plus = found.get("plus") or [None] * len(found["base"])
+        added = found.get("plus")
+        plus = added if isinstance(added, list) and added else [None] * len(found["base"])
         return [
             {"base_status": _first(base), "plus_status": _first(more)}
             for base, more in zip(found["base"], plus, strict=False)

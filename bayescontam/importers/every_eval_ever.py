@@ -114,7 +114,7 @@ def import_every_eval_ever(
                     left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
     table = pd.DataFrame(rows, columns=[*_COLUMNS, *kept.columns])
-    table = _of(table, several(only), left_out)
+    table = _of(table.astype({"failed": bool}), several(only), left_out)
     measured = table[~table["failed"]]
     counts = {str(name): Counter(own["metric"]) for name, own in measured.groupby("benchmark")}
     taken = chosen("metric", metric, counts)

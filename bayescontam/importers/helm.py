@@ -195,7 +195,8 @@ def _states(
         if isinstance(text, str):
             texts[item] = _hash(text)
         completions = part(state, "result").get("completions")
-        words = [str(part({"c": own}, "c").get("text")) for own in completions or []]
+        given = completions if isinstance(completions, list) else []
+        words = [str(part({"c": own}, "c").get("text")) for own in given]
         said.setdefault((item, str(state.get("train_trial_index", ""))), []).extend(words)
     return {key: _hash(repr(words)) for key, words in said.items()}, texts, instances
 

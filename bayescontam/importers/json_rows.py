@@ -12,6 +12,7 @@ from pydantic_core import from_json
 from bayescontam.bounds import Bounds
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers import ADVICE
+from bayescontam.importers.tools import import_advice
 from bayescontam.names import listed, visible
 
 type Opened = Callable[[], AbstractContextManager[IO[str]]]
@@ -149,8 +150,9 @@ def _refuse_one_object(line: str, text: IO[str], source: str) -> None:
     except ValueError:
         return
     if isinstance(found, dict):
+        advice = import_advice(source) or _ONE_OBJECT
         problem = f"holds one JSON object, with the keys {listed(found)}; a table is a list of "
-        raise _refused(source, problem + "objects, or one object a line", _ONE_OBJECT)
+        raise _refused(source, problem + "objects, or one object a line", advice)
 
 
 def _entries(text: IO[str], source: str) -> Iterator[Any]:

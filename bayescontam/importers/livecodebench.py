@@ -176,7 +176,7 @@ def _day(value: Any) -> str | None:
         try:
             return datetime.fromtimestamp(value / 1000, UTC).date().isoformat()
         except (OverflowError, OSError) as error:
-            raise ValueError(f"date {value:g} is beyond all calendars") from error
+            raise ValueError(f"date {visible(repr(value), 60)} is beyond all calendars") from error
     if isinstance(value, str):
         return datetime.fromisoformat(value).date().isoformat()
     raise ValueError(f"date is {visible(repr(value), 60)}; allowed are milliseconds or 2023-08-30")

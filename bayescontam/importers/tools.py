@@ -10,21 +10,9 @@ from pydantic_core import from_json
 
 from bayescontam.bounds import unpacked
 from bayescontam.errors import BayescontamError
+from bayescontam.importers import TOOLS
 from bayescontam.names import visible
 
-TOOLS = {
-    "lm-eval": "lm-evaluation-harness or lmms-eval",
-    "inspect": "Inspect",
-    "every-eval-ever": "Every Eval Ever",
-    "helm": "HELM",
-    "opencompass": "OpenCompass",
-    "lighteval": "lighteval",
-    "py-irt": "py-irt",
-    "swe-bench": "SWE-bench",
-    "evalplus": "EvalPlus",
-    "livecodebench": "LiveCodeBench",
-}
-"""Verb of ``bayescontam import`` and name of each tool whose logs are read."""
 _START = 1_000_000
 """Bytes from which a file is recognised."""
 

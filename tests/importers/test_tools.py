@@ -10,8 +10,9 @@ import pytest
 
 import bayescontam
 from bayescontam.errors import DataError, UsageError
+from bayescontam.importers import TOOLS
 from bayescontam.importers.imported import Imported
-from bayescontam.importers.tools import TOOLS, import_advice, tool_of
+from bayescontam.importers.tools import import_advice, tool_of
 from tests.data import shared
 from tests.importers.test_every_eval_ever import quiz, write
 from tests.importers.test_hostile_logs import lm_eval, sample
@@ -465,3 +466,16 @@ def test_folders_without_logs_and_unknown_options_are_refused(
         read(tmp_path, kept="x")
     with pytest.raises(UsageError, match="copies='x': allowed are 'leave-out', 'count'"):
         read(tmp_path, copies="x")
+
+
+def test_files_of_tools_are_named_where_a_table_is_wanted(tmp_path: Path) -> None:
+    made = {
+        "opencompass": dump(tmp_path / "gsm8k.json", details(True, False)),
+        "evalplus": dump(tmp_path / "e.json", {"eval": {"HumanEval/0": [solved("pass", None)]}}),
+        "lighteval": lighteval(tmp_path, ["q0"], [{"em": 1.0}]),
+        "helm": helm(tmp_path, STATS),
+    }
+    for tool, file in made.items():
+        with pytest.raises(DataError) as caught:
+            bayescontam.read_responses(file)
+        assert f"make a table of it with bayescontam import {tool} " in str(caught.value)
