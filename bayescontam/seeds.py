@@ -5,10 +5,36 @@ import secrets
 
 import numpy as np
 
+from bayescontam.errors import UsageError
+from bayescontam.names import visible
+
 
 def fresh_seed() -> int:
     """Return a new seed from the operating system, small enough to be typed again."""
     return secrets.randbelow(2**31)
+
+
+def check_seed(seed: object, name: str = "seed") -> int:
+    """Return a seed that can be used.
+
+    Raises
+    ------
+    UsageError
+        If it is no whole number, or negative.
+
+    Examples
+    --------
+    >>> check_seed("a")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.UsageError: seed: got 'a'; allowed is a whole number, 0 or more
+    """
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+        shown = visible(repr(seed), 60)
+        raise UsageError(f"{name}: got {shown}; allowed is a whole number, 0 or more")
+    if seed < 0:
+        raise UsageError(f"{name}: got {seed}; allowed is 0 or more")
+    return int(seed)
 
 
 def stream(seed: int, *names: str | int) -> np.random.Generator:

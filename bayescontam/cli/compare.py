@@ -25,7 +25,7 @@ bayescontam compare hierarchical.nc positive.nc --leave-out item --cache folds
 
 bayescontam compare hierarchical.nc --leave-out model --format csv
 """
-_AGAIN = "Fits made again"
+_AGAIN = "Refits"
 _SPARE = ("left_out", "p_loo", "refits", "divergences", "r_hat", "bad_k", "diff_se", "se")
 """Columns that are left out where the terminal is narrow, in this order."""
 
@@ -50,15 +50,15 @@ def compare(
         Part,
         typer.Option(
             help="What is left out and predicted: single responses, all responses to an item, or"
-            " all of a model."
+            " all responses of a model."
         ),
     ] = Part.RESPONSE,
     output: Format = TableFormat.TABLE,
     folds: Annotated[
         int | None,
         typer.Option(
-            help="Parts to leave out in turn, each by a fit without it; default: 10 for items and"
-            " models, and none for responses (PSIS-LOO, nothing is fitted again).",
+            help="Number of folds, each predicted by a fit without it; default: 10 for items and"
+            " models, none for responses (PSIS-LOO, without refitting).",
             show_default=False,
             rich_help_panel=_AGAIN,
         ),
@@ -67,14 +67,14 @@ def compare(
         bool,
         typer.Option(
             "--refit",
-            help="Fit again without each response whose Pareto k is above 0.7 (at most 20).",
+            help="Refit without each response whose Pareto k is above 0.7 (at most 20).",
             rich_help_panel=_AGAIN,
         ),
     ] = False,
     cache: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that keeps finished fits' figures, so that the same command goes on.",
+            help="Folder for results of finished refits; the same command then resumes.",
             show_default=False,
             rich_help_panel=_AGAIN,
         ),
@@ -84,7 +84,7 @@ def compare(
         typer.Option(
             "--jobs",
             "-j",
-            help="Fits made at the same time; default: one for each core.",
+            help="Fits made in parallel; default: one for each core.",
             show_default=False,
             rich_help_panel=_AGAIN,
         ),
@@ -112,7 +112,9 @@ def compare(
         )
     except KeyboardInterrupt:
         if cache is not None:
-            print("finished fits are kept: run the same command again to go on", file=sys.stderr)
+            print(
+                "finished refits are stored: run the same command again to resume", file=sys.stderr
+            )
         raise
     if output is TableFormat.TABLE:
         print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=_SPARE)

@@ -27,7 +27,8 @@ bayescontam corpora show offline-demo --toml > mine.toml
 """
 LOOKED_FOR = {"input": "questions", "output": "answers", "input_output": "questions with answers"}
 app = typer.Typer(
-    help="Corpus manifests: what ships with the package, and what one says.", no_args_is_help=True
+    help="Corpus manifests: list those that ship with the package, and show one.",
+    no_args_is_help=True,
 )
 
 
@@ -57,7 +58,7 @@ def show(
         bool, typer.Option("--toml", help="Print only the file, to copy and change.")
     ] = False,
 ) -> None:
-    """Print a corpus manifest: its file, and in words what is scanned and what is kept."""
+    """Print a corpus manifest: its file, and in words what is scanned and stored."""
     from bayescontam.specs.catalogue import load_manifest
 
     manifest = load_manifest(name)

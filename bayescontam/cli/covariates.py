@@ -67,7 +67,7 @@ def covariates(
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
-    """Tell for each item how likely the corpus holds a duplicate of it."""
+    """Estimate for each item the probability that the corpus holds a duplicate of it."""
     from bayescontam.cli.terminal import calm
     from bayescontam.covariates import Covariates
     from bayescontam.errors import UsageError
@@ -148,7 +148,7 @@ def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
     print_lines(_notes(weighed))
     print_lines([f"Curve: {checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
-    print_lines([f"Covariates of {len(weighed.items):,} items lie in {visible(str(out))}"])
+    print_lines([f"Wrote {visible(str(out))} ({len(weighed.items):,} items)."])
 
 
 def _notes(weighed: "Weighed") -> Iterator[str]:

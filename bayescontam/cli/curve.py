@@ -48,7 +48,7 @@ Seed = Annotated[
     int | None,
     typer.Option(help="Seed; default: a fresh one, which the curve records.", show_default=False),
 ]
-Level = Annotated[float, typer.Option(help="Probability of the intervals.")]
+Level = Annotated[float, typer.Option(help="Credible level.")]
 
 
 def curve(
@@ -65,7 +65,7 @@ def curve(
     strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
-    """Learn from judgements how likely a match of a given cosine is a duplicate."""
+    """Estimate from judgements how likely a match of a given cosine is a duplicate."""
     check_file(out, judgements, spec)  # before minutes of sampling, not after
     with stage(not quiet, f"reading {visible(str(scan))} and its judgements"):
         from bayescontam.cli.terminal import calm
@@ -94,7 +94,7 @@ def curve(
 
 
 def show(fitted: "Curve", path: Path) -> None:
-    """Print what a curve is and where it lies."""
+    """Print a curve's parameters and the name of its file."""
     from bayescontam.cli.terminal import print_checks, print_lines, print_table
     from bayescontam.report.verdicts import checks_sentence
 
@@ -103,4 +103,4 @@ def show(fitted: "Curve", path: Path) -> None:
     print_table(table, spare, "the report of the curve, bayescontam report")
     print_lines([f"{checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
-    print_lines([f"Seed {fitted.record['seed']}. The curve lies in {visible(str(path))}"])
+    print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])

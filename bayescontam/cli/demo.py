@@ -131,7 +131,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     _say(
         quiet,
         f"Items with a duplicate: {interval} of {len(truth)}; in truth {known}.",
-        f"The reports lie in {out / 'scan.html'} and {out / 'curve.html'}",
+        f"Wrote {out / 'scan.html'} and {out / 'curve.html'}.",
     )
     return evidence
 
@@ -149,7 +149,7 @@ def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
 
     if not quiet:
         print_headline(headline(fitted))
-        _say(quiet, verdict_line(fitted), f"The report lies in {page}")
+        _say(quiet, verdict_line(fitted), f"Wrote {page}.")
 
 
 def _say(quiet: bool, *lines: str) -> None:

@@ -99,7 +99,8 @@ def fit(
     reference: Annotated[
         str,
         typer.Option(
-            help="Contamination at which genuine ability is told: min_observed, zero or a number.",
+            help="Contamination level at which genuine ability is evaluated: min_observed, zero or"
+            " a number.",
             rich_help_panel=_MODEL,
         ),
     ] = "min_observed",
@@ -127,22 +128,21 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = 0.02,
-    level: Annotated[
-        float, typer.Option(help="Probability of the intervals.", rich_help_panel=_MODEL)
-    ] = 0.95,
+    level: Annotated[float, typer.Option(help="Credible level.", rich_help_panel=_MODEL)] = 0.95,
     draws: Draws = 1500,
     tune: Tune = 700,
     chains: Chains = 4,
     cores: Annotated[
         int | None,
         typer.Option(
-            help="Chains at the same time; default: all cores.",
+            help="Chains sampled in parallel; default: one for each core.",
             show_default=False,
             rich_help_panel=SAMPLER,
         ),
     ] = None,
     target_accept: Annotated[
-        float, typer.Option(help="Acceptance that the step size aims at.", rich_help_panel=SAMPLER)
+        float,
+        typer.Option(help="Target acceptance probability of the sampler.", rich_help_panel=SAMPLER),
     ] = 0.9,
     difficulties: OnDifficulties = Difficulties.AUTO,
     item_draws: ItemDraws = None,
@@ -151,7 +151,7 @@ def fit(
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Seed; default: a fresh one, which the fit records.",
+            help="Random seed; default: a new one, stored in the fit.",
             show_default=False,
             rich_help_panel=SAMPLER,
         ),
@@ -224,7 +224,7 @@ def _quoted(path: Path) -> str:
 
 
 def show(fitted: "Fit", path: Path) -> None:
-    """Print what a fit found and where it lies."""
+    """Print what a fit found, and the name of its file."""
     from bayescontam.cli.terminal import print_checks, print_headline, print_lines
     from bayescontam.report.tables import headline, verdict_line
 
@@ -237,4 +237,4 @@ def show(fitted: "Fit", path: Path) -> None:
     print_headline(headline(fitted), f"bayescontam summary {_quoted(path)} --format csv")
     print_lines([verdict_line(fitted), fitted.scope])
     print_checks(fitted.checks())
-    print_lines([f"Seed {fitted.record['seed']}. The fit lies in {path}"])
+    print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])

@@ -92,7 +92,7 @@ def export(
     scan, sheet = (shlex.quote(visible(str(path))) for path in (folder, out))
     if per_item is None and len(chosen) < (pairs or _PAIRS):
         print("The scan has no more pairs whose texts it holds.")
-    print(f"{len(chosen):,} pairs lie in {sheet}. Fill in is_duplicate; then:")
+    print(f"{len(chosen):,} pairs written to {sheet}. Fill in is_duplicate; then:")
     print(f"bayescontam judge import {scan} {sheet} --judge NAME --out judgements.csv")
 
 

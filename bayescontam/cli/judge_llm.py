@@ -17,7 +17,7 @@ bayescontam judge llm demo-scan --base-url http://localhost:8000/v1 --model qwen
 bayescontam judge llm scan --base-url https://api.openai.com/v1 --model gpt-5-mini
 --temperature default --prompt programming --per-item 5 --max-calls 1000 --out judged.csv
 
-Interrupted, or the budget reached? Run the same command again: answers are kept.
+Interrupted, or the budget reached? Run the same command again: answers are stored.
 """
 _PAIRS, _CALLS = "Which pairs", "Calls"
 _OWN = "default"
@@ -122,7 +122,7 @@ def llm(
     cache: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that keeps answers; default: judge-cache beside the judgements.",
+            help="Folder that stores answers; default: judge-cache beside the judgements.",
             show_default=False,
             rich_help_panel=_CALLS,
         ),
@@ -175,7 +175,7 @@ def llm(
             progress=not quiet,
         )
     except KeyboardInterrupt:
-        print("answers are kept: run the same command again to go on", file=sys.stderr)
+        print("answers are stored: run the same command again to resume", file=sys.stderr)
         raise
     if not quiet:
         print_lines(notes)

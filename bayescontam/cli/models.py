@@ -45,7 +45,7 @@ bayescontam models prior mine.toml --responses responses.csv --format json
 """
 _LAYOUT, _DATA = "Made-up table", "Your own table"
 app = typer.Typer(
-    help="Model specs: what ships with the package, and what one says.", no_args_is_help=True
+    help="Model specs: list those that ship with the package, and show one.", no_args_is_help=True
 )
 
 
@@ -81,7 +81,7 @@ def show(
     ] = False,
     output: Annotated[
         PageFormat,
-        typer.Option("--format", "-f", help="Text to read here, or Markdown: a page of it."),
+        typer.Option("--format", "-f", help="Text for the terminal, or a page in Markdown."),
     ] = PageFormat.TEXT,
 ) -> None:
     """Print a model spec: its file, its mathematics, and what its priors mean."""
@@ -117,22 +117,22 @@ def prior(
         typer.Argument(help="Name of a model spec, or path of a .toml file.", show_default=False),
     ],
     models: Annotated[
-        int | None, typer.Option(help="Models; default: 8.", rich_help_panel=_LAYOUT)
+        int | None, typer.Option(help="Number of models; default: 8.", rich_help_panel=_LAYOUT)
     ] = None,
     benchmarks: Annotated[
-        int | None, typer.Option(help="Benchmarks; default: 2.", rich_help_panel=_LAYOUT)
+        int | None, typer.Option(help="Number of benchmarks; default: 2.", rich_help_panel=_LAYOUT)
     ] = None,
     items: Annotated[
         int | None,
-        typer.Option(help="Items of each benchmark; default: 200.", rich_help_panel=_LAYOUT),
+        typer.Option(help="Items in each benchmark; default: 200.", rich_help_panel=_LAYOUT),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Trials of each item; default: 1.", rich_help_panel=_LAYOUT)
+        int | None, typer.Option(help="Trials for each item; default: 1.", rich_help_panel=_LAYOUT)
     ] = None,
     responses: Annotated[
         Path | None,
         typer.Option(
-            help="Ask about this table of responses; its answers have no say.",
+            help="Use this table's layout; its scores are ignored.",
             rich_help_panel=_DATA,
         ),
     ] = None,
@@ -141,21 +141,21 @@ def prior(
     ] = None,
     draws: Annotated[int, typer.Option(help="Draws from the prior.")] = 1000,
     seed: Annotated[
-        int | None, typer.Option(help="Seed; default: a fresh one.", show_default=False)
+        int | None, typer.Option(help="Random seed; default: a new one.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
-            help="File to write too: .png or .svg (picture), .html (page), .csv (table).",
+            help="File to write as well: .png or .svg (picture), .html (page), .csv (table).",
             show_default=False,
         ),
     ] = None,
     output: Format = TableFormat.TABLE,
     quiet: ShowNoProgress = False,
 ) -> None:
-    """Say what a spec's prior implies for accuracy, overfitting and differences of models."""
+    """Show what a spec's prior implies for accuracy, overfitting and differences of models."""
     if out is not None:
         with stage(not quiet, "preparing the picture"):
             from bayescontam.report.implied import check_ending, write_prior
@@ -224,7 +224,7 @@ def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> Non
     else:
         print_table(shown(found), spare=("q25", "q75", "meaning"))
         print_lines([*found.notes(), f"Seed {found.seed}."])
-        print_lines([f"Written to {out}"] if out is not None else [])
+        print_lines([f"Wrote {visible(str(out))}."] if out is not None else [])
 
 
 def _json(found: "Implied") -> str:

@@ -32,7 +32,7 @@ InsteadOfPrinting = Annotated[
 ]
 LevelOfFit = Annotated[
     float | None,
-    typer.Option(help="Probability of the intervals; default: the fit's.", show_default=False),
+    typer.Option(help="Credible level; default: the fit's.", show_default=False),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")]
 
@@ -114,20 +114,20 @@ Clean = Annotated[
 Where = Annotated[
     str | None,
     typer.Option(
-        help="Rows to keep, as a pandas query: \"benchmark == 'mmlu'\".", rich_help_panel=DATA
+        help="Rows to use, as a pandas query: \"benchmark == 'mmlu'\".", rich_help_panel=DATA
     ),
 ]
 SumRepeats = Annotated[
     bool,
     typer.Option(
-        "--sum-repeats", help="Add up several rows of one model and item.", rich_help_panel=DATA
+        "--sum-repeats", help="Sum several rows of one model and item.", rich_help_panel=DATA
     ),
 ]
 DropMissing = Annotated[
     bool,
     typer.Option(
         "--drop-missing",
-        help="Leave out rows without a score; how many is reported.",
+        help="Drop rows without a score; their number is reported.",
         rich_help_panel=DATA,
     ),
 ]
@@ -180,9 +180,13 @@ StoreAll = Annotated[
         rich_help_panel=SAMPLER,
     ),
 ]
-Draws = Annotated[int, typer.Option(help="Draws kept of each chain.", rich_help_panel=SAMPLER)]
-Tune = Annotated[int, typer.Option(help="Draws before those, to adapt.", rich_help_panel=SAMPLER)]
-Chains = Annotated[int, typer.Option(help="Chains.", rich_help_panel=SAMPLER)]
+Draws = Annotated[
+    int, typer.Option(help="Draws of each chain, after tuning.", rich_help_panel=SAMPLER)
+]
+Tune = Annotated[
+    int, typer.Option(help="Tuning draws of each chain, discarded.", rich_help_panel=SAMPLER)
+]
+Chains = Annotated[int, typer.Option(help="Number of chains.", rich_help_panel=SAMPLER)]
 
 
 class Workplace(StrEnum):
@@ -195,13 +199,13 @@ class Workplace(StrEnum):
 WorkplaceName = Annotated[
     Workplace,
     typer.Option(
-        "--engine", help="Worker processes here, or a Ray cluster.", rich_help_panel=EXECUTION
+        "--engine", help="Local worker processes, or a Ray cluster.", rich_help_panel=EXECUTION
     ),
 ]
 RayAddress = Annotated[
     str | None,
     typer.Option(
-        help="Ray cluster to use; default: one is started here.",
+        help="Ray cluster to use; default: start one on this machine.",
         show_default=False,
         rich_help_panel=EXECUTION,
     ),
@@ -218,7 +222,7 @@ class TableFormat(StrEnum):
 
 Format = Annotated[
     TableFormat,
-    typer.Option("--format", "-f", help="A table to read, or CSV or JSON to go on with."),
+    typer.Option("--format", "-f", help="Table for reading; CSV or JSON with everything."),
 ]
 
 

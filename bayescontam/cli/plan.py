@@ -27,9 +27,9 @@ bayescontam plan --items 250 --models 2 --generations 1,5,10 --spread sigma_eps=
 bayescontam plan --covariates scan.parquet --items 500 --slope 0.8
 """
 _ITEMS = "200,400,800"
-"""What the items are if nobody says."""
+"""Items by default."""
 _SIZES = ("items", "models", "benchmarks", "generations")
-_DESIGN, _TRUTH, _WISH, _SIMULATION = "Design", "What is supposed", "What is wished", "Simulation"
+_DESIGN, _TRUTH, _WISH, _SIMULATION = "Design", "Assumptions", "Targets", "Simulation"
 
 
 class PlannedQuantity(StrEnum):
@@ -51,23 +51,26 @@ class Unknown(StrEnum):
 
 def plan(
     items: Annotated[
-        str, typer.Option(help="Items of each benchmark.", rich_help_panel=_DESIGN)
+        str,
+        typer.Option(
+            help="Items in each benchmark; several sizes with commas.", rich_help_panel=_DESIGN
+        ),
     ] = _ITEMS,
-    models: Annotated[str, typer.Option(help="Models.", rich_help_panel=_DESIGN)] = "1",
+    models: Annotated[str, typer.Option(help="Number of models.", rich_help_panel=_DESIGN)] = "1",
     benchmarks: Annotated[
         str | None,
         typer.Option(
-            help="Benchmarks; default: 1, or as many as the table has.",
+            help="Number of benchmarks; default: 1, or as in the table.",
             show_default=False,
             rich_help_panel=_DESIGN,
         ),
     ] = None,
     generations: Annotated[
-        str, typer.Option(help="Trials of each model on each item.", rich_help_panel=_DESIGN)
+        str, typer.Option(help="Generations of each model for each item.", rich_help_panel=_DESIGN)
     ] = "1",
     clean: Annotated[
         int,
-        typer.Option(help="Models among them that are known clean.", rich_help_panel=_DESIGN),
+        typer.Option(help="How many of the models are known to be clean.", rich_help_panel=_DESIGN),
     ] = 0,
     model: Annotated[
         str,
@@ -89,14 +92,14 @@ def plan(
     responses: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: a table of responses whose contamination is taken.",
+            help="Table of responses to take the contamination from, instead.",
             rich_help_panel=_TRUTH,
         ),
     ] = None,
     covariates: Annotated[
         Path | None,
         typer.Option(
-            help="Instead: a table of covariates whose contamination is taken.",
+            help="Table of covariates to take the contamination from, instead.",
             rich_help_panel=_TRUTH,
         ),
     ] = None,
@@ -114,7 +117,7 @@ def plan(
     spread: Annotated[
         list[str] | None,
         typer.Option(
-            help="A spread that is known, such as sigma_eps=3; may be given several times."
+            help="Known spread, such as sigma_eps=3; may be repeated."
             " Others are drawn from their priors.",
             rich_help_panel=_TRUTH,
         ),
@@ -122,34 +125,35 @@ def plan(
     reference: Annotated[
         str,
         typer.Option(
-            help="Contamination at which genuine ability is told: min_observed, zero or a number.",
+            help="Contamination level at which genuine ability is evaluated: min_observed, zero or"
+            " a number.",
             rich_help_panel=_TRUTH,
         ),
     ] = "min_observed",
     quantity: Annotated[
         PlannedQuantity,
-        typer.Option(help="Estimand whose interval is planned.", rich_help_panel=_WISH),
+        typer.Option(help="Estimand whose interval is to be narrow enough.", rich_help_panel=_WISH),
     ] = PlannedQuantity.GENUINE_ABILITY,
     width: Annotated[
         float | None,
         typer.Option(
-            help="Wanted width of its interval.", show_default=False, rich_help_panel=_WISH
+            help="Target width of its interval.", show_default=False, rich_help_panel=_WISH
         ),
     ] = None,
-    level: Annotated[
-        float, typer.Option(help="Probability of the interval.", rich_help_panel=_WISH)
-    ] = 0.95,
+    level: Annotated[float, typer.Option(help="Credible level.", rich_help_panel=_WISH)] = 0.95,
     solve: Annotated[
         Unknown | None,
         typer.Option(
-            help="Find the smallest number that gives the width.",
+            help="Find the smallest number that reaches the target width.",
             show_default=False,
             rich_help_panel=_WISH,
         ),
     ] = None,
     assurance: Annotated[
         float,
-        typer.Option(help="Probability with which it should.", rich_help_panel=_WISH),
+        typer.Option(
+            help="Probability with which the target should be reached.", rich_help_panel=_WISH
+        ),
     ] = 0.8,
     most: Annotated[
         int | None,
@@ -162,12 +166,12 @@ def plan(
     ] = None,
     data_sets: Annotated[
         int,
-        typer.Option(help="Data sets simulated of each design.", rich_help_panel=_SIMULATION),
+        typer.Option(help="Data sets to simulate for each design.", rich_help_panel=_SIMULATION),
     ] = 100,
     seed: Annotated[
         int | None,
         typer.Option(
-            help="Seed; default: a fresh one, which is printed.",
+            help="Random seed; default: a new one, which is printed.",
             show_default=False,
             rich_help_panel=_SIMULATION,
         ),
@@ -179,12 +183,11 @@ def plan(
 ) -> None:
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
     with stage(not quiet, "preparing the designs"):
-        from bayescontam.errors import UsageError
         from bayescontam.inference.plan.planning import Wish
         from bayescontam.inference.plan.planning import plan as plan_designs
         from bayescontam.inference.plan.solving import solve as solve_design
         from bayescontam.inference.plan.truth import Truth
-        from bayescontam.seeds import fresh_seed
+        from bayescontam.seeds import check_seed, fresh_seed
         from bayescontam.specs.catalogue import load_spec
 
         spec = load_spec(model)
@@ -194,8 +197,7 @@ def plan(
     truth = Truth(accuracy, slope, known, _spreads(spread or []))
     wish = Wish(quantity.value, width, assurance, level, data_sets)
     chosen = fresh_seed() if seed is None else seed
-    if chosen < 0:
-        raise UsageError(f"--seed: got {chosen}; allowed is 0 or more")
+    check_seed(chosen, "--seed")
     options: dict[str, Any] = {
         "seed": chosen, "reference": reference_of(reference), "progress": not quiet,
     }  # fmt: skip

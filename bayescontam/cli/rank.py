@@ -1,4 +1,4 @@
-"""Verb ``rank``: models in order, and which cannot be told apart."""
+"""Verb ``rank``: models in order, and which cannot be distinguished."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -44,7 +44,7 @@ class By(StrEnum):
 
 
 class Weights(StrEnum):
-    """What counts alike in an average over benchmarks."""
+    """What has equal weight in an average over benchmarks."""
 
     BENCHMARK = "benchmark"
     ITEM = "item"
@@ -69,13 +69,13 @@ def rank(
         ),
     ] = None,
     weights: Annotated[
-        Weights, typer.Option(help="What counts alike in the average: benchmarks, or items.")
+        Weights, typer.Option(help="What has equal weight in the average: benchmarks, or items.")
     ] = Weights.BENCHMARK,
     level: Annotated[
         float | None,
         typer.Option(
-            help="Probability of the intervals, and of the order of two models from which they"
-            " are told apart; default: the fit's.",
+            help="Credible level, and the probability of an order from which two models count as"
+            " distinguished; default: the fit's.",
             show_default=False,
         ),
     ] = None,
@@ -83,15 +83,15 @@ def rank(
         bool,
         typer.Option(
             "--pairs",
-            help="Every pair of models, and how probably the first is better, instead of the"
-            " ranks. JSON has both.",
+            help="Print every pair of models with the probability that the first is better,"
+            " instead of ranks. JSON has both.",
         ),
     ] = False,
     output: Format = TableFormat.TABLE,
     out: InsteadOfPrinting = None,
     quiet: ShowNoProgress = False,
 ) -> None:
-    """Rank models, on one benchmark or across several, and tell which cannot be told apart."""
+    """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
     with stage(not quiet, f"reading and ranking {visible(str(path))}"):
         from bayescontam.api import Fit
@@ -123,8 +123,9 @@ def _print(ranking: "Ranking", pairs: bool) -> None:
         if len(ranking.table) < 2:
             print_lines(["There is one model, and so no pair."])
             return
-        told = ranking.pairs()
-        print_table(told.assign(told_apart=told["told_apart"].map({True: "yes", False: "no"})))
+        table = ranking.pairs()
+        words = table["told_apart"].map({True: "yes", False: "no"})
+        print_table(table.assign(told_apart=words).rename(columns={"told_apart": "distinguished"}))
         return
     print_table(ranking.table, _SPARE)
     letters = "Models that share a letter cannot be distinguished. " if ranking.groups else ""

@@ -33,7 +33,7 @@ bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out sc
 
 bayescontam report curve.nc --out curve.html
 """
-_SCANS = "Reports of scans, and of what they say of a fit's items"
+_SCANS = "Reports of scans, and of the items of a fit"
 
 
 def report(
@@ -57,7 +57,7 @@ def report(
     curve: Annotated[
         Path | None,
         typer.Option(
-            help="Curve of P(duplicate | cosine): adds prevalence to the report of a scan.",
+            help="Curve of P(duplicate | cosine); adds prevalence to the report of a scan.",
             show_default=False,
             rich_help_panel=_SCANS,
         ),
@@ -65,8 +65,8 @@ def report(
     scan: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the scan behind a fit's contamination; with --curve: adds the matched"
-            " texts of the most contaminated items.",
+            help="Scan from which a fit's contamination was computed; with --curve, adds the"
+            " matched texts of the most contaminated items.",
             show_default=False,
             rich_help_panel=_SCANS,
         ),
@@ -74,7 +74,7 @@ def report(
     items: Annotated[
         Path | None,
         typer.Option(
-            help="Table of the scan's items with the column of --by.",
+            help="Table of the scan's items that has the column of --by.",
             show_default=False,
             rich_help_panel=_SCANS,
         ),
@@ -82,7 +82,7 @@ def report(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Item column that prevalence is told by, such as a difficulty.",
+            help="Item column to break prevalence down by, such as a difficulty.",
             show_default=False,
             rich_help_panel=_SCANS,
         ),
@@ -90,14 +90,14 @@ def report(
     tables: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for every table of a fit's report as CSV, whole: of large fits the page"
-            " has parts of some.",
+            help="Folder for every table of a fit's report as CSV, complete; for large fits the"
+            " page has only parts of some.",
             show_default=False,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write the report of a fit, a scan or a curve: one HTML file that needs no network."""
+    """Write the report of a fit, a scan or a curve as one HTML file that needs no network."""
     check_file(out, path, compare_with, curve, items)
     folder = os.path.isdir(path)  # noqa: PTH112 (pathlib raises for names that are too long)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
@@ -109,9 +109,9 @@ def report(
     else:
         _report_file(path, compare_with or [], scan, curve, options, out, tables, quiet)
     if not quiet:
-        print(f"The report lies in {out}")
+        print(f"Wrote {visible(str(out))}.")
         if tables is not None:
-            print(f"Its tables lie in {tables}")
+            print(f"Wrote its tables to {visible(str(tables))}.")
 
 
 def _report_scan(

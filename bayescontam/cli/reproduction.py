@@ -78,12 +78,10 @@ def show(record: "Record", folder: Path, page: Path | None = None) -> None:
 def compare(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="DIR...", help="Folders of studies that were run.", show_default=False
-        ),
+        typer.Argument(metavar="DIR...", help="Folders of finished runs.", show_default=False),
     ],
 ) -> None:
-    """Print published numbers beside ours, of several studies, as a Markdown table."""
+    """Compare published numbers with ours, for several studies, as a Markdown table."""
     from bayescontam.cli.terminal import print_lines
     from bayescontam.report.comparison import comparison_lines, comparison_of
 

@@ -94,7 +94,7 @@ def scan(
     text_mode: Annotated[
         Mode | None,
         typer.Option(
-            help="Text of an item that is looked for; default: input.",
+            help="Text of an item to search for; default: input.",
             show_default=False,
             rich_help_panel=_QUICK,
         ),
@@ -126,7 +126,7 @@ def scan(
     top_k: Annotated[
         int | None,
         typer.Option(
-            help="Best matches kept for each item; default: 100.",
+            help="Best matches stored for each item; default: 100.",
             show_default=False,
             rich_help_panel=_QUICK,
         ),
@@ -180,7 +180,7 @@ def scan(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Search a corpus for the items of a benchmark; an interrupted scan is taken up."""
+    """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
     from bayescontam.scanning import run_scan
 
     quick = {
@@ -205,7 +205,7 @@ def scan(
             command=shlex.join(["bayescontam", *sys.argv[1:]]),
         )
     except KeyboardInterrupt:
-        print("finished work is kept: run the same command again to go on", file=sys.stderr)
+        print("finished work is stored: run the same command again to resume", file=sys.stderr)
         raise
     if not quiet:
         show(scanned)
@@ -243,4 +243,4 @@ def show(scanned: "Scan") -> None:
     print_lines(notes(scanned))
     folder = shlex.quote(visible(str(scanned.folder)))
     print_table(by_benchmark(scanned), ["chunks"], f"bayescontam report {folder} --out scan.html")
-    print_lines([f"The scan lies in {folder}. Next: bayescontam report {folder} --out scan.html"])
+    print_lines([f"Wrote the scan to {folder}. Next: bayescontam report {folder} --out scan.html"])

@@ -1,4 +1,4 @@
-"""Verb ``study``: many simulated fits and what they say; published studies done again."""
+"""Verb ``study``: many simulated fits, and published studies repeated."""
 
 import shlex
 import sys
@@ -60,7 +60,7 @@ Interrupted? Run the same command again. Then: bayescontam study report recovery
 """
 AGAIN = "Published studies"
 app = typer.Typer(
-    help="Studies: whether intervals cover, by simulation; published studies, done again.",
+    help="Studies of calibration by simulation, and published studies repeated.",
     no_args_is_help=True,
 )
 app.command("report", epilog=study_report.EXAMPLES)(study_report.report)
@@ -155,7 +155,7 @@ def _values(values: Sequence[float]) -> str:
 def keys(
     output: Annotated[
         PageFormat,
-        typer.Option("--format", "-f", help="Text to read here, or Markdown: a page of it."),
+        typer.Option("--format", "-f", help="Text for the terminal, or a page in Markdown."),
     ] = PageFormat.TEXT,
 ) -> None:
     """Print every key of a study's file: what is allowed, the default, and what it means."""
@@ -180,14 +180,16 @@ def run(
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Folder of the run; made if need be.", show_default=False),
+        typer.Option(
+            "--out", "-o", help="Folder of the run; created if absent.", show_default=False
+        ),
     ],
     replicates: Annotated[
         int | None,
         typer.Option(
             "--replicates",
             "-n",
-            help="Simulated tables of each cell; default: what the study says.",
+            help="Simulated tables of each cell; default: as in the study's file.",
             show_default=False,
         ),
     ] = None,
@@ -198,27 +200,27 @@ def run(
         typer.Option(
             "--jobs",
             "-j",
-            help="Workers; default: one for each core.",
+            help="Worker processes; default: one for each core.",
             show_default=False,
             rich_help_panel=EXECUTION,
         ),
     ] = None,
     full: Annotated[
         bool,
-        typer.Option("--full", help="The larger size of a study that has one."),
+        typer.Option("--full", help="Run the study at its larger size, if it has one."),
     ] = False,
     data: Annotated[
         Path | None,
         typer.Option(
             "--data",
-            help="Folder of tables that are not shipped; default: $BAYESCONTAM_DATA.",
+            help="Folder of tables that do not ship with the package; default: $BAYESCONTAM_DATA.",
             show_default=False,
             rich_help_panel=AGAIN,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study; an interrupted run is taken up, a finished simulation added to."""
+    """Run a study. An interrupted run resumes; replicates can be added to a finished one."""
     with stage(not quiet, f"reading the study {visible(study)}"):
         from bayescontam.cli.terminal import calm
         from bayescontam.specs.catalogue import load_study
@@ -240,11 +242,11 @@ def run(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
-    """Say how to go on if the block is interrupted."""
+    """Say how to resume if the block is interrupted."""
     try:
         yield
     except KeyboardInterrupt:
-        print("finished fits are kept: run the same command again to go on", file=sys.stderr)
+        print("finished fits are stored: run the same command again to resume", file=sys.stderr)
         raise
 
 
@@ -298,6 +300,6 @@ def _show(done: "StudyRun") -> None:
         [
             f"{total:,} fits: {longer:,} were run longer to pass their gates, {failed:,} failed.",
             *(_audit_sentence(each) for each in done.record["audits"]),
-            f"The rows lie in {folder}. Next: bayescontam study report {folder}",
+            f"Wrote the results to {folder}. Next: bayescontam study report {folder}",
         ]
     )

@@ -45,7 +45,7 @@ def report(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Exit with status 3 if ranks are not uniform, or many fits failed."
+            "--strict", help="Exit with status 3 if ranks are not uniform or many fits failed."
         ),
     ] = False,
     quiet: Quiet = False,

@@ -1,5 +1,6 @@
 """Terminal: tables and lines printed so that no name can break them."""
 
+import math
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -113,12 +114,17 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def print_checks(checks: "Sequence[Check]") -> None:
-    """Print the checks that did not pass."""
-    print_lines(
-        f"{check.outcome.value}: {check.name}: {check.sentence}"
-        for check in checks
-        if check.outcome.value != "passed"
-    )
+    """Print the checks that did not pass, each with its value and what is allowed."""
+    from bayescontam.report.words import measured
+
+    for check in checks:
+        if check.outcome.value == "passed":
+            continue
+        figure = ""
+        if not math.isnan(check.value):
+            allowed = f", allowed {check.threshold}" if check.threshold else ""
+            figure = f" ({measured(check.value)}{allowed})"
+        print_lines([f"{check.outcome.value}: {check.name}{figure}: {check.sentence}"])
 
 
 def put_text(text: str, out: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Verb ``update``: new models beside the models of a fit."""
+"""Verb ``update``: new models scored against a fit."""
 
 import shlex
 import sys
@@ -122,7 +122,7 @@ def update(
     ] = Refit.AUTO,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed; default: a fresh one.", show_default=False),
+        typer.Option(help="Random seed; default: a new one.", show_default=False),
     ] = None,
     quiet: Quiet = False,
 ) -> None:

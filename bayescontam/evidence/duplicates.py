@@ -13,7 +13,6 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from bayescontam.errors import UsageError
 from bayescontam.evidence import curve_checks
 from bayescontam.evidence.curve import BuiltCurve, build_curve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
@@ -25,7 +24,7 @@ from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL
 from bayescontam.levels import check_level
 from bayescontam.progress import stage
-from bayescontam.seeds import stream
+from bayescontam.seeds import check_seed, stream
 from bayescontam.specs.curve import CurveSpec
 
 FORMAT = 1
@@ -78,8 +77,7 @@ class CurveOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
         check_level(self.level)
-        if self.seed < 0:
-            raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
+        check_seed(self.seed)
 
 
 class Curve(Stored):

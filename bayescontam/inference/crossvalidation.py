@@ -23,7 +23,7 @@ from bayescontam.inference.pointwise import GOOD_K, Pointwise, Sampled, from_loo
 from bayescontam.names import visible
 from bayescontam.progress import progress_bar
 from bayescontam.responses import Responses
-from bayescontam.seeds import stream
+from bayescontam.seeds import check_seed, stream
 
 FEWEST_DRAWS = 100
 """Equal draws below which a mean density over draws cannot be trusted."""
@@ -56,8 +56,7 @@ class Work:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
-        if self.seed < 0:
-            raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
+        check_seed(self.seed)
 
 
 def by_folds(fits: Mapping[str, Fitted], by: By, folds: int, work: Work) -> dict[str, Pointwise]:

@@ -46,7 +46,7 @@ from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effec
 from bayescontam.levels import check_level
 from bayescontam.progress import stage
 from bayescontam.responses import Responses
-from bayescontam.seeds import stream
+from bayescontam.seeds import check_seed, stream
 from bayescontam.specs.model import ModelSpec
 
 PRIOR_DRAWS, FEWEST_PRIOR_DRAWS = 2000, 500
@@ -108,8 +108,7 @@ class Options:
         check_smallest_effect(self.smallest_effect)
         if self.item_draws is not None and self.item_draws < 0:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
-        if self.seed < 0:
-            raise UsageError(f"seed: got {self.seed}; allowed is 0 or more")
+        check_seed(self.seed)
         draws, chains = self.sampling.draws, self.sampling.chains
         if draws * chains < LEAST_DRAWS:
             raise UsageError(

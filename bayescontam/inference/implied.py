@@ -20,7 +20,7 @@ from bayescontam.inference.predictive import Cells, prior_draws
 from bayescontam.inference.quantities import QUANTITIES, Quantity
 from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
-from bayescontam.seeds import stream
+from bayescontam.seeds import check_seed, stream
 from bayescontam.specs.model import ModelSpec
 
 QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.975}
@@ -105,15 +105,15 @@ class Implied:
         """Return what a reader must know beside the table, one sentence or two each."""
         error = 1.96 * np.sqrt(0.05 * 0.95 / self.draws)
         lines = [
-            f"Asked about {self.data}. {self.draws:,} draws: a probability of 0.05 is told"
-            f" within {error:.3f} (95 %).",
-            *(f"Left out of it: {symbol}: {reason}." for symbol, reason in self.left_out),
+            f"Layout: {self.data}. {self.draws:,} draws: the Monte Carlo error of a probability"
+            f" of 0.05 is at most {error:.3f} (95 %).",
+            *(f"Left out of the model: {symbol}: {reason}." for symbol, reason in self.left_out),
         ]
         if self.clean:
             lines.append(f"Known to be clean, so that their slopes are 0: {listed(self.clean)}.")
         if hidden := [each.name for each in self.quantities if not self.is_told(each.name)]:
             lines.append(
-                f"Nothing can be told of {listed(hidden, most=20)}: more than"
+                f"No values for {listed(hidden, most=20)}: more than"
                 f" {MOST_LOST:.1%} of the draws are too large for a computer's numbers. Some"
                 " prior is far too wide."
             )
@@ -172,8 +172,7 @@ def implied(
             f"draws: got {draws:,}; allowed is {FEWEST_DRAWS} to {MOST_DRAWS:,}, so that the"
             " ends of the distributions can be told"
         )
-    if seed < 0:
-        raise UsageError(f"seed: got {seed}; allowed is 0 or more")
+    check_seed(seed)
     if responses is None:
         layout = fitting(spec, Layout(models, benchmarks, items, trials, contamination))
         data = layout.text()

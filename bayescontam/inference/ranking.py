@@ -131,8 +131,8 @@ class Ranking:
         few = f" ({len(told) / len(chance):.0%})" if len(chance) > 100 else ""
         lines = [
             f"{len(told):,} of {of}{few} can be distinguished, each with a probability of at least"
-            f" {self.level:g}. Of these orders {_expected(wrong)} are expected to be wrong; all"
-            f" hold at once with probability {_probability(self.p_orders_hold)}."
+            f" {self.level:g}. Expected wrong orderings: {_expected(wrong)}. Probability that all"
+            f" are right: {_probability(self.p_orders_hold)}."
         ]
         if 2 * len(told) < len(chance):
             lines.append(

@@ -149,7 +149,7 @@ def _bins(values: "pd.Series[float]") -> np.ndarray:
 
 
 def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
-    """Draw slopes before and after the data; None without contamination.
+    """Draw slopes before and after the data; None where none is estimated.
 
     Parameters
     ----------
@@ -157,6 +157,9 @@ def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
     slopes : pandas.DataFrame
         From `bayescontam.report.tables.slopes`.
     """
+    if slopes.empty:
+        return None
+    slopes = slopes[slopes["sd"] > 1e-12]  # one that is fixed has no density
     if slopes.empty:
         return None
     order = slopes["contraction"].sort_values(kind="stable").index

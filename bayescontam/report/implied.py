@@ -250,7 +250,7 @@ def _edges(low: float, high: float, each: Quantity) -> Any:
 
 def _asked(known: Implied) -> str:
     """Return what the prior was asked about, in lines as long as the picture is wide."""
-    text = f"Asked about {visible(known.data, 300)}; {known.draws:,} draws, seed {known.seed}."
+    text = f"Layout: {visible(known.data, 300)}; {known.draws:,} draws, seed {known.seed}."
     return "\n".join(textwrap.wrap(drawable(text), 135))
 
 

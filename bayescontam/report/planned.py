@@ -48,7 +48,7 @@ def plan_notes(table: pd.DataFrame, truth: Truth, wish: Wish, seed: int) -> list
         f" 80 % over {wish.data_sets} simulated data sets, by a fast approximation.",
         "power: probability that the interval of overfitting excludes zero. Monte Carlo error"
         f" of probabilities: at most {table.filter(like='_mcse').to_numpy().max():.2g}.",
-        f"Supposed: accuracy {truth.accuracy:g}, mean slope {truth.slope:g}{known};"
+        f"Assumed: accuracy {truth.accuracy:g}, mean slope {truth.slope:g}{known};"
         f" other spreads drawn from their priors. Seed {seed}.",
     ]
 

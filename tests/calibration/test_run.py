@@ -226,7 +226,7 @@ def test_a_run_that_is_told_to_terminate_writes_what_is_finished(tmp_path: Path)
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "finished fits are kept: run the same command again to go on" in errors
+    assert "finished fits are stored: run the same command again to resume" in errors
     assert "Traceback" not in errors
     assert 3 <= len(read_rows(out).drop_duplicates(["cell", "replicate"])) < 80
     assert list(out.rglob("*.part")) == []

@@ -56,7 +56,7 @@ def test_it_tells_what_it_found_and_on_what_that_rests(run: Run) -> None:
         " listed one by one.\n" in done.out
     )
     assert "Curve: All 1 checks passed.\n" in done.out
-    assert done.out.endswith("Covariates of 31 items lie in c.parquet\n")
+    assert done.out.endswith("Wrote c.parquet (31 items).\n")
     left = sorted(path.name for path in Path().iterdir())
     assert left == ["c.parquet", "curve.nc", "scan"]
 

@@ -40,7 +40,7 @@ def test_without_judgements_it_is_the_prior_and_says_so(run: Run) -> None:
     assert done.status == 0
     assert "No check failed, 1 caution (Judgements), of 1 checks.\n" in done.out
     assert "caution: Judgements: Nothing was judged: the curve is the prior" in done.out
-    assert done.out.endswith("Seed 5. The curve lies in curve.nc\n")
+    assert done.out.endswith("Seed 5. Saved curve.nc.\n")
     assert re.search(r"quiz +threshold +0\.6\d\d", done.out)
     curve = Curve.load("curve.nc")
     assert len(curve.judged) == 0

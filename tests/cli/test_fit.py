@@ -49,7 +49,7 @@ def test_failed_checks_are_printed(made: Made) -> None:
         assert (f"failed: {check.name}: {check.sentence}" in out) is (
             check.outcome is Outcome.FAILED
         )
-    assert out.endswith("Seed 7. The fit lies in fit.nc\n")
+    assert out.endswith("Seed 7. Saved fit.nc.\n")
 
 
 def test_the_record_says_what_was_done(made: Made) -> None:

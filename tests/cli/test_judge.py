@@ -49,7 +49,7 @@ def test_from_scan_to_agreement(run: Run, scan: Path) -> None:
     done = run("judge", "export", scan, "--out", "ada.csv", "--pairs", 20, "--seed", 5)
     assert (done.status, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[0] == "20 pairs lie in ada.csv. Fill in is_duplicate; then:"
+    assert lines[0] == "20 pairs written to ada.csv. Fill in is_duplicate; then:"
     assert lines[1] == (
         f"bayescontam judge import '{scan}' ada.csv --judge NAME --out judgements.csv"
     )
@@ -88,7 +88,7 @@ def test_pairs_are_those_of_the_options(run: Run, scan: Path) -> None:
     count = len(_rows("d.csv"))
     assert done.out.splitlines()[:2] == [
         "The scan has no more pairs whose texts it holds.",
-        f"{count:,} pairs lie in d.csv. Fill in is_duplicate; then:",
+        f"{count:,} pairs written to d.csv. Fill in is_duplicate; then:",
     ]
     texts = {row["chunk_text"] for row in _rows("c.csv")}
     assert texts & set(choose_pairs(loaded, 9, 2)["chunk_text"])

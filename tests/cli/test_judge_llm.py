@@ -174,7 +174,7 @@ def test_ctrl_c_keeps_answers(scan: Path, server: Server, tmp_path: Path) -> Non
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, b"")
-    assert err.decode().startswith("answers are kept: run the same command again to go on\n")
+    assert err.decode().startswith("answers are stored: run the same command again to resume\n")
     kept = [json.loads(path.read_text()) for path in (tmp_path / "judge-cache").rglob("*.json")]
     assert len(kept) >= 30 - 8
     assert all(answer["is_duplicate"] for answer in kept)

@@ -26,7 +26,7 @@ def test_the_folder_of_a_scan_gives_its_page(
 ) -> None:
     out = tmp_path / "scan.html"
     done = run("report", scanned, "--out", out, *(["--quiet"] if quiet else []))
-    assert done == Done(0, "" if quiet else f"The report lies in {out}\n", done.err)
+    assert done == Done(0, "" if quiet else f"Wrote {out}.\n", done.err)
     assert "Traceback" not in done.err
     page = out.read_text(encoding="utf-8")
     assert '<p class="kind">bayescontam scan</p>' in page
@@ -102,7 +102,7 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_file_of_a_curve_gives_its_page(run: Run, curve: Path, tmp_path: Path) -> None:
     out = tmp_path / "curve.html"
     done = run("report", curve, "--out", out)
-    assert (done.status, done.out) == (0, f"The report lies in {out}\n")
+    assert (done.status, done.out) == (0, f"Wrote {out}.\n")
     assert '<p class="kind">bayescontam curve</p>' in out.read_text(encoding="utf-8")
 
 
@@ -172,7 +172,7 @@ def test_tables_of_a_fit_are_written_beside_its_page(run: Run, made: Made, tmp_p
     out, tables = tmp_path / "fit.html", tmp_path / "tables"
     done = run("report", made.path, "--out", out, "--tables", tables)
     assert done.status == 0, done.err
-    assert done.out == f"The report lies in {out}\nIts tables lie in {tables}\n"
+    assert done.out == f"Wrote {out}.\nWrote its tables to {tables}.\n"
     assert "drawing  100 %" in done.err
     assert len(pd.read_csv(tables / "headline.csv")) == len(NAMES)
 

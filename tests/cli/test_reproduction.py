@@ -32,7 +32,7 @@ def test_a_run_shows_the_numbers_and_where_the_page_lies(
     assert "0.790" in done.out
     assert "A headline" in done.out
     assert "A note." in done.out
-    assert done.out.endswith(f"The page lies in {out / 'index.html'}\n")
+    assert done.out.endswith(f"Wrote {out / 'index.html'}.\n")
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "bayescontam study run" in page
     (out / "index.html").unlink()
@@ -103,7 +103,7 @@ def test_an_interrupted_run_says_how_to_go_on(
     with_analysis(monkeypatch, interrupted)
     done = run("study", "run", file, "--out", tmp_path / "out")
     assert done.status == 130
-    assert "finished fits are kept: run the same command again to go on" in done.err
+    assert "finished fits are stored: run the same command again to resume" in done.err
 
 
 def test_options_and_tables_that_do_not_fit_are_refused_first(

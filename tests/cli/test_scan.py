@@ -59,7 +59,7 @@ def test_a_manifest_gives_a_table_and_a_folder(run: Run, here: Path) -> None:
     done = run("scan", "m.toml", "--out", "out", *HERE)
     assert done.status == 0
     assert re.search(r"^ *b0 +5 +60 ", done.out, re.MULTILINE)
-    assert "The scan lies in out. Next: bayescontam report out --out scan.html\n" in done.out
+    assert "Wrote the scan to out. Next: bayescontam report out --out scan.html\n" in done.out
     assert "search" in done.err
     assert "search" not in done.out
     record = Scan.load("out").record

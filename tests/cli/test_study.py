@@ -170,4 +170,4 @@ def test_an_interrupted_run_says_how_to_go_on(
     monkeypatch.setattr(running, "run_study", interrupted)
     done = run("study", "run", "recovery", "--out", tmp_path / "out")
     assert done.status == 130
-    assert "finished fits are kept: run the same command again to go on" in done.err
+    assert "finished fits are stored: run the same command again to resume" in done.err

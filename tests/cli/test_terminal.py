@@ -11,7 +11,14 @@ import pytest
 from rich.cells import cell_len
 
 from bayescontam.cli.table import FIRST_ROWS, LAST_ROWS, lay_out
-from bayescontam.cli.terminal import print_headline, print_lines, print_list, print_table
+from bayescontam.cli.terminal import (
+    print_checks,
+    print_headline,
+    print_lines,
+    print_list,
+    print_table,
+)
+from bayescontam.inference.checks import Check, Outcome
 from tests.cli.conftest import environment
 
 NAMES = [
@@ -204,3 +211,17 @@ def test_pymc_stays_calm_though_it_is_imported_later() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.splitlines() == ["[False, False, False]", "[True, True, True]"]
+
+
+def test_checks_show_their_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    print_checks(
+        [
+            Check("R-hat of parameters", Outcome.FAILED, 1.0213, "< 1.01", "Chains disagree."),
+            Check("E-BFMI", Outcome.PASSED, 0.5, ">= 0.3", "Fine."),
+            Check("Items answered", Outcome.CAUTION, float("nan"), "", "Some are missing."),
+        ]
+    )
+    assert capsys.readouterr().out == (
+        "failed: R-hat of parameters (1.0213, allowed < 1.01): Chains disagree.\n"
+        "caution: Items answered: Some are missing.\n"
+    )

@@ -184,7 +184,7 @@ def test_what_overflows_is_not_told():
     numbers = [*QUANTILES, "p_below", "p_above"]
     assert told.loc["slope", numbers].isna().all()
     assert told.loc["accuracy", numbers].notna().all()
-    assert "Nothing can be told of" in found.notes()[-1]
+    assert "No values for" in found.notes()[-1]
     assert "'slope'" in found.notes()[-1]
     assert "'accuracy'" not in found.notes()[-1]
 

@@ -260,7 +260,7 @@ def test_expected_errors_and_joint_probability_are_counted(fit: bayescontam.Fit)
     first, second = ([int(name[1]) for name in told[side]] for side in ("model", "other"))
     wrong = ability[:, first] <= ability[:, second]
     assert ranking.p_orders_hold == (~wrong.any(axis=1)).mean()
-    assert f" {wrong.sum(axis=1).mean():.2g} are expected to be wrong" in ranking.sentences()[0]
+    assert f"Expected wrong orderings: {wrong.sum(axis=1).mean():.2g}." in ranking.sentences()[0]
 
 
 def test_everything_is_told_as_json_under_any_names() -> None:
