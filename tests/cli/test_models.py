@@ -78,7 +78,7 @@ def test_prior_of_a_table_of_responses(run: Run, tmp_path: Path) -> None:
     done = run(*("models", "prior", "single", "--responses", table, "--draws", "100", "--out", out))
     assert done.status == 0, done.err
     assert "6 models, 1 benchmark, 72 responses" in done.out
-    assert f"Written to {out}" in done.out.splitlines()
+    assert f"Wrote {out}." in done.out.splitlines()
     assert out.read_bytes().startswith(b"\x89PNG")
     assert "\x1b" not in done.out
 

@@ -53,7 +53,7 @@ def test_pairs_are_those_of_the_fit(made: Made, run: Run) -> None:
         assert row.told_apart is bool(max(row.p_better, 1 - row.p_better) >= 0.95)
     shown = run("rank", made.path, "--pairs")
     assert shown.status == 0
-    assert "told" in shown.out
+    assert "distinguished" in shown.out
 
 
 def test_options_reach_the_ranking(made: Made, run: Run) -> None:
