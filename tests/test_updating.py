@@ -156,7 +156,7 @@ def test_clean_models_of_a_column_are_fitted_again():
     new = NEW.assign(contamination=0.5)
     with pytest.raises(DataError, match="uses a column that is not there: 'clean'"):
         update(fit, new)
-    (entry,) = update(fit, new.assign(clean=1), seed=1).entries
+    (entry,) = update(fit, new.assign(clean=1, contamination=0.0), seed=1).entries
     assert entry.method == "refit"
     slopes = entry.fit.tree["posterior"]["beta"].to_numpy()
     assert (slopes == 0).all(axis=(0, 1)).ravel().tolist() == [True, False, False, False, True]

@@ -43,9 +43,9 @@ def test_it_tells_what_it_found_and_on_what_that_rests(run: Run) -> None:
     seen = table["p_scanned"] > 0.5
     assert seen.sum() == 13
     assert (table["contamination"] >= table["p_scanned"]).all()
+    assert "benchmark: quiz\n" in done.out
     assert re.search(
-        r"quiz +what was scanned +31 +0\.4\d\d +1[23]\.\d{3} *\n"
-        r" +\[0\.419, 0\.419\] +\[13\.000, 13\.000\]",
+        r"what was scanned +31 +0\.4\d\d \[0\.419, 0\.419\] +1[23]\.\d{3} \[13\.000, 13\.000\]",
         done.out,
     )
     assert "whole corpus" in done.out
@@ -83,7 +83,7 @@ def test_a_failed_check_of_the_curve_is_told(run: Run) -> None:
     arguments = ("covariates", "scan", "--curve", "bad.nc", "-o", "c.csv")
     done = run(*arguments)
     assert done.status == 0
-    assert "failed: Divergences: Draw again.\n" in done.out
+    assert re.search(r"failed: Divergences( \(.*\))?: Draw again\.\n", done.out)
     assert "Do not rely on this fit yet" in done.out
     Path("c.csv").unlink()
     assert run(*arguments, "-q", "--strict") == Done(3, "", "")
@@ -95,7 +95,7 @@ def test_without_a_curve_one_is_made(run: Run) -> None:
     arguments = ("-o", "c.csv", "--seed", 4, "--save-curve", "kept.nc", "--draws", 50)
     done = run("covariates", "scan", *arguments)
     assert done.status == 0
-    assert "caution: Judgements: Nothing was judged" in done.out
+    assert re.search(r"caution: Judgements \(0, allowed .*\): Nothing was judged", done.out)
     kept = Curve.load("kept.nc")
     assert kept.record["seed"] == 4
     first = Path("c.csv").read_bytes()
