@@ -15,9 +15,9 @@ from bayescontam.calibration.plan import Plan, refuse_unknown
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.build import Built
 from bayescontam.inference.draws import CACHED, Draws
-from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.implied import response_accuracies
+from bayescontam.inference.parameter_names import COORDINATES
 from bayescontam.seeds import stream
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, StudySpec

@@ -25,6 +25,7 @@ from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.located import located
+from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.responses import Responses
 from bayescontam.specs.study import Estimator, Sampling
 
@@ -187,7 +188,8 @@ class Replicates:
         return self._judged(drawn, made, estimator.name, stream)
 
     def _judged(self, drawn: Drawn, made: Simulated, name: str, rng: np.random.Generator) -> "_Fit":
-        draws, _ = located(take_draws(drawn.posterior, drawn.built.design), drawn.built, rng)
+        draws = take_draws(drawn.posterior, drawn.built.design)
+        draws, _ = located(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
         found = measure(drawn.posterior, draws, drawn.built, self.plan)
         keys = self._asked(made, set(found.keys), name)
         values = found.part(keys)

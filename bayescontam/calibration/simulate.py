@@ -83,7 +83,8 @@ def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Ke
     drawn = _Forward(built.model)(rng)
     del drawn["n_correct"]
     parameters = _dataset(drawn, built)
-    draws, _ = located(take_draws(parameters, built.design), built, rng)
+    draws = with_own_effects(take_draws(parameters, built.design), built, rng)
+    draws, _ = located(draws, built, rng)
     return tuple(measure(parameters, draws, built, plan).keys)
 
 
@@ -152,6 +153,8 @@ class FromModel:
         draws, counts = _with_exposure(draws, counts, self._built, rng)
         design = replace(self._built.design, n_correct=counts.astype(np.int64))
         built = replace(self._built, design=design)
+        # Effects that counts were drawn with, given the counts: of the same joint distribution.
+        draws = with_own_effects(draws, built, rng)
         found = measure(parameters, draws, built, plan, strict=True)
         frame = self._table.frame.assign(n_correct=design.n_correct)
         responses = Responses(frame, "simulated")

@@ -1,7 +1,7 @@
 """Checks: what may be believed of a fit, as values with a sentence that says what to do."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import product
 from typing import Any
@@ -15,7 +15,12 @@ from scipy.special import betainc
 
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import Floats
-from bayescontam.names import visible
+from bayescontam.inference.parameter_names import COORDINATES, in_words
+
+NEAR = 2 / 3
+"""Part of the threshold of E-BFMI from which on a lower one is a caution."""
+LONGER = "Sample more draws, after a longer tune."
+"""What to do where chains mix slowly."""
 
 
 class Outcome(StrEnum):
@@ -35,8 +40,10 @@ class Check:
     name : str
         What was checked.
     outcome : Outcome
-        ``failed``: do not rely on the fit before it is mended. ``caution``: the fit
-        holds, and there is something to know.
+        ``failed``: do not rely on the fit before that is fixed; only checks of what users
+        read, and of what it stands or falls with, fail: convergence of estimands, divergences,
+        predictive checks, an inexact likelihood. ``caution``: the fit holds, and there is
+        something to know, as where parameters mix slowly that no estimand depends on much.
     value : float
         What was measured; NaN where there was nothing to measure.
     threshold : str
@@ -107,77 +114,114 @@ def sampling_checks(
     ------
     Check
     """
-    diverging = int(sample_stats["diverging"].sum())
+    diverging, transitions = int(sample_stats["diverging"].sum()), sample_stats["diverging"].size
     yield _count(
         "divergences", diverging, limits.divergences,
         "No transition diverged.",
-        f"{diverging} transitions diverged: regions of the posterior were missed. Raise"
-        " target_accept (0.95), or say more in the priors of the spreads.",
+        f"{diverging:,} of {transitions:,} transitions diverged: regions of the posterior may have"
+        " been missed. Raise target_accept to 0.95, then to 0.99.",
     )  # fmt: skip
-    moving = summary[~summary["quantity"].isin(["rank", "p_best"])]
-    yield from _convergence("estimands", _rows(moving), limits)
-    yield from _convergence("parameters", _parameters(posterior), limits)
-    bfmi = az.bfmi(xr.DataTree.from_dict({"sample_stats": sample_stats[["energy"]]}))
-    yield _least(
-        "E-BFMI", float(bfmi["energy"].min()), limits.e_bfmi,
-        "Energies of successive draws mix well in every chain.",
-        "Heavy tails slow the sampler down: tighten the priors of the spreads.",
-    )  # fmt: skip
+    moving = _rows(summary[~summary["quantity"].isin(["rank", "p_best"])])
+    read = list(_convergence("estimands", moving, limits, Outcome.FAILED))
+    yield from read
+    good = all(check.outcome is Outcome.PASSED for check in read)
+    aside = ""
+    if good and moving["r_hat"].notna().any():
+        worst, least = moving["r_hat"].max(), moving[["ess_bulk", "ess_tail"]].min().min()
+        aside = f" Estimands mix well (R-hat {_exact(worst, limits)}, ESS {least:,.0f})."
+    for check in _convergence("parameters", _parameters(posterior), limits, Outcome.CAUTION):
+        passed = check.outcome is Outcome.PASSED
+        yield check if passed else replace(check, sentence=check.sentence + aside)
+    yield _energy_check(sample_stats, limits, aside)
     depth = int(sample_stats["reached_max_treedepth"].sum())
     yield _count(
         "tree depth", depth, limits.tree_depth,
         "No trajectory was cut.",
-        f"{depth} trajectories were cut at the largest depth: tune for longer, and see which term"
-        " mixes badly in the trace pictures.",
+        f"{depth:,} of {transitions:,} trajectories were cut at the largest depth, which slows the"
+        f" sampler down: tune for longer.{aside}",
+        Outcome.CAUTION,
     )  # fmt: skip
+
+
+def _energy_check(sample_stats: xr.Dataset, limits: Thresholds, aside: str) -> Check:
+    """Check E-BFMI; a little too low is a caution, since ESS already counts what it costs."""
+    bfmi = az.bfmi(xr.DataTree.from_dict({"sample_stats": sample_stats[["energy"]]}))
+    value = float(bfmi["energy"].min())
+    if value >= limits.e_bfmi:
+        found, text = Outcome.PASSED, "Energies of successive draws mix well in every chain."
+    elif value >= NEAR * limits.e_bfmi:
+        found = Outcome.CAUTION
+        text = (
+            f"Energies mix slowly ({value:.2f}), as where a spread governs many effects: draws are"
+            f" worth less, which ESS counts. More draws settle what it leaves open.{aside}"
+        )
+    else:
+        found = Outcome.FAILED
+        text = (
+            f"Energies hardly mix ({value:.2f}): draws may miss tails of the posterior. Sample"
+            " more draws after a longer tune; if it stays, use a model spec of fewer spreads."
+        )
+    return Check("E-BFMI", found, value, f"≥ {limits.e_bfmi:g}", text)
 
 
 def _rows(summary: pd.DataFrame) -> pd.DataFrame:
     dims = list(summary.columns[: summary.columns.get_loc("quantity")])
+    rows = summary[[*dims, "quantity"]].to_dict("records")
     names = [
-        "/".join(map(str, row)) for row in summary[[*dims, "quantity"]].itertuples(index=False)
+        in_words(str(row["quantity"]), {str(d): row[d] for d in dims if row[d] != ""})
+        for row in rows
     ]
     return summary[["ess_bulk", "ess_tail", "r_hat"]].set_axis(names)
 
 
 def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
+    """Return figures of all parameters but those that the sampler alone needs."""
     parts = []
     for name, values in posterior.data_vars.items():
+        if name in COORDINATES:
+            continue
         cells = values.to_numpy()
         cells = cells.reshape(*cells.shape[:2], -1)
         figures = pd.DataFrame(convergence(cells))
-        parts.append(figures.set_axis([f"{name}{where}" for where in _places(values)]))
+        parts.append(figures.set_axis([in_words(str(name), each) for each in _places(values)]))
     return pd.concat(parts)
 
 
-def _places(values: xr.DataArray) -> Iterator[str]:
-    """Yield the labels of each element in brackets; nothing for a scalar."""
-    labels = [values[dim].to_numpy() for dim in values.dims[2:]]
-    for place in product(*labels):
-        yield f"[{', '.join(map(str, place))}]" if place else ""
+def _places(values: xr.DataArray) -> Iterator[dict[str, Any]]:
+    """Yield the labels of each element by dim."""
+    dims = [str(dim) for dim in values.dims[2:]]
+    for place in product(*(values[dim].to_numpy() for dim in dims)):
+        yield dict(zip(dims, place, strict=True))
 
 
-def _convergence(what: str, figures: pd.DataFrame, limits: Thresholds) -> Iterator[Check]:
+def _convergence(
+    what: str, figures: pd.DataFrame, limits: Thresholds, otherwise: Outcome
+) -> Iterator[Check]:
     """Check R-hat and ESS; constants (NaN) have nothing to converge."""
-    longer = "Run longer (more draws), or see which term mixes badly in the trace pictures."
     worst = figures["r_hat"].max()
-    yield Check(
-        f"R-hat of {what}",
-        outcome(not worst >= limits.r_hat),
-        float(worst),
-        f"< {limits.r_hat:g}",
-        "Chains agree."
-        if not worst >= limits.r_hat
-        else f"Chains disagree on {visible(str(figures['r_hat'].idxmax()), 60)}. {longer}",
-    )
+    fine, text = not worst >= limits.r_hat, "Chains agree."
+    if not fine:
+        text = f"Chains disagree on the {figures['r_hat'].idxmax()}"
+        text += f" (R-hat {_exact(worst, limits)}). {LONGER}"
+    threshold = f"< {limits.r_hat:g}"
+    yield Check(f"R-hat of {what}", outcome(fine, otherwise), float(worst), threshold, text)
     for column, kind in (("ess_bulk", "Bulk"), ("ess_tail", "Tail")):
-        least = figures[column].min()
-        good = not least < limits.ess
-        text = "Enough independent draws." if good else (
-            f"Too few independent draws of {visible(str(figures[column].idxmin()), 60)}. {longer}"
-        )  # fmt: skip
-        threshold = f"≥ {limits.ess:g}"
-        yield Check(f"{kind} ESS of {what}", outcome(good), float(least), threshold, text)
+        least = float(figures[column].min())
+        fine, text = not least < limits.ess, "Enough independent draws."
+        if not fine:
+            text = f"Too few independent draws of the {figures[column].idxmin()}"
+            text += f" (ESS {least:,.0f}). {LONGER}"
+        name, threshold = f"{kind} ESS of {what}", f"≥ {limits.ess:g}"
+        yield Check(name, outcome(fine, otherwise), least, threshold, text)
+
+
+def _exact(r_hat: float, limits: Thresholds) -> str:
+    """Return an R-hat with as many digits as show on which side of its threshold it lies."""
+    for digits in range(2, 7):
+        text = f"{r_hat:.{digits}f}"
+        if (float(text) >= limits.r_hat) == (r_hat >= limits.r_hat) and digits > 2:
+            return text
+    return f"{r_hat:g}"
 
 
 def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
@@ -242,9 +286,10 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
         "0 outside 99 %",
         "The prior allows for every observed score."
         if outside == 0
-        else f"{outside} observed scores are outside what the prior holds for 99 % sure: see"
-        " 'bayescontam models show' for what the priors mean, and widen them; where scores lie"
-        " below likelihood.guess, it is that which is too high.",
+        else f"{outside} observed scores lie outside the central 99 % of scores that the prior"
+        " predicts. See 'bayescontam models show' for what the priors mean, and widen that of mean"
+        " abilities (mu); wider spreads of items would only draw predicted scores together. Where"
+        " scores lie below likelihood.guess, it is that which is too high.",
     )
 
 
@@ -275,11 +320,8 @@ def outcome(good: bool, otherwise: Outcome = Outcome.FAILED) -> Outcome:
     return Outcome.PASSED if good else otherwise
 
 
-def _count(name: str, value: int, most: int, good: str, bad: str) -> Check:
-    fine = value <= most
-    return Check(name, outcome(fine), float(value), f"≤ {most}", good if fine else bad)
-
-
-def _least(name: str, value: float, least: float, good: str, bad: str) -> Check:
-    fine = value >= least
-    return Check(name, outcome(fine), value, f"≥ {least:g}", good if fine else bad)
+def _count(
+    name: str, value: int, most: int, good: str, bad: str, otherwise: Outcome = Outcome.FAILED
+) -> Check:
+    fine, text = value <= most, good if value <= most else bad
+    return Check(name, outcome(fine, otherwise), float(value), f"≤ {most}", text)

@@ -32,7 +32,7 @@ DENSITY_DIGITS = 11
 """The same of log densities of single responses: 2e-4, of numbers that are mostly below 1."""
 ITEM_DIMS = frozenset({"item", "repeated", "response"})
 """Dims of what there is one of for each item or response."""
-_SAME = ("delta_shared", "log_alpha")
+_SAME = ("delta_coordinates", "log_alpha")
 """What the sampler moves in place of `delta` and `alpha`, which say the same."""
 
 
@@ -140,7 +140,7 @@ def draws_of_items(posterior: xr.Dataset, whole: bool) -> xr.Dataset:
     posterior : xarray.Dataset
     whole : bool
         Whether ``eta`` is among them, and what the sampler moved in their place. ``eta`` can
-        be drawn again given everything else; see `bayescontam.inference.effects_again`.
+        be drawn again given everything else; see `bayescontam.inference.own_effects`.
     """
     names = [n for n in item_level(posterior) if whole or n not in (*_SAME, "eta")]
     return posterior[names]

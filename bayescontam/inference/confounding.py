@@ -20,6 +20,7 @@ from bayescontam.inference.shifted import (
     within_reach,
 )
 from bayescontam.inference.signs import sign_along
+from bayescontam.inference.stretch import stretch_of_draws
 from bayescontam.specs.priors import Prior
 
 FEWEST = 200
@@ -62,7 +63,12 @@ def confounding_curves(
     # Elsewhere kappa multiplies zero: it is noise that touches no estimand.
     concerned = (dose.max() - dose.min() > 1e-9).to_numpy()
     prior = built.spec.priors.kappa
-    curves = shifted_curves(posterior["kappa"], estimands, prior, level, concerned)
+    # The prior is one of log-odds of accuracies.
+    factor = np.asarray(stretch_of_draws(posterior).benchmarks)
+    kappa = posterior["kappa"]
+    if factor.ndim:
+        kappa = kappa / factor.reshape(*kappa.shape[:2], -1)
+    curves = shifted_curves(kappa, estimands, prior, level, concerned)
     if built.spec.contamination.sign == "positive" and "sign" in curves:
         curves["sign"] = curves["sign"].where(curves["sign"] == "", "assumed by the model spec")
     return curves

@@ -7,7 +7,10 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.stretch import stretch
+
+Tensor = Any
 
 
 class Informed(Transform):
@@ -156,6 +159,59 @@ class Rough:
         return Rough(self.estimate.reshape(shape), self.se.reshape(shape))
 
 
+@dataclass(frozen=True, eq=False)
+class MeanFirst:
+    """An orthonormal basis for items of each benchmark, whose first vector is their mean.
+
+    Independent Normals of one spread are such in any orthonormal basis. In this one, what
+    all items of a benchmark have in common is one coordinate, its first, and not a sum of all.
+
+    Attributes
+    ----------
+    group : array of int
+        Dims (item,): the benchmark of each, counted from 0.
+    first : array of int
+        Dims (group,): the item whose coordinate is the mean.
+    root : array
+        Dims (group,): square root of the number of items.
+    """
+
+    group: Integers
+    first: Integers
+    root: Floats
+
+    @classmethod
+    def of(cls, benchmark: Integers) -> "MeanFirst":
+        """Return the basis for items of these benchmarks, dims (item,)."""
+        _, first, group, count = np.unique(
+            benchmark, return_index=True, return_inverse=True, return_counts=True
+        )
+        return cls(group, first, np.sqrt(count))
+
+    def turned(self, values: Tensor) -> Tensor:
+        """Return what items have from coordinates, or the reverse: it is a reflection.
+
+        Householder's, which turns the first item's axis to the mean, and back.
+        """
+        own = (self.group == np.arange(len(self.first))[:, None]) / self.root[:, None]
+        mean = pt.dot(own, values)
+        moved = values + (self._factor * (values[self.first] - mean))[self.group]
+        return moved[self.first].set(mean)
+
+    @property
+    def _factor(self) -> Floats:
+        return 1 / np.where(self.root > 1, self.root - 1, np.inf)
+
+    def rough(self, told: Rough) -> Rough:
+        """Return estimates of coordinates from those of items; of means, nothing is told."""
+        count = np.bincount(self.group)
+        apart = told.estimate - (np.bincount(self.group, told.estimate) / count)[self.group]
+        estimate = apart + (self._factor * apart[self.first])[self.group]
+        se = told.se.copy()
+        se[self.first] = np.inf
+        return Rough(np.where(np.isinf(se), 0.0, estimate), se)
+
+
 def rough_abilities(design: Design, overdispersed: bool) -> Rough:
     """Estimate each ability by the log-odds of its accuracy, dims (model, unit)."""
     shape = len(design.models), len(design.units)
@@ -164,9 +220,9 @@ def rough_abilities(design: Design, overdispersed: bool) -> Rough:
         design.model_unit, _information(design, overdispersed), minlength=np.prod(shape)
     )
     # Averaging over items draws accuracies towards one half; undo it on the log-odds.
-    stretch = _stretch(_spread(design)) if overdispersed else 1.0
+    factor = stretch(_spread(design)) if overdispersed else 1.0
     with np.errstate(divide="ignore"):
-        return Rough(np.log(p / (1 - p)) * stretch, 1 / np.sqrt(information)).reshape(*shape)
+        return Rough(np.log(p / (1 - p)) * factor, 1 / np.sqrt(information)).reshape(*shape)
 
 
 def rough_slopes(design: Design, overdispersed: bool) -> Rough:
@@ -195,7 +251,7 @@ def stretch_of_items(design: Design) -> Floats:
     for b in range(len(design.benchmarks)):
         rows = (design.benchmark_of_item == b) & (n > 1)
         spreads.append(_spread_of(k[rows], n[rows], p[rows]) if rows.any() else 0.0)
-    return _stretch(np.array(spreads))
+    return np.asarray(stretch(np.array(spreads)))
 
 
 def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
@@ -272,11 +328,6 @@ def _spread(design: Design) -> float:
     return _spread_of(k, n, _accuracy(design)[design.model_unit[repeated]])
 
 
-def _stretch(spread: Any) -> Any:
-    """Return the ratio of log-odds to log-odds of their mean accuracy."""
-    return np.sqrt(1 + 0.346 * spread**2)
-
-
 def _spread_of(k: Any, n: Any, p: Floats) -> float:
     """Return the spread of log-odds at which counts vary as these do around their accuracies."""
     excess = ((k / n - p) ** 2 - p * (1 - p) / n) / (p * (1 - p) * (1 - 1 / n))
@@ -284,7 +335,7 @@ def _spread_of(k: Any, n: Any, p: Floats) -> float:
     level = np.log(p.mean() / (1 - p.mean()))
 
     def correlation(spread: float) -> float:
-        stretched = level * _stretch(spread)
+        stretched = level * stretch(spread)
         accuracy = 1 / (1 + np.exp(-(stretched + spread * nodes)))
         mean, square = np.average(np.stack([accuracy, accuracy**2]), axis=1, weights=weights)
         return float((square - mean**2) / (mean * (1 - mean)))

@@ -47,9 +47,10 @@ class Draws:
         Dims (draw, benchmark): accuracy of blind guessing, where it is estimated.
     eta : array or None
         Dims (draw, repeated): log-odds of responses with several trials, where they
-        have an effect of their own; at their mean contamination once `node` is there.
+        have an effect of their own; at their mean contamination once `node` is there. Where
+        these effects were integrated out, `with_own_effects` draws them.
     sigma_eps : array or None
-        Dims (draw, repeated) or (draw, 1).
+        Dims (draw, repeated) or (draw, 1): spread of these effects.
     p_shift : array or None
         Dims (draw, benchmark), where the probabilities of latent events are unsure.
     node : array of int or None

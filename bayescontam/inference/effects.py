@@ -1,5 +1,6 @@
 """Effects: the parts of the linear predictor, each added to a PyMC model by one function."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayescontam.inference.coordinates import (
+    MeanFirst,
     Nested,
     Rough,
     rough_abilities,
@@ -16,45 +18,66 @@ from bayescontam.inference.coordinates import (
     stretch_of_items,
 )
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.priors import Tensor, spread, variable
+from bayescontam.inference.priors import Tensor, parameters, spread, variable
 from bayescontam.inference.simplex import Sizes
 from bayescontam.inference.terms import Terms, shared_benchmarks
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal, Prior
 
-_LEVELS = ("beta_level", "beta_benchmark_level", "beta_model_mean", "beta_model_coordinates")
-_SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
-COORDINATES = (
-    "a_coordinates",
-    "psi_coordinates",
-    *_LEVELS,
-    *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
-)
-"""Variables that only the sampler needs: others, with meanings, follow from them."""
+Factor = Callable[[str], Any]
+"""By what a variable is larger than the prior of this name says; see `Stretch.of`."""
 _LEAST_RISE = 0.05
 """Unit of slopes if all that a dose-response rises by lies where no responses are."""
 _ALIKE = 1e-12
 """Variance of contaminations that differ by rounding, or not at all."""
 
 
-def add_abilities(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
-    """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination."""
+def add_abilities(
+    spec: ModelSpec,
+    design: Design,
+    terms: Terms,
+    factor: Factor,
+    difficulty: Tensor | None = None,
+) -> Tensor:
+    """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination.
+
+    Abilities, and the means that they vary around, are sampled less the mean difficulty of
+    the items at hand: that difference is what data tell. Of abilities and difficulties
+    themselves they tell only together, up to a shift of both that costs nothing but prior
+    density; the more models, the longer and thinner a posterior is in that direction.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    design : Design
+    terms : Terms
+    factor : callable
+        See `Factor`.
+    difficulty : Tensor, optional
+        Of the items, dims (item,).
+    """
     dims = ("model", design.unit_dim)
     if spec.ability.pooling == "none":
-        return variable("theta", spec.priors.theta, dims=dims)
+        return variable("theta", spec.priors.theta, factor("theta"), dims=dims)
     rough = _rough_abilities(design, terms)
-    center = _unit_means(spec, design, terms)
-    scale = spread("sigma_theta", spec.priors.sigma_theta) if "sigma_theta" in terms else None
+    hard = None if difficulty is None else pt.dot(_items_of_benchmarks(design), difficulty)
+    center = _unit_means(spec, design, terms, factor, hard)
+    scale = None
+    if "sigma_theta" in terms:
+        scale = spread("sigma_theta", spec.priors.sigma_theta, factor("sigma_theta"))
     if "a" in terms:
         assert scale is not None, "models that share benchmarks are pairs enough to differ"
-        center = center + _general_ability(spec, design, rough, scale)[:, None]
+        center = center + _general_ability(spec, design, factor, rough, scale)[:, None]
+    lift = None if hard is None else hard[design.benchmark_of_unit]
     if scale is not None:
-        return pm.Normal("theta", center, scale, dims=dims, default_transform=rough.transform())
+        return _lifted("theta", center, scale, lift, dims=dims, default_transform=rough.transform())
     prior = spec.priors.theta
     if isinstance(prior, Normal):
-        mean, transform = center + prior.mu, rough.transform()
-        return pm.Normal("theta", mean, prior.sigma, dims=dims, default_transform=transform)
-    return pm.Deterministic("theta", center + variable("theta_offset", prior, dims=dims), dims=dims)
+        own, transform = parameters(prior, factor("theta")), rough.transform()
+        mean, sd = center + own["mu"], own["sigma"]
+        return _lifted("theta", mean, sd, lift, dims=dims, default_transform=transform)
+    offset = variable("theta_offset", prior, factor("theta"), dims=dims)
+    return pm.Deterministic("theta", center + offset, dims=dims)
 
 
 def _rough_abilities(design: Design, terms: Terms) -> Rough:
@@ -64,24 +87,54 @@ def _rough_abilities(design: Design, terms: Terms) -> Rough:
     return rough.stretched(stretch_of_items(design)[design.benchmark_of_unit])
 
 
-def _unit_means(spec: ModelSpec, design: Design, terms: Terms) -> Tensor:
+def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options: Any) -> Tensor:
+    """Add a Normal variable that is sampled less what it is lifted by."""
+    if lift is None:
+        return pm.Normal(name, mean, sd, **options)
+    level = pm.Normal(f"{name}_level", mean - lift, sd, **options)
+    return pm.Deterministic(name, level + lift, dims=options.get("dims"))
+
+
+def _items_of_benchmarks(design: Design) -> Floats:
+    """Return the weights of the mean over the items of each benchmark, dims (benchmark, item)."""
+    own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
+    return own / np.maximum(own.sum(axis=1, keepdims=True), 1)
+
+
+def _unit_means(
+    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, hard: Tensor | None
+) -> Tensor:
     if "sigma_mu" not in terms:
-        return variable("mu", spec.priors.mu, dims=design.unit_dim)
-    bar = variable("mu_bar", spec.priors.mu_bar, dims="benchmark")
-    scale = spread("sigma_mu", spec.priors.sigma_mu)
+        lift = None if hard is None else hard[design.benchmark_of_unit]
+        return _mean_ability("mu", spec.priors.mu, factor("mu"), lift, design.unit_dim)
+    bar = _mean_ability("mu_bar", spec.priors.mu_bar, factor("mu_bar"), hard, "benchmark")
+    scale = spread("sigma_mu", spec.priors.sigma_mu, factor("sigma_mu"))
     rough = _rough_abilities(design, terms).pooled(axis=0, differ=True)
     mean = bar[design.benchmark_of_unit]
-    return pm.Normal("mu", mean, scale, dims=design.unit_dim, default_transform=rough.transform())
+    lift = None if hard is None else hard[design.benchmark_of_unit]
+    options = {"dims": design.unit_dim, "default_transform": rough.transform()}
+    return _lifted("mu", mean, scale, lift, **options)
 
 
-def _general_ability(spec: ModelSpec, design: Design, rough: Rough, differ: Tensor) -> Tensor:
+def _mean_ability(
+    name: str, prior: Prior, factor: Tensor, lift: Tensor | None, dims: str
+) -> Tensor:
+    if isinstance(prior, Normal):
+        own = parameters(prior, factor)
+        return _lifted(name, own["mu"], own["sigma"], lift, dims=dims)
+    return variable(name, prior, factor, dims=dims)
+
+
+def _general_ability(
+    spec: ModelSpec, design: Design, factor: Factor, rough: Rough, differ: Tensor
+) -> Tensor:
     """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
 
     Its coordinates in an orthonormal basis of the zero-sum vectors are independent
     Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
     informed by the data. They are sampled with ``sigma_theta`` added; see `Nested`.
     """
-    scale = spread("sigma_a", spec.priors.sigma_a)
+    scale = spread("sigma_a", spec.priors.sigma_a, factor("sigma_a"))
     basis = zero_sum_basis(len(design.models))
     told = rough.level_of_rows().along(basis)
     count = (basis**2).T @ np.isfinite(rough.se).sum(axis=1)
@@ -101,7 +154,7 @@ def zero_sum_basis(n: int) -> Floats:
 
 
 def add_slopes(
-    spec: ModelSpec, design: Design, terms: Terms, unit: Tensor | None = None
+    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, unit: Tensor | None = None
 ) -> Tensor | None:
     """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
 
@@ -112,8 +165,8 @@ def add_slopes(
     if "beta" not in terms:
         return None
     if not design.clean.any():
-        return _free_slopes("beta", spec, design, terms, unit)
-    free = _free_slopes("beta_free", spec, design, terms, unit)
+        return _free_slopes("beta", spec, design, terms, factor, unit)
+    free = _free_slopes("beta_free", spec, design, terms, factor, unit)
     exposed = 1.0 - design.clean[:, None]
     return pm.Deterministic("beta", free * exposed, dims=("model", "benchmark"))
 
@@ -132,12 +185,17 @@ def _effect(
 
 
 def _free_slopes(
-    name: str, spec: ModelSpec, design: Design, terms: Terms, unit: Tensor | None
+    name: str,
+    spec: ModelSpec,
+    design: Design,
+    terms: Terms,
+    factor: Factor,
+    unit: Tensor | None,
 ) -> Tensor:
     """Add slopes as if no model were known to be clean."""
     dims = ("model", "benchmark")
     if spec.contamination.pooling == "none":
-        return variable(name, spec.priors.beta_bar, dims=dims)
+        return variable(name, spec.priors.beta_bar, factor("beta_bar"), dims=dims)
     positive = spec.contamination.sign == "positive"
     rough = rough_slopes(design, "eps" in terms)
     if terms.integrated:
@@ -147,11 +205,19 @@ def _free_slopes(
     unit = None if positive else unit
     if terms.integrated and "u" in terms and isinstance(prior, Normal) and not positive:
         level = _turned_levels(spec, terms, prior, rough, unit)
+    elif (
+        {"u", "eps"} <= terms.entered
+        and isinstance(prior, Normal)
+        and not positive
+        and unit is None
+    ):
+        level = _level_first(spec, design, terms, factor, prior, rough)
     else:
-        bar = _mean_slope(prior, unit)
-        level = _slope_levels(spec, terms, pt.log(bar) if positive else bar, rough, unit)
+        bar = _mean_slope(prior, factor("beta_bar"), unit)
+        center = pt.log(bar) if positive else bar
+        level = _slope_levels(spec, terms, factor, center, rough, unit)
     if "w" in terms:
-        scale = spread("sigma_bmb", spec.priors.sigma_bmb)
+        scale = spread("sigma_bmb", spec.priors.sigma_bmb, factor("sigma_bmb"))
         inner = "log_beta" if positive else name
         level = _effect(inner, level, scale, unit, rough.transform(), dims=dims)
         if not positive:
@@ -160,28 +226,62 @@ def _free_slopes(
     return pm.Deterministic(name, beta + pt.zeros(design.answered.shape), dims=dims)
 
 
-def _mean_slope(prior: Prior, unit: Tensor | None) -> Tensor:
+def _mean_slope(prior: Prior, factor: Tensor, unit: Tensor | None) -> Tensor:
     if isinstance(prior, Normal):
-        return _effect("beta_bar", prior.mu, prior.sigma, unit)
-    return variable("beta_bar", prior)
+        own = parameters(prior, factor)
+        return _effect("beta_bar", own["mu"], own["sigma"], unit)
+    return variable("beta_bar", prior, factor)
 
 
 def _slope_levels(
-    spec: ModelSpec, terms: Terms, center: Tensor, rough: Rough, unit: Tensor | None
+    spec: ModelSpec,
+    terms: Terms,
+    factor: Factor,
+    center: Tensor,
+    rough: Rough,
+    unit: Tensor | None,
 ) -> Tensor:
     """Add ``beta_benchmark`` (benchmark) and ``beta_model`` (model), an offset from it."""
     level = center
     if "v" in terms:
-        scale = spread("sigma_bb", spec.priors.sigma_bb)
+        scale = spread("sigma_bb", spec.priors.sigma_bb, factor("sigma_bb"))
         transform = rough.pooled(axis=0, differ="u" in terms).transform()
         level = _effect("beta_benchmark", center, scale, unit, transform, dims="benchmark")
     if "u" in terms:
-        scale = spread("sigma_bm", spec.priors.sigma_bm)
+        scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
         offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
         transform = offset.pooled(axis=1, differ="w" in terms).transform()
         model = _effect("beta_model", 0.0, scale, unit, transform, dims="model")
         level = level + model[:, None]
     return level
+
+
+def _level_first(
+    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, prior: Normal, rough: Rough
+) -> Tensor:
+    """Add the same as `_slope_levels`, in coordinates of which one is what models add on average.
+
+    Data tell the mean slope only together with what the models add that inform on slopes, as
+    they tell abilities only together with difficulties; see `add_abilities`.
+    """
+    telling = design.telling.any(axis=1)
+    basis = MeanFirst.of(np.where(telling, -1, np.arange(len(telling))))
+    offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+    told = basis.rough(offset.pooled(axis=1, differ="w" in terms))
+    scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
+    transform = told.transform()
+    moved = pm.Normal(
+        "beta_model_coordinates", 0.0, scale, dims="model", default_transform=transform
+    )
+    model = pm.Deterministic("beta_model", basis.turned(moved), dims="model")
+    fall, own = -model[telling].mean(), parameters(prior, factor("beta_bar"))
+    level = _lifted("beta_bar", own["mu"], own["sigma"], fall)
+    if "v" in terms:
+        scale = spread("sigma_bb", spec.priors.sigma_bb, factor("sigma_bb"))
+        transform = rough.pooled(axis=0, differ=True).transform()
+        options: dict[str, Any] = {"dims": "benchmark", "default_transform": transform}
+        level = _lifted("beta_benchmark", level, scale, fall, **options)
+    return level + model[:, None]
 
 
 def _turned_levels(
@@ -216,26 +316,31 @@ def _turned_levels(
     return level + apart[:, None]
 
 
-def add_difficulties(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+def add_difficulties(
+    spec: ModelSpec, design: Design, terms: Terms, factor: Factor
+) -> Tensor | None:
     """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean.
 
     Zero in benchmarks of which no item was answered by two models.
     """
     if "delta" not in terms:
         return None
-    scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
+    scale = spread("sigma_delta", spec.priors.sigma_delta, factor("sigma_delta"), dims="benchmark")
     rough = rough_difficulties(design, "eps" in terms)
     shared = shared_benchmarks(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
-    transform = Rough(rough.estimate[shared], rough.se[shared]).transform()
-    if shared.all():
-        return pm.Normal("delta", 0.0, scale, dims="item", default_transform=transform)
-    size = int(shared.sum())
-    part = pm.Normal("delta_shared", 0.0, scale, shape=size, default_transform=transform)
-    return pm.Deterministic("delta", pt.zeros(len(shared))[shared].set(part), dims="item")
+    basis = MeanFirst.of(design.benchmark_of_item[shared])
+    told = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
+    size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}
+    transform = told.transform()
+    moved = pm.Normal("delta_coordinates", 0.0, scale, default_transform=transform, **size)
+    part = basis.turned(moved)
+    if not shared.all():
+        part = pt.zeros(len(shared))[shared].set(part)
+    return pm.Deterministic("delta", part, dims="item")
 
 
-def add_selection(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+def add_selection(spec: ModelSpec, design: Design, terms: Terms, factor: Factor) -> Tensor | None:
     """Add ``psi``, dims (model, benchmark): how much harder the items are that a model answered.
 
     Log-odds, times the square root of the number of models that answered a part of the
@@ -253,7 +358,7 @@ def add_selection(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | Non
     count, shape = len(design.partial), design.answered.shape
     scale: Any = np.sqrt(count)
     if "sigma_psi" in terms:
-        scale = spread("sigma_psi", spec.priors.sigma_psi)
+        scale = spread("sigma_psi", spec.priors.sigma_psi, factor("sigma_psi"))
     free = pm.Normal("psi_coordinates", 0.0, 1.0, shape=count)
     whole = pt.zeros(shape[0] * shape[1])[design.partial].set(scale * free)
     return pm.Deterministic("psi", whole.reshape(shape), dims=("model", "benchmark"))
@@ -302,15 +407,15 @@ def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
     return _LEAST_RISE + (1 - _LEAST_RISE) * (per_segment * increments).sum()
 
 
-def add_confounding(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+def add_confounding(spec: ModelSpec, terms: Terms, factor: Factor) -> Tensor | None:
     """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones."""
     if "kappa" not in terms:
         return None
-    return variable("kappa", spec.priors.kappa, dims="benchmark")
+    return variable("kappa", spec.priors.kappa, factor("kappa"), dims="benchmark")
 
 
-def add_scalar(name: str, spec: ModelSpec, terms: Terms) -> Tensor | None:
+def add_scalar(name: str, spec: ModelSpec, terms: Terms, factor: Factor) -> Tensor | None:
     """Add ``gamma`` or ``spillover``, which all models and benchmarks share."""
     if name not in terms:
         return None
-    return variable(name, getattr(spec.priors, name))
+    return variable(name, getattr(spec.priors, name), factor(name))

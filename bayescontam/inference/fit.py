@@ -33,8 +33,10 @@ from bayescontam.inference.itemfit import item_fit
 from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
 from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
+from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.predictive import posterior_checks, prior_draws
+from bayescontam.inference.prior_conflict import conflict_check
 from bayescontam.inference.psis import LEAST_DRAWS
 from bayescontam.inference.scope import ITEMS, Items
 from bayescontam.inference.sensitivity import log_prior, power_scaling
@@ -163,6 +165,7 @@ def fit_responses(
             ),
             *checking.loo_checks(groups["loo"], options.thresholds),
             *checking.predictive_checks(groups["predictive"], options.thresholds),
+            conflict_check(posterior, built),
             *_integrated(posterior, built, options),
             *design_checks(built, reference, options.items),
         ]
@@ -211,6 +214,7 @@ def _judged(
     draws = take_draws(posterior, built.design)
     rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
     draws = placed(draws, built.lattice, rng, cores=cores)
+    draws = with_own_effects(draws, built, stream(options.seed, "own effects"), cores=cores)
     draws, moments = located(draws, built, stream(options.seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
@@ -234,7 +238,11 @@ def _judged(
     if built.spec.contamination.confounding == "sensitivity":
         told = posterior, groups["estimands"], built, options.level
         groups["confounding"] = confounding_curves(*told)
-    items = kept_items(draws, posterior, built, positions.items, options.store_all)
+    known = posterior
+    if options.store_all and draws.eta is not None and "eta" not in posterior:
+        values = draws.eta.reshape(*shape, -1)
+        known = posterior.assign(eta=(("chain", "draw", "repeated"), values))
+    items = kept_items(draws, known, built, positions.items, options.store_all)
     if items is not None:
         groups["item_effects"] = items
     groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)

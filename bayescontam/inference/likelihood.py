@@ -9,36 +9,37 @@ import pytensor.tensor as pt
 from scipy.special import gammaln
 
 from bayescontam.inference.coordinates import rough_logits
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.priors import Tensor, spread
-from bayescontam.inference.terms import Terms
 from bayescontam.specs.model import ModelSpec
 
 Kernel = Callable[[Any, Any, Any, Any], Any]
 """Log density of (counts, log-odds, trials, guessing)."""
 
 
-def add_model_by_item(spec: ModelSpec, design: Design, terms: Terms, predictor: Tensor) -> Tensor:
+def add_model_by_item(
+    design: Design, predictor: Tensor, spreads: tuple[Tensor, Integers] | None
+) -> Tensor:
     """Give repeated responses a log-odds of their own around the linear predictor.
 
     Adds ``eta``, dims (repeated,): hierarchically centred, in coordinates informed by
-    each response's own trials.
+    each response's own trials. Without spreads it returns the predictor.
     """
-    if "eps" not in terms:
+    if spreads is None:
         return predictor
-    scale = scale_of_repeats(spec, design)
-    transform = rough_logits(design).transform()
-    mean = predictor[design.n_single :]
+    transform, mean = rough_logits(design).transform(), predictor[design.n_single :]
+    scale = spreads[0][spreads[1]]
     eta = pm.Normal("eta", mean, scale, dims="repeated", default_transform=transform)
     return pt.concatenate([predictor[: design.n_single], eta]) if design.n_single else eta
 
 
-def scale_of_repeats(spec: ModelSpec, design: Design) -> Tensor:
-    """Add ``sigma_eps``, and return it for each repeated response, or one for all."""
+def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, Integers]:
+    """Add ``sigma_eps``; return its values, and which is that of each repeated response."""
+    repeated = design.model_benchmark[design.n_single :]
     if spec.ability.pooling != "none":
-        return spread("sigma_eps", spec.priors.sigma_eps)
+        return spread("sigma_eps", spec.priors.sigma_eps)[None], np.zeros_like(repeated)
     scale = spread("sigma_eps", spec.priors.sigma_eps, dims=("model", "benchmark"))
-    return scale.ravel()[design.model_benchmark[design.n_single :]]
+    return scale.ravel(), repeated
 
 
 def add_responses(design: Design, eta: Tensor, guess: Floats | Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from bayescontam.inference.exposure import NODES
 from bayescontam.inference.priors import distribution
+from bayescontam.inference.stretch import RATE, is_stretched
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Beta, Dirichlet, Prior
 
@@ -173,6 +174,12 @@ def _rest(spec: ModelSpec) -> Iterator[str]:
         yield (
             "eps[m,i] ~ Normal(0, sigma_eps), only where n_trials > 1"
             f"     sigma_eps ~ {spec.priors.sigma_eps.text()}"
+        )
+        names = [name for name in _used(spec) if is_stretched(name, spec)]
+        yield (
+            "    (there the priors of log-odds, and of their spreads, are multiplied by"
+            f" sqrt(1 + {RATE:g} * sigma_eps^2), by which log-odds of single items exceed those of"
+            f" mean accuracies: {', '.join(names)})"
         )
 
 

@@ -11,10 +11,8 @@ from pytensor.gradient import disconnected_grad
 from bayescontam.inference.coordinates import Informed, rough_logits
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.exposure import Exposure
-from bayescontam.inference.likelihood import log_choose, log_kernel, scale_of_repeats
+from bayescontam.inference.likelihood import log_choose, log_kernel
 from bayescontam.inference.priors import Tensor
-from bayescontam.inference.terms import Terms
-from bayescontam.specs.model import ModelSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +82,11 @@ def _log_sum(values: Tensor) -> Tensor:
 
 
 def add_mixture(
-    spec: ModelSpec,
     design: Design,
-    terms: Terms,
     predictor: Tensor,
     slope: Tensor,
     guess: Floats | Tensor,
+    spreads: tuple[Tensor, Integers] | None,
 ) -> None:
     """Add responses that share an unsure contamination, with it summed out.
 
@@ -99,24 +96,24 @@ def add_mixture(
 
     Parameters
     ----------
-    spec : ModelSpec
     design : Design
         With an exposure.
-    terms : Terms
     predictor : Tensor
         Log-odds of each response at its mean contamination.
     slope : Tensor
         Slope that holds for each response.
     guess : array or Tensor
         Accuracy of blind guessing for each response.
+    spreads : (Tensor, array of int), optional
+        Of model-by-item effects, and which is that of each repeated response.
     """
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)
     share = np.ones(len(design))
-    if "eps" in terms:
+    if spreads is not None:
         repeated = slice(design.n_single, None)
         eta, log_weights, part = _add_repeated(
-            spec, design, predictor[repeated], slope[repeated], log_weights
+            design, spreads, predictor[repeated], slope[repeated], log_weights
         )
         predictor = pt.concatenate([predictor[: design.n_single], eta])
         share = pt.concatenate([share[: design.n_single], part])
@@ -165,13 +162,17 @@ def in_trials(spread: Any, se: Floats) -> Any:
 
 
 def _add_repeated(
-    spec: ModelSpec, design: Design, mean: Tensor, slope: Tensor, log_weights: Tensor
+    design: Design,
+    spreads: tuple[Tensor, Integers],
+    mean: Tensor,
+    slope: Tensor,
+    log_weights: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Add ``eta``; also return what it says of the nodes, and its `in_trials`."""
     assert design.exposure is not None
     rows = _Rows.of(design.exposure, slice(design.n_single, None))
     rough = rough_logits(design)
-    scale = scale_of_repeats(spec, design) + pt.zeros(rows.count)
+    scale = spreads[0][spreads[1]]
     part = in_trials(scale, rough.se)
     slope = slope * (1 - part)
 

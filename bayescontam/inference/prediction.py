@@ -51,7 +51,7 @@ class Prediction:
     @classmethod
     def of(cls, draws: Draws, built: Built) -> "Prediction":
         """Return the predictions of all responses that a model was built for."""
-        spread = None if draws.eta is None else draws.sigma_eps
+        spread = draws.sigma_eps
         return cls(draws, built, Rows.of(built, draws), spread)
 
     def center(self, rows: Integers) -> Floats:

@@ -14,6 +14,7 @@ from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.located import located
+from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.progress import unannounced
 
 REPLICATES = 500
@@ -113,9 +114,9 @@ def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> F
     design = built.design
     guess = response_guess(draws, built.spec, design)
     eta = predictor(draws, design)
-    if draws.eta is not None and draws.sigma_eps is not None:
-        effect = rng.standard_normal(draws.eta.shape) * draws.sigma_eps
-        eta[:, design.n_single :] += effect
+    if draws.sigma_eps is not None:
+        shape = len(draws), len(design) - design.n_single
+        eta[:, design.n_single :] += rng.standard_normal(shape) * draws.sigma_eps
     if design.exposure is not None:
         weights = design.exposure.weights(draws.p_shift, design.benchmark)
         shape = len(draws), *weights.shape[1:]
@@ -155,4 +156,5 @@ def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Dra
         )
     prior = tree["prior"].to_dataset()
     draws = placed(take_draws(prior, built.design), built.lattice, rng, responses=False)
+    draws = with_own_effects(draws, built, rng, responses=False)
     return located(draws, built, rng, responses=False)[0], prior

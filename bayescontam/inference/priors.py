@@ -58,7 +58,23 @@ class Straightened(LogExpM1):
         return super().log_jac_det(value) + pt.log(self._scale)
 
 
-def variable(name: str, prior: Prior | LogNormal | Beta, **options: Any) -> Tensor:
+LOCATED = (Normal, Logistic, StudentT)
+"""Families that are moved by moving ``mu``."""
+_SCALED = frozenset({"mu", "sigma", "s", "scale"})
+"""Parameters of families that are multiplied where the variable is."""
+
+
+def parameters(prior: Prior | LogNormal | Beta, factor: Tensor = 1.0) -> dict[str, Tensor]:
+    """Return the parameters of a prior, under PyMC's names, of a variable times a factor."""
+    given = prior.parameters()
+    if isinstance(factor, float) and factor == 1.0:
+        return given
+    return {key: value * factor if key in _SCALED else value for key, value in given.items()}
+
+
+def variable(
+    name: str, prior: Prior | LogNormal | Beta, factor: Tensor = 1.0, **options: Any
+) -> Tensor:
     """Add a variable with this prior to the current PyMC model.
 
     Parameters
@@ -67,6 +83,8 @@ def variable(name: str, prior: Prior | LogNormal | Beta, **options: Any) -> Tens
         Name of the variable.
     prior : Prior
         Its distribution; family and parameters are PyMC's own.
+    factor : Tensor or float, default 1
+        What the variable is, in units of the prior.
     **options
         Further arguments of the PyMC distribution, such as ``dims``.
 
@@ -77,20 +95,20 @@ def variable(name: str, prior: Prior | LogNormal | Beta, **options: Any) -> Tens
     if isinstance(prior, HalfNormal | HalfStudentT | Exponential):
         small = float(distribution(prior).ppf(SMALL))
         options = {"default_transform": Straightened(small)} | options
-    return getattr(pm, type(prior).__name__)(name, **prior.parameters(), **options)
+    return getattr(pm, type(prior).__name__)(name, **parameters(prior, factor), **options)
 
 
 SMALLEST = 1e-6
 """Added to every spread: a Normal narrower than this is lost in rounding errors."""
 
 
-def spread(name: str, prior: Prior, **options: Any) -> Tensor:
+def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Tensor:
     """Add a spread to the current PyMC model, and return it kept off zero.
 
     A millionth of a log-odds changes nothing that could be measured, but without it a
     sampler that strays to spreads below 1e-12 meets rounding noise and stays there.
     """
-    return variable(name, prior, **options) + SMALLEST
+    return variable(name, prior, factor, **options) + SMALLEST
 
 
 def distribution(prior: Prior | Beta) -> Any:
@@ -133,3 +151,6 @@ class _HalfT:
 
     def ppf(self, q: Any) -> Any:
         return self._t.ppf(0.5 + q / 2)
+
+    def sf(self, x: Any) -> Any:
+        return 2 * self._t.sf(x)

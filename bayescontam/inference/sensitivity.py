@@ -8,6 +8,7 @@ from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats
 from bayescontam.inference.guess import guess_priors
 from bayescontam.inference.priors import distribution
+from bayescontam.inference.stretch import is_stretched, stretch_of_draws
 from bayescontam.specs.priors import Beta, Dirichlet, Prior
 
 THRESHOLD = 0.05
@@ -41,13 +42,19 @@ def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, Floats]:
     built : Built
     """
     priors, found = built.spec.priors, {}
+    stretched = stretch_of_draws(posterior)
     count = posterior.sizes["chain"] * posterior.sizes["draw"]
     for name in type(priors).model_fields:
-        variable = _as_fitted(name, built)
+        variable = variable_of(name, built)
         if variable is None or variable not in posterior:
             continue
         values = posterior[variable].to_numpy().reshape(count, -1)
-        found[variable] = _log_density(getattr(priors, name), values)
+        factor = np.asarray(stretched.of(name, built.spec, built.design))
+        factor = factor.reshape(count, -1) if factor.ndim else factor
+        density = _log_density(getattr(priors, name), values / factor)
+        if is_stretched(name, built.spec):
+            density = density - (np.log(factor) + np.zeros(values.shape)).sum(axis=1)
+        found[variable] = density
     if "guess" in posterior:
         guess, total = posterior["guess"].to_numpy().reshape(count, -1), np.zeros(count)
         for b, prior in enumerate(guess_priors(built.spec, built.design)):
@@ -66,7 +73,7 @@ def _log_density(prior: Prior | Beta | Dirichlet, values: Floats) -> Floats:
     return distribution(prior).logpdf(values).sum(axis=1)
 
 
-def _as_fitted(name: str, built: Built) -> str | None:
+def variable_of(name: str, built: Built) -> str | None:
     """Return the variable whose prior a key of the spec is, if it is at the top level."""
     spec, terms = built.spec, built.terms
     if name == "beta_bar" and spec.contamination.pooling == "none":

@@ -13,8 +13,8 @@ from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.parameter_names import COORDINATES
 from bayescontam.report.picture import (
     BLUE,
     ORANGE,

@@ -20,6 +20,8 @@ FIGURES = (
 )
 """Numbers that decide what is said of a slope, and how far its reference is extrapolated."""
 _PAIR = ["model", "benchmark"]
+INFORMED = 0.5
+"""Part of the variance of the prior above which the data, having taken it away, decide."""
 _INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
 
 
@@ -190,7 +192,12 @@ def sensitivity(fit: Fitted) -> pd.DataFrame:
     table = fit.tree["sensitivity"].to_dataset()[columns].to_dataframe().reset_index()
     answered = fit.raw_accuracy().notnull().to_series()
     table = table[answered.reindex(pd.MultiIndex.from_frame(table[_PAIR])).to_numpy()]
-    table["diagnosis"] = [_diagnosis(row, quantities) for _, row in table.iterrows()]
+    index = pd.MultiIndex.from_frame(table[_PAIR])
+    informed = _contraction(fit, quantities).to_dataframe().reindex(index)
+    table["diagnosis"] = [
+        _diagnosis(row, known, quantities)
+        for (_, row), (_, known) in zip(table.iterrows(), informed.iterrows(), strict=True)
+    ]
     return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
 
 
@@ -204,14 +211,32 @@ def reference_levels(fit: Fitted) -> dict[str, float]:
     return dict(zip(names, lowest.to_numpy().astype(float).tolist(), strict=True))
 
 
-def _diagnosis(row: "pd.Series[float]", quantities: tuple[str, ...]) -> str:
+def _contraction(fit: Fitted, quantities: tuple[str, ...]) -> xr.Dataset:
+    """Return which part of the prior's variance the data took away, dims (model, benchmark)."""
+    names, dims = list(quantities), ("chain", "draw")
+    before, after = (
+        fit.tree[group].to_dataset()[names].var(dims) for group in ("prior_estimands", "estimands")
+    )
+    return 1 - after / before.where(before > 0)
+
+
+def _diagnosis(
+    row: "pd.Series[float]", contraction: "pd.Series[float]", quantities: tuple[str, ...]
+) -> str:
     moved = [name for name in quantities if row[f"{name}_prior"] > THRESHOLD]
     if not moved:
         return "The data decide."
     names = ", ".join(name.replace("_", " ") for name in moved)
-    weak = [name for name in moved if not row[f"{name}_likelihood"] > THRESHOLD]
+    # Where the data took most of the prior's variance away they decide, whatever a little more
+    # of their weight would do.
+    weak = [
+        name
+        for name in moved
+        if not row[f"{name}_likelihood"] > THRESHOLD and not contraction[name] > INFORMED
+    ]
     if weak:
-        return f"The prior decides much of: {names}; the data say little."
+        names = ", ".join(name.replace("_", " ") for name in weak)
+        return f"The prior decides much of: {names}; the data inform little on it."
     return f"The prior matters for: {names}; vary it and see whether the conclusion stays."
 
 

@@ -14,6 +14,7 @@ from bayescontam.calibration.published import Corpus, compositions, contaminatio
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.draws import take_draws
 from bayescontam.inference.estimands import estimands
+from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.reproduction.findings import Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
     coverage,
@@ -145,6 +146,7 @@ def _drawn(
     """Return posterior means and 95 % intervals of the fraction, model by model."""
     drawn = engine.draw(responses, seed, _SAMPLING)
     draws = take_draws(drawn.posterior, drawn.built.design)
+    draws = with_own_effects(draws, drawn.built, np.random.default_rng(seed))
     shape = _SAMPLING.chains, _SAMPLING.draws
     found = estimands(
         draws, drawn.built, shape, "min_observed", "all", np.random.default_rng(seed)

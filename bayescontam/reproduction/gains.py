@@ -11,7 +11,7 @@ from scipy.special import expit
 from bayescontam.inference.build import build
 from bayescontam.inference.draws import predictor, take_draws
 from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.own_effects import joint_draws
+from bayescontam.inference.joint_draws import joint_draws
 from bayescontam.reproduction.told import Floats
 from bayescontam.responses import Responses
 

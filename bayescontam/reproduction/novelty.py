@@ -12,7 +12,7 @@ from bayescontam.calibration.published import CONCEPTS, FEWEST, MOST, Corpus, co
 from bayescontam.inference.build import build
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.implied import response_accuracies
-from bayescontam.inference.own_effects import joint_draws
+from bayescontam.inference.joint_draws import joint_draws
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
     Generator,

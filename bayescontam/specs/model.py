@@ -190,7 +190,7 @@ class Priors(Block):
     spillover: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
     sigma_psi: PositivePrior = HalfNormal(family="half_normal", sigma=2.0)
-    sigma_eps: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    sigma_eps: PositivePrior = Exponential(family="exponential", scale=2.0)
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.coordinates import Nested, Rough, rough_discriminations
+from bayescontam.inference.coordinates import MeanFirst, Nested, Rough, rough_discriminations
 from bayescontam.inference.design import make_design
 from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.responses import Responses
@@ -47,6 +47,22 @@ def test_a_mean_is_told_by_what_its_effects_differ_by() -> None:
     assert nested.forward(shifted, tau, sigma).eval() == pytest.approx(values)
     slope = nested.log_jac_det(values, tau, sigma).eval()
     assert slope == pytest.approx(np.full(3, -0.5 * np.log(precision)))
+
+
+def test_the_first_coordinate_is_the_mean() -> None:
+    """And all of them are an orthonormal basis, benchmark by benchmark, in any order of items."""
+    benchmark = np.array([2, 0, 2, 2, 0, 5, 2])
+    basis = MeanFirst.of(benchmark)
+    matrix = np.stack([np.asarray(basis.turned(row).eval()) for row in np.eye(7)])
+    np.testing.assert_allclose(matrix @ matrix, np.eye(7), atol=1e-12)
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
+    expected = (benchmark == 2) / 2.0
+    np.testing.assert_allclose(matrix[0], expected, atol=1e-12)
+    assert matrix[5] == pytest.approx(np.eye(7)[5])
+    told = basis.rough(Rough(np.arange(7.0), np.full(7, 0.5)))
+    apart = np.arange(7.0) - np.array([2.75, 2.5, 2.75, 2.75, 2.5, 5.0, 2.75])
+    assert told.estimate == pytest.approx(np.where([1, 1, 0, 0, 0, 1, 0], 0, matrix @ apart))
+    assert told.se.tolist() == [np.inf, np.inf, 0.5, 0.5, 0.5, np.inf, 0.5]
 
 
 def test_discriminations_are_told_as_well_as_their_errors_say() -> None:

@@ -7,7 +7,7 @@ import pytest
 import bayescontam
 from bayescontam.inference.build import build
 from bayescontam.inference.joining.remembered import remembered
-from bayescontam.inference.own_effects import joint_draws
+from bayescontam.inference.joint_draws import joint_draws
 from tests.data import shared
 
 SOLVERS = {
@@ -33,8 +33,7 @@ def figures(fit: bayescontam.Fit, model: str) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def musr():
-    # With seed 1 one chain lingers in the tail of sigma_eps: its R-hat is 1.016 to 1.018.
-    return bayescontam.fit(shared("musr_finetuning.csv"), seed=2)
+    return bayescontam.fit(shared("musr_finetuning.csv"), "hierarchical", seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +65,12 @@ class TestMusrFinetuning:
     def test_estimands(self, musr):
         rows = figures(musr, "olmo3-7b-contaminated")
         assert rows.loc["accuracy", "mean"] == pytest.approx(0.657, abs=0.002)
-        assert rows.loc["genuine_ability", "mean"] == pytest.approx(0.62, abs=0.006)
-        assert rows.loc["overfitting", "mean"] == pytest.approx(0.034, abs=0.003)
-        assert rows.loc["overfitting", "sd"] == pytest.approx(0.017, abs=0.002)
-        assert float(musr.tree["posterior"]["sigma_eps"].mean()) == pytest.approx(6.5, abs=0.2)
+        # Seen items gained 0.07 more than unseen ones, and are half of all: 0.035, of which
+        # chance of 250 items alone has a standard error of about 0.02.
+        assert rows.loc["genuine_ability", "mean"] == pytest.approx(0.616, abs=0.006)
+        assert rows.loc["overfitting", "mean"] == pytest.approx(0.041, abs=0.004)
+        assert rows.loc["overfitting", "sd"] == pytest.approx(0.023, abs=0.003)
+        assert float(musr.tree["posterior"]["sigma_eps"].mean()) == pytest.approx(8.95, abs=0.3)
 
     def test_every_check_passes(self, musr):
         checks = {c.name: c for c in musr.checks()}

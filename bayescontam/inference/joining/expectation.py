@@ -10,6 +10,7 @@ from scipy import stats
 from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.priors import SMALLEST, distribution
+from bayescontam.inference.stretch import stretch_of_draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class Expectation:
         Dims (draw, top): means of abilities that have a prior of their own.
     top : frozen SciPy distribution
         That prior.
+    factor : array
+        Dims (draw, 1): in which units; see `bayescontam.inference.stretch`.
     exact : tuple of (int, distribution)
         Sources that are not Normal, with the distribution that they have.
     """
@@ -41,13 +44,15 @@ class Expectation:
     shift: Floats | None
     centers: Floats
     top: Any
+    factor: Floats
     exact: tuple[tuple[int, Any], ...]
 
     def __getitem__(self, part: slice | Integers) -> "Expectation":
         shift = None if self.shift is None else self.shift[part]
         return Expectation(
-            self.location[part], self.loading[part], shift, self.centers[part], self.top, self.exact
-        )
+            self.location[part], self.loading[part], shift, self.centers[part], self.top,
+            self.factor[part], self.exact,
+        )  # fmt: skip
 
     def effects(self, source: Floats) -> Floats:
         """Return effects, dims (draw, effect), of standard Normals, dims (draw, source)."""
@@ -58,7 +63,8 @@ class Expectation:
         total: Floats = stats.norm.logpdf(source).sum(axis=1)
         if self.shift is not None:
             moved = self.centers + (self.shift * source[:, 0])[:, None]
-            total = total + (self.top.logpdf(moved) - self.top.logpdf(self.centers)).sum(axis=1)
+            moved, centers = moved / self.factor, self.centers / self.factor
+            total = total + (self.top.logpdf(moved) - self.top.logpdf(centers)).sum(axis=1)
         for column, prior in self.exact:
             middle, width = middle_and_width(prior)
             value = source[:, column]
@@ -92,14 +98,14 @@ class _Columns:
         for effect in range(effects.start, effects.stop):
             self.add(slice(effect, effect + 1), scale)
 
-    def add_prior(self, effects: slice, prior: Any) -> None:
-        """Give each effect a source of its own with this distribution."""
+    def add_prior(self, effects: slice, prior: Any, factor: Floats) -> None:
+        """Give each effect a source of its own with this distribution, times a factor."""
         middle, width = middle_and_width(prior)
-        self.location[:, effects] += middle
+        self.location[:, effects] += middle * factor
         if not (hasattr(prior, "dist") and prior.dist.name == "norm"):
             first = len(self.loadings)
             self.exact += [(first + k, prior) for k in range(effects.stop - effects.start)]
-        self.add_each(effects, width)
+        self.add_each(effects, width * factor)
 
 
 def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
@@ -133,9 +139,11 @@ def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
         general = _spread(posterior, "sigma_a") * np.sqrt(1 + 1 / n_models)
         columns.add(abilities, general)
         shift = general / (n_models + 1)
-    _add_abilities(columns, abilities, posterior, newcomer)
+    # Where model-by-item effects have a spread for each model, a fit tells no newcomer's.
+    factor = np.broadcast_to(stretch_of_draws(posterior).one, draws)[:, None]
+    _add_abilities(columns, abilities, posterior, newcomer, factor)
     if "beta" in terms:
-        _add_slopes(columns, slopes, posterior, newcomer)
+        _add_slopes(columns, slopes, posterior, newcomer, factor)
     top, prior = ("mu_bar", "mu_bar") if "sigma_mu" in terms else ("mu", "mu")
     centers = _flat(posterior, top) if shift is not None else np.zeros((draws, 0))
     return Expectation(
@@ -144,29 +152,32 @@ def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
         shift,
         centers,
         distribution(getattr(newcomer.spec.priors, prior)),
+        factor,
         tuple(columns.exact),
     )
 
 
 def _add_abilities(
-    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer
+    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: Floats
 ) -> None:
     spec, terms = newcomer.spec, newcomer.built.terms
     if spec.ability.pooling == "none":
-        columns.add_prior(part, distribution(spec.priors.theta))
+        columns.add_prior(part, distribution(spec.priors.theta), factor)
         return
     hosts = np.argsort(newcomer.unit_of_host)[newcomer.units]
     columns.location[:, part] += _flat(posterior, "mu")[:, hosts]
     if "sigma_theta" in terms:
         columns.add_each(part, _spread(posterior, "sigma_theta"))
     else:
-        columns.add_prior(part, distribution(spec.priors.theta))
+        columns.add_prior(part, distribution(spec.priors.theta), factor)
 
 
-def _add_slopes(columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer) -> None:
+def _add_slopes(
+    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: Floats
+) -> None:
     spec, terms = newcomer.spec, newcomer.built.terms
     if spec.contamination.pooling == "none":
-        columns.add_prior(part, distribution(spec.priors.beta_bar))
+        columns.add_prior(part, distribution(spec.priors.beta_bar), factor)
         return
     if "v" in terms:
         level = _flat(posterior, "beta_benchmark")[:, newcomer.benchmarks]

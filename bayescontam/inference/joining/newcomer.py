@@ -12,8 +12,8 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.guessing import guess_column, read_guess
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers, make_design
-from bayescontam.inference.effects import COORDINATES
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.parameter_names import COORDINATES
 from bayescontam.inference.terms import plan_terms, shared_benchmarks
 from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
@@ -23,7 +23,7 @@ from bayescontam.specs.priors import Normal
 _PER_RESPONSE = ("model", "benchmark", "unit", "item", "n_correct", "n_trials", "weight")
 _UNDERSTOOD = {
     *COORDINATES, "a", "beta", "beta_bar", "beta_benchmark", "beta_model", "delta",
-    "delta_shared", "eta", "log_beta", "mu", "mu_bar", "sigma_a", "sigma_bb", "sigma_bm",
+    "eta", "log_beta", "mu", "mu_bar", "sigma_a", "sigma_bb", "sigma_bm",
     "sigma_bmb", "sigma_delta", "sigma_eps", "sigma_mu", "sigma_theta", "theta", "theta_offset",
 }  # fmt: skip
 """Parameters whose meaning for a newcomer is known here."""

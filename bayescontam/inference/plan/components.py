@@ -10,6 +10,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.inference.priors import distribution
+from bayescontam.inference.stretch import is_stretched, stretch
 from bayescontam.inference.terms import Terms
 from bayescontam.specs.base import Block, closest
 from bayescontam.specs.model import ModelSpec
@@ -49,9 +50,9 @@ class Component:
         Dims (kind, model × benchmark, effect): how the effects add to ``theta``, ``beta``
         and, where it is there, ``kappa``.
     mean : float
-        Prior mean of each effect.
+        Prior mean of each effect, in units of the stretch that model-by-item effects make.
     sd : float or str
-        Prior standard deviation, or the name of the spread that it is.
+        Prior standard deviation in the same units, or the name of the spread that it is.
     overall : bool
         Whether it sets the level that a plan is made for: what all models share.
     """
@@ -63,7 +64,13 @@ class Component:
 
     def scale(self, spreads: Mapping[str, float]) -> float:
         """Return the standard deviation of the effects."""
-        return spreads[self.sd] if isinstance(self.sd, str) else self.sd
+        if isinstance(self.sd, str):
+            return spreads[self.sd]
+        return self.sd * float(stretch(spreads.get("sigma_eps", 0.0)))
+
+    def location(self, spreads: Mapping[str, float]) -> float:
+        """Return the prior mean of the effects."""
+        return self.mean * float(stretch(spreads.get("sigma_eps", 0.0)))
 
 
 def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]:
@@ -176,14 +183,19 @@ def draw_spreads(
         spreads["sigma_delta"] = 0.0
     if not spec.likelihood.has_model_by_item:
         spreads["sigma_eps"] = 0.0
-    return spreads
+    stretched = float(stretch(spreads["sigma_eps"]))
+    return {
+        name: value * stretched if is_stretched(name, spec) and name not in fixed else value
+        for name, value in spreads.items()
+    }
 
 
 def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, float]]:
     """Return draws from the prior of the spreads of abilities and slopes, evenly over it.
 
-    Empty where there are none. A fit has to learn these from few models and benchmarks,
-    which widens intervals; spreads of items and responses have many to learn from.
+    In units of the stretch that model-by-item effects make. Empty where there are none. A
+    fit has to learn these from few models and benchmarks, which widens intervals; spreads of
+    items and responses have many to learn from.
     """
     names = [_SPREADS[symbol] for symbol in ("a", "sigma_theta", "u", "v", "w") if symbol in terms]
     if not names:
@@ -222,23 +234,31 @@ def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str
         entered["sigma_eps"] = response if "delta" in terms else float(np.hypot(item, response))
     else:
         lost = response if "delta" in terms else float(np.hypot(item, response))
-    factor = 1 / float(np.sqrt(1 + 0.346 * lost**2))
+    factor = 1 / float(stretch(lost))
     return {name: factor * value for name, value in entered.items()}, factor
 
 
-def slope_variance(spec: ModelSpec, parts: list[Component], fixed: Mapping[str, float]) -> Floats:
+def slope_variance(
+    spec: ModelSpec, terms: Terms, parts: list[Component], fixed: Mapping[str, float]
+) -> Floats:
     """Return the prior variance of each slope, (model × benchmark,).
 
     Spreads that are not fixed are unknown.
     """
     quantiles = (np.arange(2000) + 0.5) / 2000
+    stretched = 1.0
+    if "eps" in terms:
+        spread = distribution(spec.priors.sigma_eps).ppf(quantiles)
+        stretched = float(np.mean(stretch(fixed.get("sigma_eps", np.asarray(spread))) ** 2))
     total = np.zeros(parts[0].matrix.shape[1])
     for part in parts:
         if isinstance(part.sd, str) and part.sd not in fixed:
             prior = distribution(getattr(spec.priors, part.sd))
-            square = float(np.mean(np.asarray(prior.ppf(quantiles)) ** 2))
+            square = stretched * float(np.mean(np.asarray(prior.ppf(quantiles)) ** 2))
+        elif isinstance(part.sd, str):
+            square = fixed[part.sd] ** 2
         else:
-            square = part.scale(fixed) ** 2
+            square = stretched * part.sd**2
         total += square * (part.matrix[1] ** 2).sum(axis=1)
     return total
 

@@ -65,7 +65,7 @@ class Approximation:
         self._features, self._shifts = crossed.features(), crossed.shifts()
         cells = crossed.shape[0] * crossed.shape[1]
         kinds = len(crossed.kinds)
-        means = [np.full(part.matrix.shape[-1], part.mean) for part in parts]
+        means = [np.full(part.matrix.shape[-1], part.location(spreads)) for part in parts]
         matrix = np.concatenate([part.matrix for part in parts], axis=-1)
         matrix = matrix.reshape(kinds * cells, -1)
         self._center = matrix @ np.concatenate(means)

@@ -24,6 +24,7 @@ from bayescontam.inference.plan.information import Approximate, Approximation
 from bayescontam.inference.plan.kernels import normal_grid
 from bayescontam.inference.plan.truth import Sizes, Truth
 from bayescontam.inference.predictor import contamination_shift, linear_predictor
+from bayescontam.inference.stretch import stretch
 from bayescontam.inference.terms import Terms, plan_terms
 from bayescontam.responses import Responses
 from bayescontam.seeds import stream
@@ -112,7 +113,7 @@ class Scene:
         for part in self.parts:
             if not part.overall:
                 z = rng.standard_normal(part.matrix.shape[-1])
-                effects += part.matrix @ (part.mean + part.scale(spreads) * z)
+                effects += part.matrix @ (part.location(spreads) + part.scale(spreads) * z)
         difficulty = rng.standard_normal(len(design.items)) * spreads["sigma_delta"]
         noise = rng.standard_normal(len(design)) * spreads["sigma_eps"]
         named = {**self.crossed.named(effects), "delta": difficulty}
@@ -145,7 +146,11 @@ class Scene:
     def fitted(self, one: Simulated) -> Approximate:
         """Approximate the posterior that a fit of a data set would have."""
         spreads, factor = fitted_spreads(one.spreads, self.terms)
-        others = [{**spreads, **drawn} for drawn in self.others]
+        stretched = float(stretch(spreads.get("sigma_eps", 0.0)))
+        others = [
+            {**spreads, **{name: value * stretched for name, value in drawn.items()}}
+            for drawn in self.others
+        ]
         fitted = Approximation(self.crossed, self.parts, spreads, others)
         effects = factor * one.effects
         mean, sd = fitted.posterior(one.counts, effects)
