@@ -14,7 +14,7 @@ import xarray as xr
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats, Integers
 
-PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 15_000_000, 400
+PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
 """Numbers of all parameters and estimands above which they are thinned, and to how many draws."""
 ITEM_NUMBERS, LEAST_ITEM_DRAWS = 500_000, 1_000
 """The same of what each item has. As many draws as an update starts with are stored."""
@@ -24,7 +24,7 @@ MOST_RESPONSES = 50_000
 """Responses above which no draws of them are stored, unless all is."""
 WHOLE_NUMBERS = 50_000_000
 """Most numbers of each group of responses where all is stored: 400 MB."""
-PRIOR_NUMBERS, LEAST_PRIOR_DRAWS = 1_000_000, 400
+PRIOR_NUMBERS, LEAST_PRIOR_DRAWS = 1_000_000, 200
 """The same of parameters, and of estimands, before the data."""
 DIGITS = 16
 """Binary digits of stored draws: a relative error of 8e-6, far below any Monte Carlo error."""

@@ -183,6 +183,10 @@ def _compact(
 ) -> dict[str, xr.Dataset]:
     """Return what is stored of all groups."""
     result = groups | {"posterior": without_items(groups["posterior"])}
+    labels = {dim: groups["posterior"][dim].to_numpy() for dim in ("chain", "draw")}
+    for name in ("estimands", "estimands_by_concept"):
+        if name in result:
+            result[name] = result[name].assign_coords(labels)
     if whole:
         return result
     for name in ("posterior", "log_prior", "estimands", "estimands_by_concept"):
