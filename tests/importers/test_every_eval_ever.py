@@ -154,3 +154,24 @@ def test_folders_without_rows_are_refused(tmp_path: Path) -> None:
         load([tmp_path])
     with pytest.raises(UsageError, match="no such file or folder"):
         load([tmp_path / "none"])
+
+
+def test_errors_count_as_incorrect_by_choice(tmp_path: Path) -> None:
+    write(tmp_path, "a", [*quiz(), row(9, 0.0, error="timeout")])
+    assert len(load([tmp_path]).frame) == ITEMS
+    found = load([tmp_path], errors="incorrect")
+    assert found.frame.set_index("item").loc["9", ["n_correct", "n_trials"]].tolist() == [0, 1]
+    assert found.left_out.empty
+    assert "1 rows with an error count as incorrect" in found.notes
+    with pytest.raises(UsageError, match="errors='zero': allowed are"):
+        load([tmp_path], errors="zero")  # type: ignore[arg-type]
+
+
+def test_evaluations_become_one_benchmark_with_a_column(tmp_path: Path) -> None:
+    for name in ("quiz_a", "quiz_b"):
+        rows = [row(k, 1.0, evaluation_name=name, sample_hash=f"{name} {k}") for k in range(2)]
+        write(tmp_path, name, rows)
+    frame = load([tmp_path], group="quiz=quiz_*").frame
+    assert frame["item"].tolist() == ["quiz_a/0", "quiz_a/1", "quiz_b/0", "quiz_b/1"]
+    assert set(frame["benchmark"]) == {"quiz"}
+    assert frame["subtask"].tolist() == ["quiz_a", "quiz_a", "quiz_b", "quiz_b"]

@@ -479,3 +479,28 @@ def test_files_of_tools_are_named_where_a_table_is_wanted(tmp_path: Path) -> Non
         with pytest.raises(DataError) as caught:
             bayescontam.read_responses(file)
         assert f"make a table of it with bayescontam import {tool} " in str(caught.value)
+
+
+def test_livecodebench_real_table_comes_back(tmp_path: Path) -> None:
+    """Shares and milliseconds as the leaderboard has them, made of the table, give it again."""
+    table = pd.read_csv(shared("real/lcb_2024-04.csv"), dtype={"item": str})
+    days = {
+        name: pd.to_datetime(table[name]).astype("int64") // {"us": 10**3, "ns": 10**6}[unit]
+        for name in ("released", "model_cutoff")
+        for unit in [pd.to_datetime(table[name]).dt.unit]
+    }
+    board = [
+        performance(row.item, row.model, 100 * row.n_correct / row.n_trials, date=int(date))
+        | {"platform": row.benchmark.removeprefix("livecodebench-")}
+        for row, date in zip(table.itertuples(), days["released"], strict=True)
+    ]
+    cutoffs = dict(zip(table["model"], days["model_cutoff"], strict=True))
+    models = [{"model_repr": name, "release_date": int(day)} for name, day in cutoffs.items()]
+    content = {"performances": board, "models": models}
+    file = dump(tmp_path / "performances_generation.json", content)
+    found = bayescontam.import_livecodebench(file).frame
+    keys = ["benchmark", "model", "item"]
+    columns = ["n_correct", "n_trials", "released", "cutoff"]
+    wanted = table.rename(columns={"model_cutoff": "cutoff"}).set_index(keys)[columns].sort_index()
+    got = found.set_index(keys)[columns].sort_index()
+    pd.testing.assert_frame_equal(got, wanted, check_dtype=False)
