@@ -255,7 +255,7 @@ def _answers(draws: Draws, built: Built, order: Integers, starts: Integers) -> A
     design = built.design
     guess = response_guess(draws, built.spec, design)
     spread = None
-    if draws.eta is not None and draws.sigma_eps is not None:
+    if draws.sigma_eps is not None:
         spread = np.zeros((len(draws), len(design)))
         spread[:, design.n_single :] = draws.sigma_eps
         spread = spread[:, order]
