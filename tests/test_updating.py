@@ -156,6 +156,8 @@ def test_clean_models_of_a_column_are_fitted_again():
     new = NEW.assign(contamination=0.5)
     with pytest.raises(DataError, match="uses a column that is not there: 'clean'"):
         update(fit, new)
+    with pytest.raises(DataError, match="is declared clean, but contamination is above 0"):
+        update(fit, new.assign(clean=1), seed=1)
     (entry,) = update(fit, new.assign(clean=1, contamination=0.0), seed=1).entries
     assert entry.method == "refit"
     slopes = entry.fit.tree["posterior"]["beta"].to_numpy()
