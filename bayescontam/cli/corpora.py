@@ -84,10 +84,13 @@ def _account(manifest: "Manifest") -> Iterator[str]:
     yield from (f"Looked for: {_benchmark(benchmark)}." for benchmark in manifest.benchmarks)
     yield from (f"Scanned: {_source(source)}." for source in manifest.sources)
     longest = f"{chunking.max_tokens or 2048:,}"
+    least = "half of the items' 5 % quantile, at most 50,"
+    if chunking.min_tokens is not None:
+        least = f"{chunking.min_tokens:,}"
     unless = "" if chunking.max_tokens else ", or what the embedder can see if that is less"
     yield (
-        f"Chunks: {chunking.min_tokens:,} to {longest} tokens{unless}; longer texts are split,"
-        " shorter ones only counted."
+        f"Chunks: {least} to {longest} tokens{unless}; longer texts are split, shorter ones only"
+        " counted."
     )
     yield f"Embedder: {_embedder(manifest.embedding)}."
     yield (

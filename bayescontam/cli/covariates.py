@@ -11,6 +11,8 @@ import typer
 from bayescontam.cli.curve import JudgementFiles, Level, Seed
 from bayescontam.cli.judge import ScanFolder, read_all
 from bayescontam.cli.options import Quiet, Strict, check_file, exit_if_failed
+from bayescontam.names import visible
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.evidence.duplicates import Curve
@@ -26,11 +28,18 @@ bayescontam covariates scan --curve curve.nc --out covariates.csv --floor 0.3
 
 Then: bayescontam fit responses.csv --covariates covariates.parquet --model latent_duplicate
 """
-_PARTS = {"corpus": "whole corpus", "scanned": "what was scanned"}
+_PARTS = {"corpus": "whole corpus", "scanned": "scanned part"}
 _COLUMNS = {
-    "by": "in", "n_mean": "with_duplicates", "n_low": "with_duplicates_low",
-    "n_high": "with_duplicates_high", "mean": "share", "ci_low": "share_low",
+    "by": "in",
+    "n_mean": "with_duplicates",
+    "n_low": "with_duplicates_low",
+    "n_high": "with_duplicates_high",
+    "mean": "share",
+    "ci_low": "share_low",
     "ci_high": "share_high",
+}
+_NUMBERS = {
+    "median": "documents", "ci_low": "documents_low", "ci_high": "documents_high",
 }  # fmt: skip
 
 
@@ -68,15 +77,16 @@ def covariates(
     quiet: Quiet = False,
 ) -> None:
     """Estimate for each item the probability that the corpus holds a duplicate of it."""
-    from bayescontam.cli.terminal import calm
-    from bayescontam.covariates import Covariates
-    from bayescontam.errors import UsageError
-    from bayescontam.evidence.covariates import covariates_table
-    from bayescontam.scan.results import Scan
-    from bayescontam.weighing import weigh_scan
-    from bayescontam.written import write_table
+    with stage(not quiet, f"reading {visible(str(scan))}"):
+        from bayescontam.cli.terminal import calm
+        from bayescontam.covariates import Covariates
+        from bayescontam.errors import UsageError
+        from bayescontam.evidence.covariates import covariates_table
+        from bayescontam.scan.results import Scan
+        from bayescontam.weighing import weigh_scan
+        from bayescontam.written import write_table
 
-    calm()
+        calm()
     for written in (out, save_curve):
         if written is not None:
             check_file(written, curve, judgements)
@@ -138,13 +148,21 @@ def _curve(
 def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
     """Print how many items have duplicates, what that rests on, and where the table lies."""
     from bayescontam.cli.terminal import print_checks, print_lines, print_table
-    from bayescontam.evidence.prevalence import prevalence
-    from bayescontam.names import visible
+    from bayescontam.evidence.prevalence import duplicate_numbers, prevalence
     from bayescontam.report.verdicts import checks_sentence
 
-    told = prevalence(weighed, level=level)
-    told = told[told["by"].isin(_PARTS)].replace({"by": _PARTS}).rename(columns=_COLUMNS)
-    print_table(told.drop(columns="group"), see_all="the report of the scan, with --curve")
+    shares = prevalence(weighed, level=level)
+    numbers = duplicate_numbers(weighed, level=level).drop(columns="mean")
+    numbers = numbers.rename(columns=_NUMBERS).astype(dict.fromkeys(_NUMBERS.values(), int))
+    shown = shares[shares["by"].isin(_PARTS)].merge(numbers, on=["benchmark", "by"])
+    shown = shown.replace({"by": _PARTS}).rename(columns=_COLUMNS)
+    print_table(shown.drop(columns="group"), see_all="the report of the scan, with --curve")
+    print_lines(
+        [
+            "with duplicates: items with at least one; documents: those that hold a duplicate,"
+            " copies counted (median)."
+        ]
+    )
     print_lines(_notes(weighed))
     print_lines([f"Curve: {checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
@@ -153,15 +171,15 @@ def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
 
 def _notes(weighed: "Weighed") -> Iterator[str]:
     """Say how much of the result was seen, and how much is inferred."""
-    from bayescontam.names import visible
-
     for name, share in zip(weighed.sources, weighed.shares, strict=True):
         if share < 1:
-            yield f"Of source {visible(name, 60)}, {100 * share:.3g} % were scanned."
+            yield f"Of source {visible(name, 60)}, {100 * share:.3g} % was searched."
     scanned, rest = (
         x.mean(axis=0).sum() for x in (weighed.expected_scanned, weighed.expected_rest)
     )
-    yield (
-        f"Duplicates expected in what was scanned: {scanned:,.1f}, of which {rest:,.1f} among"
-        " matches that are not listed one by one."
-    )
+    if rest > 0.2 * scanned:
+        yield (
+            f"{100 * rest / scanned:.0f} % of the duplicates expected in what was scanned are"
+            " among matches that are not listed one by one: judge pairs at low cosines, or list"
+            " more matches of each item (top_k)."
+        )

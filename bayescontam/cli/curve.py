@@ -35,6 +35,13 @@ bayescontam curve scan --judgements people.csv --judgements model.parquet --seed
 
 Then: bayescontam covariates scan --curve curve.nc --out covariates.parquet
 """
+_QUANTITIES = {
+    "threshold_open": "item threshold", "steepness_open": "item steepness",
+    "threshold": "document threshold", "steepness": "document steepness",
+    "source_shift": "source shift", "sigma_item": "item spread",
+    "share_further": "further chunks",
+}  # fmt: skip
+"""What a table for people calls the parameters of a curve."""
 JudgementFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -96,11 +103,24 @@ def curve(
 def show(fitted: "Curve", path: Path) -> None:
     """Print a curve's parameters and the name of its file."""
     from bayescontam.cli.terminal import print_checks, print_lines, print_table
+    from bayescontam.report.curve_tables import half_text, halves
     from bayescontam.report.verdicts import checks_sentence
 
+    print_lines(
+        f"{visible(str(row['benchmark']), 60)}: half are duplicates at a cosine of"
+        f" {half_text(row)}."
+        for row in halves(fitted).to_dict("records")
+    )
     table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})
     spare = ["sd", "mcse_mean", "ess_tail", "ess_bulk", "r_hat"]
+    table = table.replace({"quantity": _QUANTITIES})
     print_table(table, spare, "the report of the curve, bayescontam report")
-    print_lines([f"{checks_sentence(fitted.checks())}."])
+    print_lines(
+        [
+            "item: whether it has duplicates at all; document: whether it is one. Thresholds are"
+            " cosines, steepness is in log-odds per unit of cosine.",
+            f"{checks_sentence(fitted.checks())}.",
+        ]
+    )
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])

@@ -79,16 +79,29 @@ def export(
         list[str] | None,
         typer.Option(help="Only this benchmark; may be repeated.", show_default=False),
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write which pair each row is about (.csv or .parquet), for programs and"
+            " tests; not for the judge.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Write a blind sheet: pairs of texts and columns to fill in, for one person."""
-    from bayescontam.evidence.sheets import export_sheet
+    from bayescontam.evidence.sheets import export_sheet, sheet_key
     from bayescontam.names import visible
     from bayescontam.scan.results import Scan
     from bayescontam.storage import check_writable
+    from bayescontam.written import check_table_ending, write_table
 
     check_writable(out)
+    if key is not None:
+        check_table_ending(key, "the key of a sheet")
     chosen = choose(Scan.load(folder), pairs, per_item, seed, benchmark)
     export_sheet(chosen, out, seed=seed)
+    if key is not None:
+        write_table(key, sheet_key(chosen))
     scan, sheet = (shlex.quote(visible(str(path))) for path in (folder, out))
     if per_item is None and len(chosen) < (pairs or _PAIRS):
         print("The scan has no more pairs whose texts it holds.")
@@ -150,8 +163,8 @@ def import_(
     done = import_sheet(Scan.load(folder), sheet, judge, out, replace=replace)
     judged = len(done.judgements.frame)
     print_lines(f"Note: {note}" for note in done.judgements.notes)
-    print(f"{judged:,} verdicts taken, {done.blank:,} rows not judged yet and left out.")
-    print(f"{visible(str(out))} holds {done.total:,} judgements.")
+    print(f"Read {judged:,} verdicts; {done.blank:,} rows are not judged yet.")
+    print(f"Wrote {visible(str(out))} ({done.total:,} judgements).")
 
 
 app.command("llm", epilog=judge_llm.EXAMPLES)(judge_llm.llm)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
+from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     from bayescontam.scan.results import Scan
@@ -27,6 +28,7 @@ bayescontam scan mine.toml --out scan --jobs 8
 Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html
 """
 _QUICK = "Quick scan, without a manifest"
+_QUARTILES = ("top_cosine_low", "top_cosine_high")
 
 
 class Device(StrEnum):
@@ -63,6 +65,14 @@ def scan(
         Path | None,
         typer.Option(
             help="Items: JSON Lines, Parquet or CSV with the fields id, input, output.",
+            show_default=False,
+            rich_help_panel=_QUICK,
+        ),
+    ] = None,
+    benchmark_name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the benchmark, as in the responses; default: that of its file.",
             show_default=False,
             rich_help_panel=_QUICK,
         ),
@@ -118,7 +128,8 @@ def scan(
     min_tokens: Annotated[
         int | None,
         typer.Option(
-            help="Shorter texts of the corpus are left out; default: 50.",
+            help="Shorter texts of the corpus are not searched; default: half of the 5 %"
+            " quantile of the items' lengths, at most 50.",
             show_default=False,
             rich_help_panel=_QUICK,
         ),
@@ -181,12 +192,13 @@ def scan(
     quiet: Quiet = False,
 ) -> None:
     """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
-    from bayescontam.scanning import run_scan
+    with stage(not quiet, "reading the manifest"):
+        from bayescontam.scanning import run_scan
 
     quick = {
         "text": text, "stratum": stratum, "text_mode": text_mode and text_mode.value,
         "share": share, "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k,
-        "seed": seed,
+        "seed": seed, "benchmark_name": benchmark_name,
     }  # fmt: skip
     spec, base = _manifest(manifest, benchmark, corpus, quick)
     try:
@@ -238,9 +250,18 @@ def show(scanned: "Scan") -> None:
     """Print what a scan found and where it lies."""
     from bayescontam.cli.terminal import print_lines, print_table
     from bayescontam.names import visible
-    from bayescontam.scan.summary import by_benchmark, notes
+    from bayescontam.scan.summary import LEVELS, by_benchmark, notes
 
     print_lines(notes(scanned))
+    names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
+    names |= {name: name.replace("top", "best") for name in ("top_cosine", *_QUARTILES)}
+    table = by_benchmark(scanned).rename(columns=names)
     folder = shlex.quote(visible(str(scanned.folder)))
-    print_table(by_benchmark(scanned), ["chunks"], f"bayescontam report {folder} --out scan.html")
-    print_lines([f"Wrote the scan to {folder}. Next: bayescontam report {folder} --out scan.html"])
+    print_table(table, ["chunks"], f"bayescontam report {folder} --out scan.html")
+    print_lines(
+        [
+            "best cosine: of an item's nearest chunk, median over items with quartiles; items with"
+            " ≥ x: share of items whose best cosine is at least x.",
+            f"Wrote the scan to {folder}. Next: bayescontam report {folder} --out scan.html",
+        ]
+    )

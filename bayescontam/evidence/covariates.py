@@ -38,9 +38,10 @@ def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataF
           because the curve, the judges and what was not scanned are: errors that the items
           of a benchmark share;
         - ``p_scanned``: the same for the scanned part;
-        - ``expected_duplicates``: in the whole corpus, copies counted; of those
-          ``expected_scanned`` in the scanned part, and ``expected_rest`` of these among
-          matches that are not listed one by one;
+        - ``expected_duplicates``: documents of the whole corpus that hold a duplicate,
+          copies counted, and between ``duplicates_low`` and ``duplicates_high`` with the
+          probability of the curve's intervals; of those ``expected_scanned`` in the scanned
+          part, and ``expected_rest`` of these among matches that are not listed one by one;
         - ``source_NAME``: probability of a duplicate in one source, where there are
           several; ``kind_NAME``: of one kind, where judges gave kinds;
         - ``top_cosine``, ``judged`` (pairs), ``judged_duplicates`` (called so by most);
@@ -49,6 +50,8 @@ def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataF
     """
     p = 1 - weighed.none
     mean = _chance(weighed.none)
+    tails = np.round([(1 - curve.level) / 2, (1 + curve.level) / 2], 12)
+    low, high = np.quantile(weighed.number, tails, axis=0, method="inverted_cdf").astype(float)
     table = weighed.items.assign(
         contamination=mean,
         contamination_sd=np.sqrt(mean * (1 - mean)),
@@ -56,6 +59,8 @@ def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataF
         p_duplicate_sd=p.std(axis=0),
         p_scanned=_chance(weighed.none_scanned),
         expected_duplicates=weighed.expected.mean(axis=0),
+        duplicates_low=low,
+        duplicates_high=high,
         expected_scanned=weighed.expected_scanned.mean(axis=0),
         expected_rest=weighed.expected_rest.mean(axis=0),
     )

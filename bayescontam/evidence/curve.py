@@ -38,16 +38,21 @@ def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
 
     Notes
     -----
-    For a match of item i of benchmark b with a chunk of source s at cosine c,
+    For item i of benchmark b and a document of source s, whose chunk nearest to the item has
+    the cosine c,
 
         logit P(i open) = steepness_open[b] * (W(best[i]) - W(threshold_open[b]))
-        logit P(duplicate | i open) = steepness[b] * (W(c) - W(threshold[b] + shift[s])) + u[i]
+        logit P(duplicate | i open)
+            = steepness[b] * (W(c) - W(threshold[b] + shift[s])) - crowding * log(r) + u[i]
 
-    where ``best`` is the cosine of the item's best match, only items that are open have
-    duplicates, and W rises by ``relative[k]`` for each unit of cosine in segment k. Verdicts
-    on a pair are independent given whether it is a duplicate. Which items are open, which
-    pairs are duplicates, and items' effects u ~ Normal(0, sigma_item) are summed over: the
-    sampler meets no more than some twenty parameters.
+    where r is the document's place among those of the item (1: the nearest), ``best`` is the
+    cosine of the item's best match, only items that are open have duplicates, and W rises by
+    ``relative[k]`` for each unit of cosine in segment k. With a crowding of 1 an item with
+    more documents near it has no more duplicates for that. Verdicts on a document are
+    independent given whether it is a duplicate; of one that is, a further chunk is one itself
+    with probability ``share_further``. Which items are open, which documents are duplicates,
+    and items' effects u ~ Normal(0, sigma_item) are summed over: the sampler meets no more
+    than some twenty parameters.
 
     References
     ----------
@@ -62,12 +67,13 @@ def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
         middle = threshold[verdicts.benchmark] + shift[verdicts.source]
         rise = _rise(verdicts.cosine, middle, relative, segments(spec))
         logit = steepness[verdicts.benchmark] * rise
+        logit = logit - spec.shape.crowding * np.log(verdicts.place)
         effect = _items(spec)
         threshold, steepness = _line("_open", spec.priors.items, offsets)
         of = verdicts.benchmark_of_item
         rise = _rise(verdicts.best, threshold[of], relative, segments(spec))
         if len(verdicts):
-            judges = _judges(spec, verdicts)
+            judges = (*_judges(spec, verdicts), _further(spec, verdicts))
             _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges)
     return BuiltCurve(model, spec, verdicts)
 
@@ -140,6 +146,13 @@ def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
     )
 
 
+def _further(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
+    """Add ``share_further``: how often a further chunk of a duplicate is one itself."""
+    if not verdicts.further.any():
+        return pt.as_tensor(1.0)
+    return variable("share_further", spec.priors.share_further)
+
+
 def _add_verdicts(
     verdicts: Verdicts,
     logit: Tensor,
@@ -147,6 +160,7 @@ def _add_verdicts(
     sigma: Tensor,
     sensitivity: Tensor,
     specificity: Tensor,
+    share_further: Tensor,
 ) -> None:
     """Add ``called``, dims (verdict,), observed.
 
@@ -156,10 +170,16 @@ def _add_verdicts(
     effect, log_weight = effects(int(np.bincount(item).max()))
     of_pairs, of_items = np.zeros(len(verdicts)), np.zeros((len(verdicts.items), len(effect)))
 
-    def logp(
-        value: Any, logit: Any, open_: Any, sigma: Any, sensitivity: Any, specificity: Any
-    ) -> Any:
+    def hit_clear(sensitivity: Any, specificity: Any, share: Any) -> tuple[Any, Any]:
         hit, clear = sensitivity[judge], specificity[judge]
+        if not verdicts.further.any():
+            return hit, clear
+        return pt.where(verdicts.further, share * hit + (1 - share) * (1 - clear), hit), clear
+
+    def logp(
+        value: Any, logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any
+    ) -> Any:
+        hit, clear = hit_clear(hit, clear, share)
         duplicate = pt.log(pt.where(value, hit, 1 - hit))
         other = pt.log(pt.where(value, 1 - clear, clear))
         duplicate, other = (
@@ -172,12 +192,13 @@ def _add_verdicts(
         return other.sum() + (logaddexp(either + open_, 0.0) - pt.softplus(open_)).sum()
 
     def draw(
-        logit: Any, open_: Any, sigma: Any, sensitivity: Any, specificity: Any, size: Any
+        logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any, size: Any
     ) -> Any:
+        hit, clear = hit_clear(hit, clear, share)
         opened = pm.Bernoulli.dist(logit_p=open_)
         own = sigma * pm.Normal.dist(size=len(of_items))
         true = pm.Bernoulli.dist(logit_p=logit + own[item]) * opened[item]
-        p = pt.where(true[pair], sensitivity[judge], 1 - specificity[judge])
+        p = pt.where(true[pair], hit, 1 - clear)
         return pm.Bernoulli.dist(p=p)
 
     pm.CustomDist(
@@ -187,10 +208,11 @@ def _add_verdicts(
         sigma,
         sensitivity,
         specificity,
+        share_further,
         dist=draw,
         logp=logp,
         ndim_supp=1,
-        signature="(p),(i),(),(j),(j)->(v)",
+        signature="(p),(i),(),(j),(j),()->(v)",
         # Data that can be set anew: many data sets are fitted with one compilation.
         observed=pm.Data("verdicts", verdicts.called, dims="verdict"),
         dims="verdict",

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from bayescontam.evidence.curve import BuiltCurve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
-from bayescontam.evidence.verdicts import Floats, Integers, Verdicts, is_model
+from bayescontam.evidence.verdicts import Floats, Integers, Verdicts, is_model, seen
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.seeds import stream
 
@@ -115,14 +115,21 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     level, open_ = (np.empty((len(rows), n)) for n in (len(verdicts), len(verdicts.items)))
     for b in range(len(verdicts.benchmarks)):
         own = verdicts.benchmark == b
-        level[:, own] = draws.log_odds(verdicts.cosine[own], b, verdicts.source[own])
+        level[:, own] = draws.log_odds(
+            verdicts.cosine[own], b, verdicts.source[own], verdicts.place[own]
+        )
         own = verdicts.benchmark_of_item == b
         open_[:, own] = draws.log_odds_open(verdicts.best[own], b)
     effect = rng.standard_normal(open_.shape) * draws.sigma_item
     opened = rng.random(open_.shape) < expit(open_)
     true = rng.random(level.shape) < expit(level + effect[:, verdicts.item])
     true &= opened[:, verdicts.item]
-    p = np.where(true[:, verdicts.pair], hit[:, verdicts.judge], 1 - clear[:, verdicts.judge])
+    hit, clear = hit[:, verdicts.judge], clear[:, verdicts.judge]
+    share = np.ones((len(rows), 1))
+    if "share_further" in posterior:
+        share = posterior["share_further"].to_numpy().reshape(-1, 1)[rows]
+    hit = seen(hit, clear, share, verdicts.further)
+    p = np.where(true[:, verdicts.pair], hit, 1 - clear)
     called = rng.random(p.shape) < p
     cells, place, count = np.unique(bins(verdicts), return_inverse=True, return_counts=True)
 

@@ -27,6 +27,8 @@ class CurveDraws:
         Dims (draw, 1); zero where items have no effect.
     edges : array
         Ends of the segments.
+    crowding : float, default 0
+        By how much the log-odds fall with the log of a document's place.
     """
 
     threshold: Floats
@@ -37,15 +39,18 @@ class CurveDraws:
     relative: Floats
     sigma_item: Floats
     edges: Floats
+    crowding: float = 0.0
 
     def __len__(self) -> int:
         return len(self.threshold)
 
     def __getitem__(self, rows: Any) -> "CurveDraws":
-        names = [field.name for field in fields(self) if field.name != "edges"]
+        names = [field.name for field in fields(self) if field.name not in ("edges", "crowding")]
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
-    def log_odds(self, cosine: Floats, benchmark: int, source: Integers | int) -> Floats:
+    def log_odds(
+        self, cosine: Floats, benchmark: int, source: Integers | int, place: Floats | float = 1.0
+    ) -> Floats:
         """Return the log-odds of a duplicate for an open item without effect.
 
         Parameters
@@ -55,6 +60,8 @@ class CurveDraws:
         benchmark : int
         source : int or array of int
             Positions, one for all or for each match; -1 is a source of no shift.
+        place : array or float, default 1
+            Place of each document among those of the item, the nearest being the first.
 
         Returns
         -------
@@ -63,7 +70,8 @@ class CurveDraws:
         """
         shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
         middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
-        return self.steepness[:, [benchmark]] * self._rise(cosine, middle)
+        level = self.steepness[:, [benchmark]] * self._rise(cosine, middle)
+        return level - self.crowding * np.log(place)
 
     def log_odds_open(self, best: Floats, benchmark: int) -> Floats:
         """Return the log-odds that items are open, dims (draw, item).
@@ -113,4 +121,5 @@ def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
         relative=flat("relative", len(edges) - 1, 1.0),
         sigma_item=flat("sigma_item"),
         edges=edges,
+        crowding=spec.shape.crowding,
     )

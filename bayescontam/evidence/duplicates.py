@@ -16,7 +16,7 @@ import xarray as xr
 from bayescontam.evidence import curve_checks
 from bayescontam.evidence.curve import BuiltCurve, build_curve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
-from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts
+from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts, with_leads
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.engines import Sampling, sample_model
@@ -27,8 +27,9 @@ from bayescontam.progress import stage
 from bayescontam.seeds import check_seed, stream
 from bayescontam.specs.curve import CurveSpec
 
-FORMAT = 1
-"""Version of the layout of a saved curve."""
+FORMAT = 2
+"""Version of the layout of a saved curve. In 1 chunks counted, not documents, and ``subset``
+and ``superset`` each had the meaning of the other."""
 TARGET_ACCEPT = 0.95
 """Spreads over two or three benchmarks have long tails, which need small steps."""
 TUNE = 1500
@@ -39,7 +40,7 @@ PRIOR_DRAWS = 4000
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 QUANTITIES = (
     "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
-    "sensitivity", "specificity",
+    "share_further", "sensitivity", "specificity",
 )  # fmt: skip
 """Parameters that a summary tells, in this order."""
 GRID = np.linspace(0.0, 1.0, 101)
@@ -47,6 +48,7 @@ GRID = np.linspace(0.0, 1.0, 101)
 _JUDGED = {
     "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
     "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
+    "lead": "int64", "lead_cosine": "float64", "place": "float64",
 }  # fmt: skip
 
 
@@ -107,7 +109,7 @@ class Curve(Stored):
     def judged(self) -> pd.DataFrame:
         """Judgements that the curve was fitted to, with the cosine of each pair."""
         stored = json.loads(str(self.tree["record"]["judged"].item()))
-        return pd.DataFrame(stored, columns=list(_JUDGED)).astype(_JUDGED)
+        return with_leads(pd.DataFrame(stored, columns=list(_JUDGED))).astype(_JUDGED)
 
     @property
     def spec(self) -> CurveSpec:
@@ -145,6 +147,16 @@ class Curve(Stored):
         sensitivity, specificity = (values[rows] for values in flat)
         return sensitivity, specificity
 
+    def further_draws(self, most: int | None = None) -> Floats:
+        """Return draws of ``share_further``, dims (draw,); 1 where no such chunk was judged."""
+        posterior = self.tree["posterior"].to_dataset()
+        count = posterior.sizes["chain"] * posterior.sizes["draw"]
+        rows = _spaced(count, count if most is None else most)
+        if "share_further" not in posterior:
+            return np.ones(len(rows))
+        draws: Floats = posterior["share_further"].to_numpy().ravel()[rows]
+        return draws
+
     def summary(self, level: float | None = None) -> pd.DataFrame:
         """Return one row for each quantity.
 
@@ -159,8 +171,8 @@ class Curve(Stored):
             ``of`` (benchmark, source or judge; "" for all), ``quantity``, ``mean, sd,
             ci_low, ci_high, ess_bulk, ess_tail, r_hat, mcse_mean``. ``threshold`` is in
             cosine, ``steepness`` in log-odds per unit of cosine, ``sigma_item`` in
-            log-odds, ``source_shift`` in cosine; ``sensitivity`` and ``specificity`` are
-            probabilities.
+            log-odds, ``source_shift`` in cosine; ``share_further``, ``sensitivity`` and
+            ``specificity`` are probabilities.
         """
         return summarise_curve(self.tree["posterior"].to_dataset(), level or self.level)
 
@@ -177,9 +189,10 @@ def fit_curve(
     Parameters
     ----------
     judged : pandas.DataFrame
-        A row for each judgement: ``benchmark, item, source, document, chunk, cosine, judge,
-        is_duplicate, kind``. Open judgements and second runs are left out. Without rows
-        the result is the prior.
+        A row for each judgement: ``benchmark, item, source, document, chunk, cosine, best,
+        judge, is_duplicate, kind``, and ``lead, lead_cosine, place`` if known: see
+        `bayescontam.evidence.verdicts.make_verdicts`. Open judgements and second runs are
+        left out. Without rows the result is the prior.
     names : mapping
         ``benchmarks`` and ``sources`` of the scan: those without judgements get what the
         others and the prior say. ``embedder``, if known: its description, which scans that
@@ -287,8 +300,8 @@ def _record(built: BuiltCurve, options: CurveOptions, checks: list[Check]) -> di
 
 def _judged_text(judged: pd.DataFrame) -> str:
     """Return the judgements as JSON, which unlike netCDF holds any name."""
-    kept = judged.dropna(subset="is_duplicate").reindex(columns=list(_JUDGED)).fillna({"kind": ""})
-    return json.dumps(kept.astype({"is_duplicate": int}).to_dict("list"))
+    kept = with_leads(judged.dropna(subset="is_duplicate")).reindex(columns=list(_JUDGED))
+    return json.dumps(kept.fillna({"kind": ""}).astype({"is_duplicate": int}).to_dict("list"))
 
 
 def _spaced(count: int, most: int) -> np.ndarray:

@@ -30,7 +30,7 @@ class ItemExposure:
         self._draws, self._item = draws, item
         effect, log_weight = effects(int(item.judged.sum()))
         self._effect = draws.sigma_item * effect
-        level = draws.log_odds(item.cosine, item.benchmark, item.source)
+        level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
         odds = level[:, None, :] + self._effect[:, :, None]
         duplicate, other = item.called
         judged = odds[:, :, item.judged]
@@ -56,7 +56,9 @@ class ItemExposure:
     def rest_rate(self) -> Floats:
         """Expected duplicates in each bin of unlisted matches, dims (draw, node, bin)."""
         item = self._item
-        level = self._draws.log_odds(item.rest_cosine, item.benchmark, item.rest_source)
+        level = self._draws.log_odds(
+            item.rest_cosine, item.benchmark, item.rest_source, item.rest_place
+        )
         return item.rest_count * expit(level[:, None, :] + self._effect[:, :, None])
 
     def none(self, listed: np.ndarray, rest: np.ndarray, thin: Floats | None = None) -> Floats:

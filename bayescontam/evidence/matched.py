@@ -1,14 +1,18 @@
-"""Matched: the matches of every item of a scan as arrays, with what judges said of them."""
+"""Matched: the matches of every item of a scan as arrays, with what judges said of them.
+
+A document counts once for an item, at the cosine of its nearest chunk.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam.evidence.verdicts import Floats, Integers, first_runs
+from bayescontam.evidence.pairs import LEAD, scan_pairs
+from bayescontam.evidence.verdicts import UNIT, Floats, Integers, first_runs, seen
 from bayescontam.judgements import PAIR
 from bayescontam.scan.kernels import BINS, bins_of
 
@@ -25,19 +29,19 @@ _BIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The matches of one item: those told one by one, and the rest in bins.
+    """The documents that match one item: those told one by one, and the rest in bins.
 
     Attributes
     ----------
     benchmark : int
         Position of the benchmark.
     listed : int
-        Number of best matches; they come first, best first. Judged matches of the tail
-        sample follow.
+        Number of documents with a chunk among the best matches; they come first, best first.
+        Judged documents of the tail sample follow.
     cosine, source : array
-        Of each match told one by one.
+        Of each document told one by one: of its chunk nearest to the item.
     copies : array
-        Occurrences of its text in each source, dims (match, source).
+        Occurrences of that chunk's text in each source, dims (match, source).
     best : float
         Cosine of the best match.
     judged : array of bool
@@ -47,8 +51,13 @@ class Matched:
         dims (2, draw, judged match).
     kind : array of int
         Position in `KINDS` of the kind that most judges gave; -1 where none.
+    place : array
+        Place of each document among those of the item, the nearest being the first.
     rest_cosine, rest_source, rest_count : array
-        Occurrences of all other chunks in bins of cosine and source.
+        Occurrences of all chunks that are not listed, in bins of cosine and source; each
+        counts as a document of its own.
+    rest_place : array
+        Place of those in the middle of the bin.
     """
 
     benchmark: int
@@ -60,9 +69,11 @@ class Matched:
     judged: np.ndarray
     called: Floats
     kind: Integers
+    place: Floats
     rest_cosine: Floats
     rest_source: Integers
     rest_count: Floats
+    rest_place: Floats
 
 
 class Matches:
@@ -82,28 +93,38 @@ class Matches:
         self.benchmarks, self.sources = curve.benchmarks, curve.sources
         self._items = scan.items[_KEYS]
         self._floor = floor
-        self.verdicts = _by_pair(curve)
-        """Judged pairs with ``duplicate`` and ``other`` (position in likelihoods) and kind."""
-        matches = self._told(scan)
+        pairs = scan_pairs(scan).drop_duplicates(_PAIR)
+        judged = _located(curve, pairs)
+        self.verdicts = _by_document(judged)
+        """Judged documents: `UNIT`, ``verdict`` (position in likelihoods) and ``kind``."""
+        matches = self._told(pairs)
         self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
         self._matches = matches
         self._copies = _copies(matches, scan.strata, self.sources)
-        self._likelihoods = _likelihoods(curve, self.verdicts, draws)
+        self._likelihoods = _likelihoods(curve, judged, self.verdicts, draws)
+        self._further = self._counted(pairs, matches)
         self._histogram = self._coarse(scan.histogram)
         self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
 
-    def _told(self, scan: "Scan") -> pd.DataFrame:
-        """Return best matches and judged ones of the tail, with the positions of verdicts."""
-        columns = [*_PAIR, "cosine", "copies"]
-        best = scan.matches.sort_values("rank", kind="stable")[columns].assign(listed=True)
-        tail = scan.tail[columns].assign(listed=False)
-        told = pd.concat([best, tail], ignore_index=True).drop_duplicates(_PAIR)
-        told = told.merge(self.verdicts, on=_PAIR, how="left", validate="one_to_one")
+    def _told(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Return listed documents and judged ones of the tail, with the positions of verdicts."""
+        nearest = pairs[pairs["chunk"] == pairs["lead"]]
+        order = ["listed", "cosine"]
+        nearest = nearest.sort_values(order, ascending=False, kind="stable")
+        told = nearest[[*UNIT, "chunk", "cosine", "copies", "listed", "place"]]
+        told = told.merge(self.verdicts, on=UNIT, how="left", validate="one_to_one")
         # What was judged counts, whatever its cosine.
         counted = told["listed"] & (told["cosine"] >= self._floor)
         told = told[counted | told["verdict"].notna()].reset_index(drop=True)
         told["source"] = pd.Index(self.sources).get_indexer(pd.Index(told["source"]))
         return told.fillna({"verdict": -1, "kind": -1}).astype({"verdict": int, "kind": int})
+
+    def _counted(self, pairs: pd.DataFrame, told: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+        """Return the pairs of each item that the rest leaves out: documents and their chunks."""
+        known = told[UNIT].assign(source=np.array(self.sources, dtype=object)[told["source"]])
+        kept = pairs[pairs["cosine"] >= self._floor].merge(known, on=UNIT)
+        own = kept["listed"] | (kept["chunk"] == kept["lead"])
+        return dict(iter(kept[own].groupby(_KEYS, sort=False, observed=True)))
 
     def _coarse(self, counts: pd.DataFrame) -> pd.DataFrame:
         """Return cosine counts at or above the floor, with the position of a coarse bin."""
@@ -115,15 +136,29 @@ class Matches:
     def __len__(self) -> int:
         return len(self._items)
 
+    def listed(self, item: tuple[str, str]) -> pd.DataFrame:
+        """Return `PAIR` of the listed documents of an item, in the order of `Matched`.
+
+        Parameters
+        ----------
+        item : tuple of str
+            Benchmark and item.
+        """
+        rows = self._matches.iloc[self._groups.get(item, [])]
+        rows = rows[rows["listed"]]
+        return rows[_PAIR].assign(source=[self.sources[place] for place in rows["source"]])
+
     def __iter__(self) -> Iterator[Matched]:
         codes = {name: position for position, name in enumerate(self.benchmarks)}
         bins = self._histogram.groupby(_KEYS, sort=False, observed=True).indices
         for key in self._items.itertuples(index=False, name=None):
             at = np.asarray(self._groups.get(key, []), dtype=np.int64)
             counts = self._histogram.iloc[bins.get(key, [])]
-            yield self._item(codes[key[0]], at, counts)
+            yield self._item(codes[key[0]], at, self._further.get(key), counts)
 
-    def _item(self, benchmark: int, at: Integers, counts: pd.DataFrame) -> Matched:
+    def _item(
+        self, benchmark: int, at: Integers, counted: pd.DataFrame | None, counts: pd.DataFrame
+    ) -> Matched:
         rows, copies = self._matches.iloc[at], self._copies[at]
         judged = rows["verdict"].to_numpy() >= 0
         called = self._likelihoods[:, :, rows["verdict"].to_numpy()[judged]]
@@ -137,20 +172,26 @@ class Matches:
             judged,
             called,
             rows["kind"].to_numpy(np.int64),
-            *self._rest(benchmark, rows, counts),
+            rows["place"].to_numpy(float),
+            *self._rest(benchmark, rows if counted is None else counted, counts),
         )
 
     def _rest(
         self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
-    ) -> tuple[Floats, Integers, Floats]:
-        """Return occurrences that are not told one by one, by bin and source."""
+    ) -> tuple[Floats, Integers, Floats, Floats]:
+        """Return occurrences that are not told one by one, by bin and source, and their place."""
         top = 101
         all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
         place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
         told = np.bincount(place, rows["copies"], minlength=top)
-        rest = np.maximum(all_ - told, 0.0)[:, None] * self._shares[self.benchmarks[benchmark]]
+        nearest = (rows["chunk"] == rows["lead"]).to_numpy()
+        left: Floats = np.maximum(all_ - told, 0.0)
+        # Before those in the middle of a bin: all above, and half of the bin.
+        documents = left + np.bincount(place[nearest], minlength=top)
+        before = documents[::-1].cumsum()[::-1] - left / 2
+        rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
         at, source = np.nonzero(rest > 0)
-        return (at + 0.5) * _BIN, source, rest[at, source]
+        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0)
 
 
 def _steps(cosines: NDArray[np.float32]) -> Integers:
@@ -159,7 +200,7 @@ def _steps(cosines: NDArray[np.float32]) -> Integers:
 
 
 def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...]) -> Integers:
-    """Share the copies of each match over sources, dims (match, source).
+    """Share the copies of each document over sources, dims (match, source).
 
     A scan says where a text stands first and how often in all. Further copies are shared as
     the benchmark's cosines of the same step of 0.001 are: near a cosine of 1 these are
@@ -186,28 +227,45 @@ def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...
     return copies
 
 
-def _by_pair(curve: "Curve") -> pd.DataFrame:
-    """Return judged pairs: their keys, ``verdict`` (number) and ``kind`` (position).
-
-    The kind is -1 where most judges say that the pair is no duplicate, or give none.
-    """
+def _located(curve: "Curve", pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return judgements, one of each judge on a pair, with the lead that the scan knows."""
     kept = first_runs(curve.judged)
+    known = kept[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")
+    lead = known["lead"].to_numpy(float)
+    own = kept["lead"].to_numpy(float)
+    return kept.assign(lead=np.where(np.isnan(lead), own, lead).astype(np.int64))
+
+
+def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return judged documents: their keys, ``verdict`` (number) and ``kind`` (position).
+
+    The kind is -1 where most judges say that the document is no duplicate, or give none. What
+    they say of its further chunks counts where nobody judged the nearest.
+    """
     positions = {name: position for position, name in enumerate(KINDS)}
-    said = kept.assign(code=kept["kind"].where(kept["is_duplicate"] == 1).map(positions))
-    grouped = said.groupby(_PAIR, sort=False, observed=True)
+    said = judged.assign(
+        code=judged["kind"].where(judged["is_duplicate"] == 1).map(positions),
+        further=judged["chunk"] != judged["lead"],
+    )
+    first = said.groupby(UNIT, sort=False, observed=True)["further"].transform("min")
+    grouped = said[said["further"] == first].groupby(UNIT, sort=False, observed=True)
     modes = grouped["code"].agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
     modes = modes.where(grouped["is_duplicate"].mean() > 0.5, -1)
-    pairs = modes.rename("kind").astype("int64").reset_index()
-    return pairs.assign(verdict=np.arange(len(pairs)))
+    table = modes.rename("kind").astype("int64").reset_index()
+    return table.assign(verdict=np.arange(len(table)))
 
 
-def _likelihoods(curve: "Curve", pairs: pd.DataFrame, draws: int) -> Floats:
-    """Return log likelihoods of the verdicts of each pair, dims (2, draw, pair)."""
-    kept = first_runs(curve.judged).merge(pairs[[*_PAIR, "verdict"]], on=_PAIR)
+def _likelihoods(
+    curve: "Curve", judged: pd.DataFrame, documents: pd.DataFrame, draws: int
+) -> Floats:
+    """Return log likelihoods of the verdicts on each document, dims (2, draw, document)."""
+    kept = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
     judge = pd.Index(curve.judges).get_indexer(pd.Index(kept["judge"]))
     called = kept["is_duplicate"].to_numpy(int) == 1
     hit, clear = (values[:, judge] for values in curve.judge_draws(draws))
-    result = np.zeros((2, len(hit), len(pairs)))
+    further = (kept["chunk"] != kept["lead"]).to_numpy()
+    hit = seen(hit, clear, curve.further_draws(draws)[:, None], further)
+    result = np.zeros((2, len(hit), len(documents)))
     place = kept["verdict"].to_numpy()
     for row, p in zip(result, (hit, 1 - clear), strict=True):
         # Off 0: judges drawn as infallible may yet contradict each other.

@@ -32,7 +32,7 @@ class Occurrence:
         Dims (draw,): mean and shape of the negative binomial, and the probability that an
         item may have duplicates.
     share : float
-        Share of the corpus that was scanned, in (0, 1].
+        Share of the corpus that was scanned, in [0, 1].
 
     References
     ----------
@@ -74,6 +74,23 @@ class Occurrence:
         susceptible = np.where(counts > 0, 1.0, still[:, None])
         return counts + susceptible * rate[:, None] * (self.shape[:, None] + counts)
 
+    def draw_rest(self, counts: Integers, rng: np.random.Generator) -> Integers:
+        """Draw the number in what was not scanned given the number in the sample.
+
+        Parameters
+        ----------
+        counts : array of int
+            Dims (draw, item).
+        rng : numpy.random.Generator
+        """
+        empty = (1 + self.share * self.mean / self.shape) ** -self.shape
+        still = self.open * empty / (1 - self.open + self.open * empty)
+        susceptible = (counts > 0) | (rng.random(counts.shape) < still[:, None])
+        # Gamma rates are conjugate: the rest is Poisson at the rate that the sample leaves.
+        rate = rng.gamma(self.shape[:, None] + counts)
+        rate *= ((1 - self.share) / (self.shape / self.mean + self.share))[:, None]
+        return rng.poisson(np.minimum(rate, 1e15)) * susceptible
+
 
 def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) -> Occurrence:
     """Draw from the posterior of how duplicates are spread, given the numbers in a sample.
@@ -84,7 +101,7 @@ def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) ->
         Duplicates of each item in the sample, dims (draw, item): each draw is one state of
         knowledge of them, and gives one draw of the result.
     share : float
-        Share of the corpus that was sampled, in (0, 1].
+        Share of the corpus that was sampled, in [0, 1].
     rng : numpy.random.Generator
 
     Returns
@@ -98,13 +115,14 @@ def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) ->
     probability 0.95) and Normal around 1, and Beta(2, 1).
     """
     most = counts.sum(axis=1).max(initial=0) / max(counts.shape[1], 1)
-    grid = _grid(most / share)
+    grid = _grid(most / share if share else 0.0)  # without a sample it is the prior
     mean, shape, open_, log_prior = grid.mean, grid.shape, grid.open, grid.log_prior
     values, place = np.unique(_rounded(counts), return_inverse=True)
-    log_pmf = _log_pmf(values, share * mean, shape, open_)
+    # Without a sample all counts are 0, whatever the spread.
+    log_pmf = _log_pmf(values, share * mean, shape, open_) if share else np.zeros((len(mean), 1))
     tally = np.zeros((len(counts), len(values)))
     np.add.at(tally, (np.arange(len(counts))[:, None], place.reshape(counts.shape)), 1.0)
-    log_posterior = tally @ log_pmf.T + log_prior
+    log_posterior = tally[:, : log_pmf.shape[1]] @ log_pmf.T + log_prior
     # Adding Gumbel noise and taking the largest draws from a categorical distribution.
     chosen = (log_posterior + rng.gumbel(size=log_posterior.shape)).argmax(axis=1)
     return Occurrence(*grid.within(chosen, rng), share)

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import Ints, Mask, shown
+from bayescontam.columns import Floats, Ints, Mask, shown
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.judgements import PAIR, Judgements
 from bayescontam.names import listed, visible
@@ -18,6 +18,9 @@ BINS = 10
 
 _ITEM = ["benchmark", "item"]
 _KEYS = list(PAIR)
+LEAD = ["lead", "lead_cosine", "place"]
+"""Columns that say which chunk of a document is the nearest to the item, and which place the
+document has among those of the item."""
 _COLUMNS = [
     *_KEYS, "chunk_id", "cosine", "stratum", "copies", "start", "end", "listed",
 ]  # fmt: skip
@@ -34,10 +37,14 @@ def scan_pairs(scan: Scan) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``chunk_id``, ``cosine``,
-        ``stratum``, ``copies``, ``start``, ``end`` as in `Scan.matches`, and ``listed``
-        (whether the pair is among the best matches). In the order of the items, then by
-        falling cosine. Where documents of one name hold different texts, the five columns
-        that name a pair are not unique; they then stand for the first of these rows.
+        ``stratum``, ``copies``, ``start``, ``end`` as in `Scan.matches`, ``listed`` (whether
+        the pair is among the best matches), ``lead`` and ``lead_cosine``: the chunk of the
+        pair's document that is nearest to the item, and its cosine, and ``place``: 1 for the
+        item's nearest document, and so on. Of documents that only the tail sample holds, it
+        counts all that the histogram has above them. In the order of the
+        items, then by falling cosine. Where documents of one name hold different texts, the
+        five columns that name a pair are not unique; they then stand for the first of these
+        rows.
     """
     tables = [scan.matches.assign(listed=True), scan.tail.assign(listed=False)]
     pairs = pd.concat([table[_COLUMNS] for table in tables], ignore_index=True)
@@ -47,7 +54,43 @@ def scan_pairs(scan: Scan) -> pd.DataFrame:
     order = [place, -pairs["cosine"].to_numpy(), pairs["chunk_id"].to_numpy()]
     # Last comes what matters only where one text stands in several documents.
     names = [pd.factorize(pairs[name], sort=True)[0] for name in ("source", "document", "chunk")]
-    return pairs.iloc[np.lexsort([*names[::-1], *order[::-1]])].reset_index(drop=True)
+    pairs = pairs.iloc[np.lexsort([*names[::-1], *order[::-1]])].reset_index(drop=True)
+    first = pairs.groupby([*_ITEM, "source", "document"], sort=False, observed=True)
+    lead = first[["chunk", "cosine"]].transform("first")
+    # Of ready vectors it is not known which belong to one document.
+    alone = pairs["source"].isin(_sources_of_vectors(scan))
+    pairs = pairs.assign(
+        lead=lead["chunk"].where(~alone, pairs["chunk"]),
+        lead_cosine=lead["cosine"].where(~alone, pairs["cosine"]),
+    )
+    return pairs.assign(place=_places(pairs, scan))
+
+
+def _places(pairs: pd.DataFrame, scan: Scan) -> Floats:
+    """Return the place of each pair's document among those of the item, from 1."""
+    keys = [*_ITEM, "source", "document", "lead"]
+    nearest = pairs["chunk"] == pairs["lead"]
+    listed = nearest & pairs["listed"]
+    # In the order of falling cosines: of listed documents the place is their number.
+    number = listed.groupby([pairs[name] for name in _ITEM], sort=False, observed=True).cumsum()
+    place = number.to_numpy(float)
+    of_item = dict(iter(scan.histogram.groupby(_ITEM, sort=False, observed=True)))
+    known = pairs[pairs["listed"]].groupby(_ITEM, sort=False, observed=True)["copies"].sum()
+    for key, rows in pairs[nearest & ~pairs["listed"]].groupby(_ITEM, sort=False, observed=True):
+        counts = of_item[key]
+        above = rows["cosine"].to_numpy()[:, None] < counts["cosine"].to_numpy()
+        unlisted = (above * counts["count"].to_numpy()).sum(axis=1) - known.get(key, 0)
+        at = rows.index.to_numpy()
+        place[at] += 1 + np.maximum(unlisted, np.arange(len(rows)))
+    # Documents of one name may hold several nearest chunks of the same number.
+    table = pairs[keys].assign(place=place, own=nearest)
+    found = table[table["own"]].drop_duplicates(keys)[[*keys, "place"]]
+    result: Floats = pairs[keys].merge(found, on=keys, how="left")["place"].to_numpy(float)
+    return result
+
+
+def _sources_of_vectors(scan: Scan) -> list[str]:
+    return [row["source"] for row in scan.record.get("strata") or [] if "documents" not in row]
 
 
 def located(
@@ -135,9 +178,12 @@ def choose_pairs(
 ) -> pd.DataFrame:
     """Choose pairs for judging at random, spread over all cosines.
 
-    Benchmarks get equal parts of `count`. In each, the pairs are put into 10 bins of cosine
-    of equal width, and taken from all bins in turn; in a bin, from all items in turn. So a
-    smaller count with the same seed chooses the first of the same pairs.
+    Of a document in several chunks, only the one nearest to the item can be chosen: documents
+    count, not chunks. Benchmarks get equal parts of `count`. In each, the pairs are put into
+    10 bins of cosine of equal width, and taken from all bins in turn; in a bin, each pair is
+    as likely as any other. Turns of items would prefer items with few near documents, of
+    which more are duplicates, and the curve would be too high. A smaller count with the same
+    seed chooses the first of the same pairs.
 
     Parameters
     ----------
@@ -169,7 +215,7 @@ def choose_pairs(
     pairs = pairs.sort_values(_KEYS, ignore_index=True)
     draw = stream(seed, "pairs").permutation(len(pairs))
     pairs = _without(pairs.assign(draw=draw, bin=_bins(pairs)), exclude).sort_values("draw")
-    for part in ([*_ITEM, "bin"], ["benchmark", "bin"], ["benchmark"]):
+    for part in (["benchmark", "bin"], ["benchmark"]):
         turn = pairs.groupby(part, observed=True).cumcount()
         pairs = pairs.assign(turn=turn).sort_values(["turn", "draw"])
     return _with_texts(pairs.head(count), scan)
@@ -182,7 +228,7 @@ def top_pairs(
     exclude: pd.DataFrame | None = None,
     benchmarks: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Choose the pairs of each item with the highest cosines.
+    """Choose the pairs of each item with the highest cosines, one of each document.
 
     Parameters
     ----------
@@ -223,6 +269,7 @@ def _candidates(
     if unknown := [name for name in wanted if name not in known]:
         raise UsageError(f"no benchmark {listed(unknown)} in this scan; it has {listed(known)}")
     pairs = scan_pairs(scan).drop_duplicates(_KEYS)
+    pairs = pairs[pairs["chunk"] == pairs["lead"]]
     readable = pairs["chunk_id"].isin(scan.texts["chunk_id"])
     if not readable.any():
         problem = "holds no texts of chunks (vectors without texts?), so that none can be judged"

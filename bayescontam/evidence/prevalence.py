@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.verdicts import Floats
@@ -62,6 +63,58 @@ def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.D
             figures = _share(none[:, kept], level, np.random.default_rng(seed))
             rows.append({"benchmark": benchmark, "by": by, "group": group} | figures)
     return pd.DataFrame(rows)
+
+
+def duplicate_numbers(weighed: Weighed, *, level: float = LEVEL) -> pd.DataFrame:
+    """Return how many documents hold a duplicate, by benchmark.
+
+    Parameters
+    ----------
+    weighed : Weighed
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, by, median, mean, ci_low, ci_high``: number of documents that hold a
+        duplicate of an item, summed over the items of the benchmark, copies counted. ``by`` is
+        ``"corpus"`` (whole) or ``"scanned"`` (the scanned part). Such numbers have long upper
+        tails: the median is the better guess, the mean what one would expect.
+
+    Raises
+    ------
+    UsageError
+        If `level` is none that an interval can have.
+
+    Notes
+    -----
+    Of every draw of the curve one draw of each item's number is taken and summed over items.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> duplicate_numbers(bayescontam.weigh_scan("no-such-folder", "curve.nc"))
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    check_level(level)
+    rows = []
+    for benchmark, kept in _benchmarks(weighed):
+        for by, number in (("corpus", weighed.number), ("scanned", weighed.number_scanned)):
+            rows.append({"benchmark": benchmark, "by": by} | _number(number[:, kept], level))
+    return pd.DataFrame(rows)
+
+
+def _number(numbers: NDArray[np.int64], level: float) -> dict[str, float]:
+    """Return the sum over items, with its interval."""
+    total = numbers.sum(axis=1)
+    tails = np.round([(1 - level) / 2, (1 + level) / 2], 12)
+    low, high = np.quantile(total, tails, method="inverted_cdf")
+    figures = {"median": np.median(total), "mean": total.mean(), "ci_low": low, "ci_high": high}
+    return {name: float(value) for name, value in figures.items()}
 
 
 def prevalence_by(

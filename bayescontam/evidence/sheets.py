@@ -110,6 +110,24 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
         )
 
 
+def sheet_key(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return which pair each row of a sheet is about.
+
+    Parameters
+    ----------
+    pairs : pandas.DataFrame
+        As for `export_sheet`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``pair`` as on the sheet, ``benchmark, item, source, document, chunk`` and ``cosine``.
+    """
+    key = pairs[[*PAIR, "cosine"]].reset_index(drop=True)
+    key.insert(0, "pair", _ids(pairs))
+    return key
+
+
 def import_sheet(
     scan: Scan,
     path: str | os.PathLike[str],

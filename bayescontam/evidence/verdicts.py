@@ -14,9 +14,17 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 
 
+UNIT = ["benchmark", "item", "source", "document", "lead"]
+"""Columns that name an item and a document, which the document's nearest chunk stands for."""
+
+
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """Pairs that were judged, and what was said of them.
+    """Pairs of item and document that were judged, and what was said of them.
+
+    A document stands for all its chunks, at the cosine of the one nearest to the item: else
+    the further chunks of one duplicate would count as duplicates of their own, and, with
+    their low cosines, lift the curve where thousands of other documents are.
 
     Attributes
     ----------
@@ -26,7 +34,8 @@ class Verdicts:
         Judges; items with judged pairs, as ``benchmark/item``.
     benchmark, source, item : array of int, one for each pair
         Positions in the labels.
-    cosine : array of float, one for each pair
+    cosine, place : array of float, one for each pair
+        Cosine of the document, and its place among those of the item, from 1.
     best : array of float, one for each item
         Cosine of its best match.
     benchmark_of_item : array of int
@@ -34,6 +43,8 @@ class Verdicts:
         Positions of the pair and of the judge.
     called : array of int, one for each verdict
         1 where the pair was called a duplicate, else 0.
+    further : array of bool, one for each verdict
+        Whether another chunk of the document was judged than the nearest.
     """
 
     benchmarks: tuple[str, ...]
@@ -44,11 +55,13 @@ class Verdicts:
     source: Integers
     item: Integers
     cosine: Floats
+    place: Floats
     best: Floats
     benchmark_of_item: Integers
     pair: Integers
     judge: Integers
     called: Integers
+    further: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.cosine)
@@ -98,6 +111,35 @@ def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
     return kept.sort_index().drop(columns="run")
 
 
+def with_leads(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return judgements with ``lead``, ``lead_cosine`` and ``place``.
+
+    By default they are those of the pair itself, and the first place.
+    """
+    more = [name for name in ("lead", "lead_cosine", "place") if name not in judged.columns]
+    known = judged.assign(**dict.fromkeys(more, np.nan))
+    lead = known["lead"].fillna(known["chunk"]).astype("int64")
+    cosine = known["lead_cosine"].fillna(known["cosine"])
+    return known.assign(lead=lead, lead_cosine=cosine, place=known["place"].fillna(1.0))
+
+
+def seen(
+    hit: Floats, clear: Floats, share_further: Floats | float, further: NDArray[np.bool_]
+) -> Floats:
+    """Return P(called a duplicate) of verdicts on documents that hold one.
+
+    Parameters
+    ----------
+    hit, clear : array
+        Sensitivity and specificity of each verdict's judge.
+    share_further : array or float
+        Probability that a further chunk of a duplicate is one itself.
+    further : array of bool, one for each verdict
+    """
+    less = share_further * hit + (1 - share_further) * (1 - clear)
+    return np.where(further, less, hit)
+
+
 def make_verdicts(
     judged: pd.DataFrame, benchmarks: Sequence[str], sources: Sequence[str]
 ) -> Verdicts:
@@ -108,7 +150,9 @@ def make_verdicts(
     judged : pandas.DataFrame
         A row for each judgement: ``benchmark, item, source, document, chunk, cosine, best,
         judge, is_duplicate``, in any order; ``best`` is the cosine of the item's best
-        match. Second runs and open judgements are left out.
+        match. ``lead`` and ``lead_cosine`` may say which chunk of the document is nearest to
+        the item, by default that of the pair, and ``place`` which place the document has
+        among those of the item, by default 1. Second runs and open judgements are left out.
     benchmarks, sources : sequence of str
         All of the scan.
 
@@ -116,8 +160,8 @@ def make_verdicts(
     -------
     Verdicts
     """
-    kept = first_runs(judged).sort_values([*PAIR, "judge"])
-    pair, _ = pd.factorize(pd.MultiIndex.from_frame(kept[list(PAIR)]))
+    kept = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
+    pair, _ = pd.factorize(pd.MultiIndex.from_frame(kept[UNIT]))
     first = np.unique(pair, return_index=True)[1]
     pairs = kept.iloc[first]
     judge, judges = pd.factorize(kept["judge"], sort=True)
@@ -132,12 +176,14 @@ def make_verdicts(
         benchmark,
         _positions(pairs["source"], sources),
         item.astype(np.int64),
-        pairs["cosine"].to_numpy(float),
+        pairs["lead_cosine"].to_numpy(float),
+        pairs["place"].to_numpy(float),
         pairs["best"].to_numpy(float)[sample],
         benchmark[sample],
         pair.astype(np.int64),
         judge.astype(np.int64),
         kept["is_duplicate"].to_numpy(np.int64),
+        (kept["chunk"] != kept["lead"]).to_numpy(),
     )
 
 

@@ -11,7 +11,7 @@ from bayescontam.errors import UsageError
 from bayescontam.evidence.exposure import ItemExposure
 from bayescontam.evidence.matched import KINDS, Matched, Matches
 from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
-from bayescontam.evidence.verdicts import Floats
+from bayescontam.evidence.verdicts import Floats, Integers
 from bayescontam.names import listed
 from bayescontam.progress import progress_bar
 from bayescontam.seeds import stream
@@ -39,7 +39,7 @@ class Weighed:
         ``benchmark, item`` of each item.
     sources : tuple of str
     shares : array
-        Share of each source that was scanned, in (0, 1].
+        Share of each source that was searched, in [0, 1].
     kinds : tuple of str
         Kinds told; empty if judges gave none.
     ranks : tuple of int
@@ -56,6 +56,9 @@ class Weighed:
         counted, dims (draw, item).
     expected_rest : array
         Of `expected_scanned` what owes to matches that are not listed one by one.
+    number, number_scanned : array of int
+        Draws of the number of duplicates in the whole corpus and in the scanned part, copies
+        counted, dims (draw, item): sums over items are draws of their number.
     """
 
     items: pd.DataFrame
@@ -71,6 +74,8 @@ class Weighed:
     expected: Floats
     expected_scanned: Floats
     expected_rest: Floats
+    number: Integers
+    number_scanned: Integers
 
     def of(self, kept: NDArray[np.bool_]) -> "Weighed":
         """Return what is said of some of the items.
@@ -121,10 +126,11 @@ def weigh(
 
     Notes
     -----
-    Matches of an item are independent given whether it is open and its effect on the curve,
-    which are summed over.
-    Matches that are not listed one by one enter through the histogram of cosines, in bins
-    of 0.01, shared over sources as all cosines of the benchmark are. What was not scanned
+    A document counts once for an item, by its chunk nearest to the item. The documents of an
+    item are independent given whether it is open and its effect on the curve, which are
+    summed over. Matches that are not listed one by one enter through the histogram of
+    cosines, in bins of 0.01, shared over sources as all cosines of the benchmark are; each
+    chunk counts as a document of its own there. What was not scanned
     enters through the numbers of duplicates of all items of the benchmark: see
     `Occurrence`. Sources are independent given the curve.
     """
@@ -143,7 +149,7 @@ def weigh(
     parts = {name: np.stack(values, axis=1) for name, values in rows.items()}
     shares = scanned_shares(scan, curve.sources)
     items = scan.items[["benchmark", "item"]].reset_index(drop=True)
-    scaled = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
+    scaled, number = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
     kept = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
     # The curve may know sources that were not scanned: nothing is told of them.
     there = np.isfinite(shares)
@@ -156,6 +162,8 @@ def weigh(
         ranks=RANKS,
         expected_scanned=parts["expected_by_source"].sum(axis=-1),
         expected_rest=parts["expected_rest"],
+        number=number,
+        number_scanned=parts["drawn"].sum(axis=-1),
         **kept,
         **scaled,
     )
@@ -230,12 +238,19 @@ def _parts(
 
 
 def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> Floats:
-    """Return the share of each source's documents that was scanned, dims (source,)."""
+    """Return the share of each source's documents that was searched, dims (source,).
+
+    Documents that were sampled and not searched, because they are short, belong to the rest.
+    """
     columns = ["source", "documents", "sampled"]
     strata = pd.DataFrame(scan.record["strata"]).reindex(columns=columns)
     strata = strata.groupby("source")[["documents", "sampled"]].sum()
     # Sources of vectors are scanned whole and have no documents to count.
-    shares = (strata["sampled"] / strata["documents"]).where(strata["documents"] > 0, 1.0)
+    short = pd.Series(
+        {name: row["short"] for name, row in (scan.record.get("short") or {}).items()}
+    )
+    searched = strata["sampled"] - short.reindex(strata.index).fillna(0.0)
+    shares = (searched / strata["documents"]).where(strata["documents"] > 0, 1.0)
     return shares.reindex(list(sources)).to_numpy(float)
 
 
@@ -264,11 +279,15 @@ def _to_corpus(
     shares: Floats,
     kinds: Floats | None,
     rng: np.random.Generator,
-) -> dict[str, Floats]:
-    """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source."""
+) -> tuple[dict[str, Floats], Integers]:
+    """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source.
+
+    Returns fields of `Weighed`, and the numbers of duplicates, (draw, item).
+    """
     none = parts["none_scanned"].copy()
     by_source, by_kind = parts["none_by_source"].copy(), parts["none_by_kind"].copy()
     expected = parts["expected_by_source"].copy()
+    number = parts["drawn"].sum(axis=-1)
     for b, name in enumerate(benchmarks):
         rows = np.flatnonzero(benchmark == name)
         for s in np.flatnonzero(shares < 1):
@@ -279,14 +298,16 @@ def _to_corpus(
             by_source[:, rows, s] *= rest
             # The drawn counts tell what was not scanned; the scanned part is known better.
             expected[:, rows, s] += spread.total(counts) - counts
+            number[:, rows] += spread.draw_rest(counts, rng)
             if kinds is not None:
                 by_kind[:, rows] *= _by_kind(spread, kinds[:, b])[:, None]
-    return {
+    scaled = {
         "none": none,
         "none_by_source": by_source,
         "none_by_kind": by_kind,
         "expected": expected.sum(axis=-1),
     }
+    return scaled, number
 
 
 def _by_kind(spread: Occurrence, kinds: Floats) -> Floats:

@@ -23,6 +23,7 @@ _MEANINGS = {
     "steepness_open": "log-odds of being open gained for each unit of that cosine",
     "source_shift": "by how much the threshold lies higher in a source, in cosine",
     "sigma_item": "spread of items' effects, in log-odds",
+    "share_further": "probability that a further chunk of a duplicate is one itself",
 }
 _JUDGE = ("sensitivity", "specificity")
 

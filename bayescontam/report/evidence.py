@@ -62,7 +62,7 @@ class Evidence:
         pandas.DataFrame
             The columns of ``scan.matches``, and ``p``: probability that the match is a
             duplicate given everything that was judged; NaN below the cosine from which on
-            matches count. By falling `p`, then by rank.
+            matches count, and of further chunks of a document. By falling `p`, then by rank.
         """
         rows = self.scan.matches.merge(items[KEYS], on=KEYS)
         p = _match_probabilities(self.scan, self.curve, items)
@@ -113,19 +113,14 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
 
 
 def _match_probabilities(scan: "Scan", curve: "Curve", items: pd.DataFrame) -> pd.DataFrame:
-    """Return ``PAIR`` and ``p`` of the matches that count."""
+    """Return ``PAIR`` and ``p`` of the matches that count, one of each document."""
     told = Matches(scan, curve, FLOOR, DRAWS)
-    counted = scan.matches.sort_values("rank", kind="stable").drop_duplicates(_PAIR)
-    judged = counted[_PAIR].merge(told.verdicts[_PAIR], on=_PAIR, how="left", indicator=True)
-    kept = (counted["cosine"] >= FLOOR).to_numpy() | (judged["_merge"] == "both").to_numpy()
-    counted = counted[kept]
-    groups = counted.groupby(KEYS, sort=False, observed=True).indices
     wanted = set(items[KEYS].itertuples(index=False, name=None))
     draws, parts = curve.draws(DRAWS), []
     every = scan.items[KEYS].itertuples(index=False, name=None)
     for key, matched in zip(every, told, strict=True):
-        if key in wanted and key in groups:
+        if key in wanted and matched.listed:
             exposure = ItemExposure(draws, matched)
             each = np.einsum("sh,shm->sm", exposure.weight, exposure.probability).mean(axis=0)
-            parts.append(counted.iloc[groups[key]][_PAIR].assign(p=each[: matched.listed]))
-    return pd.concat(parts) if parts else counted.iloc[:0][_PAIR].assign(p=0.0)
+            parts.append(told.listed(key).assign(p=each[: matched.listed]))
+    return pd.concat(parts) if parts else scan.matches.iloc[:0][_PAIR].assign(p=0.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
-from bayescontam.evidence.prevalence import prevalence, prevalence_by
+from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
 from bayescontam.inference.checks import Outcome
 from bayescontam.names import visible
 from bayescontam.report.cards import anchors
@@ -57,6 +57,7 @@ def prevalence_section(
     """
     level = evidence.curve.level
     table = prevalence(evidence.weighed, level=level)
+    numbers = duplicate_numbers(evidence.weighed, level=level)
     pictures = [_by_matches(table[table["by"] == "matches"], level)]
     if items is not None and by is not None:
         groups = prevalence_by(evidence.weighed, items, by, level=level)
@@ -64,7 +65,7 @@ def prevalence_section(
     parts = table[table["by"].isin(["source", "kind"])]
     if len(evidence.weighed.sources) < 2:
         parts = parts[parts["by"] != "source"]
-    rows = _rows(evidence, table)
+    rows = _rows(table, numbers)
     failed = any(check.outcome is Outcome.FAILED for check in evidence.curve.checks())
     judged = len(evidence.curve.judged)
     return {
@@ -86,10 +87,9 @@ def prevalence_section(
     }
 
 
-def _rows(evidence: Evidence, table: pd.DataFrame) -> list[dict[Any, Any]]:
-    """Return one row for each benchmark: whole corpus, scanned part, expected numbers."""
-    columns = ["expected_duplicates", "expected_scanned", "expected_rest"]
-    sums = evidence.items.groupby("benchmark", sort=False, observed=True)[columns].sum()
+def _rows(table: pd.DataFrame, numbers: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return one row for each benchmark: whole corpus, scanned part, numbers of documents."""
+    found = {by: part.set_index("benchmark") for by, part in numbers.groupby("by")}
     views = {by: part.set_index("benchmark") for by, part in table.groupby("by")}
     return [
         {
@@ -97,9 +97,10 @@ def _rows(evidence: Evidence, table: pd.DataFrame) -> list[dict[Any, Any]]:
             "items": int(views["corpus"].loc[name, "items"]),
             "corpus": views["corpus"].loc[name].to_dict(),
             "scanned": views["scanned"].loc[name].to_dict(),
-            **sums.loc[name].to_dict(),
+            "documents": found["corpus"].loc[name].to_dict(),
+            "documents_scanned": found["scanned"].loc[name].to_dict(),
         }
-        for name in list(sums.index)[:MOST_ROWS]
+        for name in list(found["corpus"].index)[:MOST_ROWS]
     ]
 
 
@@ -147,12 +148,12 @@ def _shares(evidence: Evidence) -> str:
     """Say what share of the corpus was scanned, and what follows for the rest."""
     pairs = list(zip(evidence.weighed.sources, evidence.weighed.shares.tolist(), strict=True))
     if all(share == 1 for _, share in pairs):
-        return "The whole corpus was scanned: nothing had to be scaled up."
+        return "The whole corpus was searched: nothing had to be scaled up."
     named = [f"{percent(share)} of {visible(name, 40)}" for name, share in pairs[:20]]
     more = f" and {len(pairs) - 20} more sources" if len(pairs) > 20 else ""
     return (
-        f"Scanned was {', '.join(named)}{more}. What the rest holds is inferred from how duplicates"
-        " are spread over the items of the scanned part."
+        f"Of the documents were searched {', '.join(named)}{more}; short documents were not. What"
+        " the rest holds is inferred from how duplicates are spread over the items."
     )
 
 
@@ -162,8 +163,8 @@ def _rest(evidence: Evidence) -> str:
     rest = float(evidence.items["expected_rest"].sum())
     share = rest / scanned if scanned > 0 else 0.0
     text = (
-        f"Of the {scanned:,.1f} duplicates that are expected in the scanned part, {rest:,.1f}"
-        f" ({percent(share)}) are among matches that the scan counted but did not list."
+        f"Of the duplicates expected in the scanned part, {percent(share)} are among matches"
+        " that the scan counted but did not list."
     )
     if share > 0.2:
         text += (

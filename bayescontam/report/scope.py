@@ -55,7 +55,7 @@ def _shown(name: object) -> str:
 
 
 def _unseen(scan: "Scan") -> str:
-    share = sampled_share(scan)
+    share = searched_share(scan)
     if share is None or share >= 1:
         return "a duplicate in other words may have a lower cosine"
     return (
@@ -69,6 +69,12 @@ def sampled_share(scan: "Scan") -> float | None:
     documents = _block(scan, "documents")
     read, sampled = documents.get("read"), documents.get("sampled")
     return sampled / read if read and sampled is not None else None
+
+
+def searched_share(scan: "Scan") -> float | None:
+    """Return the share of readable documents that were searched: sampled and not short."""
+    documents, share = _block(scan, "documents"), sampled_share(scan)
+    return share if share is None else share - documents.get("short", 0) / documents["read"]
 
 
 def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
@@ -86,7 +92,7 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
             f"{percent(share)} of those read",
         )
     if "short" in documents:
-        yield "Short documents", number(documents["short"], 0), "of the sample, not searched"
+        yield "Short documents", number(documents["short"], 0), _short(scan)
     if "made" in chunks:
         yield "Chunks", number(chunks["made"], 0), "documents, or pieces of long ones"
     if chunks.get("made") and chunks.get("distinct"):
@@ -100,6 +106,29 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
         yield "Cosines", number(search["pairs"], 0), "pairs of item and chunk, copies counted"
     yield "Matches kept", number(len(scan.matches), 0), _kept(search)
     yield "Tail sample", number(len(scan.tail), 0), _tail(search)
+
+
+def _short(scan: "Scan") -> str:
+    """Return which share of the sample is short and was not searched."""
+    rows = list(_block(scan, "short").values())
+    documents, tokens = (sum(row[name] for row in rows) for name in ("documents", "tokens"))
+    if not documents:
+        return "of the sample, not searched"
+    return (
+        f"{percent(sum(row['short'] for row in rows) / documents)} of the sample, with"
+        f" {percent(sum(row['short_tokens'] for row in rows) / max(tokens, 1))} of its tokens;"
+        " not searched"
+    )
+
+
+def _by_source(scan: "Scan") -> str:
+    """Return the shares of the sources' documents that are short, where there are several."""
+    rows = {name: row for name, row in _block(scan, "short").items() if row["documents"]}
+    if len(rows) < 2:
+        return ""
+    shares = sorted(((row["short"] / row["documents"], name) for name, row in rows.items()))[::-1]
+    named = [f"{percent(share)} of {_shown(name)}" for share, name in shares[:_MOST_NAMED]]
+    return f" (documents: {', '.join(named)}{', …' if len(shares) > len(named) else ''})"
 
 
 def _megabytes(documents: dict[str, Any]) -> str:
@@ -187,11 +216,16 @@ def _cuts(scan: "Scan") -> Iterator[str]:
             f"{cut:,} of {len(scan.items):,} items are longer than the embedder's limit"
             f"{limit_text}: only their beginnings were compared, and they are marked 'cut'."
         )
-    short = _block(scan, "documents").get("short", 0), _block(scan, "chunks").get("short_pieces", 0)
+    chunks = _block(scan, "chunks")
+    short = _block(scan, "documents").get("short", 0), chunks.get("short_pieces", 0)
     if any(short):
+        least = (
+            f", with fewer than {chunks['min_tokens']} tokens," if "min_tokens" in chunks else ""
+        )
         yield (
-            f"Too short to search were {short[0]:,} documents and {short[1]:,} pieces of documents:"
-            " a duplicate among them was not seen."
+            f"Too short to search{least} were {short[0]:,} documents and {short[1]:,} pieces of"
+            f" documents{_by_source(scan)}. A duplicate among them was not seen: such documents"
+            " count as not searched. Lower min_tokens to search them."
         )
     yield (
         "Long documents were split into chunks. A duplicate that lies across two of them, or deep"

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from bayescontam.errors import UsageError
 from bayescontam.optional import require
 from bayescontam.specs.corpus import Chunking
 
+_SHORTEST = 50
+"""Tokens of the shortest chunk where items are long."""
 _LONGEST = 2048
 """Tokens of a chunk, unless the manifest or the embedder allows fewer."""
 _WINDOW = 64
@@ -67,11 +71,17 @@ class Split:
         Documents left out: one piece, with too few tokens.
     short_pieces : int
         Pieces with too few tokens left out of other documents.
+    tokens : int
+        Tokens of all documents.
+    short_tokens : int
+        Tokens of all that was left out.
     """
 
     chunks: list[list[Chunk]]
     short: int
     short_pieces: int
+    tokens: int
+    short_tokens: int
 
 
 class _Piece(NamedTuple):
@@ -94,7 +104,7 @@ class Chunker:
     count : callable
         Numbers of tokens of texts, such as `Embedder.count`.
     spec : Chunking
-        Its block of the corpus manifest.
+        Its block of the corpus manifest; without ``min_tokens``, it is 1: see `shortest`.
     max_tokens : int
         Longest text that the embedder sees, in tokens.
 
@@ -119,7 +129,7 @@ class Chunker:
                 f"tokens; give {max_tokens} or less, or leave it out"
             )
         self.max_tokens = spec.max_tokens or min(_LONGEST, max_tokens)
-        self.min_tokens = max(1, spec.min_tokens)
+        self.min_tokens = max(1, spec.min_tokens or 0)
         if self.min_tokens > self.max_tokens:
             raise UsageError(
                 f"chunking.min_tokens: got {spec.min_tokens}, but chunks have {self.max_tokens} "
@@ -142,9 +152,11 @@ class Chunker:
         Split
         """
         chunks: list[list[Chunk]] = []
-        short = short_pieces = 0
+        short = short_pieces = tokens = short_tokens = 0
         for document, pieces in zip(documents, self._split_all(documents), strict=True):
             whole = [piece for piece in pieces if piece.tokens >= self.min_tokens]
+            tokens += (all_tokens := sum(piece.tokens for piece in pieces))
+            short_tokens += all_tokens - sum(piece.tokens for piece in whole)
             if whole or len(pieces) > 1:
                 short_pieces += len(pieces) - len(whole)
             else:
@@ -155,7 +167,7 @@ class Chunker:
                     for number, (start, end, _) in enumerate(whole)
                 ]
             )
-        return Split(chunks, short, short_pieces)
+        return Split(chunks, short, short_pieces, tokens, short_tokens)
 
     def _split_all(self, documents: Sequence[Text]) -> Iterator[list[_Piece]]:
         """Give the pieces of each document; those that may fit are counted in one call."""
@@ -239,6 +251,33 @@ class Chunker:
         # A single character cannot be split, however many tokens it has; and where nothing
         # counts, semchunk would go on character by character.
         return max(1, tokens if len(part) > 1 else min(tokens, self.max_tokens))
+
+
+def shortest(lengths: Sequence[Sequence[int]], max_tokens: int) -> int:
+    """Return how long a chunk is at least, by default: it follows the items.
+
+    Parameters
+    ----------
+    lengths : sequence of sequence of int
+        Lengths in tokens of the items of each benchmark; 0 where they are not known.
+    max_tokens : int
+        Longest chunk.
+
+    Returns
+    -------
+    int
+        Half of the 5 % quantile of the items' lengths, of the benchmark where it is the
+        least; at least 1, and at most 50 and `max_tokens`. A word-for-word copy of nearly
+        every item is so long, and texts that are shorter are alike by chance.
+
+    Examples
+    --------
+    >>> shortest([[40, 42, 44], [200, 300]], 254), shortest([[400]], 254), shortest([[0]], 254)
+    (20, 50, 50)
+    """
+    known = [[length for length in part if length > 0] for part in lengths]
+    halves = [np.quantile(part, 0.05) / 2 for part in known if part]
+    return max(1, int(min([_SHORTEST, max_tokens, *halves])))
 
 
 def text_hash(text: str) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayescontam.errors import DataError, Fault
 from bayescontam.names import listed
+from bayescontam.scan.chunk import shortest
 from bayescontam.scan.disk import on_disk
 from bayescontam.scan.execution import Execution
 from bayescontam.scan.items import Item, read_items
@@ -36,13 +37,14 @@ from bayescontam.scan.stages import (
     ReadStage,
     Report,
     SearchStage,
+    is_chunked,
     is_done,
     name_of,
     report_of,
 )
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.scan.workplace import Workplace
-from bayescontam.specs.corpus import Benchmark, Manifest, Source
+from bayescontam.specs.corpus import Benchmark, Chunking, Manifest, Source
 from bayescontam.storage import sha256
 
 __all__ = ["Execution", "Outcome", "Pipeline"]
@@ -76,6 +78,8 @@ class Outcome:
         Time of each stage, in this run.
     notes : list of str
         What was passed over when the corpus was listed.
+    min_tokens : int
+        Shortest text that was searched.
     """
 
     found: Found
@@ -85,6 +89,7 @@ class Outcome:
     embedder: Report
     seconds: dict[str, float]
     notes: list[str]
+    min_tokens: int
 
 
 class Pipeline:
@@ -161,13 +166,32 @@ class Pipeline:
         vectors, tokens, meter = self._embed_items()
         read = self._read()
         cut = cutoffs(read, self._candidates(), self.sources)
+        self.chunking = self._chunking(tokens, meter.max_tokens)
         chunked = self._chunk(read, cut, meter)
         shards = [*self._text_shards(chunked), *self._vector_shards()]
         if not shards:
             raise self._nothing(chunked)
         sketch = self._search(shards, vectors, meter)
         found = Found(sketch, self.items, tokens, meter.max_tokens, shards)
-        return Outcome(found, read, chunked, cut, meter.about, self.seconds, self.notes)
+        return Outcome(found, read, chunked, cut, meter.about, self.seconds, self.notes, self.least)
+
+    def _chunking(self, tokens: list[int], max_tokens: int) -> Chunking:
+        """Return how documents are chunked, with a shortest chunk that follows the items."""
+        given = self.manifest.chunking
+        if given.min_tokens is not None:
+            return given
+        benchmarks = [item.benchmark for item in self.items]
+        lengths = [
+            [count for name, count in zip(benchmarks, tokens, strict=True) if name == benchmark]
+            for benchmark in self.sizes
+        ]
+        longest = given.max_tokens or max_tokens
+        return given.model_copy(update={"min_tokens": shortest(lengths, longest)})
+
+    @property
+    def least(self) -> int:
+        """Shortest text that is searched, in tokens."""
+        return max(1, self.chunking.min_tokens or 0)
 
     def _embed_items(self) -> tuple[Vectors, list[int], Meter]:
         """Return vectors and lengths of all items, and what is known of the embedder."""
@@ -228,18 +252,18 @@ class Pipeline:
     def _chunk(self, read: list[Report], cut: Cutoffs, meter: Meter) -> list[Report]:
         manifest = self.manifest
         self._chunks = self.place.stage(
-            "chunk", self._reading.name, manifest.chunking.model_dump(),
+            "chunk", self._reading.name, self.chunking.model_dump(),
             manifest.embedding.model_dump(), meter.about, manifest.search.shard_chunks,
         )  # fmt: skip
         groups = list(_grouped(self.inputs, read))
-        left = [(i, group) for i, group in enumerate(groups) if not is_done(self._chunks, i)]
+        left = [(i, group) for i, group in enumerate(groups) if not is_chunked(self._chunks, i)]
         if left and meter.count is None:
             embedder = ItemStage(manifest.embedding, self.device)
             [(_, (_, _, meter))] = self._run(
                 "items", embedder, {"none": ([], True)}, {"none": 0}, "items"
             )
         stage = ChunkStage(
-            self._chunks, self._reading, cut, meter, manifest.chunking,
+            self._chunks, self._reading, cut, meter, self.chunking,
             manifest.search.shard_chunks,
         )  # fmt: skip
         tasks = {name_of(i): (i, group) for i, group in left}
@@ -290,9 +314,9 @@ class Pipeline:
     def _nothing(self, chunked: list[Report]) -> DataError:
         short = sum(report["short"] for report in chunked)
         documents = sum(report["documents"] for report in chunked)
-        least = self.manifest.chunking.min_tokens
         problem = (
-            f"nothing to search: {documents:,} documents, {short:,} of them below {least} tokens"
+            f"nothing to search: {documents:,} documents, {short:,} of them below {self.least}"
+            " tokens"
         )
         advice = "Lower chunking.min_tokens (--min-tokens), or name other files."
         return DataError([Fault(listed(self.sources), problem)], advice)

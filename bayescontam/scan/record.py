@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayescontam.names import visible
 from bayescontam.scan.pipeline import Outcome
+from bayescontam.scan.stages import LENGTHS
 from bayescontam.specs.corpus import Manifest
 
 _PACKAGES = (
@@ -29,8 +30,9 @@ def record_of(manifest: Manifest, outcome: Outcome) -> dict[str, Any]:
     -------
     dict
         ``created``, ``version``, ``versions``, ``manifest`` (name, hash, summary, text),
-        ``seed``, ``embedder``, ``documents``, ``chunks``, ``strata`` (with achieved shares),
-        ``benchmarks``, ``search``, ``seconds``, ``notes``.
+        ``seed``, ``embedder``, ``documents``, ``chunks``, ``short`` (by source: documents and
+        tokens, and how many of them were not searched because they are short), ``strata`` (with
+        achieved shares), ``benchmarks``, ``search``, ``seconds``, ``notes``.
     """
     sketch, search = outcome.found.sketch, manifest.search
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
@@ -51,7 +53,9 @@ def record_of(manifest: Manifest, outcome: Outcome) -> dict[str, Any]:
             "made": sketch.total,
             "distinct": sketch.tallies.get("texts", 0),
             "short_pieces": sum(report["short_pieces"] for report in outcome.chunked),
+            "min_tokens": outcome.min_tokens,
         },
+        "short": short_of(outcome),
         "strata": _strata(outcome),
         "benchmarks": _benchmarks(manifest, outcome),
         "search": {
@@ -90,6 +94,17 @@ def _documents(outcome: Outcome) -> dict[str, Any]:
         "sampled": sum(report["documents"] for report in outcome.chunked),
         "short": sum(report["short"] for report in outcome.chunked),
     }
+
+
+def short_of(outcome: Outcome) -> dict[str, dict[str, int]]:
+    """Return for each source how many documents and tokens were sampled, and how many short."""
+    table: dict[str, dict[str, int]] = {}
+    for report in outcome.chunked:
+        for source, counts in report["by_source"].items():
+            known = table.setdefault(source, dict.fromkeys(LENGTHS, 0))
+            for name in LENGTHS:
+                known[name] += counts[name]
+    return dict(sorted(table.items()))
 
 
 def _strata(outcome: Outcome) -> list[dict[str, Any]]:
@@ -144,18 +159,31 @@ def _notes(manifest: Manifest, outcome: Outcome) -> list[str]:
             f"{documents['sampled']:,} of {documents['read']:,} documents ({share:.2%}) were "
             "sampled: an item without a match may have one in the rest"
         )
-    least = manifest.chunking.min_tokens
-    if documents["short"]:
-        notes.append(f"{documents['short']:,} documents have fewer than {least} tokens: left out")
-    pieces = sum(report["short_pieces"] for report in outcome.chunked)
-    if pieces:
-        notes.append(
-            f"{pieces:,} pieces of long documents have fewer than {least} tokens: left out"
-        )
+    notes += _short_notes(outcome)
     cut = sum(tokens > found.max_tokens for tokens in found.tokens)
     if cut:
         notes.append(
             f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
             " that the embedder sees: only their beginning was looked for"
+        )
+    return notes
+
+
+def _short_notes(outcome: Outcome) -> list[str]:
+    """Return sentences on what was not searched because it is short."""
+    least, sources = outcome.min_tokens, short_of(outcome)
+    whole = {name: sum(counts[name] for counts in sources.values()) for name in LENGTHS}
+    notes = []
+    if whole["short"]:
+        share = whole["short"] / whole["documents"]
+        tokens = whole["short_tokens"] / max(1, whole["tokens"])
+        notes.append(
+            f"{whole['short']:,} of {whole['documents']:,} documents ({share:.2%}, with"
+            f" {tokens:.2%} of the tokens) have fewer than {least} tokens and were not searched"
+        )
+    if whole["short_pieces"]:
+        notes.append(
+            f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
+            " and were not searched"
         )
     return notes

@@ -33,6 +33,8 @@ from bayescontam.specs.corpus import Chunking, Embedding, Reading, Source
 from bayescontam.storage import atomic_path
 
 Report = dict[str, Any]
+LENGTHS = ("documents", "short", "short_pieces", "tokens", "short_tokens")
+"""What the chunk stage counts of each source."""
 _DOCUMENTS = 256
 """Documents that are chunked at once."""
 
@@ -43,8 +45,16 @@ def name_of(number: int) -> str:
 
 
 def is_done(folder: Path, number: int) -> bool:
-    """Tell whether a task is done."""
+    """Return whether a task is done."""
     return (folder / f"{name_of(number)}.json").exists()
+
+
+def is_chunked(folder: Path, number: int) -> bool:
+    """Return whether a task of the chunk stage is done, with its counts of short texts.
+
+    Earlier versions did not count them; the chunks are then made again, which are the same.
+    """
+    return is_done(folder, number) and "by_source" in report_of(folder, number)
 
 
 def report_of(folder: Path, number: int) -> Report:
@@ -138,12 +148,17 @@ class ChunkStage:
     def chunk(self, chunker: Chunker, number: int, inputs: list[tuple[int, str]]) -> None:
         """Chunk the documents of some inputs, given as number and source."""
         report: Report = {"shards": [], "documents": 0, "short": 0, "short_pieces": 0}
+        report["by_source"] = {}
         waiting: list[dict[str, Any]] = []
         for source, documents in self._batches(inputs):
             result = chunker.split(documents)
             report["documents"] += len(documents)
             report["short"] += result.short
             report["short_pieces"] += result.short_pieces
+            counts = report["by_source"].setdefault(source, dict.fromkeys(LENGTHS, 0))
+            counts["documents"] += len(documents)
+            for name in LENGTHS[1:]:
+                counts[name] += getattr(result, name)
             for document, chunks in zip(documents, result.chunks, strict=True):
                 waiting += [_row(source, document, chunk) for chunk in chunks]
             while len(waiting) >= self.rows:

@@ -24,6 +24,10 @@ class Shape(Block):
     item_effect : bool, default true
         Whether the matches of one item share an effect: texts close to one item may all
         be duplicates of it, or none.
+    crowding : float, default 1
+        By how much the log-odds fall with the log of a document's place among those of the
+        item, the nearest first. At 1 an item that has ten times as many documents near it is
+        not expected to have more duplicates; at 0 it is expected to have ten times as many.
     """
 
     form: Literal["monotone", "logistic"] = "monotone"
@@ -31,6 +35,7 @@ class Shape(Block):
         0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
     )  # fmt: skip
     item_effect: bool = True
+    crowding: Annotated[float, Field(ge=0, le=2)] = 1.0
 
     @model_validator(mode="after")
     def _knots_rise(self) -> Self:
@@ -73,6 +78,9 @@ class CurvePriors(Block):
         Spread of the log of the steepness over the segments of the curve.
     sigma_item : prior
         Spread of items' effects, in log-odds.
+    share_further : Beta
+        Probability that a further chunk of a document that is a duplicate, beside the one
+        nearest to the item, is one itself; used where such chunks were judged.
     """
 
     items: LinePriors = LinePriors()
@@ -82,6 +90,7 @@ class CurvePriors(Block):
     sigma_source: PositivePrior = HalfNormal(family="half_normal", sigma=0.03)
     sigma_shape: PositivePrior = HalfNormal(family="half_normal", sigma=0.3)
     sigma_item: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    share_further: Beta = Beta(family="beta", alpha=1, beta=1)
 
 
 class JudgePriors(Block):

@@ -14,6 +14,7 @@ from bayescontam.specs.corpus import Manifest
 _FILE = "manifest.toml"
 """Name that a scan gives to its manifest."""
 _PLACES = {
+    "benchmark_name": ("benchmarks", "name"),
     "seed": ("", "seed"),
     "text_mode": ("benchmarks", "text_mode"),
     "text": ("sources", "text"),
@@ -33,12 +34,13 @@ def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str
     Parameters
     ----------
     benchmark : str
-        File of items; the benchmark has its name, without endings.
+        File of items; the benchmark has its name, without endings, unless ``benchmark_name``
+        is given.
     corpus : tuple of str
         Files, folders, globs or addresses; relative ones start at the current folder.
     options : mapping
-        Any of ``text``, ``stratum``, ``share``, ``text_mode``, ``embedder``, ``min_tokens``,
-        ``top_k``, ``seed``.
+        Any of ``benchmark_name``, ``text``, ``stratum``, ``share``, ``text_mode``,
+        ``embedder``, ``min_tokens``, ``top_k``, ``seed``.
 
     Returns
     -------

@@ -39,10 +39,11 @@ def test_without_judgements_it_is_the_prior_and_says_so(run: Run) -> None:
     done = run("curve", "a scan", "--out", "curve.nc", "--seed", 5)
     assert done.status == 0
     assert "No check failed, 1 caution (Judgements), of 1 checks.\n" in done.out
+    assert "quiz: half are duplicates at a cosine of 0." in done.out
     line = r"caution: Judgements \(0, allowed .*\): Nothing was judged: the curve is the prior"
     assert re.search(line, done.out)
     assert done.out.endswith("Seed 5. Saved curve.nc.\n")
-    assert re.search(r"quiz +threshold +0\.6\d\d", done.out)
+    assert re.search(r"quiz +document threshold +0\.6\d\d", done.out)
     curve = Curve.load("curve.nc")
     assert len(curve.judged) == 0
     assert curve.record["command"] == "bayescontam curve 'a scan' --out curve.nc --seed 5"

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from bayescontam.evidence.pairs import choose_pairs, top_pairs
@@ -59,12 +60,12 @@ def test_from_scan_to_agreement(run: Run, scan: Path) -> None:
     done = run("judge", "import", scan, "ada.csv", "--judge", "Ada", "--out", "judged.csv")
     assert (done.status, done.err) == (0, "")
     assert done.out.splitlines() == [
-        "8 verdicts taken, 12 rows not judged yet and left out.",
-        "judged.csv holds 8 judgements.",
+        "Read 8 verdicts; 12 rows are not judged yet.",
+        "Wrote judged.csv (8 judgements).",
     ]
     _fill("bo.csv", ["1", "0", "0", "0", "1", "0", "0", "1", "1"])
     done = run("judge", "import", scan, "bo.csv", "--judge", "Bo", "--out", "bo.parquet")
-    assert done.out.endswith("bo.parquet holds 9 judgements.\n")
+    assert done.out.endswith("Wrote bo.parquet (9 judgements).\n")
     done = run("judge", "agreement", "judged.csv", "bo.parquet")
     assert (done.status, done.err) == (0, "")
     assert "0.875" in done.out  # 7 of 8 verdicts are the same
@@ -101,7 +102,7 @@ def test_workbooks_are_read_and_written(run: Run, scan: Path) -> None:
     book["pairs"]["E2"], book["pairs"]["E4"] = 1, 0
     book.save("a.xlsx")
     done = run("judge", "import", scan, "a.xlsx", "--judge", "Ada", "--out", "judged.csv")
-    assert done.out.startswith("2 verdicts taken, 4 rows not judged yet and left out.")
+    assert done.out.startswith("Read 2 verdicts; 4 rows are not judged yet.")
     assert read_judgements("judged.csv").frame["is_duplicate"].tolist() == [1, 0]
 
 
@@ -167,3 +168,24 @@ def test_one_judge_agrees_with_nobody(run: Run, scan: Path) -> None:
     done = run("judge", "agreement", "judged.csv")
     assert done.status == 0
     assert done.out.endswith("No two judges judged the same pair.\n")
+
+
+def test_a_key_says_which_pair_a_row_is_about(run: Run, scan: Path) -> None:
+    options = ("--pairs", 20, "--seed", 5, "--key", "key.csv")
+    assert run("judge", "export", scan, "--out", "blind.csv", *options).status == 0
+    key = pd.read_csv("key.csv", keep_default_na=False)
+    sheet = pd.DataFrame(_rows("blind.csv"))
+    assert list(key) == ["pair", "benchmark", "item", "source", "document", "chunk", "cosine"]
+    assert sorted(key["pair"]) == sorted(sheet["pair"])
+    # The sheet itself stays blind.
+    assert not {"item", "document", "cosine"} & set(sheet)
+    said = sheet.merge(key[["pair", "cosine"]], on="pair")
+    said["is_duplicate"] = (said["cosine"] > 0.7).astype(int)
+    said.drop(columns="cosine").to_csv("filled.csv", index=False)
+    done = run("judge", "import", scan, "filled.csv", "--judge", "Ada", "--out", "ada.csv")
+    assert done.status == 0
+    table = pd.read_csv("ada.csv", keep_default_na=False)
+    assert (table["is_duplicate"] == 1).sum() == (key["cosine"] > 0.7).sum()
+    bad = run("judge", "export", scan, "--out", "other.csv", "--key", "key.txt")
+    assert bad.status == 2
+    assert not Path("other.csv").exists()

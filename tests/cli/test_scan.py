@@ -139,8 +139,8 @@ ARGUMENTS: dict[str, tuple[str, str]] = {
         r"embedding\.model: there is no folder .*/model; ",
     ),
     "all too short": (
-        "--benchmark items.jsonl --corpus good.jsonl --embedder hashing",
-        r"nothing to search: 60 documents, 60 of them below 50 tokens\n.*--min-tokens",
+        "--benchmark items.jsonl --corpus good.jsonl --embedder hashing --min-tokens 500",
+        r"nothing to search: 60 documents, 60 of them below 500 tokens\n.*--min-tokens",
     ),
 }
 
@@ -345,7 +345,7 @@ def test_ctrl_c_leaves_no_process_and_the_scan_is_taken_up(run: Run, here: Path)
     os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the workers too
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert "run the same command again to go on\ninterrupted; no file was left half" in err
+    assert "run the same command again to resume\ninterrupted; no file was left half" in err
     assert "Traceback" not in err
     assert ends(process.pid)
     searched = len(shard_lines(here / "out"))

@@ -143,6 +143,7 @@ def make_curve(
     judges: Mapping[str, tuple[float, float]] | None = None,
     checks: Sequence[Check] = (),
     seed: int = 1,
+    crowding: float = 0.0,
 ) -> Curve:
     """Return a curve of these draws; `judges` have a sensitivity and a specificity."""
     errors = np.array([*(judges or {}).values()]).reshape(-1, 2)
@@ -161,7 +162,8 @@ def make_curve(
     variables["sigma_item"] = (("chain", "draw"), draws.sigma_item[None, :, 0])
     blank = {"kind": "", "best": 0.9, "cosine": 0.5}
     rows = pd.DataFrame([blank | dict(row) for row in judged], columns=JUDGED)
-    spec = CurveSpec(summary="made for a test", shape=Shape(knots=tuple(draws.edges[1:-1])))
+    shape = Shape(knots=tuple(draws.edges[1:-1]), crowding=crowding)
+    spec = CurveSpec(summary="made for a test", shape=shape)
     record = {
         "curve_format": FORMAT, "seed": seed, "level": 0.95,
         "checks": [check.to_dict() for check in checks],

@@ -51,8 +51,9 @@ def test_the_columns_are_those_of_the_documentation(scan: Scan) -> None:
     table = table_of(scan)
     assert table.columns.tolist() == [
         "benchmark", "item", "contamination", "contamination_sd", "p_duplicate",
-        "p_duplicate_sd", "p_scanned", "expected_duplicates", "expected_scanned",
-        "expected_rest", "source_web", "source_books", "kind_exact", "kind_equivalent",
+        "p_duplicate_sd", "p_scanned", "expected_duplicates", "duplicates_low",
+        "duplicates_high", "expected_scanned", "expected_rest", "source_web", "source_books",
+        "kind_exact", "kind_equivalent",
         "kind_subset", "kind_superset", "kind_related", "top_cosine", "max_ngram_2",
         "max_jaccard", "max_rouge_l", "judged", "judged_duplicates",
     ]  # fmt: skip

@@ -38,11 +38,22 @@ TRUTH: dict[str, Any] = {
     "steepness_offset": np.array([-0.3, 0.8, 0.0]), "source_offset": np.array([0.6, -0.6]),
     "bend": np.array([0.5, -0.4, 0.1, 0.3, -0.2, -0.6, 0.3]),
     "sensitivity": np.array([0.96, 0.83]), "specificity": np.array([0.99, 0.9]),
+    "share_further": 0.3,
 }  # fmt: skip
+PLACES = {"a": 1, "b": 4, "c": 60, "d": 1, "e": 2, "f": 1}
+"""Places of the documents among those of their items."""
+PLACED = [row | {"lead": 0, "lead_cosine": row["cosine"], "place": PLACES[row["document"]]}
+          for row in ROWS]  # fmt: skip
+FURTHER = [
+    PLACED[2] | {"chunk": 3, "cosine": 0.41, "is_duplicate": 0},
+    PLACED[2] | {"chunk": 3, "cosine": 0.41, "judge": "Ada"},
+    PLACED[4] | {"chunk": 1, "cosine": 0.3},
+]
+"""Verdicts on other chunks of these documents than the nearest."""
 
 
 def built(spec: CurveSpec, rows: Any = ROWS, benchmarks: Any = BENCHMARKS) -> BuiltCurve:
-    frame = pd.DataFrame(rows, columns=[*ROWS[0]])
+    frame = pd.DataFrame(rows, columns=[*(rows[0] if len(rows) else ROWS[0])])
     return build_curve(spec, make_verdicts(frame, benchmarks, SOURCES))
 
 
@@ -53,7 +64,7 @@ def log_density(of: BuiltCurve, values: dict[str, Any]) -> float:
     return float(fixed.compile_logp(mode="FAST_COMPILE")({}))
 
 
-def by_hand(spec: CurveSpec, values: dict[str, Any]) -> float:
+def by_hand(spec: CurveSpec, values: dict[str, Any], judgements: Any = ROWS) -> float:
     """Sum over open or closed items, their effects, and all states of their pairs."""
     bent = spec.shape.form == "monotone"
     higher = values["sigma_threshold"] * values["threshold_offset"]
@@ -65,7 +76,7 @@ def by_hand(spec: CurveSpec, values: dict[str, Any]) -> float:
     weight = norm.logpdf(z) - logsumexp(norm.logpdf(z))
     judge = {"Ada": 0, "llm:m": 1}
     total = 0.0
-    for (benchmark, _), rows in pd.DataFrame(ROWS).groupby(["benchmark", "item"]):
+    for (benchmark, _), rows in pd.DataFrame(judgements).groupby(["benchmark", "item"]):
         b = BENCHMARKS.index(str(benchmark))
         slope = values["steepness_open_bar"] * steeper[b]
         middle = values["threshold_open_bar"] + higher[b]
@@ -77,9 +88,13 @@ def by_hand(spec: CurveSpec, values: dict[str, Any]) -> float:
                 values["threshold_bar"] + higher[b] + shift[SOURCES.index(part["source"].iloc[0])]
             )
             slope = values["steepness_bar"] * steeper[b]
-            p.append(expit(line(draws, part["cosine"].iloc[0], middle, slope)[0] + sigma * z))
+            level = line(draws, part["cosine"].max(), middle, slope)[0]
+            level -= spec.shape.crowding * np.log(part.get("place", pd.Series([1])).iloc[0])
+            p.append(expit(level + sigma * z))
             hit = np.array([values["sensitivity"][judge[j]] for j in part["judge"]])
             clear = np.array([values["specificity"][judge[j]] for j in part["judge"]])
+            share = np.where(part["chunk"] > 0, values["share_further"], 1.0)
+            hit = share * hit + (1 - share) * (1 - clear)
             called = part["is_duplicate"].to_numpy() == 1
             likelihood.append(
                 (np.where(called, 1 - clear, clear).prod(), np.where(called, hit, 1 - hit).prod())
@@ -100,6 +115,16 @@ def test_the_density_is_the_sum_over_all_states(spec: CurveSpec) -> None:
     assert log_density(model, TRUTH) == pytest.approx(by_hand(spec, TRUTH), abs=2e-4)
     changed = TRUTH | {"threshold_bar": 0.8, "threshold_open_bar": 0.45}
     assert log_density(model, changed) == pytest.approx(by_hand(spec, changed), abs=2e-4)
+
+
+@pytest.mark.parametrize("crowding", [0.0, 0.7, 1.0])
+def test_places_and_further_chunks_are_in_the_density(crowding: float) -> None:
+    rows = [*PLACED, *FURTHER]
+    shape = SPEC.shape.model_copy(update={"crowding": crowding})
+    spec = SPEC.model_copy(update={"shape": shape})
+    assert log_density(built(spec, rows), TRUTH) == pytest.approx(
+        by_hand(spec, TRUTH, rows), abs=2e-4
+    )
 
 
 def test_the_order_of_judgements_does_not_matter() -> None:

@@ -162,10 +162,10 @@ def test_what_is_no_curve_is_refused(odd: Curve, tmp_path: Path) -> None:
 
 def test_another_layout_is_refused(odd: Curve, tmp_path: Path) -> None:
     record = str(odd.tree["record"]["json"].item())
-    later = record.replace('"curve_format": 1', '"curve_format": 99')
+    later = record.replace('"curve_format": 2', '"curve_format": 99')
     odd.tree["record"]["json"] = xr.DataArray(later)
     Curve(odd.tree).save(tmp_path / "later.nc")
-    with pytest.raises(FitError, match=r"later\.nc: has layout 99, this version .* reads layout 1"):
+    with pytest.raises(FitError, match=r"later\.nc: has format 99, this version .* reads format 2"):
         Curve.load(tmp_path / "later.nc")
 
 

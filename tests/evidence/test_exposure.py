@@ -1,5 +1,6 @@
 """What the matches of one item amount to, against sums over all states of all matches."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -50,6 +51,8 @@ def item(judged: list[int], *, rest: bool = True) -> Matched:
         rest_cosine=np.array([0.425, 0.475, 0.475])[: 3 * rest],
         rest_source=np.array([0, 0, 1])[: 3 * rest],
         rest_count=np.array([20.0, 3.0, 6.0])[: 3 * rest],
+        place=np.arange(1.0, 6.0),
+        rest_place=np.array([25.0, 10.0, 10.0])[: 3 * rest],
     )
 
 
@@ -189,10 +192,22 @@ def test_an_item_without_matches_has_no_duplicates() -> None:
     whole = empty.astype(int)
     of = Matched(
         0, 0, empty, whole, np.zeros((0, 2), int), 0.0, empty.astype(bool),
-        np.zeros((2, 2, 0)), whole, empty, whole, empty,
+        np.zeros((2, 2, 0)), whole, empty, empty, whole, empty, empty,
     )  # fmt: skip
     exposure = ItemExposure(draws(0.7), of)
     np.testing.assert_allclose(exposure.none(empty.astype(bool), empty.astype(bool)), 1.0)
     np.testing.assert_allclose(exposure.none_among_first([1, 5]), 1.0)
     np.testing.assert_allclose(exposure.expected(0), 0.0)
     assert (exposure.drawn(2, np.random.default_rng(0)) == 0).all()
+
+
+def test_crowding_takes_the_log_of_the_place() -> None:
+    curve, of = draws(0.7), item([0])
+    crowded = ItemExposure(replace(curve, crowding=1.0), of)
+    lifted = replace(of, cosine=of.cosine, place=np.ones(5), rest_place=np.ones(3))
+    plain = ItemExposure(replace(curve, crowding=1.0), lifted)
+    odds, place = (x._odds for x in (plain, crowded)), np.log(of.place)
+    one, other = odds
+    np.testing.assert_allclose(one - other, np.broadcast_to(place, one.shape))
+    one, other = (x.rest_rate / (of.rest_count - x.rest_rate) for x in (plain, crowded))
+    np.testing.assert_allclose(one / other, np.broadcast_to(of.rest_place, one.shape))

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 
+from bayescontam.evidence.duplicates import Curve
 from bayescontam.evidence.matched import KINDS, Matched, Matches
 from bayescontam.scan.results import Scan
 from tests.evidence.made import Row, judged, make_curve, make_draws, make_scan, match
@@ -151,3 +153,38 @@ def test_counts_are_kept_whatever_the_sources(tmp_path: Path) -> None:
     assert sum(of.rest_count.sum() for of in found.values()) == pytest.approx(
         sum(row["copies"] for row in others)
     )
+
+
+def test_a_document_counts_once_whatever_its_chunks(tmp_path: Path) -> None:
+    rows = [
+        match("q", 0.9, "a"), match("q", 0.6, "a", chunk=1), match("q", 0.7, "b", chunk=4),
+        match("q", 0.65, "b", chunk=2),
+    ]  # fmt: skip
+    scan = make_scan(tmp_path, rows, unlisted=[match("q", 0.55, "c", copies=6)], shares=SHARES)
+    said = [judged("q", "a", 0, chunk=1), judged("q", "b", 1, chunk=2, kind="subset")]
+    q = matches_of(scan, said)["q"]
+    np.testing.assert_allclose(q.cosine, [0.9, 0.7], rtol=1e-6)
+    assert q.listed == 2
+    assert q.place.tolist() == [1, 2]
+    assert rest(q) == pytest.approx({(0.555, 0): 6.0})
+    # Two documents and half of the bin are nearer than its middle.
+    assert q.rest_place.tolist() == [5.0]
+    # Without a share of further chunks, what is said of one is said of the document.
+    assert q.judged.tolist() == [True, True]
+    hit, clear = JUDGES["Ada"]
+    np.testing.assert_allclose(np.exp(q.called[:, 0]), [[1 - hit, hit], [clear, 1 - clear]])
+    assert [KINDS[k] if k >= 0 else "" for k in q.kind] == ["", "subset"]
+
+
+def test_further_chunks_say_less_of_their_document(tmp_path: Path) -> None:
+    scan = make_scan(tmp_path, [match("q", 0.9, "a"), match("q", 0.6, "a", chunk=1)])
+    said = [judged("q", "a", 1), judged("q", "a", 0, chunk=1)]
+    curve = make_curve(make_draws(2), judged=said, judges=JUDGES)
+    share = ("chain", "draw"), np.array([[0.25, 1.0]])
+    posterior = curve.tree["posterior"].to_dataset().assign(share_further=share)
+    curve = Curve(xr.DataTree.from_dict({"posterior": posterior, "record": curve.tree["record"]}))
+    q = next(iter(Matches(scan, curve, 0.35, 2)))
+    hit, clear = JUDGES["Ada"]
+    seen = np.array([0.25 * hit + 0.75 * (1 - clear), hit])
+    wanted = [hit * (1 - seen), np.full(2, (1 - clear) * clear)]
+    np.testing.assert_allclose(np.exp(q.called[:, :, 0]), wanted)

@@ -145,3 +145,21 @@ def test_thousands_of_duplicates_are_within_reach(share: float, mean: float) -> 
     assert total.mean() == pytest.approx(whole.sum(), rel=5 / np.sqrt(sample.sum()))
     # Of items with none in the sample some may be closed; no more than the zeros allow.
     assert drawn.none(1.0).mean() < (sample == 0).mean() + 0.02
+
+
+@pytest.mark.parametrize("spread", SPREADS[:3])
+@pytest.mark.parametrize("seen", [0, 1, 4])
+def test_drawn_rests_are_those_of_simulated_corpora(spread: tuple[float, ...], seen: int) -> None:
+    whole, sample = simulated(*spread)
+    left = (whole - sample)[sample == seen]
+    if len(left) < 1000:
+        pytest.skip("too rare to compare with")
+    size = 200_000
+    parts = (np.full(size, x) for x in spread[:3])
+    drawn = Occurrence(*parts, spread[3]).draw_rest(
+        np.full((size, 1), seen), np.random.default_rng(5)
+    )[:, 0]
+    error = 5 * np.sqrt(left.var() / len(left) + drawn.var() / size)
+    assert abs(drawn.mean() - left.mean()) < error
+    for number in np.quantile(left, [0.25, 0.5, 0.9]):
+        assert (drawn <= number).mean() == pytest.approx((left <= number).mean(), abs=0.05)

@@ -13,6 +13,8 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.pairs import choose_pairs, located, scan_pairs, top_pairs
 from bayescontam.judgements import PAIR, Judgements
 from bayescontam.scan.results import Scan
+from tests.evidence.made import make_scan as make_small
+from tests.evidence.made import match
 from tests.report.made_scan import BENCHMARKS, MadeScan, make_scan
 
 KEYS = list(PAIR)
@@ -96,16 +98,16 @@ def test_choice_is_spread_evenly(scan: Scan, count: int) -> None:
         held, taken = Counter(bins.values()), Counter(bins[key] for key in _keys(part))
         most = max(taken.values(), default=0)
         assert all(taken[b] >= min(most - 1, held[b]) for b in range(10))
-        for b in range(10):
-            _assert_items_take_turns(
-                Counter(key[1] for key in bins if bins[key] == b),
-                Counter(key[1] for key in _keys(part) if bins[key] == b),
-            )
 
 
-def _assert_items_take_turns(held: Counter[str], taken: Counter[str]) -> None:
-    most = max(taken.values(), default=0)
-    assert all(taken[item] >= min(most - 1, held[item]) for item in held)
+def test_pairs_of_a_bin_are_chosen_whatever_their_item(tmp_path: Path) -> None:
+    """One item has 9 of 10 documents near it: it gets 9 of 10 pairs, not a half."""
+    rng = np.random.default_rng(1)
+    rows = [match("many" if k % 10 else "few", float(c), f"d{k}")
+            for k, c in enumerate(rng.uniform(0.4, 0.9, 2000))]  # fmt: skip
+    chosen = choose_pairs(make_small(tmp_path, rows), 400, seed=1)
+    # Hypergeometric: mean 360, standard deviation 5.4.
+    assert abs((chosen["item"] == "many").sum() - 360) < 25
 
 
 def test_choice_depends_on_the_seed_only(made: MadeScan, scan: Scan) -> None:
@@ -236,3 +238,44 @@ def test_documents_of_one_name_are_judged_by_their_best_chunk(tmp_path: Path) ->
     assert choose_pairs(scan, 5, seed=1)["chunk_id"].tolist() == [11]
     assert top_pairs(scan, 5)["chunk_id"].tolist() == [11]
     assert located(_judged(("1", "web", "d", 0, "A")), scan)["chunk_id"].tolist() == [11]
+
+
+SPLIT = [
+    ("1", "web", "d", 0, 10, 0.9), ("1", "web", "d", 1, 11, 0.5), ("1", "web", "e", 2, 12, 0.7),
+    ("1", "web", "e", 0, 13, 0.6), ("1", "books", "d", 0, 14, 0.8), ("2", "web", "d", 1, 11, 0.4),
+]  # fmt: skip
+
+
+def test_a_document_is_known_by_its_nearest_chunk(tmp_path: Path) -> None:
+    scan = _small(tmp_path, SPLIT)
+    pairs = scan_pairs(scan)
+    assert pairs["chunk_id"].tolist() == [10, 14, 12, 13, 11, 11]
+    assert pairs["lead"].tolist() == [0, 0, 2, 2, 0, 1]
+    assert pairs["lead_cosine"].tolist() == [0.9, 0.8, 0.7, 0.7, 0.9, 0.4]
+    assert pairs["place"].tolist() == [1, 2, 3, 3, 1, 1]
+    found = located(_judged(("1", "web", "e", 0, "A")), scan)
+    assert found[["cosine", "lead_cosine", "place"]].to_numpy().tolist() == [[0.6, 0.7, 3.0]]
+
+
+def test_only_nearest_chunks_are_chosen(tmp_path: Path) -> None:
+    scan = _small(tmp_path, SPLIT)
+    for chosen in (choose_pairs(scan, 9, seed=1), top_pairs(scan, 9)):
+        assert sorted(chosen["chunk_id"].tolist()) == [10, 11, 12, 14]
+
+
+def test_ready_vectors_are_documents_of_their_own(tmp_path: Path) -> None:
+    scan = _small(tmp_path, SPLIT)
+    scan.record["strata"] = [{"source": "web", "chunks": 4}, {"source": "books", "documents": 1}]
+    pairs = scan_pairs(scan)
+    assert (pairs["lead"] == pairs["chunk"]).all()
+    assert pairs["place"].tolist() == [1, 2, 3, 4, 5, 1]
+
+
+def test_places_in_the_tail_count_what_the_histogram_has_above(tmp_path: Path) -> None:
+    rows = [match("q", 0.9, "a", copies=2), match("q", 0.8, "b")]
+    others = [match("q", 0.7, "c", copies=5), match("q", 0.3, "d", copies=9)]
+    tail = [match("q", 0.6, "t"), match("q", 0.5, "u"), match("q", 0.9, "a", copies=2)]
+    pairs = scan_pairs(make_small(tmp_path, rows, tail=tail, unlisted=others))
+    found = pairs.set_index("document")["place"].to_dict()
+    # Two documents are listed; above t are five more, above u these and t.
+    assert found == {"a": 1, "b": 2, "t": 8, "u": 9}

@@ -1,13 +1,15 @@
 """How many items have duplicates: known probabilities, nested views, and item columns."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import poisson
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.prevalence import prevalence, prevalence_by
+from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
 from bayescontam.evidence.weighing import Weighed
 
 DRAWS = 4000
@@ -27,7 +29,8 @@ def made(p: Any, benchmarks: Any = "quiz", draws: int = DRAWS) -> Weighed:
         items=items, sources=("web", "books"), shares=np.array([0.5, 0.5]), kinds=("exact",),
         ranks=(1, 2), none=1 - p, none_by_source=halves, none_by_kind=1 - p[..., None] / 8,
         none_scanned=1 - p / 2, none_by_rank=halves, expected=p, expected_scanned=p / 2,
-        expected_rest=p / 4,
+        expected_rest=p / 4, number=np.rint(2 * p).astype(int),
+        number_scanned=np.rint(p).astype(int),
     )  # fmt: skip
 
 
@@ -162,3 +165,20 @@ def test_levels_of_no_interval_are_refused(level: float) -> None:
         prevalence(weighed, level=level)
     with pytest.raises(UsageError, match=r"^level: got"):
         prevalence_by(weighed, weighed.items, "item", level=level)
+
+
+def test_numbers_are_sums_over_the_items_of_a_benchmark() -> None:
+    number = np.random.default_rng(1).poisson(3.0, (DRAWS, 4))
+    weighed = replace(
+        made(np.full(4, 0.5), ["quiz", "exam", "quiz", "quiz"]),
+        number=3 * number, number_scanned=number,
+    )  # fmt: skip
+    table = duplicate_numbers(weighed, level=0.9).set_index(["benchmark", "by"])
+    assert len(table) == 4
+    for name, items in (("quiz", [0, 2, 3]), ("exam", [1])):
+        found = table.loc[(name, "scanned")]
+        assert found["mean"] == number[:, items].sum(axis=1).mean()
+        # Sums of Poisson numbers are Poisson: known quantiles, of which draws may miss one.
+        wanted = poisson.ppf([0.05, 0.5, 0.95], 3 * len(items))
+        assert (abs(found[["ci_low", "median", "ci_high"]] - wanted) <= 1).all()
+        assert table.loc[(name, "corpus"), "median"] == 3 * found["median"]

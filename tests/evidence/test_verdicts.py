@@ -96,6 +96,21 @@ def test_second_runs_and_open_judgements_do_not_count() -> None:
     ]  # fmt: skip
 
 
+def test_further_chunks_are_verdicts_on_their_document() -> None:
+    lead = {"lead": 0, "lead_cosine": 0.9, "place": 3.0}
+    rows = [
+        judged("q1", "a", 1, cosine=0.9, best=0.95) | lead,
+        judged("q1", "a", 0, cosine=0.5, best=0.95, chunk=2) | lead,
+        judged("q1", "b", 0, cosine=0.8, best=0.95),
+    ]
+    verdicts = made(table(*rows))
+    assert (len(verdicts), len(verdicts.called)) == (2, 3)
+    assert verdicts.cosine.tolist() == [0.9, 0.8]
+    assert verdicts.place.tolist() == [3.0, 1.0]
+    assert verdicts.further.tolist() == [False, True, False]
+    assert verdicts.pair.tolist() == [0, 0, 1]
+
+
 def test_without_judgements_there_are_no_pairs() -> None:
     frame = table(*ROWS).head(0)
     verdicts = made(frame)

@@ -199,7 +199,7 @@ STEEP = make_draws(100, threshold=0.62, steepness=200.0, threshold_open=0.6, ste
 
 
 def truth_and_scan(folder: Path, share: float, seed: int) -> tuple[np.ndarray, Scan]:
-    """Return which of 100 items have duplicates in a corpus, and a scan of a share of it.
+    """Return how many duplicates each of 100 items has, and a scan of a share of the corpus.
 
     How duplicates are spread is drawn from the priors. Cosines tell duplicates from others,
     so that only what was not scanned is unsure.
@@ -212,20 +212,28 @@ def truth_and_scan(folder: Path, share: float, seed: int) -> tuple[np.ndarray, S
     for i, n in enumerate(rng.binomial(count, share)):
         near = [*rng.normal(0.85, 0.03, n), *rng.normal(0.4, 0.03, 1 + rng.poisson(3))]
         rows += [match(f"q{i}", float(np.clip(c, -1, 1))) for c in near]
-    return count > 0, make_scan(folder, rows, shares={"web": share})
+    return count, make_scan(folder, rows, shares={"web": share})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.01])
 def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None:
-    """Over many corpora, contamination misses the truth by as much as its sd says."""
-    stated, actual, bias = [], [], []
+    """Over many corpora, contamination misses the truth by as much as its sd says.
+
+    And numbers of duplicates are within their intervals.
+    """
+    stated, actual, bias, inside = [], [], [], []
     for seed in range(40):
-        truth, scan = truth_and_scan(tmp_path / str(seed), share, seed)
-        p = 1 - weigh(scan, make_curve(STEEP, seed=seed), draws=100).none.mean(axis=0)
+        count, scan = truth_and_scan(tmp_path / str(seed), share, seed)
+        weighed = weigh(scan, make_curve(STEEP, seed=seed), draws=100)
+        truth, p = count > 0, 1 - weighed.none.mean(axis=0)
+        low, high = np.quantile(weighed.number.sum(axis=1), [0.025, 0.975])
+        inside.append(low <= count.sum() <= high)
         stated.append((p * (1 - p)).mean())
         actual.append(((truth - p) ** 2).mean())
         bias.append((p - truth).mean())
+    # Of 40 intervals of 95 %, fewer than 31 hold with probability 1e-4.
+    assert np.sum(inside) >= 31
     assert 0.8 < np.sqrt(np.mean(actual) / np.mean(stated)) < 1.25
     assert abs(np.mean(bias)) < 4 * np.std(bias) / np.sqrt(len(bias)) + 0.01
 
@@ -235,3 +243,19 @@ def test_items_keep_the_order_of_the_scan(tmp_path: Path) -> None:
     weighed = weigh(scan, curve_of(), draws=2)
     pd.testing.assert_frame_equal(weighed.items, scan.items[["benchmark", "item"]])
     assert isinstance(weighed, Weighed)
+
+
+def test_short_documents_are_not_counted_as_searched(tmp_path: Path) -> None:
+    scan = scan_in(tmp_path)
+    scan.record["short"] = {"web": {"documents": 10_000, "short": 4000}}
+    weighed = weigh(scan, curve_of(), draws=3)
+    np.testing.assert_allclose(weighed.shares, [0.6, 1.0])
+    part = weigh(scan_in(tmp_path / "part", web=0.6), curve_of(), draws=3)
+    np.testing.assert_allclose(weighed.none, part.none)
+    # Of a source that has short documents only, nothing is known but the prior.
+    scan.record["short"]["web"]["short"] = 10_000
+    none = weigh(scan, curve_of(), draws=3)
+    assert none.shares.tolist() == [0.0, 1.0]
+    assert np.isfinite(none.none).all()
+    assert np.isfinite(none.expected).all()
+    assert none.none.mean() < weighed.none.mean()

@@ -41,11 +41,13 @@ def design(rng: np.random.Generator) -> Verdicts:
         source=rng.integers(0, 2, items * each),
         item=item,
         cosine=cosine,
+        place=np.tile(np.arange(1.0, each + 1), items),
         best=best,
         benchmark_of_item=benchmark_of_item,
         pair=pair,
         judge=np.where(np.arange(len(pair)) < items * each, 1, 0),
         called=np.zeros(len(pair), dtype=np.int64),
+        further=np.zeros(len(pair), dtype=bool),
     )
 
 

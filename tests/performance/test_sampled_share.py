@@ -20,7 +20,9 @@ def weighed(share: float, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     truth = simulate(Corpus(share=share), rng)
     curve = duplicate_curve(truth.scan, judge(truth, rng), seed=seed, draws=400, tune=500)
-    none = weigh_scan(truth.scan, curve).none
+    weighed_scan = weigh_scan(truth.scan, curve)
+    none = weighed_scan.none
+    few, many = np.quantile(weighed_scan.number.sum(axis=1), [0.025, 0.975])
     p, found = 1 - none.mean(axis=0), truth.duplicates > 0
     low, high = np.quantile((rng.random(none.shape) >= none).sum(axis=1), [0.025, 0.975])
     return {
@@ -30,6 +32,9 @@ def weighed(share: float, seed: int) -> dict[str, float]:
         "items": found.sum(),
         "low": low,
         "high": high,
+        "duplicates": truth.duplicates.sum(),
+        "few": few,
+        "many": many,
     }
 
 
@@ -41,5 +46,7 @@ def test_covariates_are_as_unsure_as_they_say() -> None:
     sums = table.groupby("share")[["stated", "actual"]].sum()
     ratio = np.sqrt(sums["stated"] / sums["actual"])
     inside = table.eval("low <= items <= high").groupby(table["share"]).mean()
-    print(pd.DataFrame({"stated / actual error": ratio, "intervals that hold": inside}).round(3))
+    number = table.eval("few <= duplicates <= many").groupby(table["share"]).mean()
+    shown = {"stated / actual error": ratio, "items inside": inside, "duplicates inside": number}
+    print(pd.DataFrame(shown).round(3))
     assert ratio.between(0.8, 1.25).all()

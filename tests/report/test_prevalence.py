@@ -60,7 +60,7 @@ def test_the_section_counts_items_above_a_step(made: MadeScan, evidence: Evidenc
         for view in ("corpus", "scanned"):
             assert row[view]["n_mean"] == pytest.approx(count)
             assert (row[view]["n_low"], row[view]["n_high"]) == (count, count)
-    assert section["shares"].startswith("The whole corpus was scanned")
+    assert section["shares"].startswith("The whole corpus was searched")
     assert section["outcome"] == ""
 
 
@@ -68,10 +68,11 @@ def test_what_is_not_listed_is_told(made: MadeScan) -> None:
     few = made.matches[made.matches["rank"] <= 5]
     scan = MadeScan(**{**vars(made), "matches": few})
     evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, 0.5))
-    rest = int((made.cosines > 0.5).sum()) - int(few.loc[few["cosine"] > 0.5, "copies"].sum())
+    listed = int(few.loc[few["cosine"] > 0.5, "copies"].sum())
+    rest = int((made.cosines > 0.5).sum()) - listed
     told = prevalence_section(evidence)["rest"]
-    number = float(re.findall(r"scanned part, ([\d,.]+) ", told)[0].replace(",", ""))
-    assert number == pytest.approx(rest, rel=0.02)
+    share = float(re.findall(r"scanned part, ([\d.]+) % are", told)[0])
+    assert share == pytest.approx(100 * rest / (rest + listed), rel=0.02)
     assert "list more matches of each item" in told
 
 
@@ -92,10 +93,12 @@ def test_a_sampled_share_is_told() -> None:
     scan = make_scan()
     evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, THRESHOLD))
     section = prevalence_section(evidence)
-    assert "Scanned was 10.0 % of web, 10.0 % of books" in section["shares"]
+    assert "Of the documents were searched 10.0 % of web, 10.0 % of books" in section["shares"]
     for row in section["rows"]:
         assert row["corpus"]["n_mean"] >= row["scanned"]["n_mean"]
-        assert row["expected_duplicates"] > row["expected_scanned"]
+        documents, scanned = row["documents"], row["documents_scanned"]
+        assert documents["median"] > scanned["median"]
+        assert documents["ci_low"] <= documents["median"] < documents["ci_high"]
 
 
 def test_the_most_contaminated_items_are_linked(html: str, page: Parsed, made: MadeScan) -> None:

@@ -261,7 +261,7 @@ def test_real_documents_with_the_tokens_of_minilm():
     path = package.get_model_path() / "tokenizer.json"
     count = TokenCounter(tokenizers.Tokenizer.from_file(str(path)))
     documents = [Document(row.id, row.text) for row in frame.itertuples()]
-    result = Chunker(count, Chunking(), 254).split(documents)
+    result = Chunker(count, Chunking(min_tokens=50), 254).split(documents)
     tokens = count(texts_of(result))
     assert 50 <= min(tokens) <= max(tokens) <= 254
     assert result.short == sum(n < 50 for n in count(frame["text"]))

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.evidence.weighing import scanned_shares
 from bayescontam.scan.embed import load_embedder
 from bayescontam.scan.items import Item
 from bayescontam.scan.lexical import lexical_scores
@@ -221,3 +222,70 @@ def test_lists_in_lists_are_no_text(tmp_path: Path) -> None:
         manifest("paths = ['a.jsonl']"), tmp_path / "out", base=tmp_path, jobs=1, device="cpu"
     )
     assert sum(scan.record["documents"]["unreadable"].values()) == 1
+
+
+WORDS = [f"word{i}" for i in range(400)]
+
+
+def short_corpus(folder: Path) -> pd.DataFrame:
+    """Write five questions of 20 to 24 words, and a corpus in which short texts copy some.
+
+    Question 0 is a document of its own, wrapped to eight words a line; question 1 stands in
+    the middle of a long document; question 2 lacks its last words; the others are not there.
+    """
+    rng = random.Random(8)
+    items = [" ".join(rng.sample(WORDS, 20 + i)) for i in range(5)]
+    words = items[0].split()
+    wrapped = "\n".join(" ".join(words[i : i + 8]) for i in range(0, len(words), 8))
+    inside = f"{' '.join(rng.sample(WORDS, 30))}\n\n{items[1]}\n\n{' '.join(rng.sample(WORDS, 30))}"
+    rows = [("wrapped", wrapped), ("inside", inside), ("begun", items[2].rsplit(" ", 6)[0])]
+    rows += [(f"other {i}", " ".join(rng.sample(WORDS, 30))) for i in range(20)]
+    rows += [(f"tiny {i}", " ".join(rng.sample(WORDS, 4))) for i in range(5)]
+    write_records(folder / "corpus.jsonl", ({"id": name, "text": t} for name, t in rows))
+    write_records(
+        folder / "items.jsonl", ({"id": f"q{i}", "input": t} for i, t in enumerate(items))
+    )
+    return pd.DataFrame(rows, columns=["document", "text"])
+
+
+def test_the_shortest_chunk_follows_the_items(tmp_path: Path) -> None:
+    documents = short_corpus(tmp_path)
+    words = documents["text"].str.split().str.len()
+    found = scan(manifest("paths = ['corpus.jsonl']", chunking=""), tmp_path / "out")
+    # Half of the 5 % quantile of 20, 21, 22, 23 and 24.
+    assert found.record["chunks"]["min_tokens"] == 10
+    best = found.matches[found.matches["rank"] == 1].set_index("item")
+    assert best.loc[["q0", "q1", "q2"], "document"].tolist() == ["wrapped", "inside", "begun"]
+    assert best.loc["q0", "cosine"] == pytest.approx(1, abs=ATOL)
+    assert best.loc["q3", "cosine"] < best.loc[["q0", "q1", "q2"], "cosine"].min() - 0.1
+    assert found.record["short"] == {
+        "s0": {
+            "documents": 28, "short": 5, "short_pieces": 0, "tokens": words.sum(),
+            "short_tokens": 20,
+        }
+    }  # fmt: skip
+    [note] = found.record["notes"]
+    assert note.startswith("5 of 28 documents (17.86%, with ")
+    assert note.endswith(" have fewer than 10 tokens and were not searched")
+
+
+def test_a_stated_shortest_chunk_is_kept(tmp_path: Path) -> None:
+    short_corpus(tmp_path)
+    made = manifest("paths = ['corpus.jsonl']", chunking="min_tokens = 25")
+    found = scan(made, tmp_path / "out")
+    assert found.record["chunks"]["min_tokens"] == 25
+    assert found.record["short"]["s0"]["short"] == 7
+    assert not set(found.matches["document"]) & {"wrapped", "begun"}
+    # What is not searched belongs to the unscanned share.
+    assert scanned_shares(found, ("s0",)).tolist() == [21 / 28]
+
+
+def test_the_benchmark_with_the_shortest_items_decides(tmp_path: Path) -> None:
+    short_corpus(tmp_path)
+    few = [{"id": str(i), "input": " ".join(WORDS[:8])} for i in range(3)]
+    write_records(tmp_path / "few.jsonl", few)
+    benchmarks = ["path = 'items.jsonl'", "path = 'few.jsonl'"]
+    made = manifest("paths = ['corpus.jsonl']", chunking="", benchmarks=benchmarks)
+    found = scan(made, tmp_path / "out")
+    assert found.record["chunks"]["min_tokens"] == 4
+    assert found.record["short"]["s0"]["short"] == 0

@@ -1,5 +1,6 @@
 """Scans run again: interrupted, finished, or of something that has changed since."""
 
+import json
 import os
 import random
 import shutil
@@ -178,3 +179,21 @@ def test_another_generated_corpus_is_made_and_scanned(tmp_path: Path) -> None:
         spec = Manifest.parse(f"{made}documents = {documents}\n", "made.toml")
         scan = run_scan(spec, tmp_path / "out", jobs=1, device="cpu", keep_work=True, replace=True)
         assert scan.record["documents"]["read"] == documents
+
+
+def test_counts_that_an_earlier_version_did_not_make_are_made_again(
+    small: Small, scanned: Scan, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    interrupted(small.manifest, out, 4, base=small.folder)
+    reports = list(out.glob("work/chunk-*/*.json"))
+    assert reports
+    for path in reports:
+        report = json.loads(path.read_text())
+        del report["by_source"]
+        path.write_text(json.dumps(report))
+    found = scan(small.manifest, out, base=small.folder)
+    # The chunks are the same, so that what was searched is not searched again.
+    assert len(shard_lines(out)) == scanned.record["search"]["shards"]
+    assert tables_of(out) == tables_of(scanned.folder)
+    assert found.record["short"] == scanned.record["short"]

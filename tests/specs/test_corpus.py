@@ -84,7 +84,10 @@ def test_shipped_manifests_spell_every_key_out(name: str) -> None:
 def test_the_demo_states_the_defaults_of_the_code() -> None:
     demo = load_manifest("offline-demo")
     words = {"summary", "description"}
-    code = Manifest(summary="x", generated=Generated())
+    # By default the shortest chunk follows the items.
+    shortest = Chunking(min_tokens=50)
+    code = Manifest(summary="x", generated=Generated(), chunking=shortest)
+    assert Chunking().min_tokens is None
     assert demo.model_dump(exclude=words) == code.model_dump(exclude=words)
     assert tomllib.loads(demo.text)["generated"].keys() == set(Generated.model_fields)
 

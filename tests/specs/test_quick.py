@@ -123,6 +123,12 @@ def test_options_land_in_their_tables() -> None:
     }
 
 
+def test_the_benchmark_may_be_named() -> None:
+    manifest = quick_manifest("/d/items.jsonl", ("/d/web",), {"benchmark_name": "GSM8K, test"})
+    assert [benchmark.name for benchmark in manifest.benchmarks] == ["GSM8K, test"]
+    assert tomllib.loads(manifest.text)["benchmarks"][0]["name"] == "GSM8K, test"
+
+
 def test_what_is_not_given_is_left_to_the_defaults() -> None:
     manifest = quick_manifest("/d/quiz.csv", ("/d/web",), {})
     least = 'summary = "x"\n[[benchmarks]]\nname = "quiz"\npath = "/d/quiz.csv"\n'
