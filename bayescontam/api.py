@@ -126,6 +126,8 @@ class Fit(Fitted):
         compare: "Fits | None" = None,
         scan: "Scan | None" = None,
         curve: "Curve | None" = None,
+        title: str = "",
+        note: str = "",
         tables: Path | None = None,
         progress: bool = False,
     ) -> None:
@@ -142,6 +144,11 @@ class Fit(Fitted):
             contaminated items with the texts that matched them.
         curve : Curve, optional
             Curve that the covariates come from.
+        title : str, optional
+            Heading of the page.
+        note : str, optional
+            Note below the heading, such as what contamination means in the table. Blank
+            lines separate paragraphs.
         tables : path-like, optional
             Folder to which every table of the page is written as CSV, whole: of large
             fits the page has parts of some.
@@ -167,6 +174,8 @@ class Fit(Fitted):
             path,
             comparison=comparison,
             evidence=evidence,
+            title=title,
+            note=note,
             tables_in=tables,
             progress=progress,
         )

@@ -21,6 +21,9 @@ Examples:
 
 bayescontam report fit.nc --out report.html
 
+bayescontam report fit.nc --title "LiveCodeBench" --note "Contamination: released before the
+cutoff of the model." --out report.html
+
 bayescontam report fit.nc --compare positive.nc --out report.html
 
 bayescontam report fit.nc --out report.html --tables tables/
@@ -95,19 +98,32 @@ def report(
             show_default=False,
         ),
     ] = None,
+    title: Annotated[
+        str,
+        typer.Option(help="Heading of a fit's report.", show_default=False),
+    ] = "",
+    note: Annotated[
+        str,
+        typer.Option(
+            help="Note below the heading of a fit's report, such as what contamination means in"
+            " its table.",
+            show_default=False,
+        ),
+    ] = "",
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fit, a scan or a curve as one HTML file that needs no network."""
     check_file(out, path, compare_with, curve, items)
     folder = os.path.isdir(path)  # noqa: PTH112 (pathlib raises for names that are too long)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
-    given |= {"tables": tables}
+    given |= {"tables": tables, "title": title, "note": note}
     options = {name for name, value in given.items() if value}
     if folder:
         _refuse(path, "a scan", options - {"curve", "items", "by"})
         _report_scan(path, curve, items, by, out, quiet)
     else:
-        _report_file(path, compare_with or [], scan, curve, options, out, tables, quiet)
+        texts = {"title": title, "note": note}
+        _report_file(path, compare_with or [], scan, curve, options, out, tables, texts, quiet)
     if not quiet:
         print(f"Wrote {visible(str(out))}.")
         if tables is not None:
@@ -163,6 +179,7 @@ def _report_file(
     options: set[str],
     out: Path,
     tables: Path | None,
+    texts: dict[str, str],
     quiet: bool,
 ) -> None:
     with stage(not quiet, f"reading {visible(str(path))}"):
@@ -181,7 +198,7 @@ def _report_file(
         with stage(not quiet, "drawing"):
             write_curve_report(known, out)
         return
-    _refuse(path, "a fit", options - {"compare", "scan", "curve", "tables"})
+    _refuse(path, "a fit", options - {"compare", "scan", "curve", "tables", *texts})
     if (scan is None) != (curve is None):
         raise UsageError("--scan, --curve: for the report of a fit, give both or none of them")
     evidence = None
@@ -192,8 +209,9 @@ def _report_file(
         with stage(not quiet, "comparing"):
             comparison = compare_fits(load_all([path, *compare_with]))
     write_report(
-        known, out, comparison=comparison, evidence=evidence, tables_in=tables, progress=not quiet
-    )
+        known, out, comparison=comparison, evidence=evidence, **texts, tables_in=tables,
+        progress=not quiet,
+    )  # fmt: skip
 
 
 def _load(path: Path) -> "Fitted | Curve":

@@ -1,24 +1,25 @@
-"""Assumed: what a fit takes for granted, in words."""
+"""Assumed: what a fit takes for granted, in short and in full."""
 
 from collections.abc import Collection, Iterator
 
 from bayescontam.inference.fitted import Fitted
 from bayescontam.names import listed, visible
+from bayescontam.report.words import level_text, reference_text
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Beta
 
 _EXPOSURES = {
-    "known": "The contamination of each item is taken as known.",
+    "known": "The contamination of each item is assumed to be known.",
     "noisy": (
-        "The contamination of each item is not known: it is spread around what the covariates"
-        " say as far as their standard deviation says, independently of other items, and the"
-        " responses help to tell it. Accuracy and overfitting are told at the true contamination."
+        "The contamination of each item is uncertain: it varies around the covariate with the"
+        " standard deviation that is given for it, independently of other items, and the"
+        " responses help to estimate it. Accuracy and overfitting are at the true contamination."
     ),
     "latent": (
-        "Whether an item is contaminated is an event that was not seen: it happened with the"
-        " probability that the covariates say (p_duplicate), and the responses help to tell."
-        " Where the covariates say how unsure these probabilities are, all of a benchmark may be"
-        " too high or too low together. Accuracy and overfitting are told at what happened."
+        "Whether an item is contaminated was not observed: it is so with the probability that the"
+        " covariates give (p_duplicate), which the responses update. Where the covariates give a"
+        " standard deviation of these probabilities, all of a benchmark may be too high or too"
+        " low together. Accuracy and overfitting are at the contamination that holds."
     ),
 }
 """What is known of contamination, in the model spec's words."""
@@ -28,6 +29,89 @@ def assumptions(fit: Fitted) -> list[str]:
     """Return what the fit assumes, one sentence or two each."""
     clean = fit.record.get("clean", [])  # fits of earlier versions say nothing of it
     return _sentences(fit.spec, fit.record["entered"], listed(clean))
+
+
+def in_short(fit: Fitted) -> list[tuple[str, str]]:
+    """Return what a reader must know first of what the fit assumes: four heads with a sentence."""
+    contaminated = "identification" in fit.tree
+    lines = _effect_in_short(fit) if contaminated else _ability_in_short(fit)
+    return [*lines, ("Which items", _items_in_short(fit)), _sizes_in_short(fit, contaminated)]
+
+
+def _effect_in_short(fit: Fitted) -> Iterator[tuple[str, str]]:
+    block, clean = fit.spec.contamination, fit.record.get("clean", [])
+    if block.confounding == "anchored":
+        who = f"{len(clean)} model{'' if len(clean) == 1 else 's'} declared clean"
+        text = (
+            f"How difficult contaminated items are is identified by {who} ({listed(clean, 3)});"
+            " what the others gain beyond that is the effect of contamination."
+        )
+    elif block.confounding == "sensitivity":
+        text = (
+            "Contaminated items may be harder or easier than others, as far as the prior of kappa"
+            " allows; the data alone cannot distinguish that from an effect of contamination."
+        )
+    else:
+        text = (
+            "Contaminated and other items are assumed to be equally difficult for a model that met"
+            " neither. If easy items are contaminated more often, the effect is overstated."
+        )
+    yield "What identifies the effect", text
+    if "spillover" in fit.record["entered"]:
+        text = (
+            "Genuine ability is without what items gain from their own contamination and from that"
+            " of other items (spillover), the latter as far as models of different mean"
+            " contamination show it."
+        )
+        yield "Direct effect and spillover", text
+    else:
+        text = (
+            "Only what an item gains from its own contamination is removed. What items gain from"
+            " the contamination of other items (spillover) stays in genuine ability."
+        )
+        yield "Direct effect only", text
+
+
+def _ability_in_short(fit: Fitted) -> Iterator[tuple[str, str]]:
+    text = "This fit does not estimate effects of contamination: accuracy may be due to it in part."
+    yield "No contamination", text
+    if "delta" in fit.record["entered"]:
+        yield "Difficulty", "The difficulty of an item is common to all models."
+    else:
+        yield "Difficulty", "Items are not distinguished by difficulty."
+
+
+def _items_in_short(fit: Fitted) -> str:
+    data = fit.tree["constant_data"].to_dataset()
+    count, several = data.sizes["item"], data.sizes["benchmark"] > 1
+    if fit.record.get("population", False):
+        return (
+            f"Estimates are about a population of items from which the {count:,} in the table were"
+            " drawn: intervals include that other items could have been drawn."
+        )
+    if fit.record.get("items", "answered") == "all":
+        which = f"the {count:,} items in the table{', by benchmark' if several else ''}"
+    else:
+        which = f"those of the {count:,} items that each model answered"
+    return (
+        f"Estimates average over {which}. Intervals are for these items: for the population that"
+        " they were drawn from they would be wider (fit --population)."
+    )
+
+
+def _sizes_in_short(fit: Fitted, contaminated: bool) -> tuple[str, str]:
+    if not contaminated:
+        text = (
+            "Two models are distinguishable if one is better than the other with a probability of"
+            f" at least {level_text(fit.level)}."
+        )
+        return "What counts as a difference", text
+    text = (
+        f"Verdicts refer to a smallest effect of interest of {fit.smallest_effect:g} in accuracy;"
+        " 'at most small' means that the whole interval is below it. Genuine ability is at"
+        f" {reference_text(fit)}."
+    )
+    return "What counts as an effect", text
 
 
 def spec_assumptions(spec: ModelSpec) -> list[str]:
@@ -49,21 +133,21 @@ def _sentences(spec: ModelSpec, entered: Collection[str], clean: str) -> list[st
             " effect of their own, if the table has such trials."
         )
     else:
-        lines.append("The trials of a row are taken as independent of each other.")
+        lines.append("The trials of a row are assumed to be independent of each other.")
     if spec.likelihood.guess == "column":
         lines.append(
-            "How often blind guessing succeeds on an item is what the table says of it: its column"
+            "How often blind guessing succeeds on an item is given by the table: its column"
             " 'guess', or 1 / n_options."
         )
     elif spec.likelihood.guess:
         how = "is estimated, from the prior" if _estimates_guess(spec) else "is set"
         lines.append(f"How often blind guessing succeeds {how} in the model spec, see its text.")
     if "delta" in entered:
-        lines.append("Items differ in difficulty, alike for all models up to chance.")
+        lines.append("The difficulty of an item is common to all models.")
     if spec.ability.pooling == "partial":
         lines.append(
-            "Abilities are pooled partially: what is uncertain is drawn towards what the rest of"
-            " the table says, so far as the data support it."
+            "Abilities are pooled partially: uncertain ones are drawn towards those of the rest of"
+            " the table, as far as the data support it."
         )
     return lines
 
@@ -85,49 +169,49 @@ def _slope_assumptions(spec: ModelSpec, entered: Collection[str], clean: str) ->
         )
     elif block.confounding == "anchored":
         yield (
-            f'What identifies the slope (confounding = "anchored"): {clean} are taken to be clean.'
-            " Contaminated items may be easier or harder than others; by how much (kappa) the clean"
-            " models tell, and what the others gain beyond that is the slope. If a clean model was"
-            " contaminated after all, slopes are too small."
+            f'What identifies the slope (confounding = "anchored"): {clean} are assumed to be'
+            " clean. Contaminated items may be easier or harder than others; the clean models show"
+            " by how much (kappa), and what the others gain beyond that is the slope. If a clean"
+            " model was contaminated after all, slopes are too small."
         )
     else:
         prior = spec.priors.kappa.text()
         yield (
             'What identifies the slope (confounding = "sensitivity"): contaminated items may be'
             f" easier or harder than others by kappa ~ {prior} log-odds. Where all models share one"
-            " contamination of each item, nothing but this prior tells kappa from the slope: the"
-            " intervals hold that doubt."
+            " contamination of each item, only this prior distinguishes kappa from the slope; the"
+            " intervals include that uncertainty."
         )
     if block.sign == "positive":
         whose = " of items of average difficulty" if block.interaction != "none" else ""
         yield f"Slopes{whose} are assumed not to be negative: their sign is no finding."
     if block.pooling == "partial":
         yield (
-            "Slopes of models and benchmarks are pooled partially: where a pair says little, its"
-            " slope is what the others say."
+            "Slopes of models and benchmarks are pooled partially: where the responses of a pair"
+            " hold little information, its slope rests on the others."
         )
     yield _EXPOSURES[block.exposure]
     if "spillover" in entered:
         yield (
-            "Training on some items may also lift others of the same benchmark. This part is told"
-            " by comparing models of different mean contamination, which are assumed to differ in"
-            " ability by chance otherwise; genuine ability is without it."
+            "Training on some items may also lift others of the same benchmark. This part is"
+            " estimated by comparing models of different mean contamination, which are assumed to"
+            " differ in ability by chance otherwise; genuine ability is without it."
         )
     else:
         yield (
             "Training on some items may also lift others of the same benchmark; this part is not"
-            " seen and stays in genuine ability."
+            " estimated and stays in genuine ability."
         )
     scale = "log-odds" if block.scale == "log_odds" else "accuracy"
     if block.form == "monotone":
         yield (
-            f"On the {scale} scale the effect of contamination never turns; its shape is the same"
+            f"On the {scale} scale the effect of contamination is monotone; its shape is the same"
             " for all models and benchmarks."
         )
     else:
         yield f"On the {scale} scale the effect of contamination is a straight line."
     if block.interaction == "difficulty":
         yield (
-            "Slopes change with the difficulty of an item; a slope that is told is that of an item"
-            " of mean difficulty."
+            "Slopes change with the difficulty of an item; reported slopes are those of an item of"
+            " mean difficulty."
         )

@@ -152,7 +152,10 @@ def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> 
     worst = table.head(WORST)
     names = ", ".join(worst["quantity"])
     tree = _tree(fit, draws, list(worst["quantity"]))
-    say = f"The {len(worst)} worst mixing of {len(table)} parameters and estimands: {names}."
+    say = (
+        f"The {len(worst)} slowest-mixing of {len(table):,} parameters and estimands, in the order"
+        " of the table above."
+    )
     seen = f"Bulk ESS {numbers(worst['ess_bulk'], 0)}, R-hat {numbers(worst['r_hat'], 3)}."
     diverging = int(tree["sample_stats"]["diverging"].sum())
     trace = _arviz(
@@ -174,7 +177,7 @@ def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> 
         az.plot_ess, tree, "ess", "Effective sample size",
         f"Local effective sample size of {names}; bulk ESS {numbers(worst['ess_bulk'], 0)}.",
         f"{say} Effective number of draws for small intervals over the distribution; the dashed"
-        " line is the number asked for.",
+        " line is the required number.",
         WIDTH, 1.6, kind="local", visuals={"title": _TITLE},
         min_ess=fit.record["thresholds"]["ess"],
     )  # fmt: skip
@@ -209,7 +212,7 @@ def _pair(tree: xr.DataTree, worst: pd.DataFrame, diverging: int) -> list[Pictur
     together = np.corrcoef(pair.T)[0, 1]
     return [
         _arviz(
-            az.plot_pair, tree.isel(quantity=slice(0, 2)), "pair", "The two worst mixing",
+            az.plot_pair, tree.isel(quantity=slice(0, 2)), "pair", "The two slowest-mixing",
             f"Scatter plot of {first} and {second}: correlation {together:.2f}, {diverging}"
             " divergent draws.",
             "Funnels, ridges and clusters of divergent draws (crosses) show what the sampler finds"

@@ -7,6 +7,7 @@ import pandas as pd
 from arviz_stats.base.array import array_stats
 
 from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.figures import note_of
 from bayescontam.report.picture import (
     BLUE,
@@ -24,6 +25,8 @@ from bayescontam.report.words import contamination_name, in_file, level_text
 
 MOST_PAIRS = 12
 BINS = 6
+_FLAT = (Overfitting.CLEAN, Overfitting.NONE, Overfitting.NO_VARIATION)
+"""Verdicts on pairs without a curve: what contamination does to them is not estimated."""
 
 
 def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
@@ -38,8 +41,10 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
     Returns
     -------
     Picture or None
-        Of the 12 pairs of model and benchmark with the largest overfitting. None
-        without contamination, or where it does not vary in any benchmark.
+        Of the 12 pairs of model and benchmark with the largest overfitting, without those
+        that have no effect by definition. None without contamination, or where it does not
+        vary for any model. Where a model's contamination has two values: dots in place of a
+        curve.
     """
     if "curves" not in fit.tree:
         return None
@@ -47,6 +52,7 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
     spread = curves["contamination"].isel(point=-1) - curves["contamination"].isel(point=0)
     varying = [str(b) for b in spread["benchmark"].values[spread.to_numpy() > 0]]
     pairs = headline[headline["benchmark"].isin(varying)]
+    pairs = pairs[~pairs["overfitting_verdict"].isin(_FLAT)]
     if pairs.empty:
         return None
     order = pairs["overfitting"].abs().sort_values(ascending=False, kind="stable").index
@@ -54,22 +60,26 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
     observed = observed_scores(fit)
     with style():
         columns = max(2, min(4, len(shown)))
-        figure, axes = grid(len(shown), columns, 2.15 if columns == 4 else 2.8, sharex=True)
+        height, several = 2.15 if columns == 4 else 2.8, pairs["benchmark"].nunique() > 1
+        figure, axes = grid(len(shown), columns, height, sharex=True, sharey=True)
+        dotted = 0
         for axis, (model, benchmark) in zip(axes, shown.to_numpy(), strict=True):
             points = observed.loc[[(model, benchmark)]]
-            _curve(axis, curves.sel(model=model, benchmark=benchmark), points)
-            axis.set_title("\n".join(plain_labels([model, benchmark], 24)))
+            curve = curves.sel(model=model, benchmark=benchmark)
+            values = points["contamination"].nunique()
+            dots = len(points) == values <= 2 and (points["lowest"] == points["highest"]).all()
+            (_dots if dots else _curve)(axis, curve, points)
+            dotted += int(dots)
+            names = [model, benchmark] if several else [model]
+            axis.set_title("\n".join(plain_labels(names, 24)))
+            axis.tick_params(labelbottom=True)
         for axis in axes[::columns]:
             axis.set_ylabel("accuracy")
         note = note_of(len(shown), len(pairs), "pairs", "largest overfitting")
         note += f" All: {in_file('curves')}." if note else ""
-        caption = (
-            "Line: mean accuracy if all items had that contamination, with its band"
-            f" ({level_text(fit.level)}); dashed outside what was observed for the model. Circles:"
-            f" observed scores of up to {BINS} bins of items, with 95 % intervals, at their"
-            f" {contamination_name(fit)}."
-            " Contaminated items may differ from clean ones in difficulty, so that circles need"
-            f" not lie on the line.{note}"
+        caption = _legend_text(fit, dotted, len(shown)) + (
+            " Contaminated items may differ from clean ones in difficulty, so that observed scores"
+            f" need not agree with these means.{note}"
         )
         rise = headline.loc[order[0]]
         ends = curves["mean"].sel(model=rise["model"], benchmark=rise["benchmark"]).to_numpy()
@@ -79,6 +89,42 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
             f" {ends[0]:.2f} to {ends[-1]:.2f}."
         )
         return finish(figure, "dose-response", "Dose-response curves", alt, caption)
+
+
+def _legend_text(fit: Fitted, dotted: int, shown: int) -> str:
+    """Return what lines, dots and circles are."""
+    level, values = level_text(fit.level), "mean accuracy if all items had that contamination, with"
+    texts = []
+    if dotted < shown:
+        texts.append(
+            f"Line: {values} its {level} band; dashed outside what was observed for the model."
+        )
+    if dotted:
+        where = ", where contamination has two values only" if dotted < shown else ""
+        texts.append(f"Dots{where}: {values} {level} intervals.")
+    bins = "at each value" if dotted == shown else f"of up to {BINS} bins of items"
+    texts.append(
+        f"Circles: observed scores {bins}, with 95 % intervals, at their {contamination_name(fit)}."
+    )
+    return " ".join(texts)
+
+
+def _dots(axis: Any, curve: Any, points: pd.DataFrame) -> None:
+    """Draw means at the two values of contamination: between them nothing was observed."""
+    x, grid_points = points["contamination"].to_numpy(), curve["contamination"].to_numpy()
+    low, mean, high = (np.interp(x, grid_points, curve[name]) for name in ("low", "mean", "high"))
+    aside = 0.03 * max(np.ptp(x), 1e-9)
+    axis.errorbar(
+        x - aside, mean, np.clip([mean - low, high - mean], 0, None), fmt="o", ms=4.5, color=BLUE,
+        lw=1.6,
+    )  # fmt: skip
+    axis.errorbar(
+        x + aside, points["score"], whiskers(points), fmt="o", ms=4, color=INK, mfc="white",
+        lw=0.9, mew=1.0,
+    )  # fmt: skip
+    axis.set_xticks(x)
+    axis.margins(x=0.2)
+    axis.set_xlabel("contamination")
 
 
 def _curve(axis: Any, curve: Any, points: pd.DataFrame) -> None:
@@ -157,6 +203,7 @@ def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
     slopes : pandas.DataFrame
         From `bayescontam.report.tables.slopes`.
     """
+    slopes = slopes[slopes["sd"] > 0]  # those of clean models are zero by assumption
     if slopes.empty:
         return None
     slopes = slopes[slopes["sd"] > 1e-12]  # one that is fixed has no density
@@ -167,13 +214,15 @@ def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
     after = fit.tree["estimands"].to_dataset()["slope"]
     before = fit.tree["prior_estimands"].to_dataset()["slope"]
     with style():
-        columns = max(2, min(4, len(shown)))
+        columns, several = max(2, min(4, len(shown))), slopes["benchmark"].nunique() > 1
         figure, axes = grid(len(shown), columns, 1.7, sharex=True)
         for axis, row in zip(axes, shown.itertuples(), strict=True):
             chosen = {"model": row.model, "benchmark": row.benchmark}
             draws = [d.sel(chosen).to_numpy().ravel() for d in (before, after)]
             _densities(axis, *draws)
-            axis.set_title("\n".join(plain_labels([row.model, row.benchmark], 24)))
+            names = [row.model, row.benchmark] if several else [row.model]
+            axis.set_title("\n".join(plain_labels(names, 24)))
+            axis.tick_params(labelbottom=True)
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=2)
         note = note_of(len(shown), len(slopes), "slopes", "least changed by the data")
@@ -183,7 +232,7 @@ def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
             f" {numbers(shown['prior_sd'])}, posterior sd {numbers(shown['sd'])}."
         )
         caption = (
-            "Where the two are alike, the data said little of the slope and the prior decides."
+            "Where the two are alike, the data hold little information and the prior decides."
             f"{note}"
         )
         return finish(figure, "prior-posterior", "Slopes: prior and posterior", alt, caption)

@@ -14,6 +14,7 @@ from bayescontam.report.picture import (
     BLUE,
     GREY,
     INK,
+    NARROW,
     ORANGE,
     PINK,
     WIDTH,
@@ -49,7 +50,12 @@ STYLES: dict[str, dict[str, Any]] = {
     Overfitting.NONE: {"marker": "x", "color": INK, "mfc": INK, "ls": "-"},
     Overfitting.NO_VARIATION: {"marker": "D", "color": GREY, "mfc": "white", "ls": ":"},
 }
-"""How each verdict is drawn. Shape and fill tell them apart without colour."""
+"""How each verdict is drawn. Shape and fill distinguish them without colour."""
+_ACCURACIES = (0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
+TRANSLATED = (
+    "On top: the accuracy that such a slope gives an item which, if clean, would be solved half of"
+    " the time."
+)
 
 
 def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
@@ -73,16 +79,19 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
     kinds = shown.get("overfitting_verdict", pd.Series("ability", shown.index))
     intervals = shown.assign(kind=kinds, mean=shown[ability])
     intervals["low"], intervals["high"] = shown[f"{ability}_low"], shown[f"{ability}_high"]
-    models = by_score(shown, "raw_accuracy")
+    models = by_score(shown, ability)
     with style():
-        figure, axes = _panels(shown, models, intervals, raw=True)
-        for axis in axes:
-            axis.set_xlabel("accuracy")
-        legend(figure, kinds, words.capitalize(), raw=True)
+        figures = []
+        for narrow in (False, True):
+            figure, axes = _panels(shown, models, intervals, raw=True, narrow=narrow)
+            for axis in axes:
+                axis.set_xlabel("accuracy")
+            legend(figure, kinds, words.capitalize(), raw=True, columns=1 if narrow else 3)
+            figures.append(figure)
         caption = (
             f"Diamond: raw accuracy, the observed score. Other marks: {words} with its"
-            f" {level_text(fit.level)} interval. The further apart, the more of the score is owed"
-            f" to contamination.{note}"
+            f" {level_text(fit.level)} interval. The distance between them is due to"
+            f" contamination.{note}"
         )
         if ability == "accuracy":
             caption = (
@@ -90,7 +99,8 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
                 f" with its {level_text(fit.level)} interval.{note}"
             )
         title = f"Raw accuracy and {words}"
-        return finish(figure, "raw-genuine", title, _ability_alt(shown, ability, words), caption)
+        alt = _ability_alt(shown, ability, words)
+        return finish(figures[0], "raw-genuine", title, alt, caption, narrow=figures[1])
 
 
 def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
@@ -109,19 +119,24 @@ def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
     models = by_score(shown, "slope")
     with style():
         figure, axes = _panels(shown, models, shown.rename(columns=columns), raw=False)
+        log_odds = fit.spec.contamination.scale == "log_odds"
         for axis in axes:
             axis.axvline(0, color=INK, lw=0.8)
-            axis.set_xlabel("slope (log-odds)")
+            axis.set_xlabel("slope (log-odds)" if log_odds else "slope (accuracy)")
+            if log_odds:
+                _translate(axis)
         legend(figure, shown["verdict"], "Slope", raw=False)
         counts = shown["verdict"].value_counts()
         alt = (
             f"Interval plot of {len(shown)} slopes, means from {numbers(shown['slope'])};"
             f" {', '.join(f'{n} {kind}' for kind, n in counts.items())}."
         )
-        caption = (
-            "Log-odds of a correct answer gained from surely clean to surely contaminated, with"
-            f" {level_text(fit.level)} intervals. The line at 0: no effect of contamination.{note}"
-        )
+        scale = "Log-odds of a correct answer" if log_odds else "Accuracy"
+        caption = f"{scale} gained from surely clean to surely contaminated, with"
+        caption += f" {level_text(fit.level)} intervals. The line at 0: no effect of contamination."
+        if log_odds:
+            caption += f" {TRANSLATED}"
+        caption += note
         return finish(figure, "slopes", "Contamination slopes", alt, caption)
 
 
@@ -136,18 +151,18 @@ def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
     models = by_score(shown, "raw_accuracy")
     benchmarks = list(dict.fromkeys(shown["benchmark"]))
     count = draws.sizes["model"]
-    told = len(models) * count * len(benchmarks) <= MOST_CELLS
+    numbered = len(models) * count * len(benchmarks) <= MOST_CELLS
     order = "benchmark", "chain", "draw", "model"
     cells = draws.sel(benchmark=benchmarks, model=models).transpose(*order)
     chances = [_chances(each.to_numpy(), count) for each in cells]
-    darkest = 1.25 * (1.0 if told else max(chance.max() for chance in chances))
+    darkest = 1.25 * (1.0 if numbered else max(chance.max() for chance in chances))
     with style():
         figure, axes = grid(
             len(benchmarks), 3, 0.27 * len(models) + 0.75, sharey=True,
             width=WIDTH if len(benchmarks) > 1 else 2.6 + 0.5 * min(count, 12),
         )  # fmt: skip
         for axis, benchmark, chance in zip(axes, benchmarks, chances, strict=True):
-            _rank_cells(axis, chance, told, darkest)
+            _rank_cells(axis, chance, numbered, darkest)
             rows = shown[shown["benchmark"] == benchmark].set_index("model")["rank_raw"]
             axis.plot(rows, [models.index(m) for m in rows.index], **RAW)
             axis.set_title(plain_labels([benchmark])[0])
@@ -162,19 +177,32 @@ def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
         )
         caption = (
             f"The darker, the more probable the rank by {words} (1 = best)."
-            f"{' Numbers are percentages of at least 5.' if told else ''}"
+            f"{' Numbers are percentages of at least 5.' if numbered else ''}"
             f" Diamond: rank by raw accuracy.{note}"
         )
-        return finish(figure, "ranks", "Ranks", alt, caption, raster=not told)
+        return finish(figure, "ranks", "Ranks", alt, caption, raster=not numbered)
+
+
+def _translate(axis: Any) -> None:
+    """Write on top what a slope means for an item that is solved half of the time."""
+    low, high = axis.get_xlim()
+    marks = [p for p in _ACCURACIES if low <= np.log(p / (1 - p)) <= high]
+    places = [np.log(p / (1 - p)) for p in marks]
+    top = axis.secondary_xaxis("top")
+    top.set_xticks(places, [f"{p:g}" for p in marks], fontsize=8, color=GREY)
+    top.tick_params(length=2.5, color=GREY)
+    top.spines["top"].set_visible(False)
 
 
 def _panels(
-    shown: pd.DataFrame, models: list[str], intervals: pd.DataFrame, raw: bool
+    shown: pd.DataFrame, models: list[str], intervals: pd.DataFrame, raw: bool, narrow: bool = False
 ) -> tuple[Any, list[Any]]:
     """Draw marks with intervals: a row for each model, a panel for each benchmark."""
     benchmarks = list(dict.fromkeys(shown["benchmark"]))
-    height = 0.27 * len(models) + 0.75
-    figure, axes = grid(len(benchmarks), 3, height, sharey=True, sharex=True)
+    height, columns, width = 0.27 * len(models) + 0.75, 1 if narrow else 3, WIDTH
+    if narrow:
+        width = NARROW
+    figure, axes = grid(len(benchmarks), columns, height, sharey=True, sharex=True, width=width)
     for axis, benchmark in zip(axes, benchmarks, strict=True):
         axis.grid(axis="y")
         for row in intervals[intervals["benchmark"] == benchmark].itertuples():
@@ -184,18 +212,19 @@ def _panels(
                 axis.plot(row.raw_accuracy, y, **RAW)
             axis.hlines(y, row.low, row.high, color=look["color"], ls=look["ls"], lw=1.7)
             axis.plot(row.mean, y, **look | {"ls": "none"}, ms=5.5, mew=1.4)
-        axis.set_title(plain_labels([benchmark])[0])
-        axis.xaxis.set_major_locator(MaxNLocator(5))
+        if len(benchmarks) > 1:
+            axis.set_title(plain_labels([benchmark])[0])
+        axis.xaxis.set_major_locator(MaxNLocator(4 if narrow else 5))
         axis.tick_params(labelbottom=True)
-    name_models(axes, models)
+    name_models(axes, models, 18 if narrow else 26)
     return figure, axes
 
 
-def name_models(axes: list[Any], names: list[str]) -> None:
-    """Write the names at the left; the first one is on top."""
+def name_models(axes: list[Any], names: list[str], width: int = 26) -> None:
+    """Write the names at the left, in so many letters at most; the first one is on top."""
     for axis in axes:
         axis.tick_params(axis="y", length=0)
-    axes[0].set_yticks(range(len(names)), plain_labels(names))
+    axes[0].set_yticks(range(len(names)), plain_labels(names, width))
     axes[0].set_ylim(len(names) - 0.4, -0.6)
 
 
@@ -210,15 +239,15 @@ def _chances(ranks: np.ndarray, count: int) -> np.ndarray:
     return chances
 
 
-def _rank_cells(axis: Any, chance: np.ndarray, told: bool, darkest: float) -> None:
-    """Draw a shaded cell for each model and rank, with its percentage if `told`."""
+def _rank_cells(axis: Any, chance: np.ndarray, numbered: bool, darkest: float) -> None:
+    """Draw a shaded cell for each model and rank, with its percentage if `numbered`."""
     count = chance.shape[1]
     edges_x, edges_y = np.arange(count + 1) + 0.5, np.arange(len(chance) + 1) - 0.5
     axis.pcolormesh(
         edges_x, edges_y, chance, cmap="Blues", vmin=0, vmax=darkest, edgecolor="white", lw=0.5
     )
     axis.xaxis.set_major_locator(MaxNLocator(min(count, 12), integer=True))
-    if not told:
+    if not numbered:
         return
     for (y, x), p in np.ndenumerate(chance):
         if p >= 0.05:
@@ -228,14 +257,14 @@ def _rank_cells(axis: Any, chance: np.ndarray, told: bool, darkest: float) -> No
             )  # fmt: skip
 
 
-def legend(figure: Any, kinds: Iterable[str], words: str, raw: bool) -> None:
+def legend(figure: Any, kinds: Iterable[str], words: str, raw: bool, columns: int = 3) -> None:
     """Explain the marks of a picture that shows these verdicts."""
     marks = [Line2D([], [], label="Raw accuracy", **RAW)] if raw else []
     for kind in dict.fromkeys(kinds):
-        label = f"{words}; overfitting {kind}" if raw else f"{words} {kind}"
+        label = f"{words} (overfitting: {kind})" if raw else f"{words}: {kind}"
         label = words if kind == "ability" else label
         marks.append(Line2D([], [], label=label, **STYLES[kind], ms=5.5))
-    figure.legend(handles=marks, loc="outside upper left", ncols=min(3, len(marks)))
+    figure.legend(handles=marks, loc="outside upper left", ncols=min(columns, len(marks)))
 
 
 def ability_of(table: pd.DataFrame) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from bayescontam.report.picture import (
     BLUE,
     GREY,
     INK,
+    NARROW,
     ORANGE,
     PALE,
     WIDTH,
@@ -52,19 +53,8 @@ def scatter(headline: pd.DataFrame) -> Picture:
     ability, words = ability_of(headline)
     kinds = headline.get("overfitting_verdict", pd.Series("ability", headline.index))
     with style():
-        figure = new_figure(WIDTH * 0.75, 5.6)
-        axis = figure.subplots()
-        axis.plot([0, 1], [0, 1], color=INK, lw=0.8)
-        for kind in dict.fromkeys(kinds):
-            rows = headline[kinds == kind]
-            label = words if kind == "ability" else f"overfitting {kind}"
-            look = STYLES[kind] | {"ls": "none", "ms": 3.2, "mew": 0.7, "alpha": 0.6}
-            axis.plot(rows[ability], rows["raw_accuracy"], **look, label=label)
-        ends = headline[[ability, "raw_accuracy"]].to_numpy()
-        low, high = np.nanmin(ends) - 0.02, np.nanmax(ends) + 0.02
-        axis.set(xlim=(low, high), ylim=(low, high), xlabel=words, ylabel="raw accuracy")
-        axis.set_aspect("equal")
-        figure.legend(loc="outside upper left", ncols=3, markerscale=1.7)
+        figure = _scatter(headline, kinds, ability, words, (WIDTH * 0.75, 5.6), columns=3)
+        narrow = _scatter(headline, kinds, ability, words, (NARROW, 4.4), columns=1)
         above = headline["raw_accuracy"] - headline[ability]
         alt = (
             f"Scatter plot of {_pairs(headline)}: {words} {numbers(headline[ability])}, raw"
@@ -74,11 +64,34 @@ def scatter(headline: pd.DataFrame) -> Picture:
         caption = (
             f"A mark for each of {_pairs(headline)}: raw accuracy against the posterior mean of"
             f" {words}. On the line they are equal. Single scores also lie off the line because"
-            f" {words} is drawn towards what the rest of the table says."
+            f" {words} is drawn towards the rest of the table."
         )
-        return finish(
-            figure, "scatter", f"Every pair: raw accuracy and {words}", alt, caption, True
-        )
+        title = f"Every pair: raw accuracy and {words}"
+        return finish(figure, "scatter", title, alt, caption, True, narrow)
+
+
+def _scatter(
+    headline: pd.DataFrame,
+    kinds: "pd.Series[str]",
+    ability: str,
+    words: str,
+    size: tuple[float, float],
+    columns: int,
+) -> Any:
+    figure = new_figure(*size)
+    axis = figure.subplots()
+    axis.plot([0, 1], [0, 1], color=INK, lw=0.8)
+    for kind in dict.fromkeys(kinds):
+        rows = headline[kinds == kind]
+        label = words if kind == "ability" else f"overfitting: {kind}"
+        look = STYLES[kind] | {"ls": "none", "ms": 3.2, "mew": 0.7, "alpha": 0.6}
+        axis.plot(rows[ability], rows["raw_accuracy"], **look, label=label)
+    ends = headline[[ability, "raw_accuracy"]].to_numpy()
+    low, high = np.nanmin(ends) - 0.02, np.nanmax(ends) + 0.02
+    axis.set(xlim=(low, high), ylim=(low, high), xlabel=words, ylabel="raw accuracy")
+    axis.set_aspect("equal")
+    figure.legend(loc="outside upper left", ncols=columns, markerscale=1.7)
+    return figure
 
 
 def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Picture | None:

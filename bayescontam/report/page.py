@@ -14,15 +14,17 @@ from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
 from bayescontam.report import concepts as concept_figures
 from bayescontam.report import diagnostics, dose, figures, overview, predictions, tables, words
-from bayescontam.report.assumed import assumptions
+from bayescontam.report.assumed import assumptions, in_short
 from bayescontam.report.confounding import confounding_section
 from bayescontam.report.contaminated import contaminated_section
 from bayescontam.report.evidence import Evidence
 from bayescontam.report.export import make_folder, write_tables
+from bayescontam.report.finding import finding
 from bayescontam.report.listed import listed
 from bayescontam.report.picture import Picture
 from bayescontam.report.ranking import ranking_section
 from bayescontam.report.template import fill
+from bayescontam.report.verdicts import checks_sentence
 from bayescontam.storage import write_text
 
 MOST_ROWS = 400
@@ -40,6 +42,8 @@ def write_report(
     *,
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
+    title: str = "",
+    note: str = "",
     tables_in: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> None:
@@ -55,6 +59,11 @@ def write_report(
     evidence : Evidence, optional
         From `bayescontam.report.evidence.gather`, of the scan behind the contamination:
         adds the most contaminated items with their matched texts.
+    title : str, optional
+        Heading of the page, in place of what it is about in general.
+    note : str, optional
+        What readers must know of the table, such as what contamination means in it; stands
+        below the heading. Blank lines separate paragraphs.
     tables_in : path-like, optional
         Folder for every table of the page as CSV, see
         `bayescontam.report.export.write_tables`.
@@ -69,7 +78,10 @@ def write_report(
     if tables_in is not None:
         make_folder(tables_in)
     estimands = fit.estimands(progress=progress)
-    write_text(path, render(fit, comparison, evidence, estimands=estimands, progress=progress))
+    html = render(
+        fit, comparison, evidence, title=title, note=note, estimands=estimands, progress=progress
+    )
+    write_text(path, html)
     if tables_in is not None:
         write_tables(fit, tables_in, estimands)
 
@@ -79,6 +91,8 @@ def render(
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
     *,
+    title: str = "",
+    note: str = "",
     estimands: pd.DataFrame | None = None,
     progress: bool = False,
 ) -> str:
@@ -87,7 +101,7 @@ def render(
     Parameters
     ----------
     fit : Fitted
-    comparison, evidence, progress : optional
+    comparison, evidence, title, note, progress : optional
         See `write_report`.
     estimands : pandas.DataFrame, optional
         From ``fit.estimands``; made if left out.
@@ -104,12 +118,14 @@ def render(
         content = {"pictures": _drawn(ways, advance)} | _results(fit, *shown)
         content |= {"confounding": _confounding(fit), "sensitivity": _sensitivity(fit)}
         advance(1)
-        content |= _judgement(fit, estimands, headline)
+        content |= _judgement(fit, estimands)
         advance(1)
-        content |= _identity(fit)
+        content |= _identity(fit) | _first(fit, headline, content["ranking"])
         most = contaminated_section(fit, evidence, content["names"]["model"]) if evidence else None
         content |= {
             "fit": fit,
+            "own_title": visible(title.strip(), 300),
+            "own_note": words.paragraphs(note),
             "level": words.level_text(fit.level),
             "contaminated": "identification" in fit.tree,
             "comparison": _comparison(comparison),
@@ -128,11 +144,13 @@ def _pictures(
     fit: Fitted, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
 ) -> Ways:
     """Return how to draw each picture of the results."""
+    # The picture of the ranking says the same of one benchmark.
+    several = headline["benchmark"].nunique() > 1
     return {
         "raw_genuine": lambda: figures.raw_against_genuine(fit, headline),
         "slopes": lambda: figures.slopes(fit, slopes),
         "dose": lambda: dose.dose_response(fit, headline),
-        "ranks": lambda: figures.ranks(fit, headline),
+        "ranks": lambda: figures.ranks(fit, headline) if several else None,
         "concepts": lambda: concept_figures.concepts(fit, concepts),
         "prior": lambda: dose.prior_posterior(fit, slopes),
         **_overviews(headline, slopes),
@@ -157,6 +175,27 @@ def _overviews(headline: pd.DataFrame, slopes: pd.DataFrame) -> Ways:
         ways["overfitting_map"] = lambda: overview.effect_map(*gap)
         ways["slope_map"] = lambda: overview.effect_map(slopes, "slope", "verdict", "slopes")
     return ways
+
+
+def _first(fit: Fitted, headline: pd.DataFrame, ranking: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what stands on the first screen beside the table and the picture."""
+    checks = fit.checks()
+    outcomes = {check.outcome for check in checks}
+    worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
+    failures = [check.to_dict() for check in checks if check.outcome is Outcome.FAILED]
+    counted = f"Do not rely on this fit yet: {len(failures)} of {len(checks)} checks failed"
+    sentences = finding(headline, fit.smallest_effect)
+    if "identification" not in fit.tree and ranking and ranking["apart"]:
+        sentences.append(ranking["apart"])
+    return {
+        "finding": sentences,
+        "in_short": in_short(fit),
+        "outcome": worst.value,
+        "verdict": f"{counted if failures else checks_sentence(checks)}.",
+        "failures": failures,
+        "sampled": bool(fit.record.get("population", False)),
+        "several": headline["benchmark"].nunique() > 1,
+    }
 
 
 def _identity(fit: Fitted) -> dict[str, Any]:
@@ -199,6 +238,7 @@ def _results(
         "headline": _grouped(ordered, list(dict.fromkeys(headline["benchmark"]))),
         "kinds": [(kind.value, int((kinds == kind).sum()), text) for kind, text in EXPLAINED.items()
                   if (kinds == kind).any()],
+        "log_odds": fit.spec.contamination.scale == "log_odds",
         "slopes": listed(slopes, "slope", "slopes"),
         "beyond": bool((slopes["extrapolation"] > 0).any()),
         "concepts": listed(concepts, ability, "concepts"),
@@ -231,6 +271,7 @@ def _items(fit: Fitted) -> dict[str, Any] | None:
     return {
         "rows": shown.assign(item=labels).to_dict("records"),
         "open": suspects > 0,
+        "suspects": suspects,
         "contamination": "contamination" in table,
         "sentences": fit.item_sentences(),
         "note": note,
@@ -241,17 +282,13 @@ def _sensitivity(fit: Fitted) -> dict[str, Any]:
     return listed(tables.sensitivity(fit), "overfitting_prior", "sensitivity")
 
 
-def _judgement(fit: Fitted, estimands: pd.DataFrame, headline: pd.DataFrame) -> dict[str, Any]:
-    """Return the verdict, the checks and their pictures."""
-    outcomes = {check.outcome for check in fit.checks()}
-    worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
+def _judgement(fit: Fitted, estimands: pd.DataFrame) -> dict[str, Any]:
+    """Return the checks and their pictures."""
     mixing, draws = diagnostics.convergence_table(fit, estimands)
     sampling: list[Picture] = []
     if len(mixing):
         sampling = diagnostics.sampling_pictures(fit, mixing, draws)
     return {
-        "verdict": tables.verdict_line(fit, headline),
-        "outcome": worst.value,
         "checks": tables.checks(fit).to_dict("records"),
         "mixing": mixing.head(diagnostics.WORST).to_dict("records"),
         "n_mixing": len(mixing),

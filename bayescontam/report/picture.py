@@ -22,6 +22,8 @@ INK, GREY, PALE = "#1a1a1a", "#767676", "#d9d9d9"
 _CYCLE = [BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY]
 WIDTH = 9.2
 """Width of a picture on the page, in inches."""
+NARROW = 3.7
+"""The same on the screen of a phone."""
 _FALLBACKS = (
     "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Noto Emoji",
     "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Arial Unicode MS",
@@ -81,6 +83,9 @@ class Picture:
         ``"svg+xml"`` or ``"png"``.
     width : int
         Natural width on the page, in CSS pixels.
+    narrow : bytes
+        Another image of the same, of the same kind, for narrow screens; empty where there is
+        none, so that the wide one is scrolled.
     """
 
     name: str
@@ -90,11 +95,20 @@ class Picture:
     image: bytes
     kind: str
     width: int
+    narrow: bytes = b""
 
     @property
     def uri(self) -> str:
         """The image as a data URI."""
-        return f"data:image/{self.kind};base64,{base64.b64encode(self.image).decode('ascii')}"
+        return self._uri(self.image)
+
+    @property
+    def narrow_uri(self) -> str:
+        """The image for narrow screens as a data URI."""
+        return self._uri(self.narrow)
+
+    def _uri(self, image: bytes) -> str:
+        return f"data:image/{self.kind};base64,{base64.b64encode(image).decode('ascii')}"
 
 
 @contextmanager
@@ -117,18 +131,40 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def finish(
-    figure: Figure, name: str, title: str, alt: str, caption: str, raster: bool = False
+    figure: Figure,
+    name: str,
+    title: str,
+    alt: str,
+    caption: str,
+    raster: bool = False,
+    narrow: Figure | None = None,
 ) -> Picture:
-    """Return a drawn figure as a picture: vectors, or pixels for crowded ones."""
+    """Return a drawn figure as a picture: vectors, or pixels for crowded ones.
+
+    Parameters
+    ----------
+    figure : Figure
+    name, title, alt, caption : str
+        See `Picture`.
+    raster : bool, default False
+        Whether it becomes pixels.
+    narrow : Figure, optional
+        The same, drawn for narrow screens.
+    """
+    width = round(figure.get_figwidth() * 96)
+    kind = "png" if raster else "svg+xml"
+    small = b"" if narrow is None else _image(narrow, raster)
+    return Picture(name, title, alt, caption, _image(figure, raster), kind, width, small)
+
+
+def _image(figure: Figure, raster: bool) -> bytes:
     buffer = io.BytesIO()
     if raster:
         options: Any = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
         figure.savefig(buffer, format="png", dpi=144, **options)
     else:
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    width = round(figure.get_figwidth() * 96)
-    kind = "png" if raster else "svg+xml"
-    return Picture(name, title, alt, caption, buffer.getvalue(), kind, width)
+    return buffer.getvalue()
 
 
 def grid(

@@ -125,7 +125,7 @@ def _scores(table: pd.DataFrame) -> Picture:
             " of replicated data."
         )
         alt = f"Observed scores against replicated ones: {counted}"
-        caption = f"Bars: where scores of data replicated from the fit lie. {counted}{note}"
+        caption = f"Bars: scores of data replicated from the fit. {counted}{note}"
         return finish(figure, "predicted-scores", "Predicted scores", alt, caption)
 
 
@@ -155,7 +155,7 @@ def _bins(table: pd.DataFrame, contamination: str) -> Picture:
         alt = f"Observed and replicated scores by contamination: {counted}"
         caption = (
             "All models together, items in bins of contamination. Observed scores that leave the"
-            f" bars in a pattern speak against the form of the dose-response.{note}"
+            f" bars in a pattern are evidence against the form of the dose-response.{note}"
         )
         title = "Predicted scores by contamination"
         return finish(figure, "predicted-bins", title, alt, caption)
@@ -189,9 +189,9 @@ def _pit(loo: xr.Dataset) -> Picture:
             f" at most {most:.3f}, where {band:.3f} is the limit of a 95 % band."
         )
         caption = (
-            "Where each response lies in what is predicted for it from all others. Inside the grey"
-            " band (95 %, for the whole line): predictions are as spread as they should be. A"
-            " slope up then down: predictions too high; an S: too narrow or too wide."
+            "The quantile of each response in its prediction from all others. Inside the grey band"
+            " (95 %, for the whole line): predictions are well calibrated. A slope up then down:"
+            " predictions too high; an S: too narrow or too wide."
         )
         return finish(figure, "loo-pit", "Leave-one-out calibration (LOO-PIT)", alt, caption)
 

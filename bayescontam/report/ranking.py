@@ -54,8 +54,9 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     dict or None
         ``across`` (None for one benchmark, or where no two models answered all),
         ``not_across`` (why not), ``within`` (by benchmark), ``within_note`` (where these
-        are if they are not on the page), ``picture``, ``by`` and ``level``. None where no
-        benchmark has two models.
+        are if they are not on the page), ``picture``, ``by``, ``level`` and ``apart``: how
+        many pairs of models are distinguishable, in a sentence. None where no benchmark has
+        two models.
     """
     known = fit.ranked()
     within = within_benchmarks(fit)
@@ -76,6 +77,7 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         "picture": shown and ranking_picture(shown),
         "by": within[names[0]].by,
         "level": level_text(fit.level),
+        "apart": _apart(shown) if shown else "",
     }
 
 
@@ -83,6 +85,14 @@ def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
     """Return the ranking within each benchmark on which models can be compared, by its name."""
     known = fit.ranked()
     return {str(name): rank_models(fit, str(name)) for name in known.index[known]}
+
+
+def _apart(ranking: Ranking) -> str:
+    told = ranking.pairs()["told_apart"]
+    return (
+        f"{int(told.sum()):,} of {len(told):,} pairs of models are distinguishable: one is better"
+        f" than the other with a probability of at least {level_text(ranking.level)}."
+    )
 
 
 def ranks(fit: Fitted) -> pd.DataFrame:
@@ -149,7 +159,7 @@ def _rows(ranking: Ranking) -> dict[str, Any]:
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
-    """Draw ranks with intervals, raw ranks, and groups that cannot be told apart.
+    """Draw ranks with intervals, raw ranks, and groups of indistinguishable models.
 
     Parameters
     ----------
@@ -168,7 +178,7 @@ def ranking_picture(ranking: Ranking) -> Picture:
     ][:MOST_GROUPS]
     words = ranking.by.replace("_", " ")
     moved = int(table["places_gained"].fillna(0).ne(0).sum())
-    note = " Their letters stand in the table." if len(groups) > MOST_LETTERS else ""
+    note = " Their letters are in the table." if len(groups) > MOST_LETTERS else ""
     note += note_of(len(table), len(ranking.table), "models", "best ranks")
     note += note_of(len(groups), len(ranking.groups), "groups", "best ranks")
     with style():
@@ -181,8 +191,8 @@ def ranking_picture(ranking: Ranking) -> Picture:
         figure.legend(handles=_marks(words, ranking.level), loc="outside upper left", ncols=3)
         alt = (
             f"Interval plot of the ranks of {len(table)} models by {words}, in"
-            f" {len(ranking.groups)} group{'s' if len(ranking.groups) > 1 else ''} that cannot be"
-            " told apart; first is"
+            f" {len(ranking.groups)} group{'s' if len(ranking.groups) > 1 else ''} of"
+            " indistinguishable models; first is"
             f" {plain_labels(table['model'])[0]}, best with probability"
             f" {table['p_best'].iloc[0]:.2f}; {moved} ranks differ"
             " from those by raw accuracy."
@@ -191,8 +201,8 @@ def ranking_picture(ranking: Ranking) -> Picture:
             f"Dot: median rank. Thick: its {level_text(ranking.level)} interval. Thin: intervals"
             f" that hold all ranks at once with a probability of {level_text(ranking.level)}."
             " Diamond: rank by raw accuracy (a line through it: tied with others); an arrow leads"
-            " from it to a different median. Columns at the right: models that share a bar cannot"
-            f" be told apart.{note}"
+            " from it to a different median. Columns at the right: models that share a bar are"
+            f" indistinguishable.{note}"
         )
         return finish(figure, "ranking", "Ranking", alt, caption)
 

@@ -6,7 +6,8 @@ import xarray as xr
 
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.sensitivity import THRESHOLD
-from bayescontam.report.verdicts import checks_sentence, overfitting_sentence
+from bayescontam.report.finding import finding
+from bayescontam.report.verdicts import checks_sentence
 
 FIGURES = (
     "own_slope",
@@ -150,7 +151,7 @@ def checks(fit: Fitted) -> pd.DataFrame:
 
 
 def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
-    """Return the one sentence on top: whether the checks hold, and what of contamination.
+    """Return in a few sentences whether the checks hold, and what the fit shows.
 
     Parameters
     ----------
@@ -161,14 +162,10 @@ def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
     Returns
     -------
     str
-        Overfitting that is shown, was not found, and could not have been found are
-        counted apart.
+        See `bayescontam.report.finding.finding`.
     """
-    said = checks_sentence(fit.checks())
-    if "identification" not in fit.tree:
-        return f"{said}; contamination was not modelled, so that nothing is said of it."
     table = headline(fit) if table is None else table
-    return f"{said}; {overfitting_sentence(table, fit.smallest_effect)}."
+    return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
 
 
 def sensitivity(fit: Fitted) -> pd.DataFrame:
@@ -199,16 +196,6 @@ def sensitivity(fit: Fitted) -> pd.DataFrame:
         for (_, row), (_, known) in zip(table.iterrows(), informed.iterrows(), strict=True)
     ]
     return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
-
-
-def reference_levels(fit: Fitted) -> dict[str, float]:
-    """Return the reference contamination of each benchmark, of a fit with contamination."""
-    lowest = fit.tree["curves"].to_dataset()["contamination"].isel(point=0)
-    reference = fit.record["reference"]
-    if reference != "min_observed":
-        lowest = lowest * 0 + (0.0 if reference == "zero" else float(reference))
-    names = [str(name) for name in lowest["benchmark"].to_numpy()]
-    return dict(zip(names, lowest.to_numpy().astype(float).tolist(), strict=True))
 
 
 def _contraction(fit: Fitted, quantities: tuple[str, ...]) -> xr.Dataset:

@@ -58,7 +58,16 @@ def fill(name: str, content: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = ("number", "probability", "percent", "interval", "measured", "place", "raw")
+    names = (
+        "number",
+        "probability",
+        "percent",
+        "interval",
+        "measured",
+        "place",
+        "raw",
+        "from_half",
+    )
     for filter_name in names:
         environment.filters[filter_name] = getattr(words, filter_name)
     environment.globals["script"] = script()

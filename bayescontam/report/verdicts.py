@@ -1,24 +1,6 @@
-"""Verdicts: what may be said of a fit and of each overfitting, in words that differ."""
-
-from collections import Counter
-
-import pandas as pd
+"""Verdicts: whether the checks of a fit or a curve hold, in one sentence."""
 
 from bayescontam.inference.checks import Check, Outcome
-from bayescontam.inference.verdicts import Overfitting
-
-_COUNTED = {
-    Overfitting.SHOWN: "is shown in {}",
-    Overfitting.AT_MOST_SMALL: "is at most small (below {smallest:g}) in {}",
-    Overfitting.INCONCLUSIVE: "is inconclusive in {}",
-    Overfitting.BORROWED: "is borrowed from other pairs in {}",
-    Overfitting.SIGN_ASSUMED: "has an assumed sign in {}",
-    Overfitting.OPPOSITE: "has the opposite sign in {}",
-    Overfitting.BY_REFERENCE: "depends on the reference in {}",
-    Overfitting.NO_VARIATION: "cannot be estimated in {} (contamination does not vary)",
-    Overfitting.CLEAN: "is zero by assumption in {} (models declared clean)",
-    Overfitting.NONE: "is zero in {} (no contaminated items)",
-}
 
 
 def checks_sentence(checks: tuple[Check, ...]) -> str:
@@ -33,27 +15,6 @@ def checks_sentence(checks: tuple[Check, ...]) -> str:
     if cautions:
         return f"No check failed, {known}, of {len(checks)} checks"
     return f"All {len(checks)} checks passed"
-
-
-def overfitting_sentence(headline: pd.DataFrame, smallest: float) -> str:
-    """Return in how many pairs overfitting has each verdict."""
-    counts = Counter(headline["overfitting_verdict"])
-    parts = [
-        text.format(counts[kind], smallest=smallest)
-        for kind, text in _COUNTED.items()
-        if counts[kind]
-    ]
-    if not counts[Overfitting.SHOWN] and len(headline) > 1:
-        parts = ["is shown in none", *parts]
-    if len(headline) == 1:
-        return f"for the one pair of model and benchmark, overfitting {parts[-1]}".replace(
-            " in 1", ""
-        )
-    return f"of {len(headline)} pairs of model and benchmark, overfitting {_joined(parts)}"
-
-
-def _joined(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _count(count: int, what: str) -> str:

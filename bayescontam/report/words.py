@@ -6,13 +6,12 @@ from typing import Any
 
 from bayescontam.inference.fitted import Fitted
 from bayescontam.names import listed, short_labels, visible
-from bayescontam.report.tables import reference_levels
 
 NAME_WIDTH = 40
 """Longest name in a table; longer ones are spelt out once, in a list of names."""
 
 MOST_REFERENCES = 12
-"""Benchmarks whose reference contamination is told one by one."""
+"""Benchmarks whose reference contamination is named one by one."""
 
 TERMS = {
     "a": "a general ability of each model, shared by all benchmarks",
@@ -152,16 +151,27 @@ def _bound(value: object, digits: int) -> str:
     return f"−{text}" if _float(value) < 0 and not text.startswith("−") else text
 
 
-def measured(value: object) -> str:
-    """Return a value of a check: counts whole, other numbers to three digits or decimals.
+def from_half(slope: object) -> float:
+    """Return the accuracy that a slope in log-odds makes of one half.
 
     Examples
     --------
-    >>> measured(0.0), measured(5482.238), measured(1.00165), measured(0.4757)
-    ('0', '5,482', '1.0016', '0.476')
+    >>> from_half(0.0), round(from_half(2.0), 2)
+    (0.5, 0.88)
+    """
+    return 0.5 * (1 + math.tanh(_float(slope) / 2))
+
+
+def measured(value: object) -> str:
+    """Return a value of a check: counts and large numbers whole, others to three or four decimals.
+
+    Examples
+    --------
+    >>> measured(0.0), measured(5482.238), measured(90.732), measured(1.00165), measured(0.4757)
+    ('0', '5,482', '91', '1.0016', '0.476')
     """
     known = _float(value)
-    if math.isfinite(known) and (known == int(known) or abs(known) >= 100):
+    if math.isfinite(known) and (known == int(known) or abs(known) >= 20):
         return number(known, 0)
     return number(known, 4 if 0.99 < abs(known) < 1.1 else 3)
 
@@ -196,8 +206,18 @@ def in_file(file: str) -> str:
     return f"{file}.csv of 'bayescontam report --tables'"
 
 
+def reference_levels(fit: Fitted) -> dict[str, float]:
+    """Return the reference contamination of each benchmark, of a fit with contamination."""
+    lowest = fit.tree["curves"].to_dataset()["contamination"].isel(point=0)
+    reference = fit.record["reference"]
+    if reference != "min_observed":
+        lowest = lowest * 0 + (0.0 if reference == "zero" else float(reference))
+    names = [str(name) for name in lowest["benchmark"].to_numpy()]
+    return dict(zip(names, lowest.to_numpy().astype(float).tolist(), strict=True))
+
+
 def reference_text(fit: Fitted) -> str:
-    """Return at which contamination genuine ability is told, with the value."""
+    """Return at which contamination genuine ability is evaluated, with the value."""
     levels = reference_levels(fit)
     values = list(levels.values())
     if fit.spec.contamination.exposure == "latent" and not any(values):
@@ -238,12 +258,23 @@ def estimand_texts(fit: Fitted) -> list[tuple[str, str]]:
             "The accuracy that the fit expects on the same items if all had the reference"
             f" contamination: {reference_text(fit)}.",
         ),
-        ("Overfitting", "Accuracy less genuine ability: what the score owes to contamination."),
+        ("Overfitting", "Accuracy less genuine ability: the part due to contamination."),
         *_spillover_text(fit),
         ("Overfitting fraction", "Overfitting as a share of accuracy."),
-        ("Slope", "Log-odds of a correct answer gained from surely clean to surely contaminated."),
+        ("Slope", _slope_text(fit)),
         ("P(best)", "Posterior probability of the highest genuine ability on the benchmark."),
     ]
+
+
+def _slope_text(fit: Fitted) -> str:
+    log_odds = fit.spec.contamination.scale == "log_odds"
+    what = "Log-odds of a correct answer" if log_odds else "Accuracy"
+    text = f"{what} gained from surely clean to surely contaminated."
+    if log_odds:
+        text += (
+            " In accuracy: what becomes of an item that would be solved half of the time if clean."
+        )
+    return text
 
 
 def _spillover_text(fit: Fitted) -> Iterator[tuple[str, str]]:
@@ -296,9 +327,11 @@ def counted(names: Sequence[str], what: str) -> str:
     Examples
     --------
     >>> counted(["a", "b"], "model"), counted(["quiz"], "benchmark")
-    ("2 models ('a', 'b')", "1 benchmark ('quiz')")
+    ("2 models ('a', 'b')", "benchmark 'quiz'")
     """
-    text = f"{len(names):,} {what}{'' if len(names) == 1 else 's'}"
+    if len(names) == 1:
+        return f"{what} {listed(names)}"
+    text = f"{len(names):,} {what}s"
     return f"{text} ({listed(names, 4)})" if len(names) <= 4 else text
 
 

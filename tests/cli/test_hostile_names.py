@@ -120,12 +120,15 @@ def test_output_is_utf8_whatever_the_locale(made: Made) -> None:
 
 @pytest.mark.slow
 def test_the_report_escapes_names(made: Made, run: Run, tmp_path: Path) -> None:
-    done = run("report", made.path, "--out", tmp_path / "page.html", "--quiet")
+    texts = "--title", "<b>Two</b>\x1b[31m", "--note", "A <script>alert(2)</script>"
+    done = run("report", made.path, "--out", tmp_path / "page.html", *texts, "--quiet")
     assert done.status == 0
     assert done.out == ""
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
+    assert "<h1>&lt;b&gt;Two&lt;/b&gt;\\x1b[31m</h1>" in page
+    assert "A &lt;script&gt;alert(2)&lt;/script&gt;</p>" in page
     assert "[bold]markup[/bold]" in page
     assert controls(page) == set()
 

@@ -42,6 +42,15 @@ def refused(done: Done, message: str, out: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.parametrize("option", ["title", "note"])
+def test_only_fits_have_a_title_and_a_note(
+    run: Run, scanned: Path, tmp_path: Path, option: str
+) -> None:
+    out = tmp_path / "scan.html"
+    done = run("report", scanned, f"--{option}", "any text", "--out", out)
+    refused(done, rf"^error: --{option}: .* is a scan, .* leave it out", out)
+
+
 def test_scans_are_not_compared(run: Run, scanned: Path, tmp_path: Path) -> None:
     out = tmp_path / "scan.html"
     done = run("report", scanned, "--compare", "fit.nc", "--out", out)

@@ -32,7 +32,7 @@ def test_clean_models_tell_ease_from_contamination() -> None:
     verdicts = anchored.tree["identification"]["verdict"].to_numpy()[:, 0]
     assert verdicts[:2].tolist() == ["assumed clean"] * 2
     assert "shown" in verdicts[2:]
-    assert any("'m0', 'm1' are taken to be clean" in line for line in assumptions(anchored))
+    assert any("'m0', 'm1' are assumed to be clean" in line for line in assumptions(anchored))
 
     plain = fitted(table, "hierarchical")
     bias = quantity(plain, "slope")["mean"] - slope[:, 0]

@@ -1,3 +1,4 @@
+import base64
 import json
 import re
 import shutil
@@ -13,8 +14,12 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fitted import Fitted
 from bayescontam.report import tables, words
+from bayescontam.report.finding import finding
 from bayescontam.report.page import render, write_report
+from bayescontam.report.picture import NARROW, WIDTH
+from bayescontam.report.verdicts import checks_sentence
 from tests.report.conftest import BENCHMARKS, MODELS
+from tests.report.made_fit import made_fit
 from tests.report.test_tables import a_check, extrapolated, with_checks
 
 COMPARISON = pd.DataFrame(
@@ -55,7 +60,9 @@ def page(html: str) -> Parsed:
 
 def test_the_page_says_what_it_must(page: Parsed, hostile: Fitted) -> None:
     text = " ".join(page.text.split())
-    assert tables.verdict_line(hostile) in text
+    for paragraph in finding(tables.headline(hostile), hostile.smallest_effect):
+        assert paragraph in text
+    assert checks_sentence(hostile.checks()).split(" (")[0] in text
     record = hostile.record
     for said in (record["spec"]["hash"], record["data"]["hash"], record["created"], "Seed"):
         assert said in text
@@ -94,7 +101,7 @@ def test_links_ids_and_images(page: Parsed) -> None:
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
-    assert {"#results", "#slopes", "#checks", "#comparison", "#provenance"} <= set(links)
+    assert {"#verdicts", "#slopes", "#checks", "#comparison", "#provenance"} <= set(links)
     assert all(str(link)[1:] in ids and str(link)[0] == "#" for link in links)
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert len(images) == 15
@@ -135,13 +142,37 @@ def test_a_page_of_concepts(by_concept: Fitted) -> None:
     ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     assert {"concepts", "ranks", "checks"} <= ids
     assert not {"slopes", "dose", "sensitivity"} & ids
-    assert "contamination was not modelled" in page.text
+    assert "This fit does not estimate effects of contamination" in page.text
     assert "c" * 300 in page.text
 
 
-def test_a_failed_check_is_on_top(hostile: Fitted) -> None:
-    html = render(with_checks(hostile, a_check("divergences", Outcome.FAILED)))
-    assert '<p class="verdict failed" id="verdict">Do not rely on this fit yet' in html
+def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fitted) -> None:
+    checks = a_check("divergences", Outcome.FAILED), a_check("E-BFMI", Outcome.PASSED)
+    html = render(with_checks(hostile, *checks))
+    head = html.split("<main>")[0]
+    said = "Do not rely on this fit yet: 1 of 2 checks failed."
+    assert f'<p class="verdict failed" id="verdict">{said}</p>' in head
+    assert "<b>Divergences</b> 1 (required: &lt; 1). A sentence." in head
+
+
+def test_title_and_note_are_on_top_and_are_text(hostile: Fitted) -> None:
+    html = render(hostile, title="<i>Two</i> quizzes", note="One <b>\x07.\n\nTwo\nlines.")
+    head = html.split("<main>")[0]
+    assert "<title>&lt;i&gt;Two&lt;/i&gt; quizzes</title>" in head
+    assert "<h1>&lt;i&gt;Two&lt;/i&gt; quizzes</h1>" in head
+    assert '<p class="own long">One &lt;b&gt;\\x07.</p>\n<p class="own long">Two lines.</p>' in head
+
+
+def test_the_first_screen_says_what_is_assumed_in_four_lines(
+    hostile: Fitted, by_concept: Fitted
+) -> None:
+    for fit in (hostile, by_concept):
+        html = render(fit)
+        first, _, rest = html.partition('<details class="more" id="details">')
+        lines = first.split('<section id="assumes">')[1]
+        assert lines.count("<dt>") == lines.count("<dd") == 4
+        assert 'id="checks"' in rest
+        assert 'id="slopes"' not in first
 
 
 def test_names_that_differ_by_case_are_both_there(page: Parsed) -> None:
@@ -189,14 +220,19 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     chrome.quit()
 
 
-@pytest.fixture(params=[1200, 800])
-def opened(request: pytest.FixtureRequest, browser: Any, html: str, tmp_path: Path) -> Any:
+@pytest.fixture(params=[1200, 800, 390])
+def opened(
+    request: pytest.FixtureRequest, browser: Any, html: str, tmp_path: Path
+) -> Iterator[Any]:
     path = tmp_path / "report.html"
     path.write_text(html, encoding="utf-8")
     browser.get_log("performance")
-    browser.set_window_size(request.param, 900)
+    # A window is never as narrow as a phone.
+    size = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(path.as_uri())
-    return browser
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @pytest.mark.browser
@@ -220,6 +256,39 @@ def test_the_page_in_a_browser(opened: Any) -> None:
     for link in opened.find_elements("css selector", "nav a"):
         target = str(link.get_attribute("href")).rpartition("#")[2]
         assert opened.find_elements("id", target)
+
+
+@pytest.mark.browser
+def test_a_link_into_the_details_opens_them(opened: Any) -> None:
+    fold, checks = opened.find_element("id", "details"), opened.find_element("id", "checks")
+    assert not fold.get_property("open")
+    opened.execute_script("location.hash = '#checks'")
+    opened.execute_async_script("setTimeout(arguments[0], 50)")
+    assert fold.get_property("open")
+    assert checks.is_displayed()
+    top = opened.execute_script("return arguments[0].getBoundingClientRect().top", checks)
+    assert -5 < top < 900
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_page_of_one_benchmark_prints_on_few_sheets(browser: Any, tmp_path: Path) -> None:
+    fit = made_fit([f"model-{i}" for i in range(20)], ["problems"], items=40, draws=50)
+    path = tmp_path / "report.html"
+    path.write_text(render(fit), encoding="utf-8")
+    browser.get(path.as_uri())
+    pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 8
+
+
+@pytest.mark.browser
+def test_narrow_screens_get_a_picture_of_their_own(opened: Any) -> None:
+    width = opened.execute_script("return window.innerWidth")
+    image = opened.find_element("css selector", "#picture img")
+    drawn = 96 * NARROW if width == 390 else 96 * WIDTH
+    assert int(image.get_property("naturalWidth")) / drawn == pytest.approx(1, abs=0.4)
+    # Letters keep four fifths of their size at least.
+    assert image.size["width"] / drawn > 0.8
 
 
 @pytest.mark.browser

@@ -74,9 +74,9 @@ def test_a_spec_of_ones_own_is_told_by_its_path(tmp_path: Path) -> None:
     page = spec_page(spec, str(path))
     assert_whole(page, spec)
     assert f"bayescontam models prior '{path}' " in page
-    assert "'a|b', '*c*' are taken to be clean" in unescaped(page)
+    assert "'a|b', '*c*' are assumed to be clean" in unescaped(page)
     # Neither makes a cell or a word in italics.
-    assert r"'a\|b', '\*c\*' are taken" in page
+    assert r"'a\|b', '\*c\*' are assumed" in page
 
 
 def test_what_looks_like_markdown_is_text() -> None:
@@ -96,5 +96,5 @@ def test_a_fit_that_lacks_a_term_does_not_assume_it() -> None:
     assert "delta" not in fit.record["entered"]
     assert assumptions(fit) == spec_assumptions(fit.spec)
     hierarchical = spec_assumptions(load_spec("hierarchical"))
-    assert any(line.startswith("Items differ in difficulty") for line in hierarchical)
-    assert not any(line.startswith("Items differ in difficulty") for line in assumptions(fit))
+    assert any(line.startswith("The difficulty of an item") for line in hierarchical)
+    assert not any(line.startswith("The difficulty of an item") for line in assumptions(fit))

@@ -16,7 +16,7 @@ from bayescontam.inference.verdicts import (
     overfitting_verdict,
 )
 from bayescontam.report import tables
-from bayescontam.report.verdicts import checks_sentence, overfitting_sentence
+from bayescontam.report.verdicts import checks_sentence
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 from tests.report.made_fit import made_fit
 
@@ -83,7 +83,9 @@ def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fitte
     assert {"accuracy", "accuracy_low", "rank"} <= set(table)
     assert tables.slopes(by_concept).empty
     assert tables.sensitivity(by_concept).empty
-    assert "not modelled" in tables.verdict_line(by_concept)
+    line = tables.verdict_line(by_concept)
+    assert "ranks first of 3 models" in line
+    assert "contamination" not in line
 
 
 def test_concepts_hold_estimands_and_observed_scores(by_concept: Fitted, hostile: Fitted) -> None:
@@ -244,17 +246,6 @@ def test_draws_of_the_prior_show_no_overfitting_by_spillover():
     assert "spillover" in fit.record["entered"]
     said = set(tables.headline(fit)["overfitting_verdict"])
     assert said <= {"inconclusive", "borrowed", "no contamination"}
-
-
-def test_verdicts_are_counted_apart() -> None:
-    kinds = [Overfitting.SHOWN, Overfitting.AT_MOST_SMALL, *[Overfitting.INCONCLUSIVE] * 2]
-    text = overfitting_sentence(pd.DataFrame({"overfitting_verdict": kinds}), 0.03)
-    assert "of 4 pairs" in text
-    assert "is shown in 1" in text
-    assert "is at most small (below 0.03) in 1" in text
-    assert "is inconclusive in 2" in text
-    one = overfitting_sentence(pd.DataFrame({"overfitting_verdict": kinds[2:3]}), 0.02)
-    assert one.endswith("overfitting is inconclusive")
 
 
 def test_every_verdict_is_explained_in_its_own_words() -> None:

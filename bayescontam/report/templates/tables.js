@@ -1,5 +1,6 @@
 "use strict";
-// Sorts and filters the tables of class "sortable". Without this script every row is there.
+// Sorts and filters the tables of class "sortable", opens what a link leads to, and marks what is
+// wider than its box. Without this script every row is there.
 (() => {
   const SORTED = 4, FILTERED = 13; // fewest rows of a table that is sorted, or also filtered
   const collator = new Intl.Collator("en", { numeric: true });
@@ -178,6 +179,27 @@
     addButtons(table, state);
     if (count >= FILTERED) addFilters(table, state);
   }
+
+  // Opens every fold around the target of a link.
+  function reveal() {
+    const target = document.querySelector(":target");
+    if (!target) return;
+    let fold = target.closest("details:not([open])");
+    const closed = Boolean(fold);
+    for (; fold; fold = target.closest("details:not([open])")) fold.open = true;
+    if (closed) target.scrollIntoView();
+  }
+  window.addEventListener("hashchange", reveal);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link && link.hash === location.hash) reveal(); // no change of the address
+  });
+  reveal();
+
+  const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+    target.classList.toggle("wide", target.scrollWidth > target.clientWidth + 1);
+  }));
+  document.querySelectorAll(".scroll, .frame").forEach((box) => sizes.observe(box));
 
   document.querySelectorAll("table.sortable").forEach((table) => {
     const fold = table.closest("details:not([open])");

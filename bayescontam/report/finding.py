@@ -1,0 +1,208 @@
+"""Finding: what a fit shows, in plain sentences with the numbers of the headline table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from bayescontam.inference.verdicts import Overfitting
+from bayescontam.names import visible
+from bayescontam.report.words import interval, number, place, probability
+
+MOST_BENCHMARKS = 4
+"""Benchmarks up to which each has sentences of its own."""
+_SPELT = (
+    "No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven",
+    "Twelve",
+)  # fmt: skip
+_NAME_WIDTH = 40
+_OTHERS = {
+    Overfitting.AT_MOST_SMALL: "For {who} the effect is at most small (below {smallest:g}).",
+    Overfitting.INCONCLUSIVE: "For {who} an effect is neither shown nor ruled out.",
+    Overfitting.BORROWED: (
+        "For {who} the responses by themselves hold too little information to show or rule out an"
+        " effect."
+    ),
+    Overfitting.SIGN_ASSUMED: (
+        "For {who} the effect is {range}, if contamination does not lower scores, as the model"
+        " spec assumes."
+    ),
+    Overfitting.OPPOSITE: (
+        "For {who} scores fall with contamination, which points to harder items, not to memory."
+    ),
+    Overfitting.BY_REFERENCE: (
+        "For {who} the sign of the effect depends on the reference contamination."
+    ),
+    Overfitting.NO_VARIATION: (
+        "For {who} all items have the same contamination, so that no effect can be estimated."
+    ),
+    Overfitting.CLEAN: "For {who} the effect is zero by assumption (declared clean).",
+    Overfitting.NONE: "For {who} no item is contaminated.",
+}
+_UNTESTED = {Overfitting.NO_VARIATION, Overfitting.CLEAN, Overfitting.NONE}
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What the rows of a table are called."""
+
+    one: str
+    many: str
+
+    def counted(self, count: int, of: int) -> str:
+        """Return a count within a sentence, such as "3 models"."""
+        if count == of:
+            return f"this {self.one}" if of == 1 else f"all {of:,} {self.many}"
+        return f"{count:,} {self.one if count == 1 else self.many}"
+
+    def leading(self, count: int, of: int) -> str:
+        """Return a count that begins a sentence, such as "Eleven of 19 models"."""
+        if count == of:
+            return f"All {of:,} {self.many}"
+        spelt = _SPELT[count] if count < len(_SPELT) else f"{count:,}"
+        return f"{spelt} of {of:,} {self.many}"
+
+
+_MODELS, _SCORES = _Unit("model", "models"), _Unit("score", "scores")
+
+
+def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
+    """Return what a fit shows: of contamination, or of who is best where there is none.
+
+    Parameters
+    ----------
+    headline : pandas.DataFrame
+        From `bayescontam.report.tables.headline`.
+    smallest : float
+        Smallest effect of interest, on the probability scale.
+
+    Returns
+    -------
+    list of str
+        Sentences about all benchmarks together, or up to four benchmarks one by one; a
+        paragraph each.
+    """
+    benchmarks = list(dict.fromkeys(headline["benchmark"]))
+    tell = _effects if "overfitting_verdict" in headline else _best
+    if len(benchmarks) == 1:
+        return [" ".join(tell(headline, _MODELS, smallest))]
+    if len(benchmarks) <= MOST_BENCHMARKS:
+        return [
+            f"{visible(str(name), _NAME_WIDTH)}: "
+            + " ".join(tell(headline[headline["benchmark"] == name], _MODELS, smallest))
+            for name in benchmarks
+        ]
+    models = headline["model"].nunique()
+    size = f"{models:,} model{'s' if models > 1 else ''} on {len(benchmarks):,} benchmarks:"
+    tell = _effects if "overfitting_verdict" in headline else _most_often_best
+    return [" ".join([size, *tell(headline, _SCORES, smallest)])]
+
+
+def _effects(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
+    """Yield how much of the accuracy is due to contamination, and for whom that is open."""
+    kinds = rows["overfitting_verdict"]
+    shown = rows[kinds == Overfitting.SHOWN]
+    yield from _shown(shown, unit, len(rows)) if len(shown) else _not_shown(kinds, smallest)
+    for kind, text in _OTHERS.items():
+        found = rows[kinds == kind]
+        if len(found) and not (kind is Overfitting.AT_MOST_SMALL and _all_small(kinds)):
+            who = unit.counted(len(found), len(rows))
+            yield text.format(who=who, smallest=smallest, range=_range(found["overfitting"]))
+
+
+def _shown(shown: pd.DataFrame, unit: _Unit, of: int) -> Iterator[str]:
+    worst: Any = shown.sort_values("overfitting").iloc[-1]
+    name = _name(worst, unit)
+    ending = "when the effect of contamination is removed"
+    if len(shown) == 1:
+        who = name if of == 1 else f"{unit.leading(1, of)}, {name},"
+        ends = interval(worst["overfitting_low"], worst["overfitting_high"])
+        yield f"{who} loses {number(worst['overfitting'])} {ends} of its accuracy {ending}."
+        start = "It falls"
+    else:
+        yield (
+            f"{unit.leading(len(shown), of)} lose {_range(shown['overfitting'])} of their accuracy"
+            f" {ending}."
+        )
+        start = f"{name} loses most: it falls"
+    yield (
+        f"{start} from a raw accuracy of {number(worst['raw_accuracy'])} to a genuine ability of"
+        f" {number(worst['genuine_ability'])}"
+        f" {interval(worst['genuine_ability_low'], worst['genuine_ability_high'])}{_moved(worst)}."
+    )
+
+
+def _moved(row: Any) -> str:
+    before, after = row["rank_raw"], row["rank"]
+    if pd.isna(before) or pd.isna(after) or before == after:
+        return ""
+    return f", from rank {place(before)} to {place(after)}"
+
+
+def _not_shown(kinds: "pd.Series[str]", smallest: float) -> Iterator[str]:
+    if _all_small(kinds):
+        where = " where it varies" if kinds.isin(_UNTESTED).any() else ""
+        yield f"Contamination changes no accuracy by {smallest:g} or more{where}."
+    elif not kinds.isin(_UNTESTED).all():
+        yield "No accuracy is shown to be raised by contamination."
+    elif (kinds == Overfitting.NO_VARIATION).any():
+        yield "These data cannot show whether contamination raises any accuracy."
+    else:
+        yield "There is no contamination to correct for."
+
+
+def _all_small(kinds: "pd.Series[str]") -> bool:
+    """Return whether every effect that could be estimated is at most small."""
+    tested = kinds[~kinds.isin(_UNTESTED)]
+    return len(tested) > 0 and bool((tested == Overfitting.AT_MOST_SMALL).all())
+
+
+def _best(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
+    """Yield which model is best."""
+    ranked = rows.dropna(subset="rank")
+    if len(rows) == 1:
+        yield f"The accuracy of {_name(rows.iloc[0], unit)} is {_accuracy(rows.iloc[0])}."
+        return
+    if ranked.empty:
+        yield f"Accuracies of {len(rows):,} models are {_range(rows['accuracy'])}."
+        yield "They are over different items and cannot be compared: there are no ranks."
+        return
+    best = ranked.sort_values(["rank", "accuracy"], ascending=[True, False]).iloc[0]
+    yield (
+        f"{_name(best, unit)} ranks first of {len(ranked):,} models, with an accuracy of"
+        f" {_accuracy(best)}; it is the best with probability {probability(best['p_best'])}."
+    )
+
+
+def _most_often_best(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
+    """Yield which model is best on most benchmarks."""
+    ranked = rows.dropna(subset="rank")
+    if ranked.empty or rows["model"].nunique() == 1:
+        yield f"accuracies are {_range(rows['accuracy'])}."
+        return
+    ordered = ranked.sort_values(["rank", "accuracy"], ascending=[True, False], kind="stable")
+    counts = ordered.drop_duplicates("benchmark")["model"].value_counts()
+    most = counts[counts == counts.iloc[0]]
+    if len(most) > 1:
+        yield f"{len(most):,} models rank first on {most.iloc[0]:,} of them each."
+    else:
+        name = visible(str(most.index[0]), _NAME_WIDTH)
+        yield f"{name} ranks first on {most.iloc[0]:,} of them, more often than any other."
+
+
+def _accuracy(row: Any) -> str:
+    return f"{number(row['accuracy'])} {interval(row['accuracy_low'], row['accuracy_high'])}"
+
+
+def _name(row: Any, unit: _Unit) -> str:
+    name = visible(str(row["model"]), _NAME_WIDTH)
+    return name if unit is _MODELS else f"{name} on {visible(str(row['benchmark']), _NAME_WIDTH)}"
+
+
+def _range(values: "pd.Series[float]") -> str:
+    """Return smallest and largest value, with as many decimals as set them apart from zero."""
+    low, high = float(values.min()), float(values.max())
+    digits = 2 if abs(low) >= 0.01 and number(low, 2) != number(high, 2) else 3
+    ends = number(low, digits), number(high, digits)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
