@@ -191,12 +191,15 @@ class MeanFirst:
     def turned(self, values: Tensor) -> Tensor:
         """Return what items have from coordinates, or the reverse: it is a reflection.
 
-        Householder's, which turns the first item's axis to the mean, and back.
+        Householder's, which turns the first item's axis to the mean, and back. By products
+        with a matrix: XLA takes lookups one by one.
         """
-        own = (self.group == np.arange(len(self.first))[:, None]) / self.root[:, None]
-        mean = pt.dot(own, values)
-        moved = values + (self._factor * (values[self.first] - mean))[self.group]
-        return moved[self.first].set(mean)
+        own = self.group == np.arange(len(self.first))[:, None]
+        axis = np.where(own, -1 / self.root[:, None], 0.0)
+        axis[np.arange(len(self.first)), self.first] += 1.0
+        square = (axis**2).sum(axis=1, keepdims=True)
+        scaled = 2 * axis / np.where(square > 0, square, 1.0)
+        return values - pt.dot(scaled.T, pt.dot(axis, values))
 
     @property
     def _factor(self) -> Floats:

@@ -68,7 +68,7 @@ def add_abilities(
     if "a" in terms:
         assert scale is not None, "models that share benchmarks are pairs enough to differ"
         center = center + _general_ability(spec, design, factor, rough, scale)[:, None]
-    lift = None if hard is None else hard[design.benchmark_of_unit]
+    lift = _of_units(hard, design)
     if scale is not None:
         return _lifted("theta", center, scale, lift, dims=dims, default_transform=rough.transform())
     prior = spec.priors.theta
@@ -95,6 +95,13 @@ def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options:
     return pm.Deterministic(name, level + lift, dims=options.get("dims"))
 
 
+def _of_units(values: Tensor | None, design: Design) -> Tensor | None:
+    """Return values of benchmarks for each unit; without a lookup where these are the same."""
+    if values is None or design.by == "benchmark":
+        return values
+    return values[design.benchmark_of_unit]
+
+
 def _items_of_benchmarks(design: Design) -> Floats:
     """Return the weights of the mean over the items of each benchmark, dims (benchmark, item)."""
     own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
@@ -105,13 +112,13 @@ def _unit_means(
     spec: ModelSpec, design: Design, terms: Terms, factor: Factor, hard: Tensor | None
 ) -> Tensor:
     if "sigma_mu" not in terms:
-        lift = None if hard is None else hard[design.benchmark_of_unit]
+        lift = _of_units(hard, design)
         return _mean_ability("mu", spec.priors.mu, factor("mu"), lift, design.unit_dim)
     bar = _mean_ability("mu_bar", spec.priors.mu_bar, factor("mu_bar"), hard, "benchmark")
     scale = spread("sigma_mu", spec.priors.sigma_mu, factor("sigma_mu"))
     rough = _rough_abilities(design, terms).pooled(axis=0, differ=True)
     mean = bar[design.benchmark_of_unit]
-    lift = None if hard is None else hard[design.benchmark_of_unit]
+    lift = _of_units(hard, design)
     options = {"dims": design.unit_dim, "default_transform": rough.transform()}
     return _lifted("mu", mean, scale, lift, **options)
 
