@@ -70,7 +70,7 @@ def keys_of(kind: type[Block]) -> list[Key]:
     >>> from bayescontam.specs.study import Gates
     >>> keys_of(Gates)[0]
     Key(block='', name='rhat', allowed='number, above 1', default='1.03', \
-meaning='Largest R-hat of any quantity.')
+meaning='Largest R-hat allowed of any quantity.')
     """
     schema = kind.model_json_schema()
     blocks = {"": (schema, kind)}

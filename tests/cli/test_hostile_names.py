@@ -52,7 +52,12 @@ def test_table_is_safe_and_its_numbers_whole(
     assert (done.status, done.err) == (0, "")
     text = done.out
     assert controls(text) == set()
-    assert max(map(len, text.splitlines()[:-1])) <= int(width)
+    # Sentences and the key of names follow the table; the terminal folds them.
+    lines = text.splitlines()
+    rule = next(at for at, line in enumerate(lines) if "──" in line)
+    table = lines[rule - 2 : lines.index("", rule)]
+    assert len(table) > 3
+    assert max(map(len, table)) <= int(width)
     for row in Fit.load(made.path).estimands().query("quantity == 'genuine_ability'").itertuples():
         assert f"{row.mean:.3f}" in text
         assert f"[{row.ci_low:.3f}, {row.ci_high:.3f}]" in text
@@ -115,7 +120,7 @@ def test_a_table_is_not_written_to_a_file(made: Made, run: Run, tmp_path: Path) 
 def test_output_is_utf8_whatever_the_locale(made: Made) -> None:
     done = command("summary", made.path.name, cwd=made.path.parent, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
-    assert "─" * 60 in done.stdout.decode()
+    assert "─" * 15 in done.stdout.decode()
 
 
 @pytest.mark.slow

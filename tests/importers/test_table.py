@@ -252,7 +252,7 @@ def test_one_object_is_recognised_by_content(text: str, tmp_path: Path) -> None:
     with pytest.raises(
         DataError,
         match=r"one JSON object, with the keys 'accuracy', 'details'.*\n.*"
-        r"read by: bayescontam import lm-eval",
+        r"looks like a file of OpenCompass: .* bayescontam import opencompass",
     ) as caught:
         read_table(path)
     assert len(caught.value.faults) == 1

@@ -252,9 +252,12 @@ def test_reference_outside_the_observed_range_is_told():
 def test_partly_answered_benchmarks_are_told():
     frame = simulate(0, models=2, benchmarks=1, items=6).responses
     assert design(frame, 0.3)["Items answered"].outcome is Outcome.PASSED
-    partial = design(frame.iloc[:-2], 0.3)["Items answered"]
-    assert partial.outcome is Outcome.CAUTION
-    assert "model-1: 4 of 6 of bench-0" in partial.sentence
+    some = design(frame.iloc[:-2], 0.3)["Items answered"]
+    assert some.outcome is Outcome.PASSED
+    assert "model-1: 4 of 6 of bench-0" in some.sentence
+    few = design(frame.iloc[:-4], 0.3)["Items answered"]
+    assert few.outcome is Outcome.CAUTION
+    assert "less than half of a benchmark ('model-1: 2 of 6 of bench-0')" in few.sentence
 
 
 @pytest.mark.parametrize(

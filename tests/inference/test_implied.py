@@ -201,6 +201,8 @@ def test_accuracy_is_told_at_the_true_contamination(kind, trials):
     theta, beta = rng.normal(-1, 0.3, size), rng.normal(4, 0.5, size)
     spread = np.abs(rng.normal(0, 0.8, size)) * (trials > 1)
     eps = rng.normal(size=(SIMULATED, 15)) * spread
+    # Priors are of mean accuracies: log-odds of single items are larger by this factor.
+    theta, beta = (values * np.sqrt(1 + 0.346 * spread**2) for values in (theta, beta))
     n = mean * (1 - mean) / sd**2 - 1
     many = SIMULATED, 15
     truth = rng.beta(mean * n, (1 - mean) * n, many)

@@ -116,7 +116,8 @@ def test_priors_above_abilities_and_slopes_are_those_of_sampled_difficulties():
     own = built_of(spec, frame).model
     other = built_of(spec, frame, "sampled").model
     # Abilities have other coordinates, so that equal points of these are not equal abilities.
-    above = {"theta", "a_coordinates", "delta", "beta_bar", "beta_model", "beta_benchmark", *SLOPES}
+    above = {"theta", "theta_level", "a_coordinates", "mu", "mu_level", "delta"}
+    above |= {"delta_coordinates", "beta_bar", "beta_model", "beta_benchmark", *SLOPES}
     names = sorted({v.name for v in own.free_RVs} - above)
     assert {v.name for v in other.free_RVs} - above == set(names)
     start = other.initial_point()
