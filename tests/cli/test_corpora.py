@@ -110,7 +110,8 @@ def test_a_manifest_of_ones_own_in_words(run: Run, tmp_path: Path) -> None:
     assert ", 7 % of each stratum (field two" in scanned
     assert "xx', 'b', 'c' and 2 more; text from 'two" in scanned
     assert vectors == "Scanned: v, the vectors of 'v.npy'."
-    assert chunks.startswith("Chunks: 50 to 100 tokens; longer")
+    least = "half of the items' 5 % quantile, at most 50,"
+    assert chunks.startswith(f"Chunks: {least} to 100 tokens; longer")
     assert "; items begin with 'two\\nlines\\x1b[31m" in embedder
     assert lexical == "Lexical baselines of the matches: none."
 

@@ -147,13 +147,14 @@ def test_thousands_of_duplicates_are_within_reach(share: float, mean: float) -> 
     assert drawn.none(1.0).mean() < (sample == 0).mean() + 0.02
 
 
-@pytest.mark.parametrize("spread", SPREADS[:3])
-@pytest.mark.parametrize("seen", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("spread", "seen"),
+    [(spread, seen) for spread in SPREADS[:3] for seen in (0, 1)] + [(SPREADS[1], 4)],
+)
 def test_drawn_rests_are_those_of_simulated_corpora(spread: tuple[float, ...], seen: int) -> None:
     whole, sample = simulated(*spread)
     left = (whole - sample)[sample == seen]
-    if len(left) < 1000:
-        pytest.skip("too rare to compare with")
+    assert len(left) >= 1000  # else too few to compare with
     size = 200_000
     parts = (np.full(size, x) for x in spread[:3])
     drawn = Occurrence(*parts, spread[3]).draw_rest(

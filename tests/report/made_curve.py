@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.evidence.duplicates import Curve
+from bayescontam.evidence.duplicates import FORMAT, Curve
 from bayescontam.specs.catalogue import load_curve
 
 COLUMNS = [
@@ -92,7 +92,7 @@ def _record(
 ) -> xr.Dataset:
     content = load_curve("monotone").model_dump()
     record = {
-        "curve_format": 1,
+        "curve_format": FORMAT,
         "spec": {"name": "mine<b>", "hash": "cd" * 32, "content": content},
         "benchmarks": list(benchmarks),
         "sources": list(sources),
