@@ -75,7 +75,7 @@ def test_the_table_of_signs_holds_the_specs_location_and_zero(fit: bayescontam.F
     assert len(table) == 5
     overfitting = fit.estimands().query("quantity == 'overfitting'")
     both = table.merge(overfitting, on=["model", "benchmark"])
-    np.testing.assert_allclose(both["overfitting"], both["mean"], rtol=1e-9)
+    np.testing.assert_allclose(both["overfitting"], both["mean"], rtol=1e-5)  # as stored
     np.testing.assert_allclose(both["overfitting_low"], both["ci_low"], atol=0.003)
     rows = fit.confounding().query("changed == 'all' and location == 0")
     both = table.merge(rows, on=["model", "benchmark"], suffixes=("", "_at"))

@@ -43,7 +43,8 @@ def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fitted) -> N
             ability.sel(model=name, benchmark=row.benchmark).to_numpy().ravel()
             for name in (row.model, row.other)
         )
-        assert row.probability == np.mean(one > other)
+        # Stored draws are rounded, so that some are equal and count half.
+        assert row.probability == np.mean((one > other) + (one == other) / 2)
     assert not ((table["benchmark"] == UNANSWERED[1]) & (table["model"] == UNANSWERED[0])).any()
 
 

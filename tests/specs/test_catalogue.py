@@ -20,7 +20,7 @@ MANIFEST = 'summary = "mine"\n[generated]\n'
         (load_manifest, "zzz", r"no such corpus manifest \(allowed: offline-demo, olmo3\)"),
         (load_manifest, "", r"^corpus manifest '': no such corpus manifest"),
         (load_manifest, "hierarchical", r"no such corpus manifest"),
-        (load_spec, "olmo3", r"^model spec 'olmo3': no such model spec \(allowed: additive.*\n"
+        (load_spec, "olmo3", r"^model spec 'olmo3': no such model spec \(allowed: ability.*\n"
          r"Name a shipped model spec \(bayescontam models list\)"),
         (load_manifest, "no.toml", r"^no\.toml: cannot be read .*\nGive the path of a TOML file"),
         (load_manifest, "./olmo3", r"olmo3: cannot be read"),

@@ -16,7 +16,7 @@ from bayescontam.specs.model import ModelSpec
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
-    "additive", "aggregated", "anchored", "concepts", "hierarchical", "interaction",
+    "ability", "additive", "aggregated", "anchored", "concepts", "hierarchical", "interaction",
     "latent_duplicate",
     "monotone", "noisy_covariate", "positive", "single", "spillover", "two_parameter",
 )  # fmt: skip
