@@ -1,10 +1,12 @@
 """Repeats: responses with several trials, their model-by-item effect integrated out."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from scipy.ndimage import spline_filter1d
 
@@ -53,6 +55,11 @@ class Repeats:
     first: Integers
     finer: float
 
+    @cached_property
+    def _shared(self) -> Tensor:
+        """The coefficients as data of a model: compilers take no constants of megabytes."""
+        return pytensor.shared(self.coefficients, name="repeats", borrow=True)
+
     @classmethod
     def of(cls, n_trials: Integers, guess: Floats) -> "Repeats | None":
         """Compute the table for some responses; None if it would be too large.
@@ -95,7 +102,7 @@ class Repeats:
         slot : array of int
             Which spread is that of a response, dims (response,).
         """
-        table = pt.as_tensor(self.coefficients)
+        table = self._shared
         spreads, pairs, size = self.coefficients.shape
         at, weights = _places(pt.arcsinh(spread * self.finer) / SPREAD_STEP, spreads)
         columns = (weight[:, None, None] * table[at + q] for q, weight in enumerate(weights))
