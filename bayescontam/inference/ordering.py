@@ -43,9 +43,11 @@ def first_places(ranks: Floats) -> Floats:
     --------
     >>> first_places(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
     [0.5, 0.0, 0.5]
+    >>> first_places(np.array([[np.nan, np.nan], [1.0, np.nan]])).tolist()
+    [[nan, nan], [1.0, nan]]
     """
-    first = ranks == np.nanmin(ranks, axis=-2, keepdims=True)
-    parts: Floats = first / first.sum(axis=-2, keepdims=True)
+    first = ranks == np.fmin.reduce(ranks, axis=-2, keepdims=True)
+    parts: Floats = first / np.maximum(first.sum(axis=-2, keepdims=True), 1)
     return np.where(np.isnan(ranks), np.nan, parts)
 
 
