@@ -215,10 +215,11 @@ def test_without_an_effect_overfitting_is_shown_one_time_in_twenty() -> None:
 
 
 def test_items_that_stand_for_several_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes, wish = Sizes(2400, 3), Wish(data_sets=25)
-    whole = expect(scene(sizes, "hierarchical"), wish, 1)
+    """Effects of responses are of a known spread: a drawn one sets what 25 data sets detect."""
+    sizes, wish, spreads = Sizes(2400, 3), Wish(data_sets=25), {"sigma_eps": 1.0}
+    whole = expect(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
     monkeypatch.setattr(scenes, "MOST_ROWS", 1200)
-    part = expect(scene(sizes, "hierarchical"), wish, 1)
+    part = expect(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
     assert np.median(part.widths) == pytest.approx(np.median(whole.widths), rel=0.04)
     assert np.median(part.detectable) == pytest.approx(np.median(whole.detectable), rel=0.05)
     assert part.shown.mean() == pytest.approx(whole.shown.mean(), abs=0.12)
