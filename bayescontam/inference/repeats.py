@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
+from pytensor.compile.sharedvalue import shared
 from scipy.ndimage import spline_filter1d
 
 from bayescontam.inference.design import Design, Floats, Integers
@@ -58,7 +58,7 @@ class Repeats:
     @cached_property
     def _shared(self) -> Tensor:
         """The coefficients as data of a model: compilers take no constants of megabytes."""
-        return pytensor.shared(self.coefficients, name="repeats", borrow=True)
+        return shared(self.coefficients, name="repeats", borrow=True)
 
     @classmethod
     def of(cls, n_trials: Integers, guess: Floats) -> "Repeats | None":
