@@ -157,6 +157,7 @@ def test_a_link_unfolds_the_texts(
     path = tmp_path / "report.html"
     path.write_text(render(hostile, None, evidence), encoding="utf-8")
     browser.get(path.as_uri())
+    browser.execute_script("document.getElementById('details').open = true")
     link = browser.find_element("css selector", "#contaminated td a")
     target = browser.find_element("id", str(link.get_attribute("href")).rpartition("#")[2])
     assert not target.is_displayed()
