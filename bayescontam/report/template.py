@@ -32,7 +32,9 @@ class Script:
 @cache
 def script() -> Script:
     """Return the script that sorts and filters tables."""
-    text = (files("bayescontam.report") / "templates" / "tables.js").read_text(encoding="utf-8")
+    path = files("bayescontam.report") / "templates" / "tables.js"
+    # Without indentation, which pages need not carry: no string of the script has several lines.
+    text = "\n".join(map(str.lstrip, path.read_text(encoding="utf-8").splitlines()))
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
     return Script(text, f"sha256-{digest}")
 
