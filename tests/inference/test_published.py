@@ -83,7 +83,7 @@ class TestMusrFinetuning:
     def test_clean_model_has_no_overfitting_of_its_own(self, musr):
         rows = figures(musr, "olmo3-7b-clean")
         assert rows.loc["overfitting", ["mean", "sd"]].tolist() == [0, 0]
-        assert rows.loc["slope", "verdict"] == "borrowed"
+        assert rows.loc["slope", "verdict"] == "no contamination"
 
     def test_ten_generations_are_not_ten_items(self, musr, tmp_path):
         """Without the model-by-item term the interval is too narrow by almost half."""
