@@ -58,6 +58,8 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     dims = [str(dim) for dim in draws.dims[2:]]
     cells = values.reshape(*values.shape[:2], -1)
     kept = ~np.isnan(cells).all(axis=(0, 1))
+    if not kept.any():  # ranks, where models can be compared on no benchmark
+        return pd.DataFrame()
     labels = [
         label
         for label, keep in zip(product(*(draws[d].values for d in dims)), kept, strict=True)
