@@ -223,10 +223,12 @@ def _load(path: Path) -> "Fitted | Curve":
     try:
         return Fitted.load(path)
     except FitError as no_fit:
+        if no_fit.__cause__ is None:  # no file, or a fit in another format
+            raise
         try:
             return Curve.load(path)
-        except FitError:
-            raise no_fit from None
+        except FitError as no_curve:
+            raise (no_fit if no_curve.__cause__ else no_curve) from None
 
 
 def _refuse(path: Path, what: str, options: set[str]) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.cli.report import _items
+from bayescontam.evidence.duplicates import FORMAT, Curve
 from tests.cli.conftest import NAMES, Done, Made
 from tests.report.made_curve import make_curve
 from tests.report.made_scan import make_scan
@@ -113,6 +114,16 @@ def test_the_file_of_a_curve_gives_its_page(run: Run, curve: Path, tmp_path: Pat
     done = run("report", curve, "--out", out)
     assert (done.status, done.out) == (0, f"Wrote {out}.\n")
     assert '<p class="kind">bayescontam curve</p>' in out.read_text(encoding="utf-8")
+
+
+def test_a_curve_in_another_format_is_named_as_such(
+    run: Run, curve: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Curve, "_LAYOUT", ("curve_format", FORMAT + 1))
+    done = run("report", curve, "--out", tmp_path / "curve.html")
+    assert done.status == 2
+    assert f"has format {FORMAT}, this version of bayescontam reads format" in done.err
+    assert "is not a fit" not in done.err
 
 
 @pytest.mark.parametrize(("by", "groups"), [("elo", 10), ("level", 2)])
