@@ -26,7 +26,7 @@ MEASURES |= {"p_duplicate_sd": None}
 """Number columns about contamination, with their highest value; the lowest is 0."""
 
 _MOST_FAULTS = 100_000
-"""Rows with one fault that are told apart; a large table may be wrong in every row."""
+"""Rows with one fault that are listed singly; a large table may be wrong in every row."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # Extra columns become numbers only if nothing is lost: 007 and 20-digit ids stay text.
@@ -171,7 +171,7 @@ def read_names(
     whole numbers, and noted. With `blank_ok`, blank cells are no fault and become "".
     """
     cells = frame[column]
-    codes, uniques = _told_apart(cells)
+    codes, uniques = _distinct(cells)
     names = np.array([*(_name(cell) for cell in uniques), None], dtype=object)
     blank = np.array([*(_is_blank(cell) for cell in uniques), True])[codes]
     result = pd.Series(names, dtype="str").take(codes).reset_index(drop=True)
@@ -199,7 +199,7 @@ def read_names(
     return result
 
 
-def _told_apart(cells: pd.Series) -> tuple[Ints, list[Any]]:
+def _distinct(cells: pd.Series) -> tuple[Ints, list[Any]]:
     """Return for each cell its place among the distinct ones (-1: missing), and these."""
     if cells.dtype == object:  # where 1 and True, or 7 and 7.0, would be one
         found: dict[Any, int] = {}

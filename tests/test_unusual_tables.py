@@ -74,7 +74,7 @@ def test_weak_models_on_easy_items_are_not_ranked_first():
     accuracy = headline(fit).set_index("model")["accuracy"]
     assert spearmanr(accuracy.reindex(raw.index), theta)[0] > 0.7
     assert spearmanr(accuracy.reindex(raw.index), theta)[0] > spearmanr(raw, theta)[0] + 0.2
-    pairs = bayescontam.rank_models(fit).pairs().query("told_apart")
+    pairs = bayescontam.rank_models(fit).pairs().query("distinguished")
     better, worse = (pairs[side].str[1:].astype(int) for side in ("model", "other"))
     assert (theta[better] > theta[worse]).all()
     assert headline(fit)["rank_raw"].isna().all()

@@ -124,8 +124,8 @@ def _print(ranking: "Ranking", pairs: bool) -> None:
             print_lines(["There is one model, and so no pair."])
             return
         table = ranking.pairs()
-        words = table["told_apart"].map({True: "yes", False: "no"})
-        print_table(table.assign(told_apart=words).rename(columns={"told_apart": "distinguished"}))
+        words = table["distinguished"].map({True: "yes", False: "no"})
+        print_table(table.assign(distinguished=words))
         return
     print_table(ranking.table, _SPARE)
     letters = "Models that share a letter cannot be distinguished. " if ranking.groups else ""

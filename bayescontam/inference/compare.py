@@ -108,7 +108,7 @@ def compare_fits(fits: Mapping[str, Fitted], how: LeaveOut | None = None) -> pd.
     ----------
     Yao, Vehtari, Simpson & Gelman (2018), doi:10.1214/17-BA1091, on stacking; Sivula,
     Magnusson, Matamoros & Vehtari (2025), doi:10.1214/25-BA1569, on when differences
-    are too small to tell; Merkle, Furr & Rabe-Hesketh (2019),
+    are inconclusive; Merkle, Furr & Rabe-Hesketh (2019),
     doi:10.1007/s11336-019-09679-0, on leaving out what shares an effect.
     """
     how = how or LeaveOut()
@@ -171,11 +171,11 @@ def _verdict(own: Pointwise, by: By, first: str, best: bool) -> str:
 
 
 def _first(difference: float, error: float) -> str:
-    """Say whether a fit is told apart from the best."""
+    """Say whether a fit can be distinguished from the best."""
     if difference < 4:
-        return "as good as the best: a difference below 4 is too small to tell."
+        return "as good as the best: a difference below 4 is inconclusive."
     if difference < 2 * error:
-        return "not told apart from the best: the difference is below 2 standard errors."
+        return "not distinguishable from the best: the difference is below 2 standard errors."
     return "predicts worse than the best."
 
 

@@ -1,4 +1,4 @@
-"""Groups: models that cannot be told apart, as letters."""
+"""Groups: models that cannot be distinguished, as letters."""
 
 from collections.abc import Iterator
 from itertools import count, product
@@ -11,15 +11,15 @@ Group = tuple[int, ...]
 
 
 def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
-    """Return groups of models no two of which can be told apart.
+    """Return groups of models no two of which can be distinguished.
 
-    Two models share a group if and only if they cannot be told apart. No group can take
+    Two models share a group if and only if they cannot be distinguished. No group can take
     in another model. One model may be in several groups, or alone in its own.
 
     Parameters
     ----------
     apart : array of bool
-        Dims (model, other), symmetric: whether a pair can be told apart. Models in the
+        Dims (model, other), symmetric: whether a pair can be distinguished. Models in the
         order in which they are shown.
 
     Returns
@@ -31,7 +31,7 @@ def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
     Notes
     -----
     The groups are maximal cliques that cover every edge of the graph of pairs that cannot
-    be told apart, grown one by one from the first pair that none has yet. That takes
+    be distinguished, grown one by one from the first pair that none has yet. That takes
     polynomial time, where all maximal cliques, or the fewest that are enough, may not.
 
     References
@@ -59,7 +59,7 @@ def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
 
 
 def _grown(alike: NDArray[np.bool_], open_pairs: NDArray[np.bool_], start: set[int]) -> list[int]:
-    """Add models until none is left that cannot be told apart from all members."""
+    """Add models until none is left that cannot be distinguished from all members."""
     members = sorted(start)
     able = alike[members].all(axis=0)
     able[members] = False

@@ -62,9 +62,9 @@ class Ranking:
     weights : str
         ``"benchmark"`` or ``"item"``.
     level : float
-        Probability of intervals, and from which a pair is told apart.
+        Probability of intervals, and from which a pair counts as distinguished.
     p_orders_hold : float
-        Posterior probability that the orders of all pairs told apart hold at once.
+        Posterior probability that the orders of all distinguished pairs are right at once.
 
     See Also
     --------
@@ -87,14 +87,19 @@ class Ranking:
         -------
         pandas.DataFrame
             ``model, other`` (lower in the table), ``p_better`` (that `model` is better)
-            and ``told_apart``.
+            and ``distinguished``.
         """
         models = self.table["model"].to_numpy()
         first, second = np.triu_indices(len(models), 1)
         better = self.p_better.to_numpy()[first, second]
-        told = told_apart(self.p_better.to_numpy(), self.level)[first, second]
-        columns = {"model": models[first], "other": models[second], "p_better": better}
-        return pd.DataFrame(columns | {"told_apart": told})
+        return pd.DataFrame(
+            {
+                "model": models[first],
+                "other": models[second],
+                "p_better": better,
+                "distinguished": distinguished(self.p_better.to_numpy(), self.level)[first, second],
+            }
+        )
 
     def near(self) -> pd.DataFrame:
         """Return both orders of each pair of models, of many models of those near in rank.
@@ -123,18 +128,18 @@ class Ranking:
         chance = np.maximum(better, better.T)[above]
         if not len(chance):
             return []
-        told = chance[chance >= self.level]
+        claimed = chance[chance >= self.level]
         of = f"{len(chance):,} pair{'s' if len(chance) > 1 else ''} of models"
-        if not len(told):
+        if not len(claimed):
             return [f"None of {of} can be distinguished with a probability of {self.level:g}."]
-        wrong = float((1 - told).sum())
-        few = f" ({len(told) / len(chance):.0%})" if len(chance) > 100 else ""
+        wrong = float((1 - claimed).sum())
+        few = f" ({len(claimed) / len(chance):.0%})" if len(chance) > 100 else ""
         lines = [
-            f"{len(told):,} of {of}{few} can be distinguished, each with a probability of at least"
-            f" {self.level:g}. Expected wrong orderings: {_expected(wrong)}. Probability that all"
-            f" are right: {_probability(self.p_orders_hold)}."
+            f"{len(claimed):,} of {of}{few} can be distinguished, each with a probability of at"
+            f" least {self.level:g}. Expected wrong orderings: {_expected(wrong)}. Probability that"
+            f" all are right: {_probability(self.p_orders_hold)}."
         ]
-        if 2 * len(told) < len(chance):
+        if 2 * len(claimed) < len(chance):
             lines.append(
                 "Most pairs cannot be distinguished: a place in this order says little without its"
                 " interval."
@@ -187,7 +192,7 @@ def rank_models(
         What counts alike in the average: each benchmark, or each item of any.
     level : float, optional
         Probability of the equal-tailed and of the joint intervals, and the probability of
-        one order from which two models are told apart. Default: that of the fit.
+        one order from which two models count as distinguished. Default: that of the fit.
 
     Returns
     -------
@@ -239,7 +244,7 @@ def rank_models(
     draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
     models = pd.Index(compared.models[order], name="model")
     better = ordering.p_larger(draws)
-    apart = told_apart(better, level)
+    apart = distinguished(better, level)
     groups = alike_groups(apart) if len(models) <= MOST_LETTERED else []
     table = pd.DataFrame(
         {
@@ -264,7 +269,7 @@ def rank_models(
     )
 
 
-def told_apart(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def distinguished(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return where one order of a pair has at least this probability, dims (model, other)."""
     return np.fmax(p_better, p_better.T) >= level
 

@@ -58,7 +58,7 @@ def plan_terms(spec: ModelSpec, design: Design) -> Terms:
     -----
     A spread (sigma) is learnt from at least three levels, item difficulty from items
     that several models answered, and the model-by-item effect from repeated trials.
-    What cannot be told apart in a table is not given two names.
+    What a table cannot distinguish is not given two names.
     """
     verdicts = dict(_asked(spec, design))
     entered = frozenset(symbol for symbol, reason in verdicts.items() if reason is None)

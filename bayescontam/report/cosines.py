@@ -36,7 +36,7 @@ MOST_BENCHMARKS, MOST_STRATA = 9, 8
 _BIN = 0.01
 """Width of the bins that are drawn, in units of cosine."""
 _ON_A_LINE = 400
-"""Points of a sorted line; more cannot be told apart."""
+"""Points of a sorted line; more cannot be distinguished."""
 _OF_STRATA: list[dict[str, Any]] = [
     {"color": color, "ls": ls} for ls in ("-", "--") for color in (BLUE, ORANGE, GREEN, PINK)
 ]

@@ -88,10 +88,11 @@ def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
 
 
 def _apart(ranking: Ranking) -> str:
-    told = ranking.pairs()["told_apart"]
+    distinguished = ranking.pairs()["distinguished"]
     return (
-        f"{int(told.sum()):,} of {len(told):,} pairs of models are distinguishable: one is better"
-        f" than the other with a probability of at least {level_text(ranking.level)}."
+        f"{int(distinguished.sum()):,} of {len(distinguished):,} pairs of models are"
+        " distinguishable: one is better than the other with a probability of at least"
+        f" {level_text(ranking.level)}."
     )
 
 

@@ -190,16 +190,16 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
     caption = (
         f"The published estimate of the overfitting fraction on {many['table'].nunique()} tables of"
         " each version, with contamination that helps and with contamination that does not. The"
-        f" estimate of a table with a boost is the larger one {_told_apart(many)}; where that is"
-        " near 50 %, an estimate near 0 is no evidence of less contamination. Vertical line: as"
-        " printed."
+        f" estimate of a table with a boost is the larger one {_larger_with_boost(many)};"
+        " where that is near 50 %, an estimate near 0 is no evidence of less contamination."
+        " Vertical line: as printed."
     )
     columns = ["value", "series", "panel", "published"]
-    title = "Could the published method have told?"
+    title = "Could the published method have distinguished them?"
     return Picture("shares", title, caption, shown[columns], "estimate", "share of tables")
 
 
-def _told_apart(many: pd.DataFrame) -> str:
+def _larger_with_boost(many: pd.DataFrame) -> str:
     """Return how often a table with a boost has a larger estimate than one without, in words."""
     shares = {
         str(name): larger(

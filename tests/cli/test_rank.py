@@ -50,7 +50,7 @@ def test_pairs_are_those_of_the_fit(made: Made, run: Run) -> None:
     better = Fit.load(made.path).p_better().sel(benchmark=BENCHMARK)
     for row in rows.itertuples():
         assert row.p_better == float(better.sel(model=row.model, other=row.other))
-        assert row.told_apart is bool(max(row.p_better, 1 - row.p_better) >= 0.95)
+        assert row.distinguished is bool(max(row.p_better, 1 - row.p_better) >= 0.95)
     shown = run("rank", made.path, "--pairs")
     assert shown.status == 0
     assert "distinguished" in shown.out

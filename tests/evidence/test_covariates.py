@@ -87,7 +87,7 @@ def test_without_judgements_no_kinds_are_told(scan: Scan) -> None:
     assert table["judged"].tolist() == [0, 0, 0]
 
 
-def test_one_source_alone_is_not_told_apart(tmp_path: Path) -> None:
+def test_one_source_alone_is_not_distinguished(tmp_path: Path) -> None:
     scan = make_scan(tmp_path, [match("q1", 0.7)])
     curve = make_curve(make_draws(2))
     table = covariates_table(weigh(scan, curve), scan, curve)

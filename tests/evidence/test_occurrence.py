@@ -110,7 +110,7 @@ def test_draws_have_the_posterior_of_importance_sampling(counts: list[int], shar
         assert values.mean() == pytest.approx(mean, abs=4 * error + 0.01)
 
 
-def test_large_counts_are_told_apart_by_size_only() -> None:
+def test_large_counts_are_distinguished_by_size_only() -> None:
     counts = np.repeat([[0, 3, 12_345], [0, 3, 12_400]], 200, axis=0)
     drawn = draw_occurrence(counts, 0.5, np.random.default_rng(1))
     first, second = np.log(drawn.mean[:200]), np.log(drawn.mean[200:])

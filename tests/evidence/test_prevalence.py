@@ -109,7 +109,7 @@ def test_nested_views_are_nested_draw_by_draw() -> None:
         assert counts == sorted(counts)
 
 
-def test_benchmarks_are_told_apart() -> None:
+def test_benchmarks_are_distinguished() -> None:
     table = prevalence(made([1.0, 0.0, 1.0], benchmarks=["a", "b", "a"]))
     assert table["benchmark"].unique().tolist() == ["a", "b"]
     corpus = table[table["by"] == "corpus"].set_index("benchmark")

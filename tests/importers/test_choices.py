@@ -40,7 +40,7 @@ def test_what_is_not_clear_is_refused(given: list[str], message: str) -> None:
         chosen("metric", given, KNOWN)
 
 
-def test_only_runs_that_differ_are_told_apart() -> None:
+def test_only_runs_that_differ_are_distinguished() -> None:
     runs = [
         Run("m", "a", "1", {"args": "1"}, {"shots": "0"}),
         Run("m", "a", "2", {"args": "1"}, {"shots": "5"}),

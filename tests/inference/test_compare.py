@@ -62,9 +62,9 @@ def test_differences_are_paired_whatever_the_order_of_rows(fits):
     assert table["diff_se"][1] == pytest.approx(np.sqrt(len(paired) * paired.var(ddof=1)))
 
 
-def test_equal_fits_are_not_told_apart(fits):
+def test_equal_fits_are_not_distinguished(fits):
     table = bayescontam.compare({"a": fits["slope"], "b": fits["slope"]})
-    assert "too small to tell" in table["verdict"][1]
+    assert "is inconclusive" in table["verdict"][1]
 
 
 def test_fits_may_be_given_by_their_files(fits, tmp_path):
@@ -95,7 +95,10 @@ def verdicts(behind: np.ndarray, pareto_k: float = 0.0) -> list[str]:
     ("behind", "verdict"),
     [
         (np.linspace(0.01, 0.02, 200), "as good as the best: a difference below 4"),
-        (np.r_[np.full(199, 0.0), 5.0], "not told apart from the best: the difference is below 2"),
+        (
+            np.r_[np.full(199, 0.0), 5.0],
+            "not distinguishable from the best: the difference is below 2",
+        ),
         (np.linspace(0.1, 0.2, 200), "predicts worse than the best."),
         (
             np.linspace(0.1, 0.2, 98),
@@ -137,9 +140,9 @@ def test_standard_errors_are_those_of_sums_over_what_is_left_out_together(monkey
     sums = np.array([behind[group == g].sum() for g in range(4)])
     assert compared["elpd_diff"]["b"] == pytest.approx(sums.sum())
     assert compared["diff_se"]["b"] == pytest.approx(np.sqrt(4 * sums.var(ddof=1)))
-    # As if responses were independent it would be told apart.
+    # As if responses were independent it would be distinguished.
     assert compared["elpd_diff"]["b"] > 2 * np.sqrt(200 * behind.var(ddof=1))
-    assert "not told apart" in compared["verdict"]["b"]
+    assert "not distinguishable" in compared["verdict"]["b"]
     assert "Only 4 models were left out: standard errors say little." in compared["verdict"]["b"]
     assert compared["left_out"].tolist() == ["model", "model"]
 

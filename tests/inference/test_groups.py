@@ -11,7 +11,7 @@ from bayescontam.inference.groups import alike_groups, letters, letters_of
 
 @st.composite
 def pairs_apart(draw: st.DrawFn) -> np.ndarray:
-    """Give which pairs of up to 7 models can be told apart."""
+    """Give which pairs of up to 7 models can be distinguished."""
     size = draw(st.integers(1, 7))
     count = size * (size - 1) // 2
     apart = np.zeros((size, size), dtype=bool)
@@ -20,7 +20,7 @@ def pairs_apart(draw: st.DrawFn) -> np.ndarray:
 
 
 def largest_sets(apart: np.ndarray) -> set[tuple[int, ...]]:
-    """Return all sets without a pair that can be told apart that no model can join."""
+    """Return all sets without a pair that can be distinguished that no model can join."""
     size = len(apart)
     alike = [
         set(members)
@@ -32,7 +32,9 @@ def largest_sets(apart: np.ndarray) -> set[tuple[int, ...]]:
 
 
 @given(pairs_apart())
-def test_a_letter_is_shared_if_and_only_if_a_pair_cannot_be_told_apart(apart: np.ndarray) -> None:
+def test_pairs_share_a_letter_if_and_only_if_not_distinguished(
+    apart: np.ndarray,
+) -> None:
     groups = alike_groups(apart)
     assert set(groups) <= largest_sets(apart)
     assert len(set(groups)) == len(groups)

@@ -87,7 +87,7 @@ def test_each_benchmark_has_what_the_table_says() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["hierarchical", "monotone", "two_parameter"])
-def test_guessing_is_told_apart_from_ability_and_slope(model: str) -> None:
+def test_guessing_is_distinguished_from_ability_and_slope(model: str) -> None:
     """Known truth: accuracy 0.25 by guessing, slopes of 1.5, an able and an unable model."""
     rng = np.random.default_rng(11)
     d, delta = rng.random(ITEMS), rng.normal(0, 1.2, ITEMS)

@@ -72,7 +72,7 @@ def assert_share(found: float, expected: float) -> None:
 
 
 def test_correlated_normals_are_compared_within_draws() -> None:
-    """Abilities that move together are told apart by far smaller differences."""
+    """Abilities that move together are distinguished by far smaller differences."""
     mean, cov = [0.5, 0.48], 0.05**2 * np.array([[1, 0.95], [0.95, 1]])
     ability = np.random.default_rng(2).multivariate_normal(mean, cov, DRAWS)
     sd = np.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])

@@ -118,7 +118,7 @@ class TestMusrSpillover:
         own = rows.loc["overfitting", "mean"] - rows.loc["spillover", "mean"]
         assert own == pytest.approx(0.07 / 2, abs=0.012)
 
-    def test_spillover_and_ability_cannot_be_told_apart(self, spilt):
+    def test_spillover_and_ability_cannot_be_distinguished(self, spilt):
         lift = spilt.tree["posterior"]["spillover"]
         assert float(lift.std()) > 0.8  # the prior's is 1
         rows = figures(spilt, "olmo3-7b-contaminated")

@@ -11,7 +11,7 @@ from scipy.stats import norm, rankdata
 
 import bayescontam
 from bayescontam.errors import UsageError
-from bayescontam.inference.ranking import rank_models, told_apart
+from bayescontam.inference.ranking import distinguished, rank_models
 from tests.data import HOSTILE
 from tests.ranked import ranked_fit
 
@@ -63,7 +63,7 @@ def test_averages_of_normals_are_compared_as_their_integral_says(fit: bayesconta
             assert abs(found - expected) < 4 * error + 1e-9
     pairs = ranking.pairs()
     assert len(pairs) == 6
-    alike = pairs.loc[~pairs["told_apart"], ["model", "other"]].to_numpy().tolist()
+    alike = pairs.loc[~pairs["distinguished"], ["model", "other"]].to_numpy().tolist()
     assert alike == [["m0", "m2"], ["m2", "m1"]]
     assert ranking.table["groups"].tolist() == ["a", "a b", "b", "c"]
     assert ranking.groups == (("m0", "m2"), ("m2", "m1"), ("m3",))
@@ -246,24 +246,26 @@ def test_one_model_is_first_of_one() -> None:
     ]
 
 
-def test_a_higher_level_tells_fewer_apart(fit: bayescontam.Fit) -> None:
-    told = [rank_models(fit, level=level).pairs()["told_apart"].sum() for level in (0.5, 0.9, 0.99)]
-    assert told == sorted(told, reverse=True)
-    assert told[0] == 6
-    assert told[-1] < 6
+def test_a_higher_level_distinguishes_fewer(fit: bayescontam.Fit) -> None:
+    counts = [
+        rank_models(fit, level=level).pairs()["distinguished"].sum() for level in (0.5, 0.9, 0.99)
+    ]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == 6
+    assert counts[-1] < 6
 
 
 def test_expected_errors_and_joint_probability_are_counted(fit: bayescontam.Fit) -> None:
     ranking = rank_models(fit, level=0.7)
     ability = fit.tree["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
-    told = ranking.pairs().query("told_apart")
-    first, second = ([int(name[1]) for name in told[side]] for side in ("model", "other"))
+    claimed = ranking.pairs().query("distinguished")
+    first, second = ([int(name[1]) for name in claimed[side]] for side in ("model", "other"))
     wrong = ability[:, first] <= ability[:, second]
     assert ranking.p_orders_hold == (~wrong.any(axis=1)).mean()
     assert f"Expected wrong orderings: {wrong.sum(axis=1).mean():.2g}." in ranking.sentences()[0]
 
 
-def test_everything_is_told_as_json_under_any_names() -> None:
+def test_everything_is_written_as_json_under_any_names() -> None:
     models = [*HOSTILE[:8], "a'b\n"]
     ability = draws_of(np.linspace(0.2, 0.8, 9)[:, None], 0.05)
     ranking = rank_models(ranked_fit(ability, names=(models, ["quiz\x1b[2J"])))
@@ -296,7 +298,7 @@ def test_of_many_models_ranks_say_that_most_cannot_be_distinguished() -> None:
     rng = np.random.default_rng(5)
     ability = rng.normal(0.5, 0.05, 1500)[:, None] + rng.normal(0, 0.05, (1, 300, 1500, 1))
     ranking = rank_models(ranked_fit(ability))
-    apart = told_apart(ranking.p_better.to_numpy(), 0.95)
+    apart = distinguished(ranking.p_better.to_numpy(), 0.95)
     assert ranking.groups == ()
     assert set(ranking.table["groups"]) == {""}
     assert ranking.table["n_alike"].tolist() == (1499 - apart.sum(axis=1)).tolist()

@@ -112,7 +112,7 @@ def test_what_does_not_fit_together_is_told(hostile: Fitted, evidence: Evidence)
     assert re.search(r"differs from the probability of a duplicate for \d\d items", notes)
 
 
-def test_items_of_one_name_are_told_apart(evidence: Evidence, hostile: Fitted) -> None:
+def test_items_of_one_name_are_distinguished(evidence: Evidence, hostile: Fitted) -> None:
     """A fit labels items of two benchmarks that share a name by benchmark, too."""
     data = hostile.tree["constant_data"].to_dataset()
     benchmarks = data["benchmark"].to_numpy()[data["benchmark_of_item"].to_numpy()]

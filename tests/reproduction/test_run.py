@@ -74,7 +74,7 @@ def test_a_folder_of_another_study_is_refused(seen: list[Study], tmp_path: Path)
     assert len(seen) == 1
 
 
-def test_the_two_kinds_of_study_are_told_apart(tmp_path: Path) -> None:
+def test_the_two_kinds_of_study_are_distinguished(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="recovery: is a simulation study"):
         run_reproduction("recovery", tmp_path / "out")
     with pytest.raises(SpecError, match="is the reproduction of a published study"):

@@ -173,7 +173,7 @@ def test_only_posteriors_can_fail_to_converge() -> None:
     assert eight_models._unconverged(many[many["table"] > 0]) == []
 
 
-def test_how_often_a_boost_is_told_apart_is_counted_in_pairs() -> None:
+def test_how_often_a_boost_is_distinguished_is_counted_in_pairs() -> None:
     rng = np.random.default_rng(1)
     one, other = (pd.Series(rng.integers(0, 4, size)) for size in (7, 5))
     pairs = [(a > b) + 0.5 * (a == b) for a in one for b in other]

@@ -32,7 +32,7 @@ def test_what_is_not_there(load: Callable[[str], object], given: str, message: s
         load(given)
 
 
-def test_names_and_paths_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_and_paths_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "olmo3.toml").write_text(MANIFEST, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert load_manifest("olmo3.toml").summary == "mine"

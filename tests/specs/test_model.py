@@ -292,7 +292,7 @@ def test_closest(word: str, allowed: list[str], hint: str) -> None:
     assert closest(word, allowed) == hint
 
 
-def test_names_and_paths_are_told_apart(tmp_path: Path) -> None:
+def test_names_and_paths_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "single.toml").write_text(SHORT, encoding="utf-8")
     assert load_spec(tmp_path / "single.toml").hash != load_spec("single").hash
     with pytest.raises(
