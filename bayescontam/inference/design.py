@@ -1,8 +1,8 @@
 """Design: a responses table as the index arrays that a model is built from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -160,12 +160,20 @@ class Design:
         their contamination does not inform on how often it is found in corpora.
         """
         assert self.contamination is not None
-        told = ~self.clean[self.model]
-        count = np.bincount(self.item[told], minlength=len(self.items))
-        rows = told | (count[self.item] == 0)
-        size = len(self.items)
+        rows, size = self.exposed, len(self.items)
         total = np.bincount(self.item[rows], self.contamination[rows], minlength=size)
         return total / np.bincount(self.item[rows], minlength=size)
+
+    @cached_property
+    def exposed(self) -> NDArray[np.bool_]:
+        """Which responses inform on their item's contamination, dims (response,).
+
+        Those of models that are not known to be clean; of all where no other answered the item.
+        """
+        exposed = ~self.clean[self.model]
+        count = np.bincount(self.item[exposed], minlength=len(self.items))
+        informing: NDArray[np.bool_] = exposed | (count[self.item] == 0)
+        return informing
 
     @cached_property
     def cell_contamination(self) -> Floats:
@@ -194,11 +202,7 @@ class Design:
     def _extremes(self, low: Floats, high: Floats, by_model: bool) -> tuple[Floats, Floats]:
         shape = (len(self.models), len(self.benchmarks)) if by_model else (len(self.benchmarks),)
         cell = self.model_benchmark if by_model else self.benchmark
-        least, most = np.full(np.prod(shape), np.inf), np.full(np.prod(shape), -np.inf)
-        np.minimum.at(least, cell, low)
-        np.maximum.at(most, cell, high)
-        least[np.isinf(least)] = np.nan
-        most[np.isinf(most)] = np.nan
+        least, most = extremes(low, high, cell, int(np.prod(shape)))
         return least.reshape(shape), most.reshape(shape)
 
     @cached_property
@@ -288,12 +292,21 @@ class Design:
         return "benchmark" if self.by == "benchmark" else "concept"
 
 
+def extremes(low: Floats, high: Floats, cell: Integers, count: int) -> tuple[Floats, Floats]:
+    """Return the smallest of `low` and the largest of `high` in each cell; NaN in an empty one."""
+    least, most = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(least, cell, low)
+    np.maximum.at(most, cell, high)
+    empty = least > most
+    return np.where(empty, np.nan, least), np.where(empty, np.nan, most)
+
+
 @dataclass(frozen=True, eq=False)
 class DerivedDesign(Design):
     """A design made of another table's, from which its doses are counted.
 
-    What contamination is centred at, a model's mean contamination of a benchmark and the
-    observed range are those of the table that was fitted.
+    What contamination is centred at, a model's mean contamination of a benchmark, the observed
+    range, and which items models chose to answer, are those of the table that was fitted.
 
     Attributes
     ----------
@@ -302,6 +315,22 @@ class DerivedDesign(Design):
     """
 
     whole: Design
+
+    @classmethod
+    def derived(cls, whole: Design, **changed: Any) -> Self:
+        """Return the design of a table with some of its fields changed."""
+        given = {field.name: getattr(whole, field.name) for field in fields(Design)}
+        return cls(**given | changed, whole=whole)
+
+    @cached_property
+    def partial(self) -> Integers:
+        """As in the table."""
+        return self.whole.partial
+
+    @cached_property
+    def selection(self) -> Floats:
+        """As in the table."""
+        return self.whole.selection
 
     @cached_property
     def center(self) -> Floats:

@@ -1,15 +1,13 @@
 """Held out: a design some of whose responses a model may not look at."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
-from bayescontam.inference.design import Design, Integers
+from bayescontam.inference.design import DerivedDesign, Design, Integers
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HeldOutDesign(Design):
+@dataclass(frozen=True, eq=False)
+class HeldOutDesign(DerivedDesign):
     """A design in which held-out responses count 0 correct answers of 0 trials.
 
     A model that is built for it has all parameters of the whole one, and a likelihood to
@@ -21,11 +19,7 @@ class HeldOutDesign(Design):
     ----------
     n_correct, n_trials : array of int
         0 where held out.
-    whole : Design
-        With all responses.
     """
-
-    whole: Design
 
     @cached_property
     def n_single(self) -> int:
@@ -42,9 +36,7 @@ def hold_out(design: Design, rows: Integers) -> HeldOutDesign:
     rows : array of int
         Positions of the responses to hold out.
     """
-    given = {field.name: getattr(design, field.name) for field in fields(Design)}
-    for name in ("n_correct", "n_trials"):
-        seen = np.array(given[name])
-        seen[rows] = 0
-        given[name] = seen
-    return HeldOutDesign(**given, whole=design)
+    seen = {"n_correct": design.n_correct.copy(), "n_trials": design.n_trials.copy()}
+    for counts in seen.values():
+        counts[rows] = 0
+    return HeldOutDesign.derived(design, **seen)

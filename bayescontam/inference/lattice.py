@@ -8,7 +8,7 @@ from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers
+from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers, extremes
 from bayescontam.inference.terms import shared_benchmarks
 
 LEVELS = 12
@@ -74,11 +74,6 @@ class LatticeDesign(DerivedDesign):
         )  # fmt: skip
 
     @cached_property
-    def partial(self) -> Integers:
-        """As in the table."""
-        return self.whole.partial
-
-    @cached_property
     def selection(self) -> Floats:
         """That of an item that it stands for: the same models answered all of them."""
         return self.whole.selection[self.like]
@@ -103,12 +98,8 @@ def item_levels(design: Design) -> Floats | None:
     """
     if design.contamination is None:
         return None
-    told = ~design.clean[design.model]
-    count = np.bincount(design.item[told], minlength=len(design.items))
-    rows = np.flatnonzero(told | (count[design.item] == 0))
-    low, high = np.full(len(design.items), np.inf), np.full(len(design.items), -np.inf)
-    np.minimum.at(low, design.item[rows], design.contamination[rows])
-    np.maximum.at(high, design.item[rows], design.contamination[rows])
+    level = design.contamination[design.exposed]
+    low, high = extremes(level, level, design.item[design.exposed], len(design.items))
     return np.where(high > low, np.nan, low)
 
 

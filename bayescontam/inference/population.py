@@ -1,7 +1,7 @@
 """Population: the items that estimands average over, answered by a model or not."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers
+from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers, extremes
 from bayescontam.inference.difficulties import counted, stand_ins
 from bayescontam.inference.draws import CACHED, Draws, predictor
 from bayescontam.inference.lattice import LatticeDesign
@@ -31,16 +31,6 @@ class PopulationDesign(DerivedDesign):
     Rows of one trial come first, then those with an effect of their own; within each, those
     of the table stand in its order and before the pairs that nobody observed.
     """
-
-    @property
-    def partial(self) -> Integers:
-        """As in the table."""
-        return self.whole.partial
-
-    @property
-    def selection(self) -> Floats:
-        """As in the table."""
-        return self.whole.selection
 
     @property
     def item_contamination(self) -> Floats:
@@ -249,7 +239,7 @@ def _completed(
 
     benchmark = table.benchmark_of_item[item]
     weight = np.where(whole[table.benchmark], table.item_weight[table.item], table.weight)
-    given = {field.name: getattr(table, field.name) for field in fields(Design)} | {
+    changed = {
         "model": joined(table.model, model),
         "benchmark": joined(table.benchmark, benchmark),
         "unit": joined(table.unit, table.unit_of_item[item]),
@@ -259,18 +249,18 @@ def _completed(
         "weight": joined(weight, table.item_weight[item]),
     }
     if table.contamination is not None:
-        given["contamination"] = joined(table.contamination, level)
+        changed["contamination"] = joined(table.contamination, level)
     if table.exposure is not None:
         of_rows = joined(table.exposure.group, group)
         at = joined(np.arange(len(table)), np.full(len(item), -1))
         place = np.empty(len(table), dtype=np.int64)
         place[at[at >= 0]] = np.flatnonzero(at >= 0)
         first_row = place[table.exposure.first]
-        given["exposure"] = replace(table.exposure, group=of_rows, first=first_row)
+        changed["exposure"] = replace(table.exposure, group=of_rows, first=first_row)
     count, observed = int(several.sum()), len(table) - table.n_single
     donor = np.zeros(len(table.models) * len(table.benchmarks), dtype=np.int64)
     donor[table.model_benchmark[last]] = np.arange(observed)
-    design = PopulationDesign(**given, whole=table)
+    design = PopulationDesign.derived(table, **changed)
     return design, observed + np.arange(count), donor[cell[several]]
 
 
@@ -302,10 +292,9 @@ def _expected(table: Design, model: Integers, item: Integers) -> tuple[Floats, I
     """
     if table.contamination is None:
         return np.zeros(len(item)), np.zeros(len(item), dtype=np.int64)
-    shape = table.answered.shape
-    low, high = np.full(shape, np.inf), np.full(shape, -np.inf)
-    np.minimum.at(low, (table.model, table.benchmark), table.contamination)
-    np.maximum.at(high, (table.model, table.benchmark), table.contamination)
+    shape, known = table.answered.shape, table.contamination
+    ends = extremes(known, known, table.model_benchmark, table.answered.size)
+    low, high = (end.reshape(shape) for end in ends)
     spread = _spread_of_items(table)
     benchmark = table.benchmark_of_item[item]
     own = (high - low <= _CONSTANT)[model, benchmark] & (spread > _CONSTANT)[benchmark]
@@ -323,9 +312,8 @@ def _expected(table: Design, model: Integers, item: Integers) -> tuple[Floats, I
 def _spread_of_items(table: Design) -> Floats:
     """Return by how much an item's contamination differs between models at most, (benchmark,)."""
     assert table.contamination is not None
-    low, high = np.full(len(table.items), np.inf), np.full(len(table.items), -np.inf)
-    np.minimum.at(low, table.item, table.contamination)
-    np.maximum.at(high, table.item, table.contamination)
+    known = table.contamination
+    low, high = extremes(known, known, table.item, len(table.items))
     result = np.zeros(len(table.benchmarks))
     np.maximum.at(result, table.benchmark_of_item, high - low)
     return result

@@ -33,8 +33,7 @@ _UNDERSTOOD = {
 class JointDesign(Design):
     """A design with more models than the fit that it belongs to.
 
-    What contamination is measured from stays that of the fit: the mean that slopes are
-    centred at, and the range that reference levels are taken from.
+    The mean contamination that slopes are centred at stays that of the fit.
 
     Attributes
     ----------
