@@ -168,7 +168,7 @@ class Fit(Fitted):
         if (scan is None) != (curve is None):
             raise UsageError("report: give both, scan and curve, or neither")
         evidence = gather(scan, curve) if scan is not None and curve is not None else None
-        comparison = compare_fits(_beside(self, compare)) if compare else None
+        comparison = compare_fits(_compared_with(self, compare)) if compare else None
         write_report(
             self,
             path,
@@ -502,7 +502,7 @@ def _named(fits: "Fits") -> dict[str, Fitted]:
     return dict(zip(names, loaded, strict=True))
 
 
-def _beside(fit: Fitted, others: "Fits") -> dict[str, Fitted]:
+def _compared_with(fit: Fitted, others: "Fits") -> dict[str, Fitted]:
     if not isinstance(others, Mapping):
         return _named([fit, *others])
     own = fit.spec.name

@@ -297,8 +297,8 @@ def _on_several(
 ) -> list[str]:
     """Refuse several cutoffs of a model, and note release dates of an item that differ little."""
     days = pd.Series(first).groupby([frame[key].to_numpy() for key in keys]).agg(["min", "max"])
-    apart = (days["max"] - days["min"]).dt.days
-    several = apart[apart > 0]
+    gap = (days["max"] - days["min"]).dt.days
+    several = gap[gap > 0]
     if several.empty:
         return []
     named = listed([name[-1] if isinstance(name, tuple) else name for name in several.index], 5)

@@ -76,8 +76,8 @@ def _by_change(lost: list[str], known: list[str], change: Change, sentence: str)
     changed: dict[str, str] = {}
     for name in known:
         changed.setdefault(change(name), name)
-    met = [(name, changed[change(name)]) for name in lost if change(name) in changed]
-    return Mismatch(len(met), len(lost), sentence, met[0]) if met else None
+    matches = [(name, changed[change(name)]) for name in lost if change(name) in changed]
+    return Mismatch(len(matches), len(lost), sentence, matches[0]) if matches else None
 
 
 def _of_r(name: str) -> str:
@@ -136,10 +136,10 @@ def _by_prefix(lost: list[str], known: list[str]) -> Mismatch | None:
             ends = [name[at:] for at in range(1, len(name)) if name[at:] in among]
             for end in ends:
                 prefix = name[: len(name) - len(end)]
-                met = [n for n in names if n.startswith(prefix) and n[len(prefix) :] in among]
-                pair = (met[0], met[0][len(prefix) :])
+                matches = [n for n in names if n.startswith(prefix) and n[len(prefix) :] in among]
+                pair = (matches[0], matches[0][len(prefix) :])
                 example = pair if where == "here" else pair[::-1]
                 sentence = f"differ by {listed([prefix])} before the names {where}; rename one side"
-                if best is None or len(met) > best.count:
-                    best = Mismatch(min(len(met), len(lost)), len(lost), sentence, example)
+                if best is None or len(matches) > best.count:
+                    best = Mismatch(min(len(matches), len(lost)), len(lost), sentence, example)
     return best

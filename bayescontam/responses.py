@@ -178,13 +178,13 @@ class Responses:
         if where is not None:
             table, rows = _select(table, rows, where, source, notes)
         faults = FaultList(source, rows)
-        clean, kept = _clean(table, faults, drop_missing, contamination_scale)
+        clean, complete = _clean(table, faults, drop_missing, contamination_scale)
         first = np.arange(len(clean))
         if set(_KEYS) <= set(clean.columns):
-            first = _check_repeats(clean, kept, faults, sum_repeats)
+            first = _check_repeats(clean, complete, faults, sum_repeats)
         faults.raise_if_any()
         notes += faults.notes
-        return cls(_finished(clean, kept, first, source, notes), source, tuple(notes))
+        return cls(_finished(clean, complete, first, source, notes), source, tuple(notes))
 
     def with_contamination(
         self, covariates: Covariates, *, missing: Missing = "error"
@@ -359,13 +359,15 @@ def _clean(
     order = [*_KEYS, "n_correct", "n_trials", "contamination"]
     order = [name for name in order if name in clean]
     order += [name for name in extras if name != "contamination"]
-    kept = ~missing.any(axis=0) if drop_missing else np.ones(len(table), dtype=bool)
-    return pd.DataFrame({name: clean[name] for name in order}, index=table.index), kept
+    complete = ~missing.any(axis=0) if drop_missing else np.ones(len(table), dtype=bool)
+    return pd.DataFrame({name: clean[name] for name in order}, index=table.index), complete
 
 
-def _check_repeats(clean: pd.DataFrame, kept: Mask, faults: FaultList, sum_repeats: bool) -> Ints:
+def _check_repeats(
+    clean: pd.DataFrame, complete: Mask, faults: FaultList, sum_repeats: bool
+) -> Ints:
     """Return the first row of each response; repeats are faults, or must agree to be summed."""
-    first = first_rows(clean, _KEYS, kept)
+    first = first_rows(clean, _KEYS, complete)
     if sum_repeats:
         refuse_differing(clean, list(clean.columns[5:]), first, faults)
     else:
@@ -375,16 +377,16 @@ def _check_repeats(clean: pd.DataFrame, kept: Mask, faults: FaultList, sum_repea
 
 
 def _finished(
-    clean: pd.DataFrame, kept: Mask, first: Ints, source: str, notes: list[str]
+    clean: pd.DataFrame, complete: Mask, first: Ints, source: str, notes: list[str]
 ) -> pd.DataFrame:
-    if not kept.all():
-        dropped = f"{(~kept).sum():,} of {len(kept):,} responses with a missing score"
-        if not kept.any():
+    if not complete.all():
+        dropped = f"{(~complete).sum():,} of {len(complete):,} responses with a missing score"
+        if not complete.any():
             raise DataError([Fault(source, f"dropped {dropped}: none is left")])
         notes.append(f"dropped {dropped}")
-        # Kept rows only ever point to kept rows; give these their new positions.
-        first = (np.cumsum(kept) - 1)[first[kept]]
-        clean = clean[kept].reset_index(drop=True)
+        # Complete rows only ever point to complete rows; give these their new positions.
+        first = (np.cumsum(complete) - 1)[first[complete]]
+        clean = clean[complete].reset_index(drop=True)
     counts = ["n_correct", "n_trials"]
     clean = clean.astype(dict.fromkeys(counts, np.int64))
     if (repeats := (first != np.arange(len(first))).sum()) > 0:

@@ -11,7 +11,7 @@ from bayescontam.api import Fit
 from bayescontam.inference.build import build
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fit import Options, _record
-from bayescontam.inference.kept import kept_table
+from bayescontam.inference.stored_groups import stored_table
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
@@ -31,7 +31,7 @@ def given_fit(spec: ModelSpec, responses: Responses, **posterior: np.ndarray) ->
         "posterior": xr.Dataset(data),
         "record": xr.Dataset({"json": json.dumps(record)}),
     }
-    return Fit(xr.DataTree.from_dict(groups | kept_table(built.design)))
+    return Fit(xr.DataTree.from_dict(groups | stored_table(built.design)))
 
 
 def changed(spec: ModelSpec, **blocks: dict) -> ModelSpec:

@@ -54,7 +54,7 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
         "conceptarc": (solvers, conceptarc(), concepts_of_counts()),
     }
     for name, (title, responses, model) in jobs.items():
-        _say(quiet, "", title)
+        _print(quiet, "", title)
         # With three benchmarks the spread over benchmarks has a long tail: small steps.
         fitted = api.fit(
             responses,
@@ -75,7 +75,7 @@ def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
     from bayescontam.errors import MissingExtraError
     from bayescontam.scanning import run_scan
 
-    _say(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
+    _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
     try:
         return run_scan(MANIFEST, out / "scan", progress=not quiet, command=command)
     except MissingExtraError as error:
@@ -117,7 +117,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     from bayescontam.report.scan import write_scan_report
     from bayescontam.weighing import duplicate_curve
 
-    _say(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
+    _print(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
     judgements = simulated_judgements(scan, truth, SEED)
     write_judgements(out / "judgements.csv", judgements)
     curve = duplicate_curve(scan, judgements, seed=SEED, progress=not quiet, command=command)
@@ -128,7 +128,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     write_scan_report(scan, out / "scan.html", evidence=evidence)
     found, known = prevalence(evidence.weighed).iloc[0], int((truth["n_duplicates"] > 0).sum())
     interval = f"{found['n_mean']:.0f} [{found['n_low']:.0f}, {found['n_high']:.0f}]"
-    _say(
+    _print(
         quiet,
         f"Items with a duplicate: {interval} of {len(truth)}; in truth {known}.",
         f"Wrote {out / 'scan.html'} and {out / 'curve.html'}.",
@@ -149,10 +149,10 @@ def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
 
     if not quiet:
         print_headline(headline(fitted))
-        _say(quiet, verdict_line(fitted), f"Wrote {page}.")
+        _print(quiet, verdict_line(fitted), f"Wrote {page}.")
 
 
-def _say(quiet: bool, *lines: str) -> None:
+def _print(quiet: bool, *lines: str) -> None:
     from bayescontam.cli.terminal import print_lines
 
     if not quiet:

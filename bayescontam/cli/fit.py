@@ -215,7 +215,7 @@ def fit(
         exit_if_failed(fitted.checks())
 
 
-_TELLING = {"alpha", "beta", "gamma", "kappa", "spillover"}
+_ESSENTIAL = {"alpha", "beta", "gamma", "kappa", "spillover"}
 """Terms for whose sake a model spec is chosen."""
 
 
@@ -232,7 +232,7 @@ def show(fitted: "Fit", path: Path) -> None:
     print_lines(
         f"Left out of '{name}': {symbol}: {reason}."
         for symbol, reason in fitted.record["left_out"]
-        if symbol in _TELLING
+        if symbol in _ESSENTIAL
     )
     print_headline(headline(fitted), f"bayescontam summary {_quoted(path)} --format csv")
     print_lines([verdict_line(fitted), fitted.scope])

@@ -136,8 +136,8 @@ def _account(study: "StudySpec") -> Iterator[str]:
         changed = ", with changes" if each.changes else ""
         wrong = ", given 1 − contamination" if each.reversed else ""
         yield f"Estimator {visible(each.name)}: {what}{changed}{wrong}."
-    asked = ", ".join([*study.quantities, *study.expressions])
-    yield f"Quantities: {asked}. Genuine ability at: {study.reference}."
+    quantities = ", ".join([*study.quantities, *study.expressions])
+    yield f"Quantities: {quantities}. Genuine ability at: {study.reference}."
     chains, draws = study.sampling.run
     yield (
         f"Each fit: {study.sampling.engine}, {chains} chains of {draws:,} draws; sampled once more,"

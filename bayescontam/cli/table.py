@@ -20,7 +20,7 @@ _NAMES = {
 """Columns of names. They stay on one line, where long names are cut in the middle."""
 _NUMBERS = {"below", "above"}
 """Columns of texts that are numbers."""
-_WISHED, _ENOUGH, _LEAST = 24, 12, 8
+_PREFERRED, _ENOUGH, _LEAST = 24, 12, 8
 """Widths of names: before columns are left out for them, before the last of these is left out,
 and when none is left to leave out."""
 _SHORT = 12
@@ -122,12 +122,12 @@ def lay_out(
     columns, left_out = _columns(table), []
     for name in spare:
         # The last of them is worth more than long names.
-        if _total(columns, _ENOUGH if name == spare[-1] else _WISHED, wrapped=True) <= room:
+        if _total(columns, _ENOUGH if name == spare[-1] else _PREFERRED, wrapped=True) <= room:
             break
         if name in (column.name for column in columns):
             columns = [column for column in columns if column.name != name]
             left_out.append(name)
-    wrapped = _total(columns, _WISHED, wrapped=False) > room
+    wrapped = _total(columns, _PREFERRED, wrapped=False) > room
     longest = max([column.natural for column in columns if column.kind == "names"], default=0)
     names = next((n for n in range(longest, _LEAST, -1) if _total(columns, n, wrapped) <= room), 0)
     labels = _labels(columns, names or _LEAST)

@@ -300,8 +300,8 @@ def _record(built: BuiltCurve, options: CurveOptions, checks: list[Check]) -> di
 
 def _judged_text(judged: pd.DataFrame) -> str:
     """Return the judgements as JSON, which unlike netCDF holds any name."""
-    kept = with_leads(judged.dropna(subset="is_duplicate")).reindex(columns=list(_JUDGED))
-    return json.dumps(kept.fillna({"kind": ""}).astype({"is_duplicate": int}).to_dict("list"))
+    judgements = with_leads(judged.dropna(subset="is_duplicate")).reindex(columns=list(_JUDGED))
+    return json.dumps(judgements.fillna({"kind": ""}).astype({"is_duplicate": int}).to_dict("list"))
 
 
 def _spaced(count: int, most: int) -> np.ndarray:

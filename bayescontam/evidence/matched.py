@@ -1,4 +1,4 @@
-"""Matched: the matches of every item of a scan as arrays, with what judges said of them.
+"""Matched: the matches of every item of a scan as arrays, with the verdicts of judges.
 
 A document counts once for an item, at the cosine of its nearest chunk.
 """
@@ -29,7 +29,7 @@ _BIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The documents that match one item: those told one by one, and the rest in bins.
+    """The documents that match one item: some one by one, and the rest in bins.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Matched:
         Number of documents with a chunk among the best matches; they come first, best first.
         Judged documents of the tail sample follow.
     cosine, source : array
-        Of each document told one by one: of its chunk nearest to the item.
+        Of each single document: of its chunk nearest to the item.
     copies : array
         Occurrences of that chunk's text in each source, dims (match, source).
     best : float
@@ -97,7 +97,7 @@ class Matches:
         judged = _located(curve, pairs)
         self.verdicts = _by_document(judged)
         """Judged documents: `UNIT`, ``verdict`` (position in likelihoods) and ``kind``."""
-        matches = self._told(pairs)
+        matches = self._single(pairs)
         self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
         self._matches = matches
         self._copies = _copies(matches, scan.strata, self.sources)
@@ -106,32 +106,33 @@ class Matches:
         self._histogram = self._coarse(scan.histogram)
         self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
 
-    def _told(self, pairs: pd.DataFrame) -> pd.DataFrame:
+    def _single(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return listed documents and judged ones of the tail, with the positions of verdicts."""
         nearest = pairs[pairs["chunk"] == pairs["lead"]]
         order = ["listed", "cosine"]
         nearest = nearest.sort_values(order, ascending=False, kind="stable")
-        told = nearest[[*UNIT, "chunk", "cosine", "copies", "listed", "place"]]
-        told = told.merge(self.verdicts, on=UNIT, how="left", validate="one_to_one")
+        documents = nearest[[*UNIT, "chunk", "cosine", "copies", "listed", "place"]]
+        documents = documents.merge(self.verdicts, on=UNIT, how="left", validate="one_to_one")
         # What was judged counts, whatever its cosine.
-        counted = told["listed"] & (told["cosine"] >= self._floor)
-        told = told[counted | told["verdict"].notna()].reset_index(drop=True)
-        told["source"] = pd.Index(self.sources).get_indexer(pd.Index(told["source"]))
-        return told.fillna({"verdict": -1, "kind": -1}).astype({"verdict": int, "kind": int})
+        counted = documents["listed"] & (documents["cosine"] >= self._floor)
+        documents = documents[counted | documents["verdict"].notna()].reset_index(drop=True)
+        documents["source"] = pd.Index(self.sources).get_indexer(pd.Index(documents["source"]))
+        return documents.fillna({"verdict": -1, "kind": -1}).astype({"verdict": int, "kind": int})
 
-    def _counted(self, pairs: pd.DataFrame, told: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+    def _counted(self, pairs: pd.DataFrame, documents: pd.DataFrame) -> dict[Any, pd.DataFrame]:
         """Return the pairs of each item that the rest leaves out: documents and their chunks."""
-        known = told[UNIT].assign(source=np.array(self.sources, dtype=object)[told["source"]])
-        kept = pairs[pairs["cosine"] >= self._floor].merge(known, on=UNIT)
-        own = kept["listed"] | (kept["chunk"] == kept["lead"])
-        return dict(iter(kept[own].groupby(_KEYS, sort=False, observed=True)))
+        sources = np.array(self.sources, dtype=object)[documents["source"]]
+        known = documents[UNIT].assign(source=sources)
+        counted = pairs[pairs["cosine"] >= self._floor].merge(known, on=UNIT)
+        own = counted["listed"] | (counted["chunk"] == counted["lead"])
+        return dict(iter(counted[own].groupby(_KEYS, sort=False, observed=True)))
 
     def _coarse(self, counts: pd.DataFrame) -> pd.DataFrame:
         """Return cosine counts at or above the floor, with the position of a coarse bin."""
         # Lower edges are multiples of 0.001, up to rounding.
         steps = np.round(counts["cosine"].to_numpy() * 1000).astype(int)
-        kept = counts.assign(bin=steps // 10)[steps >= round(self._floor * 1000)]
-        return kept[kept["count"] > 0]
+        above = counts.assign(bin=steps // 10)[steps >= round(self._floor * 1000)]
+        return above[above["count"] > 0]
 
     def __len__(self) -> int:
         return len(self._items)
@@ -179,13 +180,13 @@ class Matches:
     def _rest(
         self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
     ) -> tuple[Floats, Integers, Floats, Floats]:
-        """Return occurrences that are not told one by one, by bin and source, and their place."""
+        """Return occurrences outside the listed documents, by bin and source, and their place."""
         top = 101
         all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
         place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
-        told = np.bincount(place, rows["copies"], minlength=top)
+        single = np.bincount(place, rows["copies"], minlength=top)
         nearest = (rows["chunk"] == rows["lead"]).to_numpy()
-        left: Floats = np.maximum(all_ - told, 0.0)
+        left: Floats = np.maximum(all_ - single, 0.0)
         # Before those in the middle of a bin: all above, and half of the bin.
         documents = left + np.bincount(place[nearest], minlength=top)
         before = documents[::-1].cumsum()[::-1] - left / 2
@@ -229,26 +230,26 @@ def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...
 
 def _located(curve: "Curve", pairs: pd.DataFrame) -> pd.DataFrame:
     """Return judgements, one of each judge on a pair, with the lead that the scan knows."""
-    kept = first_runs(curve.judged)
-    known = kept[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")
+    judged = first_runs(curve.judged)
+    known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")
     lead = known["lead"].to_numpy(float)
-    own = kept["lead"].to_numpy(float)
-    return kept.assign(lead=np.where(np.isnan(lead), own, lead).astype(np.int64))
+    own = judged["lead"].to_numpy(float)
+    return judged.assign(lead=np.where(np.isnan(lead), own, lead).astype(np.int64))
 
 
 def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
     """Return judged documents: their keys, ``verdict`` (number) and ``kind`` (position).
 
-    The kind is -1 where most judges say that the document is no duplicate, or give none. What
-    they say of its further chunks counts where nobody judged the nearest.
+    The kind is -1 where most judges find no duplicate, or give no kind. Verdicts on its further
+    chunks count where no judge read the nearest.
     """
     positions = {name: position for position, name in enumerate(KINDS)}
-    said = judged.assign(
+    coded = judged.assign(
         code=judged["kind"].where(judged["is_duplicate"] == 1).map(positions),
         further=judged["chunk"] != judged["lead"],
     )
-    first = said.groupby(UNIT, sort=False, observed=True)["further"].transform("min")
-    grouped = said[said["further"] == first].groupby(UNIT, sort=False, observed=True)
+    first = coded.groupby(UNIT, sort=False, observed=True)["further"].transform("min")
+    grouped = coded[coded["further"] == first].groupby(UNIT, sort=False, observed=True)
     modes = grouped["code"].agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
     modes = modes.where(grouped["is_duplicate"].mean() > 0.5, -1)
     table = modes.rename("kind").astype("int64").reset_index()
@@ -259,14 +260,14 @@ def _likelihoods(
     curve: "Curve", judged: pd.DataFrame, documents: pd.DataFrame, draws: int
 ) -> Floats:
     """Return log likelihoods of the verdicts on each document, dims (2, draw, document)."""
-    kept = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
-    judge = pd.Index(curve.judges).get_indexer(pd.Index(kept["judge"]))
-    called = kept["is_duplicate"].to_numpy(int) == 1
+    rows = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
+    judge = pd.Index(curve.judges).get_indexer(pd.Index(rows["judge"]))
+    called = rows["is_duplicate"].to_numpy(int) == 1
     hit, clear = (values[:, judge] for values in curve.judge_draws(draws))
-    further = (kept["chunk"] != kept["lead"]).to_numpy()
+    further = (rows["chunk"] != rows["lead"]).to_numpy()
     hit = seen(hit, clear, curve.further_draws(draws)[:, None], further)
     result = np.zeros((2, len(hit), len(documents)))
-    place = kept["verdict"].to_numpy()
+    place = rows["verdict"].to_numpy()
     for row, p in zip(result, (hit, 1 - clear), strict=True):
         # Off 0: judges drawn as infallible may yet contradict each other.
         likely = np.clip(np.where(called, p, 1 - p), 1e-12, 1.0)

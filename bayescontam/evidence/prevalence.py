@@ -58,9 +58,9 @@ def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.D
     """
     check_level(level)
     rows = []
-    for benchmark, kept in _benchmarks(weighed):
+    for benchmark, of_benchmark in _benchmarks(weighed):
         for by, group, none in _views(weighed):
-            figures = _share(none[:, kept], level, np.random.default_rng(seed))
+            figures = _share(none[:, of_benchmark], level, np.random.default_rng(seed))
             rows.append({"benchmark": benchmark, "by": by, "group": group} | figures)
     return pd.DataFrame(rows)
 
@@ -102,9 +102,9 @@ def duplicate_numbers(weighed: Weighed, *, level: float = LEVEL) -> pd.DataFrame
     """
     check_level(level)
     rows = []
-    for benchmark, kept in _benchmarks(weighed):
+    for benchmark, own in _benchmarks(weighed):
         for by, number in (("corpus", weighed.number), ("scanned", weighed.number_scanned)):
-            rows.append({"benchmark": benchmark, "by": by} | _number(number[:, kept], level))
+            rows.append({"benchmark": benchmark, "by": by} | _number(number[:, own], level))
     return pd.DataFrame(rows)
 
 
@@ -158,11 +158,11 @@ def prevalence_by(
     check_level(level)
     values = _column(weighed, items, column)
     rows = []
-    for benchmark, kept in _benchmarks(weighed):
-        own = values[kept]
+    for benchmark, of_benchmark in _benchmarks(weighed):
+        own = values[of_benchmark]
         labels, at = _groups(own)
         for label in labels.cat.categories:
-            chosen = np.flatnonzero(kept)[(labels == label).to_numpy()]
+            chosen = np.flatnonzero(of_benchmark)[(labels == label).to_numpy()]
             figures = _share(weighed.none[:, chosen], level, np.random.default_rng(seed))
             rows.append(
                 {"benchmark": benchmark, "by": column, "group": label}

@@ -15,14 +15,14 @@ Floats = NDArray[np.floating[Any]]
 
 
 UNIT = ["benchmark", "item", "source", "document", "lead"]
-"""Columns that name an item and a document, which the document's nearest chunk stands for."""
+"""Columns that name an item and a document, which its nearest chunk represents."""
 
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """Pairs of item and document that were judged, and what was said of them.
+    """Pairs of item and document that were judged, and the verdicts on them.
 
-    A document stands for all its chunks, at the cosine of the one nearest to the item: else
+    A document represents all its chunks, at the cosine of the one nearest to the item: else
     the further chunks of one duplicate would count as duplicates of their own, and, with
     their low cosines, lift the curve where thousands of other documents are.
 
@@ -104,11 +104,11 @@ def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
         Of a language model's runs the first: another one repeats its errors, and counted
         as another judge it would make them look certain. ``judge`` is without the run.
     """
-    kept = judged[judged["is_duplicate"].notna()]
-    runs = [run_of(judge) for judge in kept["judge"]]
-    kept = kept.assign(judge=[name for name, _ in runs], run=[run for _, run in runs])
-    kept = kept.sort_values("run", kind="stable").drop_duplicates([*PAIR, "judge"])
-    return kept.sort_index().drop(columns="run")
+    given = judged[judged["is_duplicate"].notna()]
+    runs = [run_of(judge) for judge in given["judge"]]
+    given = given.assign(judge=[name for name, _ in runs], run=[run for _, run in runs])
+    given = given.sort_values("run", kind="stable").drop_duplicates([*PAIR, "judge"])
+    return given.sort_index().drop(columns="run")
 
 
 def with_leads(judged: pd.DataFrame) -> pd.DataFrame:
@@ -160,11 +160,11 @@ def make_verdicts(
     -------
     Verdicts
     """
-    kept = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
-    pair, _ = pd.factorize(pd.MultiIndex.from_frame(kept[UNIT]))
+    rows = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
+    pair, _ = pd.factorize(pd.MultiIndex.from_frame(rows[UNIT]))
     first = np.unique(pair, return_index=True)[1]
-    pairs = kept.iloc[first]
-    judge, judges = pd.factorize(kept["judge"], sort=True)
+    pairs = rows.iloc[first]
+    judge, judges = pd.factorize(rows["judge"], sort=True)
     item, items = pd.factorize(pd.MultiIndex.from_frame(pairs[["benchmark", "item"]]))
     benchmark = _positions(pairs["benchmark"], benchmarks)
     sample = np.unique(item, return_index=True)[1]
@@ -182,8 +182,8 @@ def make_verdicts(
         benchmark[sample],
         pair.astype(np.int64),
         judge.astype(np.int64),
-        kept["is_duplicate"].to_numpy(np.int64),
-        (kept["chunk"] != kept["lead"]).to_numpy(),
+        rows["is_duplicate"].to_numpy(np.int64),
+        (rows["chunk"] != rows["lead"]).to_numpy(),
     )
 
 

@@ -108,14 +108,14 @@ def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
         for number, sample in enumerate(_samples(found)):
             try:
                 scores = _scores(sample)
-                kept = importing.kept.values(sample)
+                extra = importing.extra.values(sample)
             except (TypeError, ValueError) as error:
                 place = f"task {visible(task, 60)}, sample {number}"
                 importing.left_out.broken(str(file), place, str(error))
                 continue
             solution = sample.get("solution")
             answer = None if solution is None else _hash(solution)
-            own.append(Trial(task, scores, str(number), answer, None, kept))
+            own.append(Trial(task, scores, str(number), answer, None, extra))
     for benchmark, own in trials.items():
         yield Log(Run(model, benchmark, str(file), settings, folder=aside), own)
 

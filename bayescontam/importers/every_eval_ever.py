@@ -11,8 +11,8 @@ import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Names, Paths, chosen, several
+from bayescontam.importers.extra_columns import ExtraColumns
 from bayescontam.importers.imported import Imported
-from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import json_object, objects, part
 from bayescontam.importers.logs import Importing, LogOptions
@@ -100,7 +100,7 @@ def import_every_eval_ever(
     check_threshold(threshold)
     check_errors(errors)
     importing = Importing(paths, options)
-    kept, left_out = importing.kept, importing.left_out
+    extra, left_out = importing.extra, importing.left_out
     files = importing.files(
         lambda folder: folder.rglob(f"*{_ENDING}*"), f"holds no *{_ENDING}; check the folder"
     )
@@ -109,11 +109,11 @@ def import_every_eval_ever(
         for file in files:
             for place, row in objects(file, left_out, advance):
                 try:
-                    rows += _row(row, str(file), kept, errors, left_out)
+                    rows += _row(row, str(file), extra, errors, left_out)
                 except (KeyError, TypeError, ValueError) as error:
                     left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
-    table = pd.DataFrame(rows, columns=[*_COLUMNS, *kept.columns])
+    table = pd.DataFrame(rows, columns=[*_COLUMNS, *extra.columns])
     table = _of(table.astype({"failed": bool}), several(only), left_out)
     measured = table[~table["failed"]]
     counts = {str(name): Counter(own["metric"]) for name, own in measured.groupby("benchmark")}
@@ -122,15 +122,15 @@ def import_every_eval_ever(
     for name, count in table.loc[other, "benchmark"].value_counts().items():
         left_out.add(str(name), "rows of another result", int(count))
     trials = _scored(table[~other], threshold, verdict, left_out)
-    kept.check(trials, "row", "what else is known of samples is in 'metadata'")
+    extra.check(trials, "row", "what else is known of samples is in 'metadata'")
     notes = error_notes(int(trials["failed"].sum()), "row")
     columns = ["model", "benchmark", "item", "trial", "correct", "run", "file", "answer", "content"]
     # The hash of an input covers the prompt, which differs between models.
-    return importing.table(trials[[*columns, *kept.columns]], taken, notes, texts="note")
+    return importing.table(trials[[*columns, *extra.columns]], taken, notes, texts="note")
 
 
 def _row(
-    row: dict[str, Any], file: str, kept: Kept, errors: Errors, left_out: LeftOut
+    row: dict[str, Any], file: str, extra: ExtraColumns, errors: Errors, left_out: LeftOut
 ) -> list[tuple[Any, ...]]:
     """Return what counts of a row; nothing if it is of an error that is left out."""
     names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
@@ -143,7 +143,7 @@ def _row(
             left_out.add(benchmark, "error in the sample")
             return []
         failed = (file, run, model, benchmark, _UNNAMED, item, epoch, None, None, 0.0, 0.0, True)
-        return [(*failed, *kept.values(row))]
+        return [(*failed, *extra.values(row))]
     found = row.get("evaluation")
     if not isinstance(found, dict) or "score" not in found or "is_correct" not in found:
         raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
@@ -157,10 +157,10 @@ def _row(
     metric, hash_ = (row.get(name) for name in ("evaluation_result_id", "sample_hash"))
     if not isinstance(metric, str | None) or not isinstance(hash_, str | None):
         raise TypeError("'evaluation_result_id' and 'sample_hash' must be text where they stand")
-    said = repr((row.get("output"), row.get("messages"))).encode()
-    answer = hashlib.blake2b(said, digest_size=16).hexdigest()
+    output = repr((row.get("output"), row.get("messages"))).encode()
+    answer = hashlib.blake2b(output, digest_size=16).hexdigest()
     where = (file, run, model, benchmark, metric or _UNNAMED, item, epoch)
-    return [(*where, hash_, answer, score, number(verdict), False, *kept.values(row))]
+    return [(*where, hash_, answer, score, number(verdict), False, *extra.values(row))]
 
 
 def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataFrame:
@@ -220,10 +220,10 @@ def _lower_better(table: pd.DataFrame) -> "pd.Series[bool]":
     """Return for each row whether the file beside it states that lower is better."""
     lower: set[tuple[str, str]] = set()
     for file in table["file"].unique():
-        beside = Path(file.partition(_ENDING)[0] + ".json")
-        if not beside.is_file():
+        results_file = Path(file.partition(_ENDING)[0] + ".json")
+        if not results_file.is_file():
             continue
-        results = json_object(beside).get("evaluation_results")
+        results = json_object(results_file).get("evaluation_results")
         for result in results if isinstance(results, list) else []:
             if part({"result": result}, "result", "metric_config").get("lower_is_better"):
                 lower.add((file, str(result.get("evaluation_result_id") or _UNNAMED)))

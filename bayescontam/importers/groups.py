@@ -7,7 +7,7 @@ import pandas as pd
 
 from bayescontam.errors import UsageError
 from bayescontam.importers.choices import Names, several
-from bayescontam.importers.kept import MARK
+from bayescontam.importers.extra_columns import MARK
 from bayescontam.names import listed, visible
 
 SUBTASK = "subtask"

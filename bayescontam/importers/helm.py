@@ -100,14 +100,14 @@ def import_helm(
 
 def _run(file: Path, naming: Naming) -> Run:
     folder = file.resolve().parent
-    beside = folder / "run_spec.json"
-    spec = json_object(beside) if beside.is_file() else {}
+    run_spec = folder / "run_spec.json"
+    spec = json_object(run_spec) if run_spec.is_file() else {}
     adapter = part(spec, "adapter_spec")
     scenario, arguments = _parsed(str(spec.get("name") or folder.name))
     stated = str(adapter.get("model") or "")
     model, label = naming.of(file, folder.name, stated)
-    kept = [f"{name}={value}" for name, value in arguments.items() if name not in _NOT_TEST]
-    benchmark = f"{scenario}:{','.join(kept)}" if kept else scenario
+    named = [f"{name}={value}" for name, value in arguments.items() if name not in _NOT_TEST]
+    benchmark = f"{scenario}:{','.join(named)}" if named else scenario
     of_model = _texts(adapter, "model", "model_deployment", "temperature")
     of_test = _texts(adapter, "method", "max_train_instances", "instructions")
     return Run(model, benchmark, str(file), of_model, of_test, folder=label)
@@ -145,17 +145,17 @@ def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> lis
         except (KeyError, TypeError, ValueError) as error:
             importing.left_out.broken(str(file), place, str(error.args[0]))
     importing.left_out.add(run.benchmark, "perturbed instance", perturbed)
-    said, texts, instances = _states(file.with_name("scenario_state.json"))
+    answers, texts, instances = _states(file.with_name("scenario_state.json"))
     trials = []
     for (item, number), found in scores.items():
         row = {**rows[item, number], "instance": instances.get(item, {})}
         try:
-            kept = importing.kept.values(row)
+            extra = importing.extra.values(row)
         except TypeError as error:
             importing.left_out.broken(str(file), f"instance {item}", str(error))
             continue
-        answer = said.get((item, number))
-        trials.append(Trial(item, found, number, answer, texts.get(item), kept))
+        answer = answers.get((item, number))
+        trials.append(Trial(item, found, number, answer, texts.get(item), extra))
     return trials
 
 
@@ -180,11 +180,11 @@ def _scores(row: Mapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
 def _states(
     file: Path,
 ) -> tuple[dict[tuple[str, str], str], dict[str, str], dict[str, dict[str, Any]]]:
-    """Return what a model said by instance and trial, the texts of instances, and instances."""
+    """Return a model's answers by instance and trial, the texts of instances, and instances."""
     if not file.is_file():
         return {}, {}, {}
     states = json_object(file).get("request_states")
-    said: dict[tuple[str, str], list[str]] = {}
+    answers: dict[tuple[str, str], list[str]] = {}
     texts, instances = {}, {}
     for state in states if isinstance(states, list) else []:
         instance = part({"state": state}, "state", "instance")
@@ -197,8 +197,8 @@ def _states(
         completions = part(state, "result").get("completions")
         given = completions if isinstance(completions, list) else []
         words = [str(part({"c": own}, "c").get("text")) for own in given]
-        said.setdefault((item, str(state.get("train_trial_index", ""))), []).extend(words)
-    return {key: _hash(repr(words)) for key, words in said.items()}, texts, instances
+        answers.setdefault((item, str(state.get("train_trial_index", ""))), []).extend(words)
+    return {key: _hash(repr(words)) for key, words in answers.items()}, texts, instances
 
 
 def _hash(text: str) -> str:

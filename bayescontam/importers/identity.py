@@ -175,27 +175,27 @@ def _copied(trials: pd.DataFrame) -> tuple["pd.Series[str]", list[str]]:
     order = sorted(sizes.index, key=lambda run: (-int(sizes[run]), str(run)))
     copied: dict[int, str] = {}
     notes: list[str] = []
-    kept: list[tuple[str, dict[int, tuple[object, float]]]] = []
+    compared: list[tuple[str, dict[int, tuple[object, float]]]] = []
     for run in order:
         own = trials[trials["run"] == run]
         file = str(own["file"].iloc[0])
-        said = dict(
+        answers = dict(
             zip(where[own.index], zip(own["answer"], own["correct"], strict=True), strict=True)
         )
-        for other, known in kept:
-            shared = said.keys() & known.keys()
-            if not shared or any(said[key][1] != known[key][1] for key in shared):
+        for other, known in compared:
+            shared = answers.keys() & known.keys()
+            if not shared or any(answers[key][1] != known[key][1] for key in shared):
                 continue
-            if any(said[key][0] is None or known[key][0] is None for key in shared):
+            if any(answers[key][0] is None or known[key][0] is None for key in shared):
                 notes.append(
                     f"{_file(file)} has the same score as {_file(other)} on all {len(shared):,} "
                     "items that both have, and there are no answers to compare: added up as "
                     "trials; if one is a copy, leave it out"
                 )
-            elif all(said[key][0] == known[key][0] for key in shared):
+            elif all(answers[key][0] == known[key][0] for key in shared):
                 rows = own.index[where[own.index].isin(shared)]
                 copied.update({row: other for row in rows if row not in copied})
-        kept.append((file, said))
+        compared.append((file, answers))
     return pd.Series(copied, dtype=object), notes
 
 
@@ -205,10 +205,10 @@ def _file(path: str) -> str:
 
 def _runs(trials: pd.DataFrame, same_as: "pd.Series[str]") -> pd.DataFrame:
     """Return a row for each model, benchmark and file; see `Distinct`."""
-    told = trials[["model", "benchmark", "file", "run"]].assign(
+    rows = trials[["model", "benchmark", "file", "run"]].assign(
         same_as=same_as, counts=same_as == ""
     )
-    groups = told.groupby(["benchmark", "model", "file", "run"], sort=True)
+    groups = rows.groupby(["benchmark", "model", "file", "run"], sort=True)
     runs = groups.agg(
         trials=("counts", "size"),
         count=("counts", "sum"),

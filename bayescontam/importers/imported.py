@@ -8,9 +8,9 @@ import pandas as pd
 
 from bayescontam.columns import shown
 from bayescontam.errors import DataError, Fault
+from bayescontam.importers.extra_columns import extra_names, of_one_kind
 from bayescontam.importers.groups import Groups
 from bayescontam.importers.identity import KEYS, Copies, Texts, distinct
-from bayescontam.importers.kept import kept_names, of_one_kind
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.names import listed, visible
 from bayescontam.responses import Responses
@@ -28,7 +28,7 @@ class Imported:
     ----------
     responses : Responses
         One row for each model and item, repeats added up; sorted by benchmark, model and item.
-        Beside ``n_correct`` and ``n_trials`` the columns that were kept.
+        In addition to ``n_correct`` and ``n_trials`` the extra columns.
     read : pandas.DataFrame
         A row for each benchmark: ``benchmark``, what was ``chosen``, numbers of ``models``,
         ``runs``, ``items``, ``responses`` and ``trials``, the fewest and most trials of a
@@ -75,7 +75,7 @@ def imported(
         ``trial`` (its number in the run), ``answer`` and ``content``, see
         `bayescontam.importers.identity.distinct`; optional ``out_of``, where a trial has several
         parts of which ``correct`` are; and columns to keep, see
-        `bayescontam.importers.kept.Kept`.
+        `bayescontam.importers.extra_columns.ExtraColumns`.
     left_out : LeftOut
         What was left out so far.
     chosen : mapping of str to str
@@ -96,7 +96,7 @@ def imported(
     Raises
     ------
     DataError
-        If nothing is left, kept columns differ between trials, or names cannot be used.
+        If nothing is left, extra columns differ between trials, or names cannot be used.
     """
     left_out.raise_if_broken()
     if trials.empty:
@@ -112,12 +112,12 @@ def imported(
     trials = found.trials
     if groups is not None:
         trials, chosen = groups.applied(trials, chosen)
-    kept = kept_names(trials)
-    _check_kept(trials, kept, source)
+    extra = extra_names(trials)
+    _check_extra(trials, extra, source)
     grouped = trials.groupby(KEYS, sort=True, observed=True)
     frame = grouped.agg(n_correct=("correct", "sum"), n_trials=("out_of", "sum"))
-    if kept:
-        own = grouped[list(kept)].first(skipna=False).rename(columns=kept)
+    if extra:
+        own = grouped[list(extra)].first(skipna=False).rename(columns=extra)
         frame = frame.join(own.apply(of_one_kind))
     frame = frame.reset_index().astype({"n_correct": np.int64, "n_trials": np.int64})
     frame = frame.sort_values(["benchmark", "model", "item"], kind="stable", ignore_index=True)
@@ -142,10 +142,10 @@ def _extremes(table: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _check_kept(trials: pd.DataFrame, kept: Mapping[str, str], source: str) -> None:
-    """Refuse kept columns that differ between the trials of a response."""
+def _check_extra(trials: pd.DataFrame, extra: Mapping[str, str], source: str) -> None:
+    """Refuse extra columns that differ between the trials of a response."""
     faults = []
-    for column, name in kept.items():
+    for column, name in extra.items():
         values = trials[[*KEYS, column]].drop_duplicates()
         twice = values.duplicated(KEYS, keep=False)
         if twice.any():
@@ -155,7 +155,7 @@ def _check_kept(trials: pd.DataFrame, kept: Mapping[str, str], source: str) -> N
             problem = f"differs between trials that would be added up: {found} for {where}"
             faults.append(Fault(source, problem, column=name))
     if faults:
-        raise DataError(faults, "leave such columns out of what is kept (--keep)")
+        raise DataError(faults, "leave such columns out of --keep")
 
 
 def _read(trials: pd.DataFrame, table: pd.DataFrame, chosen: Mapping[str, str]) -> pd.DataFrame:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.choices import Names, Paths, chosen
+from bayescontam.importers.extra_columns import ExtraColumns
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.inspect_logs import Log, Sample, find_logs, read_log
 from bayescontam.importers.inspect_scores import NoAnswer, Partial, Scoring, as_array
-from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.logs import Importing, LogOptions
 from bayescontam.importers.outcomes import Errors, check_errors, error_notes
@@ -82,20 +82,20 @@ def import_inspect(
     scoring = Scoring(partial, no_answer, threshold)
     check_errors(errors)
     importing = Importing(paths, options)
-    kept, left_out = importing.kept, importing.left_out
+    extra, left_out = importing.extra, importing.left_out
     reader = require("inspect_ai.log", "inspect")
     files = find_logs(paths, reader)
     logs = []
     with importing.bar(files, _LARGE) as advance:
         for file in files:
-            logs += read_log(file, reader, kept, errors, left_out)
+            logs += read_log(file, reader, extra, errors, left_out)
             advance(file.stat().st_size / 1e6)
     left_out.raise_if_broken()
     names, notes = importing.names([log.run for log in logs])
     taken = chosen("scorer", scorer, _candidates(logs), "samples")
-    trials = _trials(logs, names, taken, scoring, kept, left_out)
+    trials = _trials(logs, names, taken, scoring, extra, left_out)
     hint = "what a data set has on samples is in 'metadata', such as metadata.level"
-    kept.check(trials, "sample", hint)
+    extra.check(trials, "sample", hint)
     notes += _notes(logs) + scoring.notes(trials.pop("value") if len(trials) else ())
     notes += error_notes(int(trials.pop("failed").sum()) if len(trials) else 0, "sample")
     return importing.table(trials, taken, notes)
@@ -115,7 +115,7 @@ def _trials(
     names: Sequence[str],
     taken: Mapping[str, str],
     scoring: Scoring,
-    kept: Kept,
+    extra: ExtraColumns,
     left_out: LeftOut,
 ) -> pd.DataFrame:
     """Return the trials that have a score."""
@@ -157,7 +157,7 @@ def _trials(
                 "failed": [sample.failed for sample in rows],
             }
         )
-        parts.append(kept.beside(frame, [sample.kept for sample in rows]))
+        parts.append(extra.added_to(frame, [sample.extra for sample in rows]))
     if faults:
         raise DataError(faults)
     if not parts:

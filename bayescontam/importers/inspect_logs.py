@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlparse
 from bayescontam.bounds import Bounds
 from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Paths
+from bayescontam.importers.extra_columns import ExtraColumns
 from bayescontam.importers.inspect_scores import named_values
-from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import json_file, log_files
 from bayescontam.importers.outcomes import Errors
@@ -39,7 +39,7 @@ class Sample:
     values: dict[str, Any]
     answers: dict[str, str]
     failed: bool
-    kept: tuple[Any, ...]
+    extra: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _check_size(file: Path) -> None:
 
 
 def read_log(
-    file: Path, reader: ModuleType, kept: Kept, errors: Errors, left_out: LeftOut
+    file: Path, reader: ModuleType, extra: ExtraColumns, errors: Errors, left_out: LeftOut
 ) -> list[Log]:
     """Read a log.
 
@@ -98,7 +98,7 @@ def read_log(
     file : pathlib.Path
     reader : module
         ``inspect_ai.log``.
-    kept : Kept
+    extra : ExtraColumns
     errors : {"leave-out", "incorrect"}
         What becomes of samples that ended in an error.
     left_out : LeftOut
@@ -142,7 +142,7 @@ def read_log(
             left_out.add(spec.task, "sample was invalidated")
         else:
             try:
-                samples.append(_sample(found, spec.eval_id, kept))
+                samples.append(_sample(found, spec.eval_id, extra))
             except TypeError as error:
                 left_out.broken(str(file), place, str(error))
         seen.add((str(found.id), found.epoch))
@@ -173,7 +173,7 @@ def _without_samples(file: Path, left_out: LeftOut) -> list[Log]:
     return []
 
 
-def _sample(found: Any, eval_id: str, kept: Kept) -> Sample:
+def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
     row = {name: getattr(found, name, None) for name in ("metadata", "target", "limit", "epoch")}
     texts = found.input
     if not isinstance(texts, str):
@@ -189,7 +189,7 @@ def _sample(found: Any, eval_id: str, kept: Kept) -> Sample:
         {name: value for name, value, _ in named},
         {name: str(answer) for name, _, answer in named if answer is not None},
         bool(found.error),
-        kept.values(row),
+        extra.values(row),
     )
 
 

@@ -26,7 +26,7 @@ _NAMED = re.compile(
 _METRICS = ("metric", "metrics", "__metric__")
 _DOCUMENTS = ("doc", "__doc__")
 _ANSWERS = ("model_response", "__model_response__", "predictions")
-_SAID = ("text", "text_post_processed", "logprobs", "argmax_logits_eq_gold")
+_RESPONSE = ("text", "text_post_processed", "logprobs", "argmax_logits_eq_gold")
 
 
 def import_lighteval(
@@ -174,12 +174,12 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
     for number, row in enumerate(rows, start=1):
         try:
             scores = _struct(row[scored])
-            kept = importing.kept.values(row)
+            extra = importing.extra.values(row)
         except (TypeError, ValueError, SyntaxError) as error:
             importing.left_out.broken(source, f"row {number}", str(error))
             continue
         item = _item(row, number)
-        trials.append(Trial(item, scores, str(times[item]), _answer(row), None, kept))
+        trials.append(Trial(item, scores, str(times[item]), _answer(row), None, extra))
         times[item] += 1
     return trials
 
@@ -205,7 +205,7 @@ def _item(row: Mapping[str, Any], number: int) -> str:
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:
-    said = next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
-    if isinstance(said, dict):
-        said = [said.get(name) for name in _SAID if said.get(name)]
-    return repr(said) if said else None
+    response = next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
+    if isinstance(response, dict):
+        response = [response.get(name) for name in _RESPONSE if response.get(name)]
+    return repr(response) if response else None

@@ -12,8 +12,8 @@ import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Paths
+from bayescontam.importers.extra_columns import MARK
 from bayescontam.importers.imported import Imported
-from bayescontam.importers.kept import MARK
 from bayescontam.importers.lines import json_object
 from bayescontam.importers.logs import Importing, LogOptions
 from bayescontam.importers.table import read_table
@@ -37,7 +37,7 @@ class _Row(NamedTuple):
     item: str
     percent: float
     released: str | None
-    kept: tuple[Any, ...]
+    extra: tuple[Any, ...]
 
 
 def import_livecodebench(
@@ -125,8 +125,8 @@ def import_livecodebench(
             MARK + "cutoff": pd.Series([dates.get(row.model) for row in rows], dtype=object),
         }
     )
-    trials = importing.kept.beside(trials, [row.kept for row in rows])
-    importing.kept.check(trials, "row", "such as difficulty")
+    trials = importing.extra.added_to(trials, [row.extra for row in rows])
+    importing.extra.check(trials, "row", "such as difficulty")
     chosen = dict.fromkeys(trials["benchmark"], _PASSED)
     return importing.table(trials, chosen, [*notes, *more])
 
@@ -162,10 +162,10 @@ def _row(row: Any, file: str, place: str, importing: Importing) -> _Row:
         raise ValueError(f"'{_PASSED}' is {visible(repr(percent), 60)}; allowed is 0 to 100")
     platform = row.get("platform")
     benchmark = f"livecodebench-{platform}" if isinstance(platform, str) else "livecodebench"
-    kept = importing.kept.values(row)
+    extra = importing.extra.values(row)
     released = _day(row.get("date"))
     model, item = row["model"], row["question_id"]
-    return _Row(file, place, model, benchmark, item, float(percent), released, kept)
+    return _Row(file, place, model, benchmark, item, float(percent), released, extra)
 
 
 def _day(value: Any) -> str | None:

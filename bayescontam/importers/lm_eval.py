@@ -85,7 +85,7 @@ def import_lm_eval(
     for file in found:
         importing.groups.state(groups_of(file.path, results))
     with importing.bar([file.path for file in found]) as advance:
-        read = [read_samples(file, importing.kept, importing.left_out, advance) for file in found]
+        read = [read_samples(file, importing.extra, importing.left_out, advance) for file in found]
     importing.left_out.raise_if_broken()
     filters = _filters(read, filter)
     for samples in read:
@@ -146,7 +146,7 @@ def _log(samples: Samples, filters: Mapping[str, str], named: Mapping[str, str])
     for row in sorted(rows, key=lambda row: (len(row.doc_id), row.doc_id)):
         item = str(row.doc_hash) if by_hash else row.doc_id
         content = None if by_hash else row.content
-        trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.kept))
+        trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.extra))
         times[item] += 1
     return Log(samples.file.run, trials, samples.file.lower_better)
 

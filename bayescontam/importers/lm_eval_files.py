@@ -77,8 +77,9 @@ class ResultsFiles:
             return self.read(old) if old.is_file() else {}
         # The tool puts another name in front of the date if --output_path is a file; lmms-eval
         # begins with the date.
-        beside = [*path.parent.glob(f"*_{date}.json*"), *path.parent.glob(f"{date}_results.json*")]
-        found = (self.read(file) for file in sorted(beside) if _named(file) is None)
+        folder = path.parent
+        candidates = [*folder.glob(f"*_{date}.json*"), *folder.glob(f"{date}_results.json*")]
+        found = (self.read(file) for file in sorted(candidates) if _named(file) is None)
         return next((results for results in found if "config" in results), {})
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bayescontam.importers.kept import Kept
+from bayescontam.importers.extra_columns import ExtraColumns
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import objects
 from bayescontam.importers.lm_eval_files import UNFILTERED, SamplesFile
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     content: str | None
     metrics: dict[str, Any]
     answer: bytes | None
-    kept: tuple[Any, ...]
+    extra: tuple[Any, ...]
 
 
 @dataclass
@@ -40,13 +40,15 @@ class Samples:
     """Filters whose rows do not name them, and that were named by their order; 0 if none."""
 
 
-def read_samples(file: SamplesFile, kept: Kept, left_out: LeftOut, advance: Advance) -> Samples:
+def read_samples(
+    file: SamplesFile, extra: ExtraColumns, left_out: LeftOut, advance: Advance
+) -> Samples:
     """Read a file of samples.
 
     Parameters
     ----------
     file : SamplesFile
-    kept : Kept
+    extra : ExtraColumns
     left_out : LeftOut
         Told of broken rows.
     advance : callable
@@ -68,7 +70,7 @@ def read_samples(file: SamplesFile, kept: Kept, left_out: LeftOut, advance: Adva
     source = str(file.path)
     for place, row in objects(file.path, left_out, advance):
         try:
-            read = _row(row, kept)
+            read = _row(row, extra)
             name = row.get("filter")
             if not isinstance(name, str | None):
                 raise TypeError(f"'filter' is {visible(repr(name), 60)}; allowed is text")
@@ -123,7 +125,7 @@ def _by_order(
     return dict(zip(names, unnamed, strict=False))
 
 
-def _row(row: dict[str, Any], kept: Kept) -> Row:
+def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
     if not isinstance(row.get("doc_id"), int | str):
         raise KeyError("has no 'doc_id'; is this a file of samples of lm_eval?")
     names = row.get("metrics")
@@ -131,14 +133,15 @@ def _row(row: dict[str, Any], kept: Kept) -> Row:
     given = row.get("doc_hash")
     if not isinstance(given, str | None):
         raise TypeError(f"'doc_hash' is {visible(repr(given), 60)}; allowed is text")
-    said = (row.get("resps"), row.get("filtered_resps"))
+    responses = (row.get("resps"), row.get("filtered_resps"))
+    digest = hashlib.blake2b(repr(responses).encode(), digest_size=16).digest()
     return Row(
         str(row["doc_id"]),
         given,
         given or (_hash(row["doc"]) if "doc" in row else None),
         {key: row[key] for key in measured if key in row},
-        hashlib.blake2b(repr(said).encode(), digest_size=16).digest() if any(said) else None,
-        kept.values(row),
+        digest if any(responses) else None,
+        extra.values(row),
     )
 
 

@@ -17,10 +17,10 @@ import pandas as pd
 
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Names, Paths, chosen, several
+from bayescontam.importers.extra_columns import ExtraColumns
 from bayescontam.importers.groups import Groups
 from bayescontam.importers.identity import Copies, Texts
 from bayescontam.importers.imported import Imported, imported
-from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import LARGE, log_files, reading_bar
 from bayescontam.importers.outcomes import check_threshold, number, scores
@@ -72,7 +72,7 @@ class Trial(NamedTuple):
     """What the model said, or its hash; None if the log does not hold it."""
     content: str | None = None
     """The item's text, or its hash; None if the item's name is one, or it is unknown."""
-    kept: tuple[Any, ...] = ()
+    extra: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Importing:
         if unknown := sorted(set(options) - set(LogOptions.__annotations__)):
             raise TypeError(f"unknown options: {listed(unknown)}")
         self.paths = paths
-        self.kept = Kept.of(options.get("keep", ()))
+        self.extra = ExtraColumns.of(options.get("keep", ()))
         self.groups = Groups(options.get("group", ()))
         self.left_out = LeftOut(options.get("skip_broken", False))
         self.differing: Differing = options.get("differing", "error")
@@ -201,7 +201,7 @@ class Importing:
         more += version_notes(tool, (log.version for log in logs if log.version), "files")
         taken = chosen("metric", metric, _candidates(logs, metric), f"{unit}s")
         trials = self._scored(logs, names, taken, threshold)
-        self.kept.check(trials, unit, hint)
+        self.extra.check(trials, unit, hint)
         more += _not_a_number(logs, names, taken)
         words = {name: choice(name, own) for name, own in taken.items()}
         return self.table(trials, words, [*notes, *more])
@@ -248,7 +248,7 @@ class Importing:
             )
             gone = np.isnan(correct)
             self.left_out.add(benchmark, f"no value of {visible(metric, 60)}", int(gone.sum()))
-            parts.append(self.kept.beside(frame, [trial.kept for trial in log.trials])[~gone])
+            parts.append(self.extra.added_to(frame, [trial.extra for trial in log.trials])[~gone])
         if refused:
             lost = f"; {missing:,} rows without a value (NaN) would be left out" if missing else ""
             raise DataError(

@@ -9,8 +9,8 @@ import pandas as pd
 from bayescontam.columns import FaultList, read_names, read_numbers
 from bayescontam.errors import UsageError
 from bayescontam.importers.choices import Names
+from bayescontam.importers.extra_columns import ExtraColumns
 from bayescontam.importers.imported import Imported, imported
-from bayescontam.importers.kept import Kept
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.outcomes import check_threshold, scores
 from bayescontam.importers.py_irt import import_py_irt
@@ -80,9 +80,9 @@ def import_matrix(
     if items == "columns" and (keep or benchmark_in_column):
         raise UsageError("items stand in columns, so that no column can be one of items' own")
     check_threshold(threshold)
-    kept = Kept.of(keep)
+    extra = ExtraColumns.of(keep)
     # Column names are whole here: they may hold dots.
-    columns = [".".join(parts) for parts in kept.paths.values()]
+    columns = [".".join(parts) for parts in extra.paths.values()]
     tool = tool_of(path)
     if tool == "py-irt" and items == "columns" and names is None:
         return import_py_irt(path, benchmark=benchmark, threshold=threshold)
@@ -115,7 +115,7 @@ def import_matrix(
             "file": source,
         }
     )
-    trials = kept.beside(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())
+    trials = extra.added_to(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())
     left_out = LeftOut()
     missing = trials["correct"].isna()
     for at, count in trials.loc[missing, "benchmark"].value_counts().items():

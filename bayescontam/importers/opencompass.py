@@ -124,18 +124,18 @@ def _trials(file: Path, importing: Importing) -> Iterator[Trial]:
             )
             continue
         try:
-            kept = importing.kept.values(entry)
+            extra = importing.extra.values(entry)
         except TypeError as error:
             importing.left_out.broken(str(file), place, str(error))
             continue
         reference = entry.get("references", entry.get("answer", entry.get("gold")))
-        said = [entry.get(name) for name in ("origin_prediction", "predictions", "pred")]
+        predictions = [entry.get(name) for name in ("origin_prediction", "predictions", "pred")]
         yield Trial(
             str(key),
             scores,
-            answer=repr(said) if any(value is not None for value in said) else None,
+            answer=repr(predictions) if any(value is not None for value in predictions) else None,
             content=None if reference is None else _hash(reference),
-            kept=kept,
+            extra=extra,
         )
 
 

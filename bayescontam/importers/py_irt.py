@@ -86,12 +86,12 @@ def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
             left_out.broken(source, place, f"subject '{visible(subject, 60)}' again; give one line")
         else:
             try:
-                kept = importing.kept.values(row)
+                extra = importing.extra.values(row)
             except TypeError as error:
                 left_out.broken(source, place, str(error))
                 continue
             trials = [
-                Trial(item, {"response": value}, kept=kept) for item, value in responses.items()
+                Trial(item, {"response": value}, extra=extra) for item, value in responses.items()
             ]
             logs[subject] = Log(Run(subject, benchmark, source), trials)
     return list(logs.values())

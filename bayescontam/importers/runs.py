@@ -73,27 +73,27 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
     folders: dict[str, set[str]] = {}
     for run in runs:
         folders.setdefault(run.model, set()).add(run.folder)
-    apart = [
+    differences = [
         _folder(run, folders[run.model])
         + _spelled(run.of_model, wide[run.model])
         + _spelled(run.of_benchmark, narrow[run.model, run.benchmark])
         for run in runs
     ]
-    if not any(apart) or differing == "pool":
-        changed = sum(map(bool, apart))
-        what = sorted({text.split("=")[0] for parts in apart for text in parts})
+    if not any(differences) or differing == "pool":
+        changed = sum(map(bool, differences))
+        what = sorted({text.split("=")[0] for parts in differences for text in parts})
         note = f"{changed:,} runs of one model differ in {listed(what)} and were combined"
         return [run.model for run in runs], [note] if changed else []
     if differing == "split":
         names = [
             f"{run.model} [{', '.join(parts)}]" if parts else run.model
-            for run, parts in zip(runs, apart, strict=True)
+            for run, parts in zip(runs, differences, strict=True)
         ]
-        split = len({name for name, parts in zip(names, apart, strict=True) if parts})
+        split = len({name for name, parts in zip(names, differences, strict=True) if parts})
         return names, [f"models were separated by their settings, which gave {split:,} names"]
     faults = [
         Fault(run.file, f"{visible(run.model)} on {visible(run.benchmark)}: {', '.join(parts)}")
-        for run, parts in zip(runs, apart, strict=True)
+        for run, parts in zip(runs, differences, strict=True)
         if parts
     ]
     advice = (

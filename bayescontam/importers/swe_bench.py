@@ -221,8 +221,10 @@ def _trials(
     else:
         missed, counted = missed | failed, len(failed)
     outcomes = dict.fromkeys(sorted(missed), False) | dict.fromkeys(sorted(report.resolved), True)
-    kept = {item: importing.kept.values({"instance_id": item}) for item in outcomes}
-    return [Trial(item, {_METRIC: own}, kept=kept[item]) for item, own in outcomes.items()], counted
+    extra = {item: importing.extra.values({"instance_id": item}) for item in outcomes}
+    return [
+        Trial(item, {_METRIC: own}, extra=extra[item]) for item, own in outcomes.items()
+    ], counted
 
 
 def _instances(path: Path) -> set[str]:

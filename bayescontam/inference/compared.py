@@ -133,8 +133,8 @@ def compared_models(
 def _refuse_incomparable(fit: Fitted, wanted: list[str]) -> None:
     """Refuse benchmarks in which models answered different items without common ground."""
     ranked = fit.ranked()
-    if apart := [name for name in wanted if not ranked[name]]:
-        which = listed(visible(name, 60) for name in apart)
+    if incomparable := [name for name in wanted if not ranked[name]]:
+        which = listed(visible(name, 60) for name in incomparable)
         known = [name for name in wanted if ranked[name]]
         raise UsageError(
             f"models answered different items of {which}, and this fit's estimands there are"

@@ -91,9 +91,9 @@ class Nested(Informed):
 
     def _moments(self, rv_inputs: tuple[Any, ...]) -> tuple[Any, Any]:
         tau, sigma = rv_inputs[-2:]
-        told = self._count / (pt.square(tau) + 1.0 / self.precision)
-        precision = 1.0 / pt.square(sigma) + told
-        return tau + self.estimate * told / precision, 1.0 / pt.sqrt(precision)
+        from_data = self._count / (pt.square(tau) + 1.0 / self.precision)
+        precision = 1.0 / pt.square(sigma) + from_data
+        return tau + self.estimate * from_data / precision, 1.0 / pt.sqrt(precision)
 
 
 _LEAST = 1e-6
@@ -205,12 +205,12 @@ class MeanFirst:
     def _factor(self) -> Floats:
         return 1 / np.where(self.root > 1, self.root - 1, np.inf)
 
-    def rough(self, told: Rough) -> Rough:
-        """Return estimates of coordinates from those of items; of means, nothing is told."""
+    def rough(self, items: Rough) -> Rough:
+        """Return estimates of coordinates from those of items; means are uninformed."""
         count = np.bincount(self.group)
-        apart = told.estimate - (np.bincount(self.group, told.estimate) / count)[self.group]
-        estimate = apart + (self._factor * apart[self.first])[self.group]
-        se = told.se.copy()
+        deviation = items.estimate - (np.bincount(self.group, items.estimate) / count)[self.group]
+        estimate = deviation + (self._factor * deviation[self.first])[self.group]
+        se = items.se.copy()
         se[self.first] = np.inf
         return Rough(np.where(np.isinf(se), 0.0, estimate), se)
 
@@ -273,14 +273,14 @@ def rough_discriminations(design: Design, overdispersed: bool) -> Rough:
     difficulty = rough_difficulties(design, overdispersed)
     shrunk = (difficulty.estimate / (1.0 + difficulty.se**2))[design.item]
     p = _accuracy(design)[design.model_unit]
-    apart = np.log(p / (1 - p)) * stretch_of_items(design)[design.benchmark] - shrunk
-    p = 1 / (1 + np.exp(-apart))
+    ability = np.log(p / (1 - p)) * stretch_of_items(design)[design.benchmark] - shrunk
+    p = 1 / (1 + np.exp(-ability))
     weight = design.n_trials * p * (1 - p)
     score, crossed, own, square = (
         np.bincount(design.item, values, minlength=len(design.items))
         for values in (
-            (design.n_correct - design.n_trials * p) * apart,
-            weight * apart, weight, weight * apart**2,
+            (design.n_correct - design.n_trials * p) * ability,
+            weight * ability, weight, weight * ability**2,
         )
     )  # fmt: skip
     # Less what the item's difficulty, of a prior standard deviation of 1, explains as well.

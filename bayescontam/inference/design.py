@@ -213,8 +213,8 @@ class Design:
         return np.nan_to_num(high - low) > 0
 
     @cached_property
-    def telling(self) -> NDArray[np.bool_]:
-        """Whether a pair tells of slopes: it varies, and its model is not known to be clean."""
+    def informative(self) -> NDArray[np.bool_]:
+        """Whether a pair informs on slopes: it varies, and its model is not known to be clean."""
         return self.varies & ~self.clean[:, None]
 
     @cached_property

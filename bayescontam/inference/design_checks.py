@@ -157,12 +157,12 @@ def _items_check(built: Built, items: Items) -> Check:
     cells = answers.reshape(design.answered.shape)
     partly = (cells > 0) & (cells < count)
     fixed, ranked = ~over_all(built, items), comparable(built, items)
-    apart, few = partly & (fixed | ~ranked), partly & (2 * cells < count)
+    incomparable, few = partly & (fixed | ~ranked), partly & (2 * cells < count)
     text = "Every model answered all items of its benchmarks."
-    if apart.any():
+    if incomparable.any():
         text = (
-            f"Models answered different items ({_shares_of(design, cells, apart)})"
-            f"{_why_apart(built, items, fixed, ranked)}"
+            f"Models answered different items ({_shares_of(design, cells, incomparable)})"
+            f"{_why_incomparable(built, items, fixed, ranked)}"
         )
     elif few.any():
         text = (
@@ -172,8 +172,8 @@ def _items_check(built: Built, items: Items) -> Check:
         )
     elif partly.any():
         text = f"Some models missed items ({_shares_of(design, cells, partly)}): {_PREDICTED}"
-    fine = not (apart.any() or few.any())
-    bad = apart if apart.any() else few
+    fine = not (incomparable.any() or few.any())
+    bad = incomparable if incomparable.any() else few
     wanted = "0 with less than half, or not comparable"
     return Check("Items answered", outcome(fine, Outcome.CAUTION), float(bad.sum()), wanted, text)
 
@@ -184,7 +184,7 @@ _PREDICTED = (
 )
 
 
-def _why_apart(
+def _why_incomparable(
     built: Built, items: Items, fixed: NDArray[np.bool_], ranked: NDArray[np.bool_]
 ) -> str:
     """Say what estimands are where models answered different items, and what to do."""

@@ -60,7 +60,7 @@ def placed(
     def one(d: int) -> None:
         z, random = at + offset[d], seeds[d].random(place.shape[1], np.float32)
         if responses:
-            place[d] = _told(draws[d : d + 1], lattice, z, random)
+            place[d] = _conditional(draws[d : d + 1], lattice, z, random)
         else:
             below = np.cumsum(np.exp(-0.5 * z**2))
             place[d] = np.searchsorted(below, random * below[-1], side="right")
@@ -70,7 +70,7 @@ def placed(
     return replace(draws, place=place, offset=offset)
 
 
-def _told(draw: Draws, lattice: Lattice, z: Floats, random: Floats) -> Places:
+def _conditional(draw: Draws, lattice: Lattice, z: Floats, random: Floats) -> Places:
     """Draw the nodes of all items given everything else of one draw."""
     _, added, normaliser = at_nodes(draw, lattice, z)
     totals = np.arange(int(lattice.total.max()) + 1)

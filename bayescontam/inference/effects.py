@@ -143,14 +143,14 @@ def _general_ability(
     """
     scale = spread("sigma_a", spec.priors.sigma_a, factor("sigma_a"))
     basis = zero_sum_basis(len(design.models))
-    told = rough.level_of_rows().along(basis)
+    estimates = rough.level_of_rows().along(basis)
     count = (basis**2).T @ np.isfinite(rough.se).sum(axis=1)
     shifted = pm.Normal(
         "a_coordinates",
         differ,
         scale,
         shape=basis.shape[1],
-        default_transform=Nested(told.estimate, told.se, count),
+        default_transform=Nested(estimates.estimate, estimates.se, count),
     )
     return pm.Deterministic("a", pt.dot(basis, shifted - differ), dims="model")
 
@@ -271,17 +271,17 @@ def _level_first(
     Data tell the mean slope only together with what the models add that inform on slopes, as
     they tell abilities only together with difficulties; see `add_abilities`.
     """
-    telling = design.telling.any(axis=1)
-    basis = MeanFirst.of(np.where(telling, -1, np.arange(len(telling))))
+    informative = design.informative.any(axis=1)
+    basis = MeanFirst.of(np.where(informative, -1, np.arange(len(informative))))
     offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
-    told = basis.rough(offset.pooled(axis=1, differ="w" in terms))
+    estimates = basis.rough(offset.pooled(axis=1, differ="w" in terms))
     scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
-    transform = told.transform()
+    transform = estimates.transform()
     moved = pm.Normal(
         "beta_model_coordinates", 0.0, scale, dims="model", default_transform=transform
     )
     model = pm.Deterministic("beta_model", basis.turned(moved), dims="model")
-    fall, own = -model[telling].mean(), parameters(prior, factor("beta_bar"))
+    fall, own = -model[informative].mean(), parameters(prior, factor("beta_bar"))
     level = _lifted("beta_bar", own["mu"], own["sigma"], fall)
     if "v" in terms:
         scale = spread("sigma_bb", spec.priors.sigma_bb, factor("sigma_bb"))
@@ -305,13 +305,13 @@ def _turned_levels(
     models, scale = rough.se.shape[0], spread("sigma_bm", spec.priors.sigma_bm)
     basis = zero_sum_basis(models)
     offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
-    told = offset.pooled(axis=1, differ="w" in terms).along(basis)
+    estimates = offset.pooled(axis=1, differ="w" in terms).along(basis)
     free = Rough(np.zeros(()), np.array(np.inf)).transform()
     mean = _effect("beta_model_mean", 0.0, scale / np.sqrt(models), unit, free)
-    told_along, shape = told.transform(), basis.shape[1]
-    along = _effect("beta_model_coordinates", 0.0, scale, unit, told_along, shape=shape)
-    apart = pt.dot(basis, along)
-    pm.Deterministic("beta_model", mean + apart, dims="model")
+    transform_along, shape = estimates.transform(), basis.shape[1]
+    along = _effect("beta_model_coordinates", 0.0, scale, unit, transform_along, shape=shape)
+    deviations = pt.dot(basis, along)
+    pm.Deterministic("beta_model", mean + deviations, dims="model")
     level = _effect("beta_level", prior.mu + mean, prior.sigma, unit)
     pm.Deterministic("beta_bar", level - mean)
     if "v" in terms:
@@ -320,7 +320,7 @@ def _turned_levels(
         dims = "benchmark"
         level = _effect("beta_benchmark_level", level, spread_of, unit, transform, dims=dims)
         pm.Deterministic("beta_benchmark", level - mean, dims="benchmark")
-    return level + apart[:, None]
+    return level + deviations[:, None]
 
 
 def add_difficulties(
@@ -337,9 +337,9 @@ def add_difficulties(
     shared = shared_benchmarks(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
     basis = MeanFirst.of(design.benchmark_of_item[shared])
-    told = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
+    estimates = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
     size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}
-    transform = told.transform()
+    transform = estimates.transform()
     moved = pm.Normal("delta_coordinates", 0.0, scale, default_transform=transform, **size)
     part = basis.turned(moved)
     if not shared.all():

@@ -30,7 +30,6 @@ from bayescontam.inference.fitted import FORMAT, Fitted
 from bayescontam.inference.identification import identify
 from bayescontam.inference.integration import integration_check
 from bayescontam.inference.itemfit import item_fit
-from bayescontam.inference.kept import kept_exposure, kept_items, kept_table
 from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.own_effects import with_own_effects
@@ -42,6 +41,7 @@ from bayescontam.inference.scope import ITEMS, Items
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.standard_groups import labelled, standard_groups
 from bayescontam.inference.stored import unsafe_labels
+from bayescontam.inference.stored_groups import stored_exposure, stored_items, stored_table
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.terms import unshared
 from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
@@ -240,21 +240,21 @@ def _judged(
     if draws.beta is not None:
         groups |= _of_slopes(draws, posterior, groups, built, options)
     if built.spec.contamination.confounding == "sensitivity":
-        told = posterior, groups["estimands"], built, options.level
-        groups["confounding"] = confounding_curves(*told)
+        arguments = posterior, groups["estimands"], built, options.level
+        groups["confounding"] = confounding_curves(*arguments)
     known = posterior
     if options.store_all and draws.eta is not None and "eta" not in posterior:
         values = draws.eta.reshape(*shape, -1)
         known = posterior.assign(eta=(("chain", "draw", "repeated"), values))
-    items = kept_items(draws, known, built, positions.items, options.store_all)
+    items = stored_items(draws, known, built, positions.items, options.store_all)
     if items is not None:
         groups["item_effects"] = items
     groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
     if (fitting := item_fit(draws, built)) is not None:
         groups["item_fit"] = fitting
     if moments is not None:
-        groups["exposure"] = kept_exposure(built.design, moments)
-    return groups | kept_table(built.design), positions
+        groups["exposure"] = stored_exposure(built.design, moments)
+    return groups | stored_table(built.design), positions
 
 
 def _of_slopes(
@@ -264,11 +264,11 @@ def _of_slopes(
     built: Built,
     options: Options,
 ) -> dict[str, xr.Dataset]:
-    """Return what is said of the slopes of contamination, group by group."""
+    """Return the groups about the slopes of contamination."""
     loo, cells = groups["loo"], groups["estimands"]
-    kept = loo["kept_draw"].to_numpy()
-    density = log_prior(posterior, built)[kept], loo["log_likelihood"].to_numpy()
-    sensitivity = power_scaling(_kept(cells, kept), *density)
+    at = loo["kept_draw"].to_numpy()
+    density = log_prior(posterior, built)[at], loo["log_likelihood"].to_numpy()
+    sensitivity = power_scaling(_selected(cells, at), *density)
     slopes = cells["slope"], groups["prior_estimands"]["slope"]
     prior_sd = slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy()
     own = own_slopes(draws, built, prior_sd)
@@ -286,10 +286,10 @@ def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[C
     return [integration_check(take_draws(posterior, built.design), built.lattice, rng)]
 
 
-def _kept(dataset: xr.Dataset, kept: np.ndarray) -> xr.Dataset:
+def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
     """Return the chosen draws, chains joined into one."""
     joined = {
-        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(1, -1, *v.shape[2:])[:, kept])
+        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(1, -1, *v.shape[2:])[:, at])
         for name, v in dataset.data_vars.items()
     }
     coords = {name: dataset[name] for name in ("model", "benchmark")}

@@ -180,8 +180,11 @@ class Fitted(Stored):
         """Return the verdict on spillover; None where the fit has none."""
         if "spillover" not in self.record["entered"]:
             return None
-        apart = all(c.outcome is Outcome.PASSED for c in self.checks() if c.name == SPILLOVER)
-        return identify_spillover(self.tree["posterior"]["spillover"].to_numpy(), apart, self.level)
+        distinguished = all(
+            check.outcome is Outcome.PASSED for check in self.checks() if check.name == SPILLOVER
+        )
+        spillover = self.tree["posterior"]["spillover"].to_numpy()
+        return identify_spillover(spillover, distinguished, self.level)
 
     def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
         parts = summarise(self.tree["estimands_by_concept"].to_dataset(), level)

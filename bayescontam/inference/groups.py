@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Group = tuple[int, ...]
 
 
-def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
+def alike_groups(distinct: NDArray[np.bool_]) -> list[Group]:
     """Return groups of models no two of which can be distinguished.
 
     Two models share a group if and only if they cannot be distinguished. No group can take
@@ -18,7 +18,7 @@ def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
 
     Parameters
     ----------
-    apart : array of bool
+    distinct : array of bool
         Dims (model, other), symmetric: whether a pair can be distinguished. Models in the
         order in which they are shown.
 
@@ -41,11 +41,11 @@ def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
 
     Examples
     --------
-    >>> apart = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
-    >>> alike_groups(apart)
+    >>> distinct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
+    >>> alike_groups(distinct)
     [(0, 1), (1, 2), (3,)]
     """
-    alike = ~apart
+    alike = ~distinct
     np.fill_diagonal(alike, val=True)
     open_pairs = alike.copy()
     groups: list[Group] = []
@@ -55,7 +55,7 @@ def alike_groups(apart: NDArray[np.bool_]) -> list[Group]:
         open_pairs[np.ix_(members, members)] = False
         groups.append(tuple(members))
     # A model's pair with itself is open until a group has it: one alone gets its own group.
-    return sorted(_needed(groups, len(apart)), key=lambda group: (group[0], group[-1], group))
+    return sorted(_needed(groups, len(distinct)), key=lambda group: (group[0], group[-1], group))
 
 
 def _grown(alike: NDArray[np.bool_], open_pairs: NDArray[np.bool_], start: set[int]) -> list[int]:
@@ -80,12 +80,12 @@ def _needed(groups: list[Group], models: int) -> Iterator[Group]:
     pairs = [np.ix_(group, group) for group in groups]
     for each in pairs:
         held[each] += 1
-    kept = list(range(len(groups)))
+    needed = list(range(len(groups)))
     for i in reversed(range(len(groups))):
         if (held[pairs[i]] > 1).all():
             held[pairs[i]] -= 1
-            kept.remove(i)
-    return (groups[i] for i in kept)
+            needed.remove(i)
+    return (groups[i] for i in needed)
 
 
 def letters(size: int) -> list[str]:

@@ -59,15 +59,15 @@ def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
     """
     if design.item_guess is not None:
         return design.item_guess[design.item]
-    said = guess_priors(spec, design)
-    priors = {b: prior for b, prior in enumerate(said) if isinstance(prior, Beta)}
+    values = guess_priors(spec, design)
+    priors = {b: prior for b, prior in enumerate(values) if isinstance(prior, Beta)}
     if not priors:
-        return np.array(said, dtype=float)[design.benchmark]
+        return np.array(values, dtype=float)[design.benchmark]
     alpha, beta = (np.array([getattr(p, k) for p in priors.values()]) for k in ("alpha", "beta"))
-    if len(priors) == len(said):
+    if len(priors) == len(values):
         return pm.Beta("guess", alpha, beta, dims="benchmark")[design.benchmark]
     free = pm.Beta("guess_free", alpha, beta, shape=len(priors))
-    fixed = np.array([0.0 if isinstance(prior, Beta) else prior for prior in said])
+    fixed = np.array([0.0 if isinstance(prior, Beta) else prior for prior in values])
     whole = pt.as_tensor(fixed)[np.array([*priors])].set(free)
     return pm.Deterministic("guess", whole, dims="benchmark")[design.benchmark]
 
@@ -84,5 +84,5 @@ def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
         return draws.guess[:, design.benchmark]
     if design.item_guess is not None:
         return design.item_guess[design.item]
-    said: Any = guess_priors(spec, design)
-    return np.array(said, dtype=float)[design.benchmark]
+    values: Any = guess_priors(spec, design)
+    return np.array(values, dtype=float)[design.benchmark]

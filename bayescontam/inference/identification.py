@@ -138,7 +138,7 @@ def identify(
         verdicts[cell] = verdict.value
         sentences[cell] = _sentence(verdict, one, level)
         if verdict is Identification.NO_VARIATION and built.design.exposure is not None:
-            sentences[cell] = _EXPECTED_ALIKE
+            sentences[cell] = _EXPECTED_EQUAL
     beyond = np.full(shape, np.nan)
     if reference is not None:
         beyond = extrapolation(built.design, reference_levels(reference, built.design))
@@ -167,7 +167,7 @@ def _verdict(slope: _Slope, cell: tuple[int, int], built: Built) -> Identificati
     if not design.varies[cell]:
         high = design.contamination_range(by_model=True)[1][cell]
         return Identification.NO_VARIATION if high > 0 else Identification.NO_CONTAMINATION
-    others = built.spec.contamination.pooling == "partial" and design.telling.sum() > 1
+    others = built.spec.contamination.pooling == "partial" and design.informative.sum() > 1
     if others and not slope.information >= INFORMED:
         return Identification.BORROWED
     if slope.sign and slope.sign == slope.own_sign:
@@ -185,7 +185,7 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
     if verdict is Identification.BORROWED and slope.information >= INFORMED:
         text = _OWN_HOLDS_ZERO
     if verdict is Identification.INCONCLUSIVE and not np.isfinite(slope.detectable):
-        text = _NOTHING_LEARNT
+        text = _UNINFORMED
     text = text.format(**numbers)
     if verdict in _WITHOUT_DATA:
         return text
@@ -202,11 +202,11 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
 _WITHOUT_DATA = (
     Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,
 )  # fmt: skip
-_EXPECTED_ALIKE = (
+_EXPECTED_EQUAL = (
     "Expected contamination does not vary among these items: which of them are contaminated, and"
     " so the slope, is little more than the prior's guess."
 )
-_NOTHING_LEARNT = (
+_UNINFORMED = (
     "The data hold no information on this slope: its posterior is the prior (sd {prior_sd:.2f})."
     " More items, or items that differ more in contamination, would help."
 )

@@ -13,7 +13,7 @@ from bayescontam.inference.design import Design, Floats, Integers, make_design
 from bayescontam.inference.draws import CHUNK, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.heldout import hold_out
-from bayescontam.inference.prediction import Prediction, kept_draws
+from bayescontam.inference.prediction import Prediction, predictive_draws
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -110,7 +110,7 @@ def leave_out(source: Source, design: Design, leave: Leave) -> Left:
     posterior, statistics = sample(built, source.sampling, leave.seed, progress=False)
     draws = take_draws(posterior, design)
     whole = replace(built, design=design)
-    prediction = Prediction.of(draws[kept_draws(draws, len(design))], whole)
+    prediction = Prediction.of(draws[predictive_draws(draws, len(design))], whole)
     elpd, worth = predicted(prediction, leave.rows, leave.unit)
     diverging = int(statistics["diverging"].sum())
     return Left(tuple(elpd.tolist()), tuple(worth.tolist()), _worst_r_hat(posterior), diverging)

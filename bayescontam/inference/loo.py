@@ -12,7 +12,7 @@ from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.exposure import Exposure, draw_nodes
 from bayescontam.inference.pooled_loo import can_pool, pooled_leave_one_out
-from bayescontam.inference.prediction import Prediction, kept_draws
+from bayescontam.inference.prediction import Prediction, predictive_draws
 from bayescontam.inference.psis import predicted, weigh
 
 
@@ -49,9 +49,9 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     if can_pool(built):
         return pooled_leave_one_out(draws, built, rng)
     design = built.design
-    kept = kept_draws(draws, _numbers(built))
-    predictive = Prediction.of(draws[kept], built)
-    parts, order, joint = [], [], np.zeros(len(kept))
+    chosen = predictive_draws(draws, _numbers(built))
+    predictive = Prediction.of(draws[chosen], built)
+    parts, order, joint = [], [], np.zeros(len(chosen))
     for rows, density, center, together in _densities(predictive, rng):
         joint += together
         parts.append(_left_out(density, *predictive.replicated(rows, center, rng), rng))
@@ -59,7 +59,7 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     back = np.argsort(np.concatenate(order))
     columns = {name: np.concatenate([p[name] for p in parts])[back] for name in parts[0]}
     data = {name: ("response", values) for name, values in columns.items()}
-    coords = {"kept_draw": kept, "response": design.coords["response"]}
+    coords = {"kept_draw": chosen, "response": design.coords["response"]}
     return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 

@@ -88,8 +88,8 @@ def own_slopes(draws: Draws, built: Built, prior_sd: Floats) -> OwnSlopes:
         per_row = per_row / np.where(square > 0, square, 1.0)[design.model_benchmark]
     together = _variance_together(thinned, design, per_row, rows.mean)
     prior = prior_sd.ravel()
-    kept = square * prior**2 / (1 + square * prior**2)
-    variance = inverse + kept**2 * together
+    data_share = square * prior**2 / (1 + square * prior**2)
+    variance = inverse + data_share**2 * together
     shape = design.answered.shape
     unanswered = ~design.answered.ravel()
     values = [b, np.sqrt(variance), square * prior**2]

@@ -13,7 +13,7 @@ from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.lattice import Lattice, log_weights
-from bayescontam.inference.prediction import kept_draws
+from bayescontam.inference.prediction import predictive_draws
 from bayescontam.inference.psis import predicted, weigh
 
 
@@ -84,20 +84,20 @@ def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -
     assert lattice is not None
     kinds = Kinds.of(lattice)
     possible = _possible(lattice, kinds)
-    kept = kept_draws(draws, int(possible.sum()))
-    density, joint = np.empty((len(kept), int(possible.sum()))), np.empty(len(kept))
+    chosen = predictive_draws(draws, int(possible.sum()))
+    density, joint = np.empty((len(chosen), int(possible.sum()))), np.empty(len(chosen))
     chance_of = np.zeros(density.shape[1])
-    for row, d in enumerate(kept):
+    for row, d in enumerate(chosen):
         left_out, own, joint[row] = _densities(draws[d : d + 1], lattice, kinds)
         density[row] = left_out[possible]
         chance_of += own[possible]
-    told = _left_out(density) | {"log_density": np.log(chance_of / len(kept))}
-    data = _at_responses(told, possible, design, lattice, kinds)
+    estimates = _left_out(density) | {"log_density": np.log(chance_of / len(chosen))}
+    data = _at_responses(estimates, possible, design, lattice, kinds)
     right, chance = design.n_correct == 1, np.exp(data["elpd"])
     below = np.where(right, 1 - chance, 0.0)
     data["pit"] = np.clip(below + rng.random(len(design)) * chance, 0, 1)
     columns = {name: ("response", values) for name, values in data.items()}
-    coords = {"kept_draw": kept, "response": design.coords["response"]}
+    coords = {"kept_draw": chosen, "response": design.coords["response"]}
     return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 
@@ -113,15 +113,19 @@ def _left_out(density: Floats) -> dict[str, Floats]:
 
 
 def _at_responses(
-    told: dict[str, Floats], possible: np.ndarray, design: Design, lattice: Lattice, kinds: Kinds
+    estimates: dict[str, Floats],
+    possible: np.ndarray,
+    design: Design,
+    lattice: Lattice,
+    kinds: Kinds,
 ) -> dict[str, Floats]:
-    """Return for every response what is told of the kinds between which it lies.
+    """Return for every response the interpolated estimates of the kinds around it.
 
-    A Pareto k is not smooth: that of the nearest kind is told.
+    A Pareto k is not smooth: it is that of the nearest kind.
     """
     number = np.full(possible.shape, -1)
     number[possible] = np.arange(int(possible.sum()))
-    result: dict[str, Floats] = {name: np.empty(len(design)) for name in told}
+    result: dict[str, Floats] = {name: np.empty(len(design)) for name in estimates}
     step = max(1, CHUNK // lattice.basis.shape[1])
     for start in range(0, len(design), step):
         rows = slice(start, start + step)
@@ -130,7 +134,7 @@ def _at_responses(
         kind = kinds.place[lattice.level[item], lattice.total[item, None]]
         own = number[kind, design.model[rows, None], design.n_correct[rows, None]]
         nearest = np.abs(weights).argmax(axis=1)[:, None]
-        for name, values in told.items():
+        for name, values in estimates.items():
             if name == "pareto_k":
                 result[name][rows] = values[np.take_along_axis(own, nearest, axis=1)[:, 0]]
             else:
@@ -160,8 +164,8 @@ def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, Flo
     """
     z = lattice.nodes
     level, added, normaliser = at_nodes(draw, lattice, z)
-    told = (kinds.total * added[kinds.level])[:, None] * z
-    each = told - normaliser[kinds.level] + log_weights(z)
+    weighted = (kinds.total * added[kinds.level])[:, None] * z
+    each = weighted - normaliser[kinds.level] + log_weights(z)
     top = each.max(axis=1)
     weight = np.exp(each - top[:, None])
     whole = weight.sum(axis=1)

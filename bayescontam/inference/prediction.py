@@ -17,7 +17,7 @@ MOST_NUMBERS = 50_000_000
 """Draws times responses; on larger tables fewer draws are used, at least 500."""
 
 
-def kept_draws(draws: Draws, numbers: int) -> Integers:
+def predictive_draws(draws: Draws, numbers: int) -> Integers:
     """Return the positions of the draws that predict, evenly spaced.
 
     Parameters

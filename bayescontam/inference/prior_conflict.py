@@ -84,8 +84,8 @@ def _conflicts(posterior: xr.Dataset, built: Built) -> Any:
         for place, value in zip(np.ndindex(shape), cells, strict=True):
             labels = {d: values[d].to_numpy()[i] for d, i in zip(dims, place, strict=True)}
             tail = extremity(prior, float(value))
-            told = is_stretched(key, built.spec) and "eps" in built.terms
-            yield _Conflict(key, in_words(name, labels), float(value), tail, prior, told)
+            scaled = is_stretched(key, built.spec) and "eps" in built.terms
+            yield _Conflict(key, in_words(name, labels), float(value), tail, prior, scaled)
 
 
 def extremity(prior: Prior, value: float) -> float:

@@ -244,13 +244,13 @@ def rank_models(
     draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
     models = pd.Index(compared.models[order], name="model")
     better = ordering.p_larger(draws)
-    apart = distinguished(better, level)
-    groups = alike_groups(apart) if len(models) <= MOST_LETTERED else []
+    differ = distinguished(better, level)
+    groups = alike_groups(differ) if len(models) <= MOST_LETTERED else []
     table = pd.DataFrame(
         {
             "model": models,
             "groups": letters_of(groups, len(models)),
-            "n_alike": len(models) - 1 - apart.sum(axis=1),
+            "n_alike": len(models) - 1 - differ.sum(axis=1),
         }
         | _abilities(by, draws, level)
         | _ranks(ranks, level)
@@ -265,7 +265,7 @@ def rank_models(
         by=by,
         weights=weights,
         level=level,
-        p_orders_hold=ordering.p_all_hold(draws, apart & (better > 0.5)),
+        p_orders_hold=ordering.p_all_hold(draws, differ & (better > 0.5)),
     )
 
 

@@ -170,24 +170,25 @@ def log_densities(n: int, guess: float, spread: float, centers: Floats) -> Float
     if spread < 0.5:
         z = np.linspace(-8.5, 8.5, 33 + int(9 * spread * np.sqrt(n)))
         weights = np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum()
-        told = log_likelihood(center[:, None] + spread * z, counts[:, :, None], trials, floor)
-        top = told.max(axis=-1, keepdims=True)
-        result: Floats = np.log(np.exp(told - top) @ weights) + top[..., 0]
+        effects = center[:, None] + spread * z
+        log_density = log_likelihood(effects, counts[:, :, None], trials, floor)
+        top = log_density.max(axis=-1, keepdims=True)
+        result: Floats = np.log(np.exp(log_density - top) @ weights) + top[..., 0]
         return result
     step, near = 0.015, min(0.45, 1.2 / np.sqrt(max(n, 1)))
     reach = abs(center).max() + 9 * spread
     t = np.arange(0.0, np.arcsinh(reach * step / near) + step, step)
     t = np.concatenate([-t[:0:-1], t])
     eta = near / step * np.sinh(t)
-    told = log_likelihood(eta, counts, trials, floor)
-    top = told.max(axis=-1, keepdims=True)
+    log_density = log_likelihood(eta, counts, trials, floor)
+    top = log_density.max(axis=-1, keepdims=True)
     z = (eta[:, None] - center) / spread
     log_weights = np.log(near * np.cosh(t) / (spread * np.sqrt(2 * np.pi)))[:, None] - z**2 / 2
-    density = np.exp(told - top) @ np.exp(log_weights)
+    density = np.exp(log_density - top) @ np.exp(log_weights)
     with np.errstate(divide="ignore"):
         result = np.log(density) + top
     for k, at in zip(*np.nonzero(density < _UNDERFLOW), strict=True):
-        each = told[k] + log_weights[:, at]
+        each = log_density[k] + log_weights[:, at]
         result[k, at] = np.log(np.exp(each - each.max()).sum()) + each.max()
     return result
 

@@ -63,15 +63,15 @@ def standard_groups(
     if not len(positions.responses):
         return groups
     part = draws[positions.rows(positions.responses, posterior)]
-    kept = _sampled(posterior, positions)
+    labels = _sampled(posterior, positions)
     density = log_likelihoods(part, built, stream(seed, "log likelihood"))
-    groups["log_likelihood"] = rounded(_of_responses(density, kept, built), DENSITY_DIGITS)
+    groups["log_likelihood"] = rounded(_of_responses(density, labels, built), DENSITY_DIGITS)
     rng = stream(seed, "posterior replicates")
-    groups["posterior_predictive"] = _of_responses(_replicated(part, built, rng), kept, built)
+    groups["posterior_predictive"] = _of_responses(_replicated(part, built, rng), labels, built)
     before = prior.thinned(len(part))
-    kept = {"chain": np.arange(1), "draw": np.arange(len(before))}
+    labels = {"chain": np.arange(1), "draw": np.arange(len(before))}
     rng = stream(seed, "prior replicates")
-    groups["prior_predictive"] = _of_responses(_replicated(before, built, rng), kept, built)
+    groups["prior_predictive"] = _of_responses(_replicated(before, built, rng), labels, built)
     return groups
 
 

@@ -57,17 +57,17 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     values = draws.to_numpy()
     dims = [str(dim) for dim in draws.dims[2:]]
     cells = values.reshape(*values.shape[:2], -1)
-    kept = ~np.isnan(cells).all(axis=(0, 1))
-    if not kept.any():  # ranks, where models can be compared on no benchmark
+    present = ~np.isnan(cells).all(axis=(0, 1))
+    if not present.any():  # ranks, where models can be compared on no benchmark
         return pd.DataFrame()
     labels = [
         label
-        for label, keep in zip(product(*(draws[d].values for d in dims)), kept, strict=True)
+        for label, keep in zip(product(*(draws[d].values for d in dims)), present, strict=True)
         if keep
     ]
     table = pd.DataFrame(labels, columns=dims)
     table["quantity"] = str(draws.name)
-    cells = cells[..., kept]
+    cells = cells[..., present]
     flat = cells.reshape(-1, cells.shape[2])
     tails = (1 - level) / 2, (1 + level) / 2
     table["mean"], table["sd"] = flat.mean(axis=0), flat.std(axis=0, ddof=1)
@@ -78,6 +78,6 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     if draws.name != "rank":
         return table
     table["p_positive"] = np.nan
-    first = first_places(values).mean(axis=(0, 1)).ravel()[kept]
+    first = first_places(values).mean(axis=(0, 1)).ravel()[present]
     best = table[[*dims]].assign(quantity="p_best", mean=first)
     return pd.concat([table, best], ignore_index=True)

@@ -37,7 +37,7 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
     q_value = known["q_value"].to_numpy()
     judged = int(np.isfinite(q_value).sum())
     left = len(q_value) - judged
-    beside = (
+    unjudged = (
         f" {left:,} could not be judged: fewer than {FEWEST_MODELS} models answered them, or all"
         " or none solved them."
         if left
@@ -48,12 +48,12 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
         yield (
             f"{count:,} of {judged:,} items do not fit, at a false discovery rate of {fdr:g}: given"
             " how hard they are, weak models solve them more and strong ones less than their"
-            f" abilities lead to expect. Look at their answer keys first.{beside}"
+            f" abilities lead to expect. Look at their answer keys first.{unjudged}"
         )
     else:
         yield (
             f"None of {judged:,} items is solved by weak and missed by strong models beyond chance,"
-            f" at a false discovery rate of {fdr:g}.{beside}"
+            f" at a false discovery rate of {fdr:g}.{unjudged}"
         )
     if "contaminated_p" not in known:
         return

@@ -99,8 +99,8 @@ def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]
 
 
 def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
-    models, benchmarks = (int(design.telling.any(axis=axis).sum()) for axis in (1, 0))
-    pairs = int(design.telling.sum())
+    models, benchmarks = (int(design.informative.any(axis=axis).sum()) for axis in (1, 0))
+    pairs = int(design.informative.sum())
     what = "in which contamination varies"
     yield "u", _few(models, f"models {what}", "slopes' spread over models")
     yield "v", _few(benchmarks, f"benchmarks {what}", "slopes' spread over benchmarks")

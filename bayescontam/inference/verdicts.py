@@ -169,15 +169,17 @@ def check_smallest_effect(value: float, name: str = "smallest_effect") -> None:
         )
 
 
-def identify_spillover(spillover: NDArray[Any], apart: bool, level: float) -> Identification:
+def identify_spillover(
+    spillover: NDArray[Any], distinguished: bool, level: float
+) -> Identification:
     """Judge whether the coefficient of spillover is identified.
 
     Parameters
     ----------
     spillover : array
         Draws of the posterior.
-    apart : bool
-        Whether the table can tell it from differences in ability.
+    distinguished : bool
+        Whether the table distinguishes it from differences in ability.
     level : float
         Probability of the interval that must exclude zero for "shown".
 
@@ -187,7 +189,7 @@ def identify_spillover(spillover: NDArray[Any], apart: bool, level: float) -> Id
         Shown or inconclusive.
     """
     low, high = np.quantile(spillover, [(1 - level) / 2, (1 + level) / 2])
-    shown = apart and (low > 0 or high < 0)
+    shown = distinguished and (low > 0 or high < 0)
     return Identification.SHOWN if shown else Identification.INCONCLUSIVE
 
 

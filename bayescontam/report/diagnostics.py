@@ -152,7 +152,7 @@ def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> 
     worst = table.head(WORST)
     names = ", ".join(worst["quantity"])
     tree = _tree(fit, draws, list(worst["quantity"]))
-    say = (
+    shown = (
         f"The {len(worst)} slowest-mixing of {len(table):,} parameters and estimands, in the order"
         " of the table above."
     )
@@ -161,14 +161,14 @@ def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> 
     trace = _arviz(
         az.plot_trace, tree, "trace", "Traces",
         f"Trace plots of {names}. {seen} {diverging} divergent transitions.",
-        f"{say} Each colour is a chain; good traces look like noise around one level.",
+        f"{shown} Each colour is a chain; good traces look like noise around one level.",
         WIDTH, 1.45, visuals={"trace": {"width": 0.5, "alpha": 0.75}, "title": _TITLE},
     )  # fmt: skip
     step = _thinning(worst, draws)
     rank = _arviz(
         az.plot_rank, tree.isel(draw=slice(None, None, step)), "rank-plot", "Rank plots",
         f"Rank plots by chain of {names}. {seen}",
-        f"{say} Ranks of each chain's draws among all draws, as difference from uniform; draws"
+        f"{shown} Ranks of each chain's draws among all draws, as difference from uniform; draws"
         f" are thinned by {step}, so that they are nearly independent. A small p says that chains"
         " disagree, and black points where.",
         WIDTH, 1.6, visuals={"title": _TITLE},
@@ -176,7 +176,7 @@ def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> 
     ess = _arviz(
         az.plot_ess, tree, "ess", "Effective sample size",
         f"Local effective sample size of {names}; bulk ESS {numbers(worst['ess_bulk'], 0)}.",
-        f"{say} Effective number of draws for small intervals over the distribution; the dashed"
+        f"{shown} Effective number of draws for small intervals over the distribution; the dashed"
         " line is the required number.",
         WIDTH, 1.6, kind="local", visuals={"title": _TITLE},
         min_ess=fit.record["thresholds"]["ess"],

@@ -114,13 +114,13 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
 
 def _match_probabilities(scan: "Scan", curve: "Curve", items: pd.DataFrame) -> pd.DataFrame:
     """Return ``PAIR`` and ``p`` of the matches that count, one of each document."""
-    told = Matches(scan, curve, FLOOR, DRAWS)
+    matches = Matches(scan, curve, FLOOR, DRAWS)
     wanted = set(items[KEYS].itertuples(index=False, name=None))
     draws, parts = curve.draws(DRAWS), []
     every = scan.items[KEYS].itertuples(index=False, name=None)
-    for key, matched in zip(every, told, strict=True):
+    for key, matched in zip(every, matches, strict=True):
         if key in wanted and matched.listed:
             exposure = ItemExposure(draws, matched)
             each = np.einsum("sh,shm->sm", exposure.weight, exposure.probability).mean(axis=0)
-            parts.append(told.listed(key).assign(p=each[: matched.listed]))
+            parts.append(matches.listed(key).assign(p=each[: matched.listed]))
     return pd.concat(parts) if parts else scan.matches.iloc[:0][_PAIR].assign(p=0.0)

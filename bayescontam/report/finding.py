@@ -18,27 +18,27 @@ _SPELT = (
 )  # fmt: skip
 _NAME_WIDTH = 40
 _OTHERS = {
-    Overfitting.AT_MOST_SMALL: "For {who} the effect is at most small (below {smallest:g}).",
-    Overfitting.INCONCLUSIVE: "For {who} an effect is neither shown nor ruled out.",
+    Overfitting.AT_MOST_SMALL: "For {subject} the effect is at most small (below {smallest:g}).",
+    Overfitting.INCONCLUSIVE: "For {subject} an effect is neither shown nor ruled out.",
     Overfitting.BORROWED: (
-        "For {who} the responses by themselves hold too little information to show or rule out an"
-        " effect."
+        "For {subject} the responses by themselves hold too little information to show or rule out"
+        " an effect."
     ),
     Overfitting.SIGN_ASSUMED: (
-        "For {who} the effect is {range}, if contamination does not lower scores, as the model"
+        "For {subject} the effect is {range}, if contamination does not lower scores, as the model"
         " spec assumes."
     ),
     Overfitting.OPPOSITE: (
-        "For {who} scores fall with contamination, which points to harder items, not to memory."
+        "For {subject} scores fall with contamination, which points to harder items, not to memory."
     ),
     Overfitting.BY_REFERENCE: (
-        "For {who} the sign of the effect depends on the reference contamination."
+        "For {subject} the sign of the effect depends on the reference contamination."
     ),
     Overfitting.NO_VARIATION: (
-        "For {who} all items have the same contamination, so that no effect can be estimated."
+        "For {subject} all items have the same contamination, so that no effect can be estimated."
     ),
-    Overfitting.CLEAN: "For {who} the effect is zero by assumption (declared clean).",
-    Overfitting.NONE: "For {who} no item is contaminated.",
+    Overfitting.CLEAN: "For {subject} the effect is zero by assumption (declared clean).",
+    Overfitting.NONE: "For {subject} no item is contaminated.",
 }
 _UNTESTED = {Overfitting.NO_VARIATION, Overfitting.CLEAN, Overfitting.NONE}
 
@@ -68,7 +68,7 @@ _MODELS, _SCORES = _Unit("model", "models"), _Unit("score", "scores")
 
 
 def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
-    """Return what a fit shows: of contamination, or of who is best where there is none.
+    """Return what a fit shows: of contamination, or where there is none which models are best.
 
     Parameters
     ----------
@@ -84,19 +84,19 @@ def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
         paragraph each.
     """
     benchmarks = list(dict.fromkeys(headline["benchmark"]))
-    tell = _effects if "overfitting_verdict" in headline else _best
+    sentences = _effects if "overfitting_verdict" in headline else _best
     if len(benchmarks) == 1:
-        return [" ".join(tell(headline, _MODELS, smallest))]
+        return [" ".join(sentences(headline, _MODELS, smallest))]
     if len(benchmarks) <= MOST_BENCHMARKS:
         return [
             f"{visible(str(name), _NAME_WIDTH)}: "
-            + " ".join(tell(headline[headline["benchmark"] == name], _MODELS, smallest))
+            + " ".join(sentences(headline[headline["benchmark"] == name], _MODELS, smallest))
             for name in benchmarks
         ]
     models = headline["model"].nunique()
     size = f"{models:,} model{'s' if models > 1 else ''} on {len(benchmarks):,} benchmarks:"
-    tell = _effects if "overfitting_verdict" in headline else _most_often_best
-    return [" ".join([size, *tell(headline, _SCORES, smallest)])]
+    sentences = _effects if "overfitting_verdict" in headline else _most_often_best
+    return [" ".join([size, *sentences(headline, _SCORES, smallest)])]
 
 
 def _effects(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
@@ -107,8 +107,10 @@ def _effects(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
     for kind, text in _OTHERS.items():
         found = rows[kinds == kind]
         if len(found) and not (kind is Overfitting.AT_MOST_SMALL and _all_small(kinds)):
-            who = unit.counted(len(found), len(rows))
-            yield text.format(who=who, smallest=smallest, range=_range(found["overfitting"]))
+            subject = unit.counted(len(found), len(rows))
+            yield text.format(
+                subject=subject, smallest=smallest, range=_range(found["overfitting"])
+            )
 
 
 def _shown(shown: pd.DataFrame, unit: _Unit, of: int) -> Iterator[str]:
@@ -116,9 +118,9 @@ def _shown(shown: pd.DataFrame, unit: _Unit, of: int) -> Iterator[str]:
     name = _name(worst, unit)
     ending = "when the effect of contamination is removed"
     if len(shown) == 1:
-        who = name if of == 1 else f"{unit.leading(1, of)}, {name},"
+        subject = name if of == 1 else f"{unit.leading(1, of)}, {name},"
         ends = interval(worst["overfitting_low"], worst["overfitting_high"])
-        yield f"{who} loses {number(worst['overfitting'])} {ends} of its accuracy {ending}."
+        yield f"{subject} loses {number(worst['overfitting'])} {ends} of its accuracy {ending}."
         start = "It falls"
     else:
         yield (

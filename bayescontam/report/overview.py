@@ -33,7 +33,7 @@ from bayescontam.report.words import in_file
 
 MOST_ROWS, MOST_COLUMNS = 150, 60
 """Models and benchmarks in one map."""
-_TOLD = (Overfitting.SHOWN, Overfitting.OPPOSITE)
+_EFFECTS = (Overfitting.SHOWN, Overfitting.OPPOSITE)
 _SILENT = (
     Overfitting.INCONCLUSIVE,
     Overfitting.BORROWED,
@@ -171,7 +171,7 @@ def _cells(figure: Any, axis: Any, cells: pd.DataFrame, words: str) -> None:
 def _marks(axis: Any, kinds: pd.DataFrame, words: str) -> list[Line2D]:
     """Mark what is a finding and what cannot be one; return the legend."""
     looks: tuple[tuple[Any, dict[str, Any], str], ...] = (
-        (_TOLD, {"marker": "o", "color": INK, "ms": 1.7}, f"{words} shown"),
+        (_EFFECTS, {"marker": "o", "color": INK, "ms": 1.7}, f"{words} shown"),
         (
             _SILENT,
             {"marker": "x", "color": GREY, "ms": 2.6, "mew": 0.6},

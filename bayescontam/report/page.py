@@ -185,8 +185,8 @@ def _first(fit: Fitted, headline: pd.DataFrame, ranking: dict[str, Any] | None) 
     failures = [check.to_dict() for check in checks if check.outcome is Outcome.FAILED]
     counted = f"Do not rely on this fit yet: {len(failures)} of {len(checks)} checks failed"
     sentences = finding(headline, fit.smallest_effect)
-    if "identification" not in fit.tree and ranking and ranking["apart"]:
-        sentences.append(ranking["apart"])
+    if "identification" not in fit.tree and ranking and ranking["distinguished"]:
+        sentences.append(ranking["distinguished"])
     return {
         "finding": sentences,
         "in_short": in_short(fit),

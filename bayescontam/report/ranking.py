@@ -54,7 +54,7 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     dict or None
         ``across`` (None for one benchmark, or where no two models answered all),
         ``not_across`` (why not), ``within`` (by benchmark), ``within_note`` (where these
-        are if they are not on the page), ``picture``, ``by``, ``level`` and ``apart``: how
+        are if they are not on the page), ``picture``, ``by``, ``level`` and ``distinguished``: how
         many pairs of models are distinguishable, in a sentence. None where no benchmark has
         two models.
     """
@@ -77,7 +77,7 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
         "picture": shown and ranking_picture(shown),
         "by": within[names[0]].by,
         "level": level_text(fit.level),
-        "apart": _apart(shown) if shown else "",
+        "distinguished": _distinguished(shown) if shown else "",
     }
 
 
@@ -87,7 +87,7 @@ def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
     return {str(name): rank_models(fit, str(name)) for name in known.index[known]}
 
 
-def _apart(ranking: Ranking) -> str:
+def _distinguished(ranking: Ranking) -> str:
     distinguished = ranking.pairs()["distinguished"]
     return (
         f"{int(distinguished.sum()):,} of {len(distinguished):,} pairs of models are"

@@ -10,7 +10,7 @@ from scipy import stats
 from bayescontam.inference.curves import dose_response
 from bayescontam.inference.difficulties import counted, difficulty, placed, spelt_out, stand_ins
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.kept import kept_items
+from bayescontam.inference.stored_groups import stored_items
 from tests.integrated import built_of, draws_of, in_order, log_odds, spec_of, table, values_of
 from tests.simulated import logistic
 
@@ -165,7 +165,7 @@ def test_what_is_kept_of_items_is_told_by_all_draws():
     drawn = placed(draws_of(built, 50), built.lattice, np.random.default_rng(1))
     delta = spelt_out(drawn, built.lattice).delta
     posterior = xr.Dataset(coords={"chain": [0, 1], "draw": np.arange(25)})
-    kept = kept_items(drawn, posterior, built, np.array([3, 24]), whole=False)
+    kept = stored_items(drawn, posterior, built, np.array([3, 24]), whole=False)
     np.testing.assert_allclose(kept["mean"], delta.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(kept["sd"], delta.std(axis=0), atol=1e-5)
     assert kept["delta"].dims == ("chain", "draw", "item")
@@ -173,4 +173,4 @@ def test_what_is_kept_of_items_is_told_by_all_draws():
     np.testing.assert_array_equal(kept["delta"].values.reshape(4, -1), delta[[3, 24, 28, 49]])
     assert list(kept["item"].to_numpy()) == list(built.design.items)
     none = np.array([], dtype=int)
-    assert "delta" not in kept_items(drawn, posterior, built, none, whole=False)
+    assert "delta" not in stored_items(drawn, posterior, built, none, whole=False)

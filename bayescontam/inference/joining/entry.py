@@ -122,14 +122,14 @@ class Desk:
 
     def _weighed(self, joined: Responses) -> tuple[str | None, Updated | None]:
         """Return why weights cannot be trusted, if so, and what they say."""
-        who = make_newcomer(self.fit.spec, self.old, joined)
-        if reason := refit_reason(who, self.fit):
+        newcomer = make_newcomer(self.fit.spec, self.old, joined)
+        if reason := refit_reason(newcomer, self.fit):
             return reason, None
         for number in (self.draws, 4 * self.draws):
-            rng = stream(self.options.seed, "update", who.name, number)
+            rng = stream(self.options.seed, "update", newcomer.name, number)
             options = self.options
             averaged = options.items, options.population
-            updated = update_draws(self.fit, who, options.reference, rng, number, *averaged)
+            updated = update_draws(self.fit, newcomer, options.reference, rng, number, *averaged)
             if updated.doubt is None or updated.pareto_k > HOPELESS:
                 break
         return updated.doubt, updated

@@ -160,11 +160,11 @@ def new_models(old: Responses, given: Responses) -> Responses:
     keys, scores = ["model", "benchmark", "item"], ["n_correct", "n_trials"]
     rows = given.frame["model"].isin(known)
     both = given.frame.loc[rows, [*keys, *scores]].merge(old.frame[[*keys, *scores]], on=keys)
-    apart = (both[["n_correct_x", "n_trials_x"]].to_numpy()
+    differing = (both[["n_correct_x", "n_trials_x"]].to_numpy()
              != both[["n_correct_y", "n_trials_y"]].to_numpy()).any(axis=1)  # fmt: skip
     count = f"{len(known):,} model{'' if len(known) == 1 else 's'}"
     note = f"passed over the rows of {count} in the fit already: {listed(known)}"
-    if changed := list(dict.fromkeys(both.loc[apart, "model"])):
+    if changed := list(dict.fromkeys(both.loc[differing, "model"])):
         note += (
             f"; in this table the responses of {listed(changed)} differ from those of the fit: to"
             " use them, fit the whole table again"

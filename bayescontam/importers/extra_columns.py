@@ -1,4 +1,4 @@
-"""Kept: further columns of logs that stay beside the responses."""
+"""ExtraColumns: further columns of logs, stored with the responses."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from bayescontam.names import visible
 
 _TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
 _NAMED = re.compile(r"(\w+)=(.+)")
-MARK = "kept:"
-"""Begins kept columns among trials, so that they never meet a column that an importer needs."""
+MARK = "extra:"
+"""Begins extra columns among trials, so that their names never clash with those of an importer."""
 _WHOLE = 2**63
-"""Whole numbers from here on are kept as text: no column of a table holds them."""
+"""Whole numbers from here on are stored as text: no column of a table holds them."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Columns to keep; make one with `Kept.of`.
+class ExtraColumns:
+    """Columns to keep; make one with `ExtraColumns.of`.
 
     Attributes
     ----------
@@ -33,13 +33,13 @@ class Kept:
     paths: dict[str, list[str]]
 
     @classmethod
-    def of(cls, keep: Names) -> "Kept":
-        """Return the columns that are asked for.
+    def of(cls, keep: Names) -> "ExtraColumns":
+        """Return the columns that a user wants.
 
         Parameters
         ----------
         keep : str or sequence of str
-            Paths such as ``doc.subject``, kept under their last part, or ``name=path``.
+            Paths such as ``doc.subject``, named by their last part, or ``name=path``.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class Kept:
 
         Examples
         --------
-        >>> Kept.of(["doc.subject", "level=doc.meta.level"]).paths
+        >>> ExtraColumns.of(["doc.subject", "level=doc.meta.level"]).paths
         {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
         """
         found: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ class Kept:
         return [MARK + name for name in self.paths]
 
     def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return what stands in a row: text, a number, true, false, or None for each column.
+        """Return the values of a row: text, a number, true, false, or None for each column.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Kept:
         """
         return tuple(_value(row, path) for path in self.paths.values())
 
-    def beside(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
+    def added_to(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
         """Return trials with columns of what `values` gave for the row of each."""
         own = {
             column: pd.Series([row[place] for row in rows], index=frame.index, dtype=object)
@@ -100,8 +100,8 @@ class Kept:
                 raise UsageError(f"--keep {text}: no {unit} has it; {hint}")
 
 
-def kept_names(trials: pd.DataFrame) -> dict[str, str]:
-    """Return which columns of trials are kept ones, with the names that were asked for."""
+def extra_names(trials: pd.DataFrame) -> dict[str, str]:
+    """Return which columns of trials are extra, with the names that the user gave."""
     names = [str(name) for name in trials.columns]
     return {name: name.removeprefix(MARK) for name in names if name.startswith(MARK)}
 

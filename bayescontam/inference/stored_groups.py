@@ -1,4 +1,4 @@
-"""Kept: what a fit holds of its table and its items, beside draws and checks."""
+"""Stored groups: the table and the items of a fit, in addition to draws and checks."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from bayescontam.inference.draws import Draws
 from bayescontam.inference.located import Moments
 
 
-def kept_table(design: Design) -> dict[str, xr.Dataset]:
+def stored_table(design: Design) -> dict[str, xr.Dataset]:
     """Return what was fitted: the table as arrays, and the labels.
 
     Parameters
@@ -50,7 +50,7 @@ def kept_table(design: Design) -> dict[str, xr.Dataset]:
     }
 
 
-def kept_items(
+def stored_items(
     draws: Draws, posterior: xr.Dataset, built: Built, at: Integers, whole: bool
 ) -> xr.Dataset | None:
     """Return what is stored of items, apart from the parameters of which there are few.
@@ -99,7 +99,7 @@ def kept_items(
     return xr.Dataset(data, coords)
 
 
-def kept_exposure(design: Design, moments: Moments) -> xr.Dataset:
+def stored_exposure(design: Design, moments: Moments) -> xr.Dataset:
     """Return what the fit says of a contamination that is not known.
 
     Parameters
