@@ -1,12 +1,12 @@
 """Results of EvalPlus (``eval_results.json``) to responses."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 from bayescontam.importers.choices import Names, Paths
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
@@ -114,7 +114,7 @@ def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
                 importing.left_out.broken(str(file), place, str(error))
                 continue
             solution = sample.get("solution")
-            answer = None if solution is None else _hash(solution)
+            answer = None if solution is None else fingerprint(solution)
             own.append(Trial(task, scores, str(number), answer, None, extra))
     for benchmark, own in trials.items():
         yield Log(Run(model, benchmark, str(file), settings, folder=aside), own)
@@ -152,7 +152,3 @@ def _passed(status: Any) -> bool | None:
     if isinstance(status, str) and status in _PASSED | _FAILED:
         return status in _PASSED
     raise ValueError(f"its status is {visible(repr(status), 60)}; allowed are pass, fail, timeout")
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()

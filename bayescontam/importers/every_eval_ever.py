@@ -1,6 +1,5 @@
 """Rows of Every Eval Ever (``*_samples.jsonl``) to responses."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import pandas as pd
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Names, Paths, chosen, several
 from bayescontam.importers.extra_columns import ExtraColumns
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import json_object, objects, part
@@ -157,8 +157,7 @@ def _row(
     metric, hash_ = (row.get(name) for name in ("evaluation_result_id", "sample_hash"))
     if not isinstance(metric, str | None) or not isinstance(hash_, str | None):
         raise TypeError("'evaluation_result_id' and 'sample_hash' must be text where they stand")
-    output = repr((row.get("output"), row.get("messages"))).encode()
-    answer = hashlib.blake2b(output, digest_size=16).hexdigest()
+    answer = fingerprint((row.get("output"), row.get("messages")))
     where = (file, run, model, benchmark, metric or _UNNAMED, item, epoch)
     return [(*where, hash_, answer, score, number(verdict), False, *extra.values(row))]
 

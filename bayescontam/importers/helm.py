@@ -1,12 +1,12 @@
 """Runs of HELM (``per_instance_stats.json``) to responses."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 from bayescontam.importers.choices import Names, Paths
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object, objects, part
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
@@ -193,13 +193,9 @@ def _states(
             continue
         instances[item] = instance
         if isinstance(text, str):
-            texts[item] = _hash(text)
+            texts[item] = fingerprint(text)
         completions = part(state, "result").get("completions")
         given = completions if isinstance(completions, list) else []
         words = [str(part({"c": own}, "c").get("text")) for own in given]
         answers.setdefault((item, str(state.get("train_trial_index", ""))), []).extend(words)
-    return {key: _hash(repr(words)) for key, words in answers.items()}, texts, instances
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+    return {key: fingerprint(words) for key, words in answers.items()}, texts, instances

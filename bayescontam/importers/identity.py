@@ -15,7 +15,7 @@ These rules hold for all importers:
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -23,6 +23,7 @@ from bayescontam.columns import shown
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.names import visible
+from bayescontam.storage import sha256
 
 type Copies = Literal["leave-out", "count"]
 """What becomes of answers that a run shares with another one."""
@@ -35,6 +36,11 @@ COPIED = "answers of a run that is there already"
 _TRIAL = [*KEYS, "run", "trial"]
 _MOST = 40
 """Notes of one kind that are written out."""
+
+
+def fingerprint(value: Any) -> str:
+    """Return a hash that stands for an answer or a text, so that neither is held in memory."""
+    return sha256(repr(value).encode())
 
 
 @dataclass(frozen=True)

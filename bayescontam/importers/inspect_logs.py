@@ -1,6 +1,5 @@
 """Logs of Inspect as files: what counts of their headers and samples."""
 
-import hashlib
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from bayescontam.bounds import Bounds
 from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Paths
 from bayescontam.importers.extra_columns import ExtraColumns
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.inspect_scores import named_values
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import json_file, log_files
@@ -177,15 +177,14 @@ def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
     row = {name: getattr(found, name, None) for name in ("metadata", "target", "limit", "epoch")}
     texts = found.input
     if not isinstance(texts, str):
-        texts = repr([(message.role, message.text) for message in texts])
+        texts = [(message.role, message.text) for message in texts]
     named = list(named_values(found.scores))
     key = found.uuid or f"{eval_id} {found.id} {found.epoch}"
-    text = hashlib.sha256(texts.encode()).hexdigest()
     return Sample(
         key,
         str(found.id),
         str(found.epoch),
-        text,
+        fingerprint(texts),
         {name: value for name, value, _ in named},
         {name: str(answer) for name, _, answer in named if answer is not None},
         bool(found.error),

@@ -1,7 +1,6 @@
 """Details of lighteval (``details_*.parquet``) to responses."""
 
 import ast
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from bayescontam.bounds import Bounds
 from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Names, Paths
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object, part
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
@@ -196,16 +196,16 @@ def _item(row: Mapping[str, Any], number: int) -> str:
     """Return a hash of question and choices, or what else names the item."""
     doc = next((row[name] for name in _DOCUMENTS if isinstance(row.get(name), dict)), None)
     if doc is not None and isinstance(doc.get("query"), str):
-        text = repr((doc["query"], doc.get("choices")))
+        text = doc["query"], doc.get("choices")
     elif isinstance(row.get("example"), str):
-        text = repr((row["example"], row.get("choices")))
+        text = row["example"], row.get("choices")
     else:
         return str(part(row, "hashes").get("hash_examples") or number - 1)
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    return fingerprint(text)[:16]
 
 
 def _answer(row: Mapping[str, Any]) -> str | None:
     response = next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
     if isinstance(response, dict):
         response = [response.get(name) for name in _RESPONSE if response.get(name)]
-    return repr(response) if response else None
+    return fingerprint(response) if response else None

@@ -1,17 +1,18 @@
 """Rows of lm-evaluation-harness: one for each document and filter of a file of samples."""
 
-import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bayescontam.importers.extra_columns import ExtraColumns
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import objects
 from bayescontam.importers.lm_eval_files import UNFILTERED, SamplesFile
 from bayescontam.names import listed, visible
 from bayescontam.progress import Advance
+from bayescontam.storage import sha256
 
 _FIXED = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
@@ -26,7 +27,7 @@ class Row(NamedTuple):
     doc_hash: str | None
     content: str | None
     metrics: dict[str, Any]
-    answer: bytes | None
+    answer: str | None
     extra: tuple[Any, ...]
 
 
@@ -134,17 +135,16 @@ def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
     if not isinstance(given, str | None):
         raise TypeError(f"'doc_hash' is {visible(repr(given), 60)}; allowed is text")
     responses = (row.get("resps"), row.get("filtered_resps"))
-    digest = hashlib.blake2b(repr(responses).encode(), digest_size=16).digest()
     return Row(
         str(row["doc_id"]),
         given,
         given or (_hash(row["doc"]) if "doc" in row else None),
         {key: row[key] for key in measured if key in row},
-        digest if any(responses) else None,
+        fingerprint(responses) if any(responses) else None,
         extra.values(row),
     )
 
 
 def _hash(doc: Any) -> str:
     """Return a document's hash as the tool computes it."""
-    return hashlib.sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode()).hexdigest()
+    return sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode())

@@ -1,12 +1,12 @@
 """Results of OpenCompass with details (``--dump-eval-details``) to responses."""
 
-import hashlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Unpack
 
 from bayescontam.importers.choices import Names, Paths
+from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
@@ -133,8 +133,10 @@ def _trials(file: Path, importing: Importing) -> Iterator[Trial]:
         yield Trial(
             str(key),
             scores,
-            answer=repr(predictions) if any(value is not None for value in predictions) else None,
-            content=None if reference is None else _hash(reference),
+            answer=fingerprint(predictions)
+            if any(value is not None for value in predictions)
+            else None,
+            content=None if reference is None else fingerprint(reference),
             extra=extra,
         )
 
@@ -144,7 +146,3 @@ def _verdicts(entry: dict[str, Any]) -> dict[str, Any]:
     return {
         name: value for name, value in entry.items() if name == "correct" or isinstance(value, bool)
     }
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()
