@@ -50,7 +50,7 @@ def test_constant_contamination_claims_no_clean_score(reference):
     fit = bayescontam.fit(frame, reference=reference, **QUICK)
     rows = headline(fit)
     assert set(rows["overfitting_verdict"]) == {"no variation"}
-    assert "cannot be estimated in 3" in verdict_line(fit)
+    assert "For all 3 models all items have the same contamination" in verdict_line(fit)
     assert any("does not vary" in note for note in fit.record["data"]["notes"])
     if reference == "min_observed":
         assert rows[["overfitting", "overfitting_low", "overfitting_high"]].isna().all(axis=None)

@@ -134,7 +134,7 @@ def test_a_page_without_curves_says_why(fit: bayescontam.Fit) -> None:
     tree = fit.tree.copy()
     tree["confounding"] = xr.DataTree(xr.Dataset({"reason": "Nothing <differs>."}))
     html = render(Fitted(tree))
-    assert "No curves along it: Nothing &lt;differs&gt;." in html
+    assert "There are no curves along it: Nothing &lt;differs&gt;." in html
     assert "picture-confounding" not in html
     assert bayescontam.Fit(tree).confounding().empty
 
