@@ -156,7 +156,7 @@ def _add_effects(
     theta = add_abilities(spec, design, terms, factor, delta)
     increments = add_increments(spec, design, terms)
     unit = None if increments is None else rise_of_increments(increments, seen)
-    beta = add_slopes(spec, design, terms, factor, unit)
+    beta = add_slopes(spec, design, terms, factor, unit, delta)
     psi = add_selection(spec, design, terms, factor)
     return {
         "theta": theta.ravel(),
@@ -165,7 +165,7 @@ def _add_effects(
         "delta": delta,
         "alpha": add_discriminations(spec, design, terms),
         "increments": increments,
-        "kappa": add_confounding(spec, terms, factor),
+        "kappa": add_confounding(spec, design, terms, factor, delta),
         "gamma": add_scalar("gamma", spec, terms, factor),
         "spillover": add_scalar("spillover", spec, terms, factor),
     }

@@ -98,6 +98,8 @@ class Nested(Informed):
 
 _LEAST = 1e-6
 """Least information of a repeated response; of one that is held out: standard error 1,000."""
+_NOTHING = 1e-9
+"""Length of a vector that is zero but for rounding."""
 _DIFFER = 0.3
 """Spread of abilities and of slopes around their means, to the nearest guess."""
 
@@ -160,58 +162,71 @@ class Rough:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanFirst:
-    """An orthonormal basis for items of each benchmark, whose first vector is their mean.
+class CommonFirst:
+    """An orthonormal basis for items of each benchmark: first what all of them have in common.
 
-    Independent Normals of one spread are such in any orthonormal basis. In this one, what
-    all items of a benchmark have in common is one coordinate, its first, and not a sum of all.
+    Independent Normals of one spread are such in any orthonormal basis. In this one the mean
+    of a benchmark's items is one coordinate, and so is, if wanted, their slope along a regressor,
+    where these would each be a sum of all. Other effects are confounded with these two alone.
 
     Attributes
     ----------
-    group : array of int
-        Dims (item,): the benchmark of each, counted from 0.
-    first : array of int
-        Dims (group,): the item whose coordinate is the mean.
-    root : array
-        Dims (group,): square root of the number of items.
+    axes : tuple of array
+        Of Householder's reflections, in turn, dims (group, item): of length 1, or 0 where a
+        benchmark has none.
+    common : array of int
+        The items whose coordinates are means and slopes.
     """
 
-    group: Integers
-    first: Integers
-    root: Floats
+    axes: tuple[Floats, ...]
+    common: Integers
 
     @classmethod
-    def of(cls, benchmark: Integers) -> "MeanFirst":
-        """Return the basis for items of these benchmarks, dims (item,)."""
-        _, first, group, count = np.unique(
-            benchmark, return_index=True, return_inverse=True, return_counts=True
-        )
-        return cls(group, first, np.sqrt(count))
+    def of(cls, benchmark: Integers, along: Floats | None = None) -> "CommonFirst":
+        """Return the basis for items of these benchmarks, with this regressor, dims (item,)."""
+        _, group, count = np.unique(benchmark, return_inverse=True, return_counts=True)
+        member = group == np.arange(len(count))[:, None]
+        vectors = [member.astype(float)]
+        if along is not None:
+            mean = np.bincount(group, along) / count
+            vectors.append(np.where(member, along - mean[group], 0.0))
+        axes: list[Floats] = []
+        common: list[int] = []
+        for place, vector in enumerate(vectors):
+            turned = vector
+            for axis in axes:
+                turned = turned - 2 * (turned * axis).sum(axis=1, keepdims=True) * axis
+            size = np.linalg.norm(turned, axis=1, keepdims=True)
+            known = size[:, 0] > _NOTHING
+            axis = np.where(known[:, None], turned / np.maximum(size, _NOTHING), 0.0)
+            for row in np.flatnonzero(known):
+                item = np.flatnonzero(member[row])[place]
+                axis[row, item] -= 1.0
+                common.append(int(item))
+            size = np.linalg.norm(axis, axis=1, keepdims=True)
+            axes.append(np.where(size > _NOTHING, axis / np.maximum(size, _NOTHING), 0.0))
+        return cls(tuple(axes), np.array(common, dtype=np.int64))
 
-    def turned(self, values: Tensor) -> Tensor:
-        """Return what items have from coordinates, or the reverse: it is a reflection.
+    def items(self, coordinates: Tensor) -> Tensor:
+        """Return what items have from their coordinates, dims (item,)."""
+        return self._reflected(coordinates, self.axes[::-1])
 
-        Householder's, which turns the first item's axis to the mean, and back. By products
-        with a matrix: XLA takes lookups one by one.
-        """
-        own = self.group == np.arange(len(self.first))[:, None]
-        axis = np.where(own, -1 / self.root[:, None], 0.0)
-        axis[np.arange(len(self.first)), self.first] += 1.0
-        square = (axis**2).sum(axis=1, keepdims=True)
-        scaled = 2 * axis / np.where(square > 0, square, 1.0)
-        return values - pt.dot(scaled.T, pt.dot(axis, values))
+    def coordinates(self, items: Tensor) -> Tensor:
+        """Return coordinates from what items have, dims (item,)."""
+        return self._reflected(items, self.axes)
 
-    @property
-    def _factor(self) -> Floats:
-        return 1 / np.where(self.root > 1, self.root - 1, np.inf)
+    @staticmethod
+    def _reflected(values: Tensor, axes: tuple[Floats, ...]) -> Tensor:
+        """Return values reflected in turn; by matrices, as XLA takes lookups one by one."""
+        dot: Any = np.dot if isinstance(values, np.ndarray) else pt.dot
+        for axis in axes:
+            values = values - dot(2 * axis.T, dot(axis, values))
+        return values
 
     def rough(self, items: Rough) -> Rough:
-        """Return estimates of coordinates from those of items; means are uninformed."""
-        count = np.bincount(self.group)
-        deviation = items.estimate - (np.bincount(self.group, items.estimate) / count)[self.group]
-        estimate = deviation + (self._factor * deviation[self.first])[self.group]
-        se = items.se.copy()
-        se[self.first] = np.inf
+        """Return estimates of coordinates from those of items; common ones are uninformed."""
+        estimate, se = np.asarray(self.coordinates(items.estimate)), items.se.copy()
+        se[self.common] = np.inf
         return Rough(np.where(np.isinf(se), 0.0, estimate), se)
 
 

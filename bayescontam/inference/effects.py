@@ -8,7 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayescontam.inference.coordinates import (
-    MeanFirst,
+    CommonFirst,
     Nested,
     Rough,
     rough_abilities,
@@ -161,19 +161,25 @@ def zero_sum_basis(n: int) -> Floats:
 
 
 def add_slopes(
-    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, unit: Tensor | None = None
+    spec: ModelSpec,
+    design: Design,
+    terms: Terms,
+    factor: Factor,
+    unit: Tensor | None = None,
+    difficulty: Tensor | None = None,
 ) -> Tensor | None:
     """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
 
     Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
     logarithm where slopes are positive. Those of models known to be clean are zero.
-    `unit` is the `rise_of_increments`, if there are any.
+    `unit` is the `rise_of_increments`, if there are any; `difficulty` is that of the items,
+    dims (item,).
     """
     if "beta" not in terms:
         return None
     if not design.clean.any():
-        return _free_slopes("beta", spec, design, terms, factor, unit)
-    free = _free_slopes("beta_free", spec, design, terms, factor, unit)
+        return _free_slopes("beta", spec, design, terms, factor, unit, difficulty)
+    free = _free_slopes("beta_free", spec, design, terms, factor, unit, difficulty)
     exposed = 1.0 - design.clean[:, None]
     return pm.Deterministic("beta", free * exposed, dims=("model", "benchmark"))
 
@@ -198,6 +204,7 @@ def _free_slopes(
     terms: Terms,
     factor: Factor,
     unit: Tensor | None,
+    difficulty: Tensor | None,
 ) -> Tensor:
     """Add slopes as if no model were known to be clean."""
     dims = ("model", "benchmark")
@@ -218,7 +225,7 @@ def _free_slopes(
         and not positive
         and unit is None
     ):
-        level = _level_first(spec, design, terms, factor, prior, rough)
+        level = _level_first(spec, design, terms, factor, prior, rough, difficulty)
     else:
         bar = _mean_slope(prior, factor("beta_bar"), unit)
         center = pt.log(bar) if positive else bar
@@ -264,15 +271,22 @@ def _slope_levels(
 
 
 def _level_first(
-    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, prior: Normal, rough: Rough
+    spec: ModelSpec,
+    design: Design,
+    terms: Terms,
+    factor: Factor,
+    prior: Normal,
+    rough: Rough,
+    difficulty: Tensor | None,
 ) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates of which one is what models add on average.
 
-    Data tell the mean slope only together with what the models add that inform on slopes, as
-    they tell abilities only together with difficulties; see `add_abilities`.
+    Data inform on the mean slope only together with what the models add that inform on slopes,
+    as they do on abilities only together with difficulties; see `add_abilities`. Where nothing
+    else stands for it, slopes of difficulties along contamination are a part of that sum too.
     """
     informative = design.informative.any(axis=1)
-    basis = MeanFirst.of(np.where(informative, -1, np.arange(len(informative))))
+    basis = CommonFirst.of(np.where(informative, -1, np.arange(len(informative))))
     offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
     estimates = basis.rough(offset.pooled(axis=1, differ="w" in terms))
     scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
@@ -280,14 +294,17 @@ def _level_first(
     moved = pm.Normal(
         "beta_model_coordinates", 0.0, scale, dims="model", default_transform=transform
     )
-    model = pm.Deterministic("beta_model", basis.turned(moved), dims="model")
-    fall, own = -model[informative].mean(), parameters(prior, factor("beta_bar"))
-    level = _lifted("beta_bar", own["mu"], own["sigma"], fall)
+    model = pm.Deterministic("beta_model", basis.items(moved), dims="model")
+    own, fall = parameters(prior, factor("beta_bar")), -model[informative].mean()
+    hard: Tensor = np.zeros(len(design.benchmarks))
+    if difficulty is not None and "kappa" not in terms:
+        hard = _along_contamination(design, difficulty)
+    level = _lifted("beta_bar", own["mu"], own["sigma"], fall + hard.mean())
     if "v" in terms:
         scale = spread("sigma_bb", spec.priors.sigma_bb, factor("sigma_bb"))
         transform = rough.pooled(axis=0, differ=True).transform()
         options: dict[str, Any] = {"dims": "benchmark", "default_transform": transform}
-        level = _lifted("beta_benchmark", level, scale, fall, **options)
+        level = _lifted("beta_benchmark", level, scale, fall + hard, **options)
     return level + model[:, None]
 
 
@@ -336,12 +353,16 @@ def add_difficulties(
     rough = rough_difficulties(design, "eps" in terms)
     shared = shared_benchmarks(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
-    basis = MeanFirst.of(design.benchmark_of_item[shared])
+    # Repeated answers inform so well that what is confounded with effects of contamination
+    # needs a coordinate of its own.
+    confounded = "beta" in terms and {"kappa", "eps"} & terms.entered
+    along = design.item_contamination[shared] if confounded else None
+    basis = CommonFirst.of(design.benchmark_of_item[shared], along)
     estimates = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
     size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}
     transform = estimates.transform()
     moved = pm.Normal("delta_coordinates", 0.0, scale, default_transform=transform, **size)
-    part = basis.turned(moved)
+    part = basis.items(moved)
     if not shared.all():
         part = pt.zeros(len(shared))[shared].set(part)
     return pm.Deterministic("delta", part, dims="item")
@@ -414,11 +435,30 @@ def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
     return _LEAST_RISE + (1 - _LEAST_RISE) * (per_segment * increments).sum()
 
 
-def add_confounding(spec: ModelSpec, terms: Terms, factor: Factor) -> Tensor | None:
-    """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones."""
+def add_confounding(
+    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, difficulty: Tensor | None
+) -> Tensor | None:
+    """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones.
+
+    It is sampled together with the slope of the items' own difficulties along contamination:
+    data inform on the sum of both alone.
+    """
     if "kappa" not in terms:
         return None
-    return variable("kappa", spec.priors.kappa, factor("kappa"), dims="benchmark")
+    prior = spec.priors.kappa
+    if difficulty is None or not isinstance(prior, Normal):
+        return variable("kappa", prior, factor("kappa"), dims="benchmark")
+    own, fall = parameters(prior, factor("kappa")), -_along_contamination(design, difficulty)
+    return _lifted("kappa", own["mu"], own["sigma"], fall, dims="benchmark")
+
+
+def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:
+    """Return slopes of difficulties in their items' contamination, dims (benchmark,)."""
+    own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
+    level = design.item_contamination
+    centred = np.where(own, level - (own * level).sum(1, keepdims=True) / own.sum(1)[:, None], 0.0)
+    square = (centred**2).sum(axis=1, keepdims=True)
+    return pt.dot(centred / np.where(square > _ALIKE, square, np.inf), difficulty)
 
 
 def add_scalar(name: str, spec: ModelSpec, terms: Terms, factor: Factor) -> Tensor | None:

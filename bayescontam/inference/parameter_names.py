@@ -9,7 +9,7 @@ _LEVELS = (
     "beta_model_coordinates",
 )  # fmt: skip
 _SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
-_ABILITIES = ("theta_level", "mu_level", "mu_bar_level", "delta_coordinates")
+_ABILITIES = ("theta_level", "mu_level", "mu_bar_level", "delta_coordinates", "kappa_level")
 COORDINATES = (
     "a_coordinates",
     "psi_coordinates",

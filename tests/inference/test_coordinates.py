@@ -2,9 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pytensor.tensor as pt
 import pytest
 
-from bayescontam.inference.coordinates import MeanFirst, Nested, Rough, rough_discriminations
+from bayescontam.inference.coordinates import CommonFirst, Nested, Rough, rough_discriminations
 from bayescontam.inference.design import make_design
 from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.responses import Responses
@@ -49,20 +50,31 @@ def test_a_mean_is_told_by_what_its_effects_differ_by() -> None:
     assert slope == pytest.approx(np.full(3, -0.5 * np.log(precision)))
 
 
-def test_the_first_coordinate_is_the_mean() -> None:
+@pytest.mark.parametrize("regressed", [False, True])
+def test_what_items_have_in_common_comes_first(regressed: bool) -> None:
     """And all of them are an orthonormal basis, benchmark by benchmark, in any order of items."""
     benchmark = np.array([2, 0, 2, 2, 0, 5, 2])
-    basis = MeanFirst.of(benchmark)
-    matrix = np.stack([np.asarray(basis.turned(row).eval()) for row in np.eye(7)])
-    np.testing.assert_allclose(matrix @ matrix, np.eye(7), atol=1e-12)
-    np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
-    expected = (benchmark == 2) / 2.0
-    np.testing.assert_allclose(matrix[0], expected, atol=1e-12)
+    along = np.array([0.1, 0.4, 0.9, 0.2, 0.4, 1.0, 0.0]) if regressed else None
+    basis = CommonFirst.of(benchmark, along)
+    matrix = np.stack([np.asarray(pt.as_tensor(basis.items(pt.as_tensor(row))).eval())
+                       for row in np.eye(7)])  # fmt: skip
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(7), atol=1e-12)
+    np.testing.assert_allclose(matrix[0], (benchmark == 2) / 2.0, atol=1e-12)
+    np.testing.assert_allclose(matrix[1], (benchmark == 0) / np.sqrt(2), atol=1e-12)
     assert matrix[5] == pytest.approx(np.eye(7)[5])
-    told = basis.rough(Rough(np.arange(7.0), np.full(7, 0.5)))
-    apart = np.arange(7.0) - np.array([2.75, 2.5, 2.75, 2.75, 2.5, 5.0, 2.75])
-    assert told.estimate == pytest.approx(np.where([1, 1, 0, 0, 0, 1, 0], 0, matrix @ apart))
-    assert told.se.tolist() == [np.inf, np.inf, 0.5, 0.5, 0.5, np.inf, 0.5]
+    common = [0, 1, 5]
+    if along is not None:  # does not vary in benchmarks 0 and 5
+        slope = np.where(benchmark == 2, along - along[benchmark == 2].mean(), 0.0)
+        np.testing.assert_allclose(matrix[2], slope / np.linalg.norm(slope), atol=1e-12)
+        common.append(2)
+    values = np.arange(7.0) ** 2
+    np.testing.assert_allclose(basis.items(basis.coordinates(values)), values, atol=1e-12)
+    found = basis.rough(Rough(values, np.full(7, 0.5)))
+    assert np.isinf(found.se).nonzero()[0].tolist() == sorted(common)
+    assert found.estimate[common].tolist() == [0.0] * len(common)
+    others = np.setdiff1d(np.arange(7), common)
+    assert found.estimate[others] == pytest.approx((matrix @ values)[others])
+    assert (found.se[others] == 0.5).all()
 
 
 def test_discriminations_are_told_as_well_as_their_errors_say() -> None:

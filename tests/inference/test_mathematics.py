@@ -31,7 +31,8 @@ def test_every_parameter_of_the_model_is_explained(name):
     # Variables that stand for a sum of which the mathematics name the last part.
     stands_for = {
         "a_coordinates": "a", "theta_level": "theta", "mu_level": "mu", "mu_bar_level": "mu_bar",
-        "delta_coordinates": "delta", "beta_bar_level": "beta_bar", "beta_benchmark_level": "v",
+        "delta_coordinates": "delta", "kappa_level": "kappa",
+        "beta_bar_level": "beta_bar", "beta_benchmark_level": "v",
         "beta_model_coordinates": "u", "eta": "eps", "beta_model": "u", "beta_benchmark": "v",
         "log_beta": "w", "beta_free": "beta", "log_alpha": "alpha",
     }  # fmt: skip
