@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: bayescontam demo --out demo"
 SEED = 1
+_HALVES = (
+    "Each model was finetuned on duplicates of one half of a benchmark (contamination 1) and not"
+    " on those of the other (contamination 0); the model 'not finetuned' met neither. Overfitting"
+    " is what the items of the seen half gain beyond the other half. What finetuning did for both"
+    " halves is in genuine ability: compare it with that of 'not finetuned'."
+)
+_SOLVERS = (
+    "Accuracies of three programs and of people by concept, as printed. Nothing is known of"
+    " contamination here."
+)
 
 
 def demo(
@@ -50,10 +60,10 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
     halves = "Finetuned on duplicates of half of a benchmark"
     solvers = "Four solvers on the concepts of ConceptARC"
     jobs = {
-        "report": (halves, duplicate_finetuning(), load_spec("aggregated")),
-        "conceptarc": (solvers, conceptarc(), concepts_of_counts()),
+        "report": (halves, _HALVES, duplicate_finetuning(), load_spec("aggregated")),
+        "conceptarc": (solvers, _SOLVERS, conceptarc(), concepts_of_counts()),
     }
-    for name, (title, responses, model) in jobs.items():
+    for name, (title, note, responses, model) in jobs.items():
         _print(quiet, "", title)
         # With three benchmarks the spread over benchmarks has a long tail: small steps.
         fitted = api.fit(
@@ -65,7 +75,7 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
             command=command,
         )
         fitted.save(out / f"{name}.nc")
-        fitted.report(out / f"{name}.html")
+        fitted.report(out / f"{name}.html", title=title, note=note)
         _show(fitted, out / f"{name}.html", quiet)
 
 

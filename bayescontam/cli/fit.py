@@ -226,6 +226,7 @@ def _quoted(path: Path) -> str:
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found, and the name of its file."""
     from bayescontam.cli.terminal import print_checks, print_headline, print_lines
+    from bayescontam.report.assumed import lines_in_short
     from bayescontam.report.tables import headline, verdict_line
 
     name = visible(fitted.spec.name, 60)
@@ -235,6 +236,6 @@ def show(fitted: "Fit", path: Path) -> None:
         if symbol in _ESSENTIAL
     )
     print_headline(headline(fitted), f"bayescontam summary {_quoted(path)} --format csv")
-    print_lines([verdict_line(fitted), fitted.scope])
+    print_lines([verdict_line(fitted), *lines_in_short(fitted)])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])

@@ -97,6 +97,7 @@ def rank(
         from bayescontam.api import Fit
         from bayescontam.cli.terminal import print_lines, put_text
         from bayescontam.inference.ranking import rank_models
+        from bayescontam.report.assumed import lines_in_short
         from bayescontam.report.tables import verdict_line
 
         fit = Fit.load(path)
@@ -109,7 +110,7 @@ def rank(
         )
     if output is TableFormat.TABLE:
         _print(ranking, pairs)
-        print_lines([*ranking.sentences(), verdict_line(fit)])
+        print_lines([*ranking.sentences(), verdict_line(fit), *lines_in_short(fit)])
     elif output is TableFormat.CSV:
         put_text((ranking.pairs() if pairs else ranking.table).to_csv(index=False), out)
     else:

@@ -57,12 +57,13 @@ def summary(
 
 def _print(fit: "Fit", table: "pd.DataFrame") -> None:
     from bayescontam.cli.terminal import print_headline, print_lines, print_table
+    from bayescontam.report.assumed import lines_in_short
     from bayescontam.report.tables import by_concept, headline, verdict_line
 
     print_headline(headline(fit, table))
     if "estimands_by_concept" in fit.tree:
         print_table(by_concept(fit, table))
-    print_lines([verdict_line(fit), fit.scope])
+    print_lines([verdict_line(fit), *lines_in_short(fit)])
 
 
 def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:

@@ -59,12 +59,17 @@ def room_of_output() -> int:
     return shutil.get_terminal_size((_ORDINARY, 24)).columns
 
 
+_RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
+
+
 def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None:
     """Print the headline table of a fit, the best of each benchmark first."""
     table = table.rename(columns={"overfitting_verdict": "verdict", "raw_accuracy": "raw"})
     if "rank" in table:  # benchmarks in the order of the table; a model without a rank last
         keys = table[["rank"]].assign(benchmark=table["benchmark"].factorize()[0])
         table = table.loc[keys.sort_values(["benchmark", "rank"], kind="stable").index]
+        unknown = [name for name in _RANKS if name in table and table[name].isna().all()]
+        table = table.drop(columns=unknown)  # where no benchmark has models to compare
     print_table(table, _HEADLINE_SPARE, see_all)
 
 

@@ -8,7 +8,6 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.compact import MOST_RESPONSES
 from bayescontam.inference.ordering import p_larger
-from bayescontam.inference.scope import scope
 from bayescontam.inference.standard_groups import aligned, labelled, unlabelled
 from bayescontam.inference.stored import Stored
 from bayescontam.inference.summary import summarise
@@ -169,12 +168,6 @@ class Fitted(Stored):
     def smallest_effect(self) -> float:
         """Smallest overfitting that matters, as the fit was made with."""
         return float(self.record.get("smallest_effect", SMALLEST_EFFECT))
-
-    @property
-    def scope(self) -> str:
-        """Which items estimates and intervals are about, as a sentence."""
-        record = self.record
-        return scope(record.get("items", "answered"), record.get("population", False))
 
     def _spilled(self) -> Identification | None:
         """Return the verdict on spillover; None where the fit has none."""

@@ -38,6 +38,13 @@ def in_short(fit: Fitted) -> list[tuple[str, str]]:
     return [*lines, ("Which items", _items_in_short(fit)), _sizes_in_short(fit, contaminated)]
 
 
+def lines_in_short(fit: Fitted) -> list[str]:
+    """Return for the terminal what is estimated, and for which items."""
+    known = in_short(fit)
+    heads = {"Direct effect only", "Direct effect and spillover", "No contamination", "Which items"}
+    return [f"{head}: {text}" for head, text in known if head in heads]
+
+
 def _effect_in_short(fit: Fitted) -> Iterator[tuple[str, str]]:
     block, clean = fit.spec.contamination, fit.record.get("clean", [])
     if block.confounding == "anchored":

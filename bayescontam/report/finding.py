@@ -18,26 +18,26 @@ _SPELT = (
 )  # fmt: skip
 _NAME_WIDTH = 40
 _OTHERS = {
-    Overfitting.AT_MOST_SMALL: "For {subject} the effect is at most small (below {smallest:g}).",
-    Overfitting.INCONCLUSIVE: "For {subject} an effect is neither shown nor ruled out.",
+    Overfitting.AT_MOST_SMALL: "For {subject} the {effect} is at most small (below {smallest:g}).",
+    Overfitting.INCONCLUSIVE: "For {subject} the {effect} is neither shown nor ruled out.",
     Overfitting.BORROWED: (
         "For {subject} the responses by themselves hold too little information to show or rule out"
-        " an effect."
+        " the {effect}."
     ),
     Overfitting.SIGN_ASSUMED: (
-        "For {subject} the effect is {range}, if contamination does not lower scores, as the model"
-        " spec assumes."
+        "For {subject} the {effect} is {range}, if contamination does not lower scores, as the"
+        " model spec assumes."
     ),
     Overfitting.OPPOSITE: (
         "For {subject} scores fall with contamination, which points to harder items, not to memory."
     ),
     Overfitting.BY_REFERENCE: (
-        "For {subject} the sign of the effect depends on the reference contamination."
+        "For {subject} the sign of the {effect} depends on the reference contamination."
     ),
     Overfitting.NO_VARIATION: (
         "For {subject} all items have the same contamination, so that no effect can be estimated."
     ),
-    Overfitting.CLEAN: "For {subject} the effect is zero by assumption (declared clean).",
+    Overfitting.CLEAN: "For {subject} the {effect} is zero by assumption (declared clean).",
     Overfitting.NONE: "For {subject} no item is contaminated.",
 }
 _UNTESTED = {Overfitting.NO_VARIATION, Overfitting.CLEAN, Overfitting.NONE}
@@ -103,20 +103,24 @@ def _effects(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
     """Yield how much of the accuracy is due to contamination, and for whom that is open."""
     kinds = rows["overfitting_verdict"]
     shown = rows[kinds == Overfitting.SHOWN]
-    yield from _shown(shown, unit, len(rows)) if len(shown) else _not_shown(kinds, smallest)
+    # What items gain from the contamination of others is removed only where it is estimated.
+    effect = "effect" if "spillover" in rows else "direct effect"
+    if len(shown):
+        yield from _shown(shown, unit, len(rows), effect)
+    else:
+        yield from _not_shown(kinds, smallest, effect)
     for kind, text in _OTHERS.items():
         found = rows[kinds == kind]
         if len(found) and not (kind is Overfitting.AT_MOST_SMALL and _all_small(kinds)):
             subject = unit.counted(len(found), len(rows))
-            yield text.format(
-                subject=subject, smallest=smallest, range=_range(found["overfitting"])
-            )
+            size = _range(found["overfitting"])
+            yield text.format(subject=subject, effect=effect, smallest=smallest, range=size)
 
 
-def _shown(shown: pd.DataFrame, unit: _Unit, of: int) -> Iterator[str]:
+def _shown(shown: pd.DataFrame, unit: _Unit, of: int, effect: str) -> Iterator[str]:
     worst: Any = shown.sort_values("overfitting").iloc[-1]
     name = _name(worst, unit)
-    ending = "when the effect of contamination is removed"
+    ending = f"when the {effect} of contamination is removed"
     if len(shown) == 1:
         subject = name if of == 1 else f"{unit.leading(1, of)}, {name},"
         ends = interval(worst["overfitting_low"], worst["overfitting_high"])
@@ -142,12 +146,12 @@ def _moved(row: Any) -> str:
     return f", from rank {place(before)} to {place(after)}"
 
 
-def _not_shown(kinds: "pd.Series[str]", smallest: float) -> Iterator[str]:
+def _not_shown(kinds: "pd.Series[str]", smallest: float, effect: str) -> Iterator[str]:
     if _all_small(kinds):
         where = " where it varies" if kinds.isin(_UNTESTED).any() else ""
-        yield f"Contamination changes no accuracy by {smallest:g} or more{where}."
+        yield f"The {effect} of contamination on every accuracy is below {smallest:g}{where}."
     elif not kinds.isin(_UNTESTED).all():
-        yield "No accuracy is shown to be raised by contamination."
+        yield f"No {effect} of contamination is shown."
     elif (kinds == Overfitting.NO_VARIATION).any():
         yield "These data cannot show whether contamination raises any accuracy."
     else:

@@ -234,6 +234,7 @@ def _results(
         "ability": ability,
         "spillover": "spillover" in headline,
         "rank": "rank",
+        "ranked": bool(headline[["rank_raw", "rank"]].notna().any(axis=None)),
         "n_pairs": len(headline),
         "headline": _grouped(ordered, list(dict.fromkeys(headline["benchmark"]))),
         "kinds": [(kind.value, int((kinds == kind).sum()), text) for kind, text in EXPLAINED.items()

@@ -10,6 +10,7 @@ import pytest
 
 from bayescontam.api import Fit
 from bayescontam.inference.ranking import rank_models
+from bayescontam.report.assumed import lines_in_short
 from bayescontam.report.tables import verdict_line
 from tests.cli.conftest import NAMES, Done, Made
 
@@ -26,8 +27,11 @@ def test_the_table_has_all_models_and_says_what_it_means(
     for name in ("groups", "ability", "gained", "best"):
         assert name in done.out
     fit = Fit.load(made.path)
-    told = ["Models that share a letter", *rank_models(fit).sentences(), verdict_line(fit)]
-    for line, wanted in zip(done.out.splitlines()[-len(told) :], told, strict=True):
+    expected = [
+        "Models that share a letter", *rank_models(fit).sentences(), verdict_line(fit),
+        *lines_in_short(fit),
+    ]  # fmt: skip
+    for line, wanted in zip(done.out.splitlines()[-len(expected) :], expected, strict=True):
         assert line.startswith(wanted)
     assert not {"\x1b", "\x07"} & set(done.out)
 

@@ -56,7 +56,7 @@ def test_effects_that_are_shown_come_first_with_their_range() -> None:
     assert text.startswith("Three of 4 models lose 0.03 to 0.26 of their accuracy")
     assert "m1 loses most: it falls from a raw accuracy of 0.767 to a genuine ability of" in text
     assert "0.507 [0.497, 0.517], from rank 2 to 3." in text
-    assert text.endswith("For 1 model an effect is neither shown nor ruled out.")
+    assert text.endswith("For 1 model the direct effect is neither shown nor ruled out.")
 
 
 @pytest.mark.parametrize(("count", "start"), [(11, "Eleven of 20"), (13, "13 of 20"), (20, "All")])
@@ -75,21 +75,27 @@ def test_one_model_is_named_with_its_interval() -> None:
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
-        ([OPEN] * 3, "No accuracy is shown to be raised by contamination."),
-        ([Overfitting.BORROWED] * 3, "hold too little information to show or rule out an effect"),
-        ([SMALL] * 3, "Contamination changes no accuracy by 0.03 or more."),
+        ([OPEN] * 3, "No direct effect of contamination is shown."),
+        (
+            [Overfitting.BORROWED] * 3,
+            "hold too little information to show or rule out the direct effect",
+        ),
+        ([SMALL] * 3, "The direct effect of contamination on every accuracy is below 0.03."),
         (
             [SMALL, Overfitting.CLEAN],
-            "Contamination changes no accuracy by 0.03 or more where it varies.",
+            "The direct effect of contamination on every accuracy is below 0.03 where it varies.",
         ),
-        ([SMALL, OPEN], "For 1 model the effect is at most small (below 0.03)."),
+        ([SMALL, OPEN], "For 1 model the direct effect is at most small (below 0.03)."),
         ([Overfitting.NO_VARIATION] * 3, "These data cannot show whether contamination raises"),
         ([Overfitting.NO_VARIATION] * 3, "no effect can be estimated"),
         ([Overfitting.CLEAN] * 3, "zero by assumption (declared clean)"),
         ([Overfitting.NONE] * 3, "There is no contamination to correct for."),
         ([Overfitting.OPPOSITE] * 3, "scores fall with contamination"),
         ([Overfitting.BY_REFERENCE] * 3, "depends on the reference contamination"),
-        ([Overfitting.SIGN_ASSUMED] * 3, "the effect is 0.05 to 0.20, if contamination does not"),
+        (
+            [Overfitting.SIGN_ASSUMED] * 3,
+            "the direct effect is 0.05 to 0.20, if contamination does not",
+        ),
     ],
 )
 def test_where_nothing_is_shown_no_effect_is_claimed(kinds: list[Overfitting], said: str) -> None:
@@ -110,7 +116,7 @@ def test_few_benchmarks_have_a_paragraph_each_and_many_share_one() -> None:
     one, other = rows(SHOWN, OPEN), rows(SMALL, SMALL, benchmark="exam")
     first, second = finding(pd.concat([one, other], ignore_index=True), 0.02)
     assert first.startswith("quiz: One of 2 models, m0, loses")
-    assert second == "exam: Contamination changes no accuracy by 0.02 or more."
+    assert second == "exam: The direct effect of contamination on every accuracy is below 0.02."
     many = [rows(SHOWN, OPEN, benchmark=f"b{i}") for i in range(6)]
     (text,) = finding(pd.concat(many, ignore_index=True), 0.02)
     assert text.startswith("2 models on 6 benchmarks: Six of 12 scores lose 0.050 of their")
