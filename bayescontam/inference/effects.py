@@ -219,12 +219,7 @@ def _free_slopes(
     unit = None if positive else unit
     if terms.integrated and "u" in terms and isinstance(prior, Normal) and not positive:
         level = _turned_levels(spec, terms, prior, rough, unit)
-    elif (
-        {"u", "eps"} <= terms.entered
-        and isinstance(prior, Normal)
-        and not positive
-        and unit is None
-    ):
+    elif "u" in terms and isinstance(prior, Normal) and not positive and unit is None:
         level = _level_first(spec, design, terms, factor, prior, rough, difficulty)
     else:
         bar = _mean_slope(prior, factor("beta_bar"), unit)
@@ -353,10 +348,7 @@ def add_difficulties(
     rough = rough_difficulties(design, "eps" in terms)
     shared = shared_benchmarks(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
-    # Repeated answers inform so well that what is confounded with effects of contamination
-    # needs a coordinate of its own.
-    confounded = "beta" in terms and {"kappa", "eps"} & terms.entered
-    along = design.item_contamination[shared] if confounded else None
+    along = design.item_contamination[shared] if "beta" in terms else None
     basis = CommonFirst.of(design.benchmark_of_item[shared], along)
     estimates = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
     size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}

@@ -5,7 +5,13 @@ import pandas as pd
 import pytensor.tensor as pt
 import pytest
 
-from bayescontam.inference.coordinates import CommonFirst, Nested, Rough, rough_discriminations
+from bayescontam.inference.coordinates import (
+    CommonFirst,
+    Nested,
+    Rough,
+    rough_difficulties,
+    rough_discriminations,
+)
 from bayescontam.inference.design import make_design
 from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.responses import Responses
@@ -75,6 +81,27 @@ def test_what_items_have_in_common_comes_first(regressed: bool) -> None:
     others = np.setdiff1d(np.arange(7), common)
     assert found.estimate[others] == pytest.approx((matrix @ values)[others])
     assert (found.se[others] == 0.5).all()
+
+
+def test_difficulties_are_known_as_well_as_their_errors_state() -> None:
+    """Widely spread ones too, and items that all models solve hardly more than from one side."""
+    rng = np.random.default_rng(5)
+    theta, delta = rng.normal(0, 1, 40), rng.normal(0, 2, 400)
+    correct = rng.random((40, 400)) < logistic(theta[:, None] - delta)
+    correct[:, 0], delta[0] = True, -6.0
+    model, item = np.indices(correct.shape).reshape(2, -1)
+    frame = pd.DataFrame({
+        "model": [f"m{k}" for k in model], "benchmark": "b", "item": [f"i{k}" for k in item],
+        "correct": correct.ravel().astype(int), "contamination": 0.0,
+    })  # fmt: skip
+    design = make_design(load_spec("hierarchical"), Responses.from_frame(frame, source="made"))
+    rough = rough_difficulties(design, overdispersed=False)
+    place = np.array([design.items.index(f"i{k}") for k in range(400)])
+    live = ~correct.all(axis=0) & correct.any(axis=0)
+    error = rough.estimate[place] - delta + delta[live].mean()
+    assert np.polyfit(delta[live], rough.estimate[place][live], 1)[0] == pytest.approx(1, abs=0.1)
+    assert np.sqrt(np.mean((error[live] / rough.se[place][live]) ** 2)) == pytest.approx(1, abs=0.2)
+    assert rough.se[place[0]] > 2 * np.median(rough.se)
 
 
 def test_discriminations_are_told_as_well_as_their_errors_say() -> None:

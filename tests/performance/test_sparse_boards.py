@@ -9,6 +9,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy.special import expit
 from scipy.stats import spearmanr
 
@@ -100,6 +101,7 @@ def summary(rows: list[dict[str, float]]) -> pd.DataFrame:
     return pd.concat([means, errors, sums], axis=1)
 
 
+@pytest.mark.timeout(4 * 3600)
 def test_sparse_boards() -> None:
     with ProcessPoolExecutor(usable_cores(), mp_context=get_context("spawn")) as pool:
         rows = [row for part in pool.map(judged, range(BOARDS)) for row in part]
