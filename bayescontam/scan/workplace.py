@@ -47,6 +47,7 @@ class Workplace:
         self.folder = Path(folder)
         self.work = self.folder / "work"
         try:
+            self._made = not self.folder.exists()
             self.folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=self.folder).close()
             others = next(self.folder.iterdir(), None)
@@ -91,6 +92,12 @@ class Workplace:
             yield
         finally:
             lock.release()
+            self._leave_nothing()
+
+    def _leave_nothing(self) -> None:
+        """Remove a folder that this scan made, if it was refused before it wrote anything."""
+        if self._made and [path.name for path in self.folder.iterdir()] == [LOCK]:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def stage(self, name: str, *conditions: object) -> Path:
         """Return the folder of a stage, and clear it of what a killed scan left half written.

@@ -86,6 +86,19 @@ def test_a_lock_ends_with_an_error(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_scan_that_is_refused_leaves_no_folder_of_its_own(tmp_path: Path, existed: bool) -> None:
+    folder = tmp_path / "scan"
+    if existed:
+        folder.mkdir()
+    with pytest.raises(KeyError), Workplace(folder).locked():
+        raise KeyError
+    assert folder.exists() == existed
+    with Workplace(tmp_path / "other").locked():
+        (tmp_path / "other" / "scan.log").touch()
+    assert (tmp_path / "other" / "scan.log").exists()
+
+
 def test_clearing_does_not_let_others_in(tmp_path: Path) -> None:
     place = Workplace(tmp_path)
     with place.locked():
