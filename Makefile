@@ -18,7 +18,7 @@ BENCH := $(VENV)/.installed-bench
 
 # -qq hides pip's warnings and keeps its errors; the exit status is that of pip.
 PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check -c constraints.txt
-SET_UP_FAILED := { echo "Set-up failed, see above. Once the cause is mended, run make again: set-up is taken up where it stopped." >&2; exit 1; }
+SET_UP_FAILED := { echo "Set-up failed, see above. Once the cause is fixed, run make again: set-up resumes where it stopped." >&2; exit 1; }
 
 # Runs under any Python, so that an old one can say its version.
 SHOW_VERSION := import sys; print("%d.%d.%d" % sys.version_info[:3]); sys.exit(sys.version_info < (3, 12))
@@ -60,7 +60,7 @@ clean:
 	rm -rf demo demo-scan scan.html build dist docs/_build docs/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find bayescontam tests docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
-# A .venv that works and is new enough is kept, whatever PYTHON is; any other is made anew.
+# A .venv that works and is new enough remains, whatever PYTHON is; any other is made anew.
 $(CORE): pyproject.toml constraints.txt
 	@if $(BIN)/python -c '$(SHOW_VERSION)' >/dev/null 2>&1 && $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	    echo "Using the Python $$($(BIN)/python -c '$(SHOW_VERSION)') of $(VENV)."; \
