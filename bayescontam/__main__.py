@@ -22,7 +22,7 @@ def main() -> None:
     """Run the command line.
 
     Exit status: 0 done, 2 fault of usage or data, or no memory or disk left, 3 a failed check
-    with ``--strict``, 130 interrupted or told to terminate.
+    with ``--strict``, 130 interrupted or requested to terminate.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Whatever the locale: names may hold any character, and tables are read as UTF-8.

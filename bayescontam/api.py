@@ -100,7 +100,7 @@ class Fit(Fitted):
         -------
         pandas.DataFrame
             One row for each ``changed`` (``"all"``: the priors of all benchmarks have the
-            location, as a model spec would say it; ``"own"``: only that of the row's, told
+            location, as a model spec would say it; ``"own"``: only that of the row's, given
             where there are several), ``model``, ``benchmark`` and ``location`` (log-odds by
             which surely contaminated items are harder than clean ones; negative: easier).
             ``genuine_ability, overfitting, slope`` with ``_low`` and ``_high`` (equal-tailed
@@ -260,7 +260,7 @@ def fit(
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
         Sampler. ``"numpyro"`` needs the extra ``jax``.
     draws, tune, chains : int
-        Draws kept of each chain (1,500), draws before those (700), and chains (4).
+        Draws stored of each chain (1,500), draws before those (700), and chains (4).
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     target_accept : float, default 0.9
@@ -280,7 +280,7 @@ def fit(
         evenly spaced draws (``fit.record["stored"]`` counts them), and no model-by-item
         effects. Files are then some twenty times smaller.
     thresholds : Thresholds, optional
-        What the checks ask for.
+        What the checks require.
     progress : bool, default False
         Whether to show what goes on.
     command : str, optional

@@ -116,7 +116,7 @@ def check_headers(labels: Sequence[Any], source: str) -> None:
         elif not label.strip():
             faults.append(
                 f"column {position} has no name; name it, or remove it "
-                "(pandas writes such a column unless told index=False)"
+                "(pandas writes such a column unless given index=False)"
             )
         elif label in seen:
             faults.append(f"two columns are named {shown(label)}; keep one, or rename it")

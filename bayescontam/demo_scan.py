@@ -41,7 +41,7 @@ def read_truth(folder: Path) -> pd.DataFrame:
 
 
 def simulated_judgements(scan: Scan, truth: pd.DataFrame, seed: int) -> Judgements:
-    """Return what a language model and a person might have said of pairs of a scan.
+    """Return how a language model and a person might have judged pairs of a scan.
 
     Parameters
     ----------

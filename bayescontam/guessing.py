@@ -1,4 +1,4 @@
-"""Guessing: what a table of responses says of each item's accuracy of blind guessing."""
+"""Guessing: what a table of responses shows about each item's accuracy of blind guessing."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Judgements: who says of which pairs that the chunk is a duplicate of the item."""
+"""Judgements: who calls the chunk of which pairs a duplicate of the item."""
 
 import os
 import re
@@ -112,10 +112,10 @@ class Judgements:
     Parameters
     ----------
     frame : pandas.DataFrame
-        ``benchmark``, ``item``, ``source`` ("" = not told), ``document``, ``chunk`` (from 0),
+        ``benchmark``, ``item``, ``source`` ("" = not given), ``document``, ``chunk`` (from 0),
         ``judge``, ``is_duplicate`` (Int8: 1, 0, or <NA> = unjudged, which never means clean),
-        ``kind`` (one of `bayescontam.judged.KINDS`, or "" = not told), ``confidence`` (0 to 1,
-        or NaN = not told), ``comment``.
+        ``kind`` (one of `bayescontam.judged.KINDS`, or "" = not given), ``confidence`` (0 to 1,
+        or NaN = not given), ``comment``.
     source : str
         Where the table came from.
     notes : tuple of str

@@ -4,7 +4,7 @@ from bayescontam.errors import UsageError
 
 
 def check_level(level: float, name: str = "level") -> None:
-    """Refuse a probability that is none of an interval worth telling.
+    """Refuse a probability that is none of an interval worth reporting.
 
     Parameters
     ----------

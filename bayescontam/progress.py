@@ -75,7 +75,7 @@ def progress_bar(
     unit : str
         What the work is counted in, such as ``"chunks"``.
     note : callable, optional
-        Returns what else to say, asked for whenever work was done.
+        Returns what else to say, requested whenever work was done.
 
     Yields
     ------

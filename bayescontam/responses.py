@@ -155,7 +155,7 @@ class Responses:
             Drop rows without a score; otherwise they are an error.
         where : str, optional
             Pandas query expression over the columns, such as ``"benchmark == 'mmlu'"``. Only
-            rows for which it is true are validated and kept. Default: all rows.
+            rows for which it is true are validated and stored. Default: all rows.
         contamination_scale : {"share", "percent", "count"}, default "share"
             What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
             or a count n, such as the documents that hold the item, read as

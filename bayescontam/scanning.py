@@ -56,7 +56,7 @@ class Scan(Scanned):
         items : pandas.DataFrame, optional
             ``benchmark, item`` and the column `by`; used with `curve`.
         by : str, optional
-            Item column that prevalence is told by, such as an Elo rating.
+            Item column that prevalence is reported by, such as an Elo rating.
 
         Raises
         ------
@@ -87,7 +87,7 @@ def run_scan(
     progress: bool = False,
     command: str = "",
 ) -> Scan:
-    """Search a corpus for the items of benchmarks, or take up an interrupted scan.
+    """Search a corpus for the items of benchmarks, or resume an interrupted scan.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ def duplicate_curve(
         Default: a fresh one, which the curve records.
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
     draws, tune, chains : int
-        Draws kept of each chain (1,000), draws before those (1,500), and chains (4).
+        Draws stored of each chain (1,000), draws before those (1,500), and chains (4).
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     target_accept : float, default 0.95
@@ -149,7 +149,7 @@ def weigh_scan(
     DataError, FitError
         If there is no finished scan or no curve.
     UsageError
-        If the curve does not tell of all benchmarks and sources of the scan, or an option
+        If the curve does not cover all benchmarks and sources of the scan, or an option
         cannot be used.
 
     Examples
@@ -197,7 +197,7 @@ def contamination_covariates(
     DataError, FitError
         If there is no finished scan or no curve.
     UsageError
-        If the curve does not tell of all benchmarks and sources of the scan, or an option
+        If the curve does not cover all benchmarks and sources of the scan, or an option
         cannot be used.
 
     Examples

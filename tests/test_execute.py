@@ -140,7 +140,7 @@ def test_a_killed_worker_is_replaced(run: Callable[..., Any], tmp_path: Path, de
 def test_a_task_that_kills_every_worker_is_named(run: Callable[..., Any], tmp_path: Path) -> None:
     tasks = {"a": ("a", 0), "b": ("b", 0), "killer": ("killer", 99), "c": ("c", 0)}
     message = r"^task 'killer': its worker was killed three times \(.*perhaps for lack of memory"
-    message += r".*\); finished tasks are kept, so mend this and start again, perhaps with fewer"
+    message += r".*\); finished tasks are stored, so fix this and start again, perhaps with fewer"
     with pytest.raises(TaskError, match=message):
         list(run(functools.partial(workers.mortal, tmp_path), tasks))
     assert (tmp_path / "killer.tried").stat().st_size == 3
@@ -158,7 +158,7 @@ def test_a_worker_that_ends_by_itself_is_a_killed_one() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("value", r"^task 'k': ValueError: two\\nlines; finished tasks are kept, so mend this"),
+        ("value", r"^task 'k': ValueError: two\\nlines; finished tasks are stored, so fix this"),
         ("unreadable", r"^task 'k': (RuntimeError: )?Unreadable: lost in transit;"),
     ],
 )
@@ -269,8 +269,8 @@ def test_ray_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"jobs": 3}, "^Ray has room for 2 workers of 1 core and 0 GPUs, not for 3; ask for"),
-        ({"gpus": 2000}, "^Ray has room for 0 workers of 1 core and 2000 GPUs, not for 1; ask"),
+        ({"jobs": 3}, "^Ray has room for 2 workers of 1 core and 0 GPUs, not for 3; request"),
+        ({"gpus": 2000}, "^Ray has room for 0 workers of 1 core and 2000 GPUs, not for 1; request"),
     ],
 )
 def test_ray_has_to_have_room(options: dict[str, Any], message: str) -> None:

@@ -200,7 +200,7 @@ def test_what_is_unlike_the_fit_is_told(fit):
         both.frame["model"] == "model-0", 0.0
     ))  # fmt: skip
     both = Responses.from_frame(below)
-    assert "genuine ability is told at 0 here" in unlike_the_fit(old, both, "min_observed")[2]
+    assert "genuine ability is reported at 0 here" in unlike_the_fit(old, both, "min_observed")[2]
     assert len(unlike_the_fit(old, both, "zero")) == 2
 
 
@@ -217,4 +217,4 @@ def test_a_refit_answers_in_the_same_form(fit):
     accuracy = [t.set_index("quantity").loc["accuracy", "mean"] for t in tables]
     assert accuracy[0] == pytest.approx(accuracy[1], abs=0.03)
     assert list(again.p_better()) == list(weighed.p_better())
-    assert "asked for" in entry.verdict
+    assert "requested" in entry.verdict

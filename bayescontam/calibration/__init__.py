@@ -1,1 +1,1 @@
-"""Calibration: many simulated fits, and what they say of the intervals."""
+"""Calibration: many simulated fits, and what they show about the intervals."""

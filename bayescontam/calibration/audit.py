@@ -1,4 +1,4 @@
-"""Audit: what a second engine says of the same tables."""
+"""Audit: what a second engine estimates from the same tables."""
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ def audits(rows: pd.DataFrame) -> pd.DataFrame:
     first, second = plain[~plain["audit"]], plain[plain["audit"]]
     pairs = second.merge(first, on=list(KEYS), suffixes=("_second", "_first"))
     pairs = pairs[(pairs["mcse_first"] > 0) & (pairs["mcse_second"] > 0)]
-    # Not by the bulk ESS, which is one of ranks: the mean of what has a long tail is told worse.
+    # Not by the bulk ESS, which is one of ranks: the mean of a long tail is estimated worse.
     error = np.hypot(pairs["mcse_first"], pairs["mcse_second"])
     pairs = pairs.assign(z=(pairs["mean_second"] - pairs["mean_first"]) / error)
     return pd.DataFrame(

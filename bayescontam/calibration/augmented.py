@@ -15,7 +15,7 @@ added and twice the trials. Its model must have the terms of the fit's:
 - where every response has one trial, the fit has no model-by-item effect, and two trials
   must not bring one in; the model spec is fitted without it;
 - where some responses have one trial and others several, and the latter have such an
-  effect, no model spec of ours says of the doubled table what the fit's said. Such fits are
+  effect, no model spec of ours describes the doubled table as the fit's does its own. Such fits are
   refused;
 - what is known of contaminations that are not known for sure is not in the file of a fit.
   Such fits are refused too, and so are those whose item difficulties were integrated out:
@@ -172,7 +172,7 @@ class Observed:
 
 
 def doubled_spec(spec: ModelSpec, responses: Responses, source: str) -> ModelSpec:
-    """Return the model spec that says of doubled trials what `spec` says of a table.
+    """Return the model spec that describes doubled trials as `spec` describes a table.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from bayescontam.inference.likelihood import logistic, softplus
 Floats = npt.NDArray[np.float64]
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
-"""What the bootstrap tells of each model and benchmark."""
+"""What the bootstrap estimates for each model and benchmark."""
 RESAMPLES = 1000
 PENALTY = 1.0
 _BLOCK = 40_000

@@ -19,7 +19,7 @@ class Length(NamedTuple):
     chains : int
         Side by side; all adapt one step size, one length of trajectory and one mass matrix.
     draws, tune : int
-        Draws kept of each chain, and draws before those.
+        Draws stored of each chain, and draws before those.
     """
 
     chains: int
@@ -103,8 +103,8 @@ def _proposal(
 ) -> Callable[..., Any]:
     """Return HMC's proposal, which asks for the density at the end of a trajectory alone.
 
-    Gradients are all that the way there needs: what is not kept is not computed. One step is
-    made at least; HMC's own proposal would stay where it is if it is told to make none.
+    Gradients are all that the way there needs: what is not stored is not computed. One step is
+    made at least; HMC's own proposal would stay where it is if it is requested to make none.
     """
     from blackjax.mcmc.hmc import hmc_proposal
     from jax.lax import fori_loop

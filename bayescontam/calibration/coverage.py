@@ -101,7 +101,7 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def constant(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which rows tell a quantity that is constant by definition, dims (row,).
+    """Return which rows report a quantity that is constant by definition, dims (row,).
 
     The bootstrap's overfitting is not: it is clipped at zero, and may be so in all resamples.
     """
@@ -110,7 +110,7 @@ def constant(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 
 def undefined(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which rows tell what has no value, dims (row,).
+    """Return which rows report what has no value, dims (row,).
 
     At the truth, or in some draws of a fit that passed: an interval of the other draws would be
     one of another quantity. A failed fit that drew nothing is no such row.
@@ -154,7 +154,7 @@ class _Rows:
         }
 
     def intervals(self, level: int, failures_miss: bool) -> dict[str, Any]:
-        """Return what is to be said of the intervals of one level, dims (group,)."""
+        """Return what is to be reported of the intervals of one level, dims (group,)."""
         low, high = (self.table[name].to_numpy(dtype=float) for name in interval_columns(level))
         held = (low <= self.truth) & (self.truth <= high)
         if failures_miss:
@@ -228,7 +228,7 @@ class _Pairs:
     Attributes
     ----------
     unit, estimator : array of int, dims (row,)
-        Number of the interval that all estimators tell, and of the estimator.
+        Number of the interval that all estimators report, and of the estimator.
     shape : tuple of int
         How many there are of both.
     block, replicate : array of int, dims (unit,)

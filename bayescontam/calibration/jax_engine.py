@@ -36,7 +36,7 @@ class Jax:
     def __init__(self, varying: Varying, double: bool = False) -> None:
         self._varying, self._double = varying, double
         self._vectors = Vectors(varying.model, varying.names)
-        # Kept with the engine: what is compiled depends on the study's own sampling alone.
+        # Stored with the engine: what is compiled depends on the study's own sampling alone.
         self._sampler = lru_cache(self._compiled)
         self._variables = _compiled_variables(self._vectors)
 
@@ -49,7 +49,7 @@ class Jax:
         seed : int
         sampling : Sampling
             There are ``draws × chains`` draws in all, or up to one more of each chain, from
-            8 chains or, if it asks for more, from those.
+            8 chains or, if it requests more, from those.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class Jax:
 
 
 def _length(sampling: Sampling) -> Length:
-    """Return how long ChEES runs for as many draws as a study asks for."""
+    """Return how long ChEES runs for as many draws as a study requests."""
     return Length(*sampling.model_copy(update={"engine": "jax"}).run, sampling.tune)
 
 

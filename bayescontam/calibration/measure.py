@@ -27,7 +27,7 @@ Key = tuple[str, str]
 """Quantity, and where: the labels of its cell, or nothing."""
 
 _OF_ITEMS = {"item", "repeated", "response"}
-"""Dims of parameters that are as many as the data, and not told."""
+"""Dims of parameters that are as many as the data, and not reported."""
 _CLOSEST = 1e-15
 """Distance of an accuracy from 0 and 1 below which its logarithm is lost in rounding."""
 
@@ -85,7 +85,7 @@ def measure(
         "parameters": dict(_parameters(parameters, built)),
         "estimands": dict(_estimands(draws, built, plan.study, parameters)),
     }
-    # As slow as the estimands together. The truth must know all names that can be asked for.
+    # As slow as the estimands together. The truth must know all names that can be requested.
     if strict or "log_likelihood" in asked(plan):
         values = _scalar(_log_likelihood(draws, built), parameters)
         found["log_likelihood"] = {"log_likelihood": values}
@@ -106,7 +106,7 @@ def measure(
 
 
 def asked(plan: Plan) -> set[str]:
-    """Return the names of quantities and groups that a study asks for, or computes with.
+    """Return the names of quantities and groups that a study requests, or computes with.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class _Cells:
     values : array
         Dims (chain, draw, …).
     labels : list of str
-        Of the cells that are told, flattened.
+        Of the cells that are reported, flattened.
     kept : array of bool
         Which cells these are, dims (cell,).
     """

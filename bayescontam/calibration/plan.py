@@ -141,7 +141,7 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
             spec = specs[estimator.name] = changed_spec(spec, estimator.changes, source)
             if estimator.reversed and spec.contamination.exposure != "known":
                 problem = (
-                    f"reversed is for contamination that is known; '{spec.name}' is told how"
+                    f"reversed is for contamination that is known; '{spec.name}' is given how"
                     " probable it is, which stays as it is"
                 )
                 raise SpecError([Fault(source, problem)])
@@ -174,7 +174,7 @@ def _conditional(study: StudySpec, specs: dict[str, ModelSpec], base: Path) -> P
 
 
 def _refuse_formulas(study: StudySpec) -> None:
-    """Refuse what the published generator, which has no parameters of ours, cannot tell."""
+    """Refuse what the published generator, which has no parameters of ours, cannot report."""
     source = f"study '{study.name}'"
     if study.expressions:
         problem = "needs a simulator with a model spec; 'published' has no parameters of ours"

@@ -30,7 +30,7 @@ def rank_of(truth: float, draws: Floats, ess: float, rng: np.random.Generator) -
     draws : array
         Dims (draw,), chains one after the other.
     ess : float
-        Their effective size: of every ``len(draws) / ess`` draws one is kept, rounded up.
+        Their effective size: of every ``len(draws) / ess`` draws one remains, rounded up.
         NaN (a constant) keeps all.
     rng : numpy.random.Generator
         Breaks ties: the rank is any of those that the truth could have, with equal
@@ -111,7 +111,7 @@ def rank_tree(
 
 
 def _only(names: "pd.Series[str]", column: str, given: str | None) -> str:
-    """Return the estimator or cell that is asked for."""
+    """Return the estimator or cell that is requested."""
     known = list(names.drop_duplicates())
     if given is None and len(known) == 1:
         return str(known[0])
@@ -122,7 +122,7 @@ def _only(names: "pd.Series[str]", column: str, given: str | None) -> str:
 
 
 def _wanted(names: "pd.Series[str]", given: Sequence[str] | None) -> list[str]:
-    """Return the quantities that are asked for, if they can be variables."""
+    """Return the quantities that are requested, if they can be variables."""
     known = list(names.drop_duplicates())
     if unknown := [name for name in given or () if name not in known]:
         raise UsageError(f"quantities: got {listed(unknown)}; with ranks there are {listed(known)}")

@@ -86,10 +86,10 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
     done = done_keys(folder)
     if done and not (folder / RECORD).exists():
         raise UsageError(
-            f"{visible(str(folder))}: holds rows of a study, and no {RECORD} that says of which;"
+            f"{visible(str(folder))}: holds rows of a study, and no {RECORD} that states of which;"
             f" {RESTORE}"
         )
-    # Without a row it ended early, perhaps for a mistake in the study, which is mended now.
+    # Without a row it ended early, perhaps for a mistake in the study, which is fixed now.
     before = record_of(folder) if done or hash_of(folder) == plan.hash else None
     if before is not None and before["hash"] != plan.hash:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Referenced: truth and estimates told at one reference contamination, or a refusal."""
+"""Referenced: truth and estimates reported at one reference contamination, or a refusal."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ _SAME = 1e-9
 def refuse_other_reference(
     plan: Plan, design: Design, estimator: Estimator, responses: Responses
 ) -> None:
-    """Refuse an estimator that would tell genuine ability at another contamination.
+    """Refuse an estimator that would report genuine ability at another contamination.
 
     What the cleanest items are depends on what is taken for contamination: of a latent
     event it is 0, of the probability of that event the smallest one.
@@ -51,9 +51,9 @@ def refuse_other_reference(
     for benchmark, found in _levels(plan, estimator, responses):
         if abs(found - wanted[benchmark]) > _SAME:
             problem = (
-                f"the estimator '{visible(estimator.name, 60)}' tells genuine ability at"
-                f" contamination {found:.3g} on '{visible(benchmark, 60)}', and the truth is told"
-                f" at {wanted[benchmark]:.3g}; "
+                f"the estimator '{visible(estimator.name, 60)}' reports genuine ability at"
+                f" contamination {found:.3g} on '{visible(benchmark, 60)}', and the truth is"
+                f" reported at {wanted[benchmark]:.3g}; "
             ) + (
                 "leave the bootstrap out, which takes each model's smallest contamination"
                 if estimator.kind == "bootstrap"
@@ -68,7 +68,7 @@ def _matters(plan: Plan) -> bool:
 
 
 def _levels(plan: Plan, estimator: Estimator, responses: Responses) -> list[tuple[str, float]]:
-    """Return benchmarks, and contaminations at which an estimator tells genuine ability."""
+    """Return benchmarks, and contaminations at which an estimator reports genuine ability."""
     if estimator.kind == "bootstrap":
         least = responses.frame.groupby(["model", "benchmark"])["contamination"].min()
         names = least.index.get_level_values("benchmark").astype(str)

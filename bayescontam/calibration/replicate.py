@@ -40,7 +40,7 @@ _TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
 class Replicates:
     """Makes the rows of a cell's replicates.
 
-    What is compiled for a cell is kept, and depends on the cell alone.
+    What is compiled for a cell is stored, and depends on the cell alone.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class Replicates:
         Raises
         ------
         SpecError
-            If nothing can be simulated, a formula cannot be told of it, an estimator tells
+            If nothing can be simulated, a formula has no value for it, an estimator reports
             genuine ability at another contamination than the truth or none of the quantities
-            asked for, or its model spec does not go with such tables.
+            requested, or its model spec does not go with such tables.
         UsageError
             If nothing can be simulated from the study's fit.
         """
@@ -80,7 +80,7 @@ class Replicates:
             self._refuse_none(sorted(asked & self._tellable(made, estimator)), estimator.name)
 
     def _tellable(self, made: Simulated, estimator: Estimator) -> set[Key]:
-        """Return what an estimator can tell of a table, without a fit."""
+        """Return what an estimator can report of a table, without a fit."""
         told = _told(estimator, made.responses)
         if estimator.kind == "bootstrap":
             pairs = told.frame[["model", "benchmark"]].drop_duplicates().to_numpy()
@@ -90,7 +90,7 @@ class Replicates:
 
     @contextmanager
     def _fitted_by(self, estimator: Estimator) -> Iterator[None]:
-        """Tell what a model spec lacks of a simulated table, to which nobody can add a column."""
+        """Report what a model spec lacks of a simulated table, to which nobody can add a column."""
         try:
             yield
         except DataError as error:
@@ -210,7 +210,7 @@ class Replicates:
 
     def _refuse_none(self, keys: list[Key], name: str) -> None:
         if not keys:
-            problem = f"the estimator '{name}' has none of the quantities asked for"
+            problem = f"the estimator '{name}' has none of the quantities requested"
             raise SpecError([Fault(self.plan.source, problem, column="quantities")])
 
     def _bootstrap(self, made: Simulated, replicate: int, estimator: Estimator) -> pd.DataFrame:
@@ -268,7 +268,7 @@ class _Fit:
 
 
 def _told(estimator: Estimator, responses: Responses) -> Responses:
-    """Return what an estimator is told of a table."""
+    """Return what an estimator is given of a table."""
     if not estimator.reversed:
         return responses
     frame = responses.frame

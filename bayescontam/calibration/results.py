@@ -113,7 +113,7 @@ class StudyResults:
             the replicate and the one ``chain`` is there for ArviZ. Values lie in (0, 1), since
             whole ranks would be divided by the largest that occurs: (rank + v) / (ranks + 1)
             with v uniform, the same in each call. Constants are left out, and so are replicates
-            in which one of the quantities has no rank; ``attrs["n_left_out"]`` tells how many.
+            in which one of the quantities has no rank; ``attrs["n_left_out"]`` is how many.
 
         Raises
         ------
@@ -130,8 +130,8 @@ class StudyResults:
         if not self._drawn:
             raise UsageError(
                 f"simulator: got '{self.spec.simulator.kind}', whose true values are not drawn from"
-                " a prior: their ranks are not uniform, however right a fit is; ranks are told of"
-                " simulators 'prior' and 'posterior'"
+                " a prior: their ranks are not uniform, however right a fit is; ranks are reported"
+                " for simulators 'prior' and 'posterior'"
             )
         return rank_tree(self.rows, estimator, cell, quantities)
 
@@ -142,7 +142,7 @@ class StudyResults:
 
     @property
     def planned(self) -> int:
-        """Simulated tables that were asked for, over all cells."""
+        """Simulated tables that were requested, over all cells."""
         return int(self.record["replicates"]) * len(self.record["cells"])
 
     @cached_property
@@ -154,7 +154,7 @@ class StudyResults:
     def fits(self) -> pd.DataFrame:
         """One row for each fit: its cell, replicate, estimator and what became of it.
 
-        Second fits of audits are told by ``audit``.
+        Second fits of audits are marked by ``audit``.
         """
         keys = ["cell", "replicate", "estimator", "audit"]
         return self.rows.drop_duplicates(keys)[[*keys, "status", "reason", "engine", "seconds"]]

@@ -1,4 +1,4 @@
-"""Rows: what one fit of one simulated data set says of one quantity, and the shards they lie in."""
+"""Rows: what one fit of one simulated data set reports of one quantity, and their shards."""
 
 import os
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from bayescontam.names import visible
 LEVELS = (50, 80, 90, 95)
 """Probabilities of the intervals, in percent."""
 KEYS = ("cell", "replicate", "estimator", "quantity", "where")
-"""Columns that tell a row; an audited fit has a second row with the same."""
+"""Columns that identify a row; an audited fit has a second row with the same."""
 FIGURES = ("truth", "mean", "sd", "mcse", "ess", "rhat")
 """``mcse`` is the Monte Carlo standard error of the mean; ``ess`` the bulk ESS."""
 RANKS = ("rank", "ranks")

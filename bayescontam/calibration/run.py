@@ -89,7 +89,7 @@ def run_study(
     progress: bool = False,
     command: str = "",
 ) -> StudyRun:
-    """Simulate tables, fit them, and keep what the fits say; an interrupted run is taken up.
+    """Simulate tables, fit them, and keep what the fits say; an interrupted run is resumed.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def run_study(
     MissingExtraError
         If the study's engine, or Ray, is not installed.
     TaskError
-        If a replicate cannot be made at all; those that are done are kept.
+        If a replicate cannot be made at all; those that are done are stored.
 
     Notes
     -----
@@ -160,7 +160,7 @@ def run_study(
     count = study.count(full) if replicates is None else replicates
     _check(plan, count, block)
     folder = Path(out)
-    # What does not work is told before anything is made.
+    # What does not work is reported before anything is made.
     with connected(engine, address, jobs), _locked(folder, plan.hash):
         tasks = tasks_of(plan, count, done_keys(folder))
         record = start_record(folder, plan, count, command)
@@ -180,7 +180,7 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
     if plan.fit is not None and replicates > plan.fit.draws:
         raise UsageError(
             f"replicates: got {replicates:,}; {visible(str(plan.fit.path))} has"
-            f" {plan.fit.draws:,} nearly independent draws, one for each replicate: ask for fewer,"
+            f" {plan.fit.draws:,} nearly independent draws, one for each replicate: request fewer,"
             " or make the fit again with more draws"
         )
 

@@ -31,7 +31,7 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     If truths are drawn from the prior and data from the model, the truth's rank among
     independent posterior draws is uniform for every quantity [1]_. All fits count, failed
     ones too: to leave them out is to choose data sets. A fit without draws has no rank: it is
-    told in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not passed.
+    counted in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not passed.
     Second fits of audits do not count, nor constants, nor estimators without draws.
 
     Parameters

@@ -17,7 +17,7 @@ from bayescontam.names import visible
 from bayescontam.storage import atomic_path
 
 MOST = 25
-"""Replicates of a shard, unless a run asks for another number."""
+"""Replicates of a shard, unless a run requests another number."""
 PATIENCE = 20.0
 """Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
 may have taken, over all workers: the most that is lost where a run is killed, besides replicates
@@ -44,7 +44,7 @@ class Shards:
         Replicates of one cell that make a shard. Fewer do after 20 seconds, or if their
         fits took as long together, and at the end, also if that is an error.
     clock : callable, default time.monotonic
-        Tells the seconds.
+        Gives the seconds.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Simulate(Protocol):
         """That of the model spec whose estimands are the truth; None if they are of none."""
 
     def __call__(self, replicate: int | str) -> Simulated:
-        """Return the table of a replicate, the same whenever it is asked for."""
+        """Return the table of a replicate, the same whenever it is requested."""
 
 
 def simulator_of(plan: Plan, cell: Cell) -> Simulate:
@@ -71,7 +71,7 @@ def simulator_of(plan: Plan, cell: Cell) -> Simulate:
 
 
 def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Key, ...]:
-    """Return what a fit of a model spec to a table tells, without a fit.
+    """Return what a fit of a model spec to a table reports, without a fit.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
     trace : nutpie's trace
         Of ``nutpie.sample(…, return_raw_trace=True)``.
     draws : int
-        Kept of each chain.
+        Stored of each chain.
 
     Returns
     -------

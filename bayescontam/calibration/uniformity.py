@@ -20,12 +20,12 @@ _SIMULATED = 10_000
 _REACH, _NODES = 30.0, 3001
 """Distance from zero up to which, and nodes at which, normal scores of truths are integrated."""
 _MOST_FACTOR = 6.0
-"""Excess of spread up to which is asked how much would be found."""
+"""Excess of spread up to which is estimated how much would be found."""
 
 
 @dataclass(frozen=True)
 class Uniformity:
-    """What three tests say of numbers that should be uniform.
+    """What three tests show about numbers that should be uniform.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def uniformity(values: Floats) -> Uniformity:
 def detectable(n: int, draws: int, p_value: float, probability: float = 0.8) -> tuple[float, float]:
     """Return what is found by `n` ranks: the least shift, and the least excess of spread.
 
-    Of Normal posteriors. Ranks among few draws tell less: how far outside of all of them a
+    Of Normal posteriors. Ranks among few draws show less: how far outside of all of them a
     truth lies is not known.
 
     Parameters

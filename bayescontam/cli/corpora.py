@@ -94,7 +94,7 @@ def _account(manifest: "Manifest") -> Iterator[str]:
     )
     yield f"Embedder: {_embedder(manifest.embedding)}."
     yield (
-        f"Kept for each item: its {search.top_k:,} best matches, how often each cosine occurs,"
+        f"Stored for each item: its {search.top_k:,} best matches, how often each cosine occurs,"
         f" and {search.tail_size:,} matches drawn from the {_percent(search.tail_share)} with the"
         " highest cosines."
     )

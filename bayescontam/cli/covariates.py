@@ -92,7 +92,9 @@ def covariates(
             check_file(written, curve, judgements)
     _check(out, level, floor, draws)
     if curve is not None and save_curve is not None:
-        raise UsageError("--save-curve: keeps a curve that is fitted here; --curve is kept already")
+        raise UsageError(
+            "--save-curve: stores a curve that is fitted here; --curve is stored already"
+        )
     opened = Scan.load(scan)
     fitted = _curve(opened, judgements, curve, {"spec": spec, "seed": seed}, level, quiet)
     if save_curve is not None:
@@ -107,7 +109,7 @@ def covariates(
 
 
 def _check(out: Path, level: float, floor: float, draws: int) -> None:
-    """Refuse before minutes of work what could not be told after them."""
+    """Refuse before minutes of work what could not be reported after them."""
     from bayescontam.evidence.weighing import check_options
     from bayescontam.levels import check_level
     from bayescontam.written import check_table_ending

@@ -116,7 +116,7 @@ def choose(
     seed: int,
     benchmarks: list[str] | None,
 ) -> "pd.DataFrame":
-    """Return the pairs that the options ask for."""
+    """Return the pairs that the options request."""
     from bayescontam.errors import UsageError
     from bayescontam.evidence.pairs import choose_pairs, top_pairs
 

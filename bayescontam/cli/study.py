@@ -232,7 +232,7 @@ def run(
     given = {"--replicates": replicates is not None, "--jobs": jobs is not None}
     given |= {"--engine": engine is not Workplace.LOCAL, "--address": address is not None}
     reproduction.refuse_others(spec, given | {"--data": data is not None})
-    read_published(spec.published)  # what is wrong with it is told before hours of fits
+    read_published(spec.published)  # what is wrong with it is reported before hours of fits
     with _resumable():
         if isinstance(spec, ReproductionSpec):
             reproduction.run_again(spec, out, full, data, quiet)

@@ -45,7 +45,7 @@ class Agreement:
     kinds : pandas.DataFrame
         How kinds were confused: ``judge_a``, ``judge_b``, ``kind_a``, ``kind_b``, ``pairs``.
     verdicts : pandas.DataFrame
-        Verdicts by kind: ``judge``, ``kind`` ("" = not told), ``duplicates``, ``clean``,
+        Verdicts by kind: ``judge``, ``kind`` ("" = not given), ``duplicates``, ``clean``,
         ``unjudged``.
 
     References

@@ -42,7 +42,7 @@ def marginal(draws: CurveDraws, cosine: Floats, benchmark: int, source: int = -1
 
 
 def evidence_checks(verdicts: Verdicts) -> Iterator[Check]:
-    """Check what the judgements can tell at all."""
+    """Check what the judgements can show at all."""
     pairs = len(verdicts)
     if not pairs:
         yield Check(

@@ -42,9 +42,9 @@ QUANTITIES = (
     "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
     "share_further", "sensitivity", "specificity",
 )  # fmt: skip
-"""Parameters that a summary tells, in this order."""
+"""Parameters that a summary reports, in this order."""
 GRID = np.linspace(0.0, 1.0, 101)
-"""Cosines at which the curve is told."""
+"""Cosines at which the curve is reported."""
 _JUDGED = {
     "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
     "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
@@ -62,7 +62,7 @@ class CurveOptions:
     level : float, default 0.95
         Probability of intervals.
     thresholds : Thresholds
-        What the checks ask for.
+        What the checks require.
     sampling : Sampling
     command : str
         What the user ran, for the record.
@@ -118,12 +118,12 @@ class Curve(Stored):
 
     @property
     def benchmarks(self) -> tuple[str, ...]:
-        """Benchmarks that the curve tells of."""
+        """Benchmarks that the curve covers."""
         return tuple(self.record["benchmarks"])
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Sources of the corpus that the curve tells of."""
+        """Sources of the corpus that the curve covers."""
         return tuple(self.record["sources"])
 
     @property

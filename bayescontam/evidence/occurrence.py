@@ -129,7 +129,7 @@ def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) ->
 
 
 def _rounded(counts: Integers) -> Floats:
-    """Return counts, from 200 on to two digits: finer ones tell a spread nothing more."""
+    """Return counts, from 200 on to two digits: finer ones inform no more on a spread."""
     size = 10.0 ** np.floor(np.log10(np.maximum(counts, 1)) - 1)
     return np.where(counts < 200, counts, np.round(counts / size) * size)
 

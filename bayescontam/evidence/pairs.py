@@ -96,7 +96,7 @@ def _sources_of_vectors(scan: Scan) -> list[str]:
 def located(
     judgements: Judgements, scan: Scan, *, missing: Literal["error", "drop"] = "error"
 ) -> pd.DataFrame:
-    """Return judgements with what the scan says of their pairs.
+    """Return judgements with what the scan shows about their pairs.
 
     Parameters
     ----------

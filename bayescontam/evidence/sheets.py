@@ -69,7 +69,7 @@ class Imported:
 def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int) -> None:
     """Write a blind sheet: both texts of each pair, and columns to fill in.
 
-    Neither the columns nor the order of the rows tell anything of cosines, ranks, documents or
+    Neither the columns nor the order of the rows show anything of cosines, ranks, documents or
     earlier verdicts. Texts that a spreadsheet would take for formulas cannot become such, and
     those that are too long for a cell are cut, with a mark.
 
@@ -219,7 +219,7 @@ def _ending(path: str | os.PathLike[str]) -> str:
 
 
 def _ids(pairs: pd.DataFrame) -> list[str]:
-    """Return names of pairs that tell nothing, and that no spreadsheet takes for numbers."""
+    """Return names of pairs that show nothing, and that no spreadsheet takes for numbers."""
     columns = [pairs[name].tolist() for name in (*PAIR, "chunk_id")]
     keys = (json.dumps(key).encode() for key in zip(*columns, strict=True))
     return [_ID + hashlib.blake2b(key, digest_size=7).hexdigest() for key in keys]

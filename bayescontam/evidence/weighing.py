@@ -26,12 +26,12 @@ FLOOR = 0.35
 """Cosine below which matches are not counted: of such pairs 1 % are called duplicates in
 published judgements, which is no more than judges err."""
 RANKS = (1, 2, 5, 10, 20, 50, 100)
-"""Numbers of best matches at which prevalence is told."""
+"""Numbers of best matches at which prevalence is reported."""
 
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """What a scan says of every item of its benchmarks, over draws of the curve.
+    """What a scan shows about every item of its benchmarks, over draws of the curve.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Weighed:
     shares : array
         Share of each source that was searched, in [0, 1].
     kinds : tuple of str
-        Kinds told; empty if judges gave none.
+        Kinds reported; empty if judges gave none.
     ranks : tuple of int
     none : array
         P(no duplicate in the whole corpus), dims (draw, item).
@@ -78,7 +78,7 @@ class Weighed:
     number_scanned: Integers
 
     def of(self, kept: NDArray[np.bool_]) -> "Weighed":
-        """Return what is said of some of the items.
+        """Return what is reported of some of the items.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ def weigh(
     Raises
     ------
     UsageError
-        If `floor` or `draws` cannot be used, or the curve does not tell of all benchmarks and
+        If `floor` or `draws` cannot be used, or the curve does not cover all benchmarks and
         sources of the scan.
 
     Notes
@@ -151,7 +151,7 @@ def weigh(
     items = scan.items[["benchmark", "item"]].reset_index(drop=True)
     scaled, number = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
     kept = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
-    # The curve may know sources that were not scanned: nothing is told of them.
+    # The curve may know sources that were not scanned: nothing is reported of them.
     there = np.isfinite(shares)
     scaled["none_by_source"] = scaled["none_by_source"][..., there]
     return Weighed(
@@ -188,7 +188,7 @@ def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
     ):
         if lost := [name for name in there if name not in known]:
             raise UsageError(
-                f"curve: does not tell of {what} {listed(lost)} of this scan; fit one to this"
+                f"curve: does not cover {what} {listed(lost)} of this scan; fit one to this"
                 " scan: bayescontam curve"
             )
 
@@ -296,7 +296,7 @@ def _to_corpus(
             rest = spread.remainder()[:, None]
             none[:, rows] *= rest
             by_source[:, rows, s] *= rest
-            # The drawn counts tell what was not scanned; the scanned part is known better.
+            # The drawn counts show what was not scanned; the scanned part is known better.
             expected[:, rows, s] += spread.total(counts) - counts
             number[:, rows] += spread.draw_rest(counts, rng)
             if kinds is not None:

@@ -63,7 +63,7 @@ def connected(
     UsageError
         If an option cannot be used, or the cluster cannot be reached.
     MissingExtraError
-        If Ray is asked for and not installed.
+        If Ray is requested and not installed.
     """
     _check(engine, jobs, address, gpus=0)
     if engine == "local":
@@ -82,7 +82,7 @@ def run_tasks[TaskT, ResultT](
 ) -> Generator[tuple[str, ResultT], None, None]:
     """Do every task, and yield the results in the order in which they are ready.
 
-    Nothing starts before the first result is asked for. Closing the generator stops the
+    Nothing starts before the first result is requested. Closing the generator stops the
     workers, as does Ctrl-C inside it; wrap it in `contextlib.closing` so that an error in
     the loop over the results stops them at once too. They are killed: a task should write
     files with `bayescontam.storage.atomic_path`.
@@ -125,7 +125,7 @@ def run_tasks[TaskT, ResultT](
         If a task raises, or loses its worker three times. An error of this package comes
         out as it is.
     MissingExtraError
-        If Ray is asked for and not installed.
+        If Ray is requested and not installed.
     """
     _check(engine, jobs, address, gpus)
     if not tasks or (engine == "local" and (jobs or usable_cores()) == 1):

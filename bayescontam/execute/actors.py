@@ -104,7 +104,7 @@ def cluster(ray: ModuleType, address: str | None, jobs: int | None) -> Iterator[
         raise UsageError(
             f"Ray at '{visible(address or 'local')}' cannot be used ({visible(str(error), 400)}); "
             "give the address of a running cluster (and RAY_AUTH_MODE=token in the environment if "
-            "it asks for a token), or none to start one on this machine"
+            "it requires a token), or none to start one on this machine"
         ) from error
     try:
         yield
@@ -129,6 +129,6 @@ def _room(ray: ModuleType, jobs: int | None, gpus: float) -> int:
     if room < (jobs or 1):
         raise UsageError(
             f"Ray has room for {room} workers of 1 core and {gpus:g} GPUs, not for {jobs or 1}; "
-            "ask for fewer jobs or GPUs, or add machines"
+            "request fewer jobs or GPUs, or add machines"
         )
     return jobs or room

@@ -34,7 +34,7 @@ def in_processes(
 class _Process(SpawnProcess):
     """A process of one thread, deaf to Ctrl-C, that ends with the one that started it.
 
-    It is spawned, as neither torch nor numba survives a fork. Told to terminate, it leaves
+    It is spawned, as neither torch nor numba survives a fork. Requested to terminate, it leaves
     its task as at Ctrl-C, so that files it was writing are removed; see `_Processes.__exit__`
     for how long it has.
     """

@@ -153,12 +153,12 @@ def fail(key: str, error: BaseException) -> NoReturn:
         raise error
     raise TaskError(
         f"task '{visible(key)}': {type(error).__name__}: {visible(str(error), 400)}; "
-        "finished tasks are kept, so mend this and start again"
+        "finished tasks are stored, so fix this and start again"
     ) from error
 
 
 def _killed(key: str, how: str) -> TaskError:
     return TaskError(
         f"task '{visible(key)}': its worker was killed three times ({how}); finished tasks are "
-        "kept, so mend this and start again, perhaps with fewer jobs or smaller tasks"
+        "stored, so fix this and start again, perhaps with fewer jobs or smaller tasks"
     )

@@ -109,7 +109,7 @@ def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
             parent = path.relative_to(top).parent
             rows += _rows(path.stem, "" if parent == Path() else parent.as_posix(), content)
     if faults:
-        raise DataError(faults, "Mend these files, or move them away.")
+        raise DataError(faults, "Fix these files, or move them away.")
     return ArcTasks(pd.DataFrame(rows), grids)
 
 

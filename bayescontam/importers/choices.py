@@ -30,7 +30,7 @@ def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> li
 def chosen(
     what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
 ) -> dict[str, str]:
-    """Return the candidate that was asked for, or is the only one, for each benchmark.
+    """Return the candidate that was requested, or is the only one, for each benchmark.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def chosen(
     Raises
     ------
     UsageError
-        If a benchmark has several candidates of which not exactly one is asked for, or a name
+        If a benchmark has several candidates of which not exactly one is requested, or a name
         occurs nowhere.
     """
     own, general = _split(several(given), candidates)

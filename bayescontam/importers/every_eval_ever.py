@@ -169,7 +169,7 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
         raise UsageError(f"--only: {listed(absent)} occurs nowhere; there are {listed(known)}")
     if only:
         for name, count in known.items():
-            left_out.add(name, "rows of an evaluation not asked for", 0 if name in only else count)
+            left_out.add(name, "rows of an evaluation not requested", 0 if name in only else count)
         return table[table["benchmark"].isin(only)]
     pairs = table.dropna(subset=["content"])[["run", "content", "benchmark"]].drop_duplicates()
     twice = pairs[pairs.duplicated(["run", "content"], keep=False)]

@@ -128,5 +128,5 @@ def _value(row: Mapping[str, Any], path: Sequence[str]) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     if isinstance(value, list | dict):
-        raise TypeError(f"is {shown(repr(value))}; only text, numbers, true and false are kept")
+        raise TypeError(f"is {shown(repr(value))}; only text, numbers, true and false are stored")
     return value

@@ -75,7 +75,7 @@ def distinct(
         said (None if the log does not hold it), and ``content``, the item's text or its hash
         (None if unknown). The index is unique.
     left_out : LeftOut
-        Told how many trials were left out, by benchmark.
+        Counts how many trials were left out, by benchmark.
     copies : {"leave-out", "count"}, default "leave-out"
         What becomes of answers that a run shares with another one.
     texts : {"refuse", "note"}

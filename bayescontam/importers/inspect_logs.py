@@ -102,7 +102,7 @@ def read_log(
     errors : {"leave-out", "incorrect"}
         What becomes of samples that ended in an error.
     left_out : LeftOut
-        Told of broken logs, and of samples that are missing.
+        Records broken logs, and samples that are missing.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def read_log(
 
 
 def _is_header(file: Path) -> bool:
-    """Tell whether a file is a log of Inspect without its samples."""
+    """Return whether a file is a log of Inspect without its samples."""
     try:
         content = json_file(file)
     except BayescontamError:
@@ -193,7 +193,7 @@ def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
 
 
 def _invalid(file: str, reader: ModuleType) -> set[tuple[str, int]]:
-    """Return which samples of a log were invalidated; only whole samples tell."""
+    """Return which samples of a log were invalidated; only whole samples show it."""
     samples = reader.read_eval_log_samples(
         file, all_samples_required=False, exclude_fields={"messages", "events", "attachments"}
     )

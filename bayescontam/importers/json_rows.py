@@ -97,7 +97,7 @@ def _values(opened: Opened, source: str) -> Iterator[Any]:
 
 
 def _begins_list(text: IO[str]) -> bool:
-    """Tell one list from lines that are lists, each of which is refused with its own row."""
+    """Distinguish one list from lines that are lists, each of which is refused with its own row."""
     line = next((line for line in iter(lambda: text.readline(_PIECE), "") if line.strip()), "")
     if not line.lstrip().startswith("["):
         return False

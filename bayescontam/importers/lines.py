@@ -43,7 +43,7 @@ def log_files(
     inside : callable
         Gives the logs in a folder.
     advice : str
-        What to say of a folder that holds none, after its name.
+        What to report of a folder that holds none, after its name.
 
     Raises
     ------
@@ -74,9 +74,9 @@ def objects(
     path : pathlib.Path
         Plain, or compressed by gzip, bzip2, xz or Zstandard.
     left_out : LeftOut
-        Told of broken rows.
+        Records broken rows.
     advance : callable, optional
-        Told of the megabytes read.
+        Called with the megabytes read.
     unique : bool, default False
         Refuse lines that repeat a key, of which readers silently take the last: for files whose
         keys name items.

@@ -51,9 +51,9 @@ def read_samples(
     file : SamplesFile
     extra : ExtraColumns
     left_out : LeftOut
-        Told of broken rows.
+        Records broken rows.
     advance : callable
-        Told of the megabytes read.
+        Called with the megabytes read.
 
     Returns
     -------

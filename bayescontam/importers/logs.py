@@ -292,7 +292,7 @@ def _fits(value: Any) -> bool:
 
 
 def _is_flags(value: Any) -> bool:
-    """Tell whether a value is a list of true and false, as IFEval has for its instructions."""
+    """Return whether a value is a list of true and false, as IFEval has for its instructions."""
     return isinstance(value, list) and bool(value) and all(isinstance(v, bool) for v in value)
 
 

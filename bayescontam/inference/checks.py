@@ -47,7 +47,7 @@ class Check:
     value : float
         What was measured; NaN where there was nothing to measure.
     threshold : str
-        What is asked of the value, such as ``"< 1.01"``.
+        What is required of the value, such as ``"< 1.01"``.
     sentence : str
         What was found and what to do.
     """
@@ -66,7 +66,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What is asked of a fit, on raw values.
+    """What is required of a fit, on raw values.
 
     Attributes
     ----------

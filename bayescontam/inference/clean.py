@@ -116,5 +116,5 @@ def _refuse_all_or_none(clean: NDArray[np.bool_], source: str, column: str) -> N
     if clean.any() and not clean.all():
         return
     problem = "no model is" if not clean.any() else "every model is"
-    advice = "Slopes are told by comparing models that may be contaminated with clean ones."
+    advice = "Slopes are identified by comparing models that may be contaminated with clean ones."
     raise DataError([Fault(source, f"{problem} known to be clean", column=column)], advice)

@@ -75,7 +75,7 @@ class Positions:
         whole : bool
             Whether every draw of everything is.
         item_draws : int, optional
-            Draws of item difficulties that are asked for. Default: none where they were
+            Draws of item difficulties that are requested. Default: none where they were
             integrated out, since they can be drawn again, and at least 1,000 otherwise.
         """
         design = built.design

@@ -55,7 +55,7 @@ class LeaveOut:
 
     @property
     def fold_count(self) -> int | None:
-        """How many folds are asked for; None for PSIS-LOO."""
+        """How many folds are requested; None for PSIS-LOO."""
         return FOLDS if self.folds is None and self.by != "response" else self.folds
 
     def pointwise(self, fits: Mapping[str, Fitted]) -> dict[str, Pointwise]:
@@ -163,7 +163,7 @@ def _row(
 
 
 def _verdict(own: Pointwise, by: By, first: str, best: bool) -> str:
-    """Return what may be said of a fit, and what makes its figures doubtful."""
+    """Return what may be reported of a fit, and what makes its figures doubtful."""
     doubts = [*_doubts(own, by), *([] if best else _few(own, by))]
     if best and doubts:
         first += ";"

@@ -27,7 +27,7 @@ FEWEST = 200
 """Independent draws that both ends of an interval must be worth. An end is then known to about a
 fifth of the posterior standard deviation."""
 QUANTITIES = ("genuine_ability", "overfitting", "slope")
-"""Estimands that are told along the locations."""
+"""Estimands that are reported along the locations."""
 _ENDS = ("", "_low", "_high")
 _KEYS = ("changed", "model", "benchmark")
 
@@ -35,11 +35,11 @@ _KEYS = ("changed", "model", "benchmark")
 def confounding_curves(
     posterior: xr.Dataset, estimands: xr.Dataset, built: Built, level: float
 ) -> xr.Dataset:
-    """Tell estimands as functions of the location of the prior of ``kappa``.
+    """Return estimands as functions of the location of the prior of ``kappa``.
 
     ``kappa`` is the log-odds by which surely contaminated items of a benchmark are harder
     than clean ones. Where all models share one contamination of each item, nothing but
-    its prior tells it from the slope.
+    its prior distinguishes it from the slope.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class _Line:
     def _along(self, values: Floats) -> Floats:
         """Return mean, ends of the interval, P(> 0) and what the ends are worth, by location.
 
-        An end is worth as many equal draws as would tell the weight beyond it as well.
+        An end is worth as many equal draws as would estimate the weight beyond it as well.
         """
         # Sorted once: intervals sort again, which then costs next to nothing.
         order = np.argsort(values.ravel(), kind="stable")

@@ -68,11 +68,11 @@ class Informed(Transform):
 class Nested(Informed):
     """The same for the mean of several effects, which itself is sampled.
 
-    Its variable is Normal(tau, sigma), and what is told of it is ``variable − tau``, where
+    Its variable is Normal(tau, sigma), and what is reported of it is ``variable − tau``, where
     tau is the standard deviation of `count` effects around it. A transform is shown
     nothing but the parameters of its variable, so that tau has to be one of them.
 
-    Given tau, the effects tell their mean with precision count / (tau² + se²): the less
+    Given tau, the effects inform on their mean with precision count / (tau² + se²): the less
     they differ the better, so that no fixed precision would do.
 
     Parameters
@@ -147,7 +147,7 @@ class Rough:
     def logarithm(self) -> "Rough":
         """Return estimates of the logarithms of positive effects.
 
-        An effect that is not clearly positive tells nothing of its logarithm.
+        An effect that is not clearly positive does not inform on its logarithm.
         """
         clear = self.estimate > 2 * self.se
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -305,7 +305,7 @@ def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
 def rough_discriminations(design: Design, overdispersed: bool) -> Rough:
     """Estimate the log of each item's discrimination by one step from 0, dims (item,).
 
-    One item tells little of it, but what all items tell together decides how far they differ,
+    One item informs little on it, but what all items show together decides how far they differ,
     and a sampler that moves this spread must move the items along.
     """
     difficulty = rough_difficulties(design, overdispersed)
@@ -347,7 +347,7 @@ def _residuals(design: Design) -> Floats:
 
 
 def _information(design: Design, overdispersed: bool) -> Floats:
-    """Return the precision with which each response tells its cell's log-odds."""
+    """Return the precision with which each response informs on its cell's log-odds."""
     p = _accuracy(design)[design.model_unit]
     information = design.n_trials * p * (1 - p)
     if not overdispersed:

@@ -44,7 +44,7 @@ class Work:
         Fits made at the same time, each in a process of its own if there are several;
         None: one for each core.
     cache : path-like, optional
-        Folder in which finished fits' figures are kept, and looked up by the next run.
+        Folder in which finished fits' figures are stored, and looked up by the next run.
     progress : bool, default False
         Whether to show progress.
     """

@@ -31,7 +31,7 @@ class Design:
     Attributes
     ----------
     models, benchmarks, units, items : tuple of str
-        Labels, in order of first appearance. A unit is what ability is told for: a
+        Labels, in order of first appearance. A unit is what ability is estimated for: a
         benchmark, or a concept within one.
     by : str
         ``"benchmark"``, or the item column that the units come from.

@@ -31,7 +31,7 @@ def design_checks(built: Built, reference: Floats | None, items: Items = "all") 
             outcome(not names, Outcome.CAUTION),
             float(outside.sum()),
             "0 outside",
-            "Genuine ability is told at a contamination that was observed."
+            "Genuine ability is reported at a contamination that was observed."
             if not names
             else "Genuine ability is extrapolated beyond the contamination observed for"
             f" {listed(names, 5)}: it rests on the form of the dose-response.",
@@ -58,17 +58,17 @@ def _events_check(built: Built) -> Check:
         "Items differ in how probably they are contaminated."
         if fine
         else "Items hardly differ in how probably they are contaminated, so that the responses"
-        " alone tell which are. A slope and its opposite, with the other items contaminated,"
+        " alone show which are. A slope and its opposite, with the other items contaminated,"
         " fit about alike: see whether chains agree, and use a positive slope"
         " (contamination.sign) if its sign is known.",
     )
 
 
 def _spillover_check(built: Built, reference: Floats) -> Check:
-    """Check that abilities of models and benchmarks leave something to tell spillover from."""
+    """Check that abilities of models and benchmarks leave something to identify spillover."""
     left, spread = _contrasts(built.design)
     _, cells, benchmark = _exposures(built.design)
-    # Small differences would have to tell what spillover does over a large distance.
+    # Small differences would have to show what spillover does over a large distance.
     distance = float(np.sqrt(np.mean((reference[benchmark] - cells) ** 2)))
     fine = left >= 2 and spread >= LEAST_CONTRAST * distance
     return Check(
@@ -76,16 +76,16 @@ def _spillover_check(built: Built, reference: Floats) -> Check:
         outcome(fine, Outcome.CAUTION),
         float(left) if spread >= LEAST_CONTRAST * distance else 0.0,
         "≥ 2 contrasts left",
-        "Models of different exposure met enough benchmarks to tell spillover from ability."
+        "Models of different exposure met enough benchmarks to distinguish spillover from ability."
         if fine
         else "Whether a model is lifted by spillover or is simply abler, these models and"
-        " benchmarks cannot tell: how the difference is split is the priors' guess. Add models of"
+        " benchmarks cannot show: how the difference is split is the priors' guess. Add models of"
         " other exposure, or benchmarks that no model can have met.",
     )
 
 
 def _exposure_check(design: Design, reference: Floats) -> Check:
-    """Check that some models were as little exposed as the reference asks for."""
+    """Check that some models were as little exposed as the reference requires."""
     _, cells, _ = _exposures(design)
     outside = (reference < cells.min() - ROUNDING) | (reference > cells.max() + ROUNDING)
     fine = not outside.any()
@@ -98,7 +98,7 @@ def _exposure_check(design: Design, reference: Floats) -> Check:
         if fine
         else "No model's mean contamination reaches the reference: genuine ability rests on"
         " spillover being a straight line beyond what was observed. A model or a benchmark"
-        " without contamination would tell.",
+        " without contamination would show it.",
     )
 
 

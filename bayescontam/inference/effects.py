@@ -42,8 +42,8 @@ def add_abilities(
     """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination.
 
     Abilities, and the means that they vary around, are sampled less the mean difficulty of
-    the items at hand: that difference is what data tell. Of abilities and difficulties
-    themselves they tell only together, up to a shift of both that costs nothing but prior
+    the items at hand: that difference is what data identify. Of abilities and difficulties
+    themselves they identify only together, up to a shift of both that costs nothing but prior
     density; the more models, the longer and thinner a posterior is in that direction.
 
     Parameters
@@ -306,10 +306,10 @@ def _level_first(
 def _turned_levels(
     spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough, unit: Tensor | None
 ) -> Tensor:
-    """Add the same as `_slope_levels`, in coordinates for tables that tell slopes well.
+    """Add the same as `_slope_levels`, in coordinates for tables that identify slopes well.
 
-    Data tell what models add to slopes on average, ``beta_model_mean``, only together with
-    the mean slope or those of benchmarks. Where they tell slopes well, moving the one
+    Data identify what models add to slopes on average, ``beta_model_mean``, only together with
+    the mean slope or those of benchmarks. Where they identify slopes well, moving the one
     against the other is the one direction in which a posterior is wide. The sums are
     sampled in their stead, and what models add in an orthonormal basis of the vectors that
     sum to zero: then the mean meets the data no more, and the others do not meet it.
@@ -385,7 +385,7 @@ def add_selection(spec: ModelSpec, design: Design, terms: Terms, factor: Factor)
 
 
 def add_discriminations(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
-    """Add ``alpha``, dims (item,): how many times as far an item tells models apart.
+    """Add ``alpha``, dims (item,): how many times as far an item distinguishes models.
 
     Its geometric mean is 1 up to chance: the scale of abilities is that of a typical item.
     """
@@ -410,7 +410,7 @@ def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
     """Return by what the dose-response rises with contamination where responses lie.
 
     It is the slope of its regression on contamination, which is 1 for a straight line, and
-    a little more, so that it is never near zero. Data tell how far log-odds rise between
+    a little more, so that it is never near zero. Data show how far log-odds rise between
     responses. Where few of these lie at one end, what is added there is nearly unknown,
     and with it the slope from 0 to 1; the product of slope and this is known none the less.
 

@@ -29,7 +29,7 @@ class Sampling:
     ----------
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
     draws : int, default 1500
-        Draws kept of each chain.
+        Draws stored of each chain.
     tune : int, default 700
         Draws of each chain before those, used to adapt the sampler.
     chains : int, default 4

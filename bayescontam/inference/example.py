@@ -16,7 +16,7 @@ from bayescontam.specs.model import ModelSpec
 MOST_RESPONSES = 1_000_000
 """Responses of the largest table that is made up."""
 MOST_GROUPS = 10
-"""Groups that the items of a benchmark are split into where ability is told by groups."""
+"""Groups that the items of a benchmark are split into where ability is reported by groups."""
 SD_SHARE = 0.5
 """Standard deviation of a made-up contamination, as a share of the largest possible."""
 GUESSES = (0.25, 0.1)
@@ -114,7 +114,7 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
         that a spec with spillover has it multiplied by a share of each model on each
         benchmark, uniform on [0, 1]; ``contamination_sd``, half of the largest possible;
         ``p_duplicate``, which is ``contamination``, with ``p_duplicate_sd`` if the layout
-        asks for it; the item column of ``ability.by``, up
+        requests it; the item column of ``ability.by``, up
         to ten groups of each benchmark; ``guess``, by turns that of 4 and of 10 options, if
         the spec takes it from the table; and the column of ``contamination.clean_column``,
         by which the first model is clean. The answers mean nothing: they are right and
@@ -123,7 +123,7 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
     Raises
     ------
     DataError
-        If the spec asks for a column under a name that another column has.
+        If the spec requests a column under a name that another column has.
     """
     models = names_of(spec.contamination.clean, "model", layout.models)
     benchmarks = names_of(_guessed(spec), "bench", layout.benchmarks)
@@ -182,7 +182,7 @@ def _guessed(spec: ModelSpec) -> list[str]:
 def _asked_columns(
     spec: ModelSpec, model: Integers, item: Integers, items: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns that a spec asks for by names of its own."""
+    """Return the columns that a spec requests by names of its own."""
     columns: dict[str, NDArray[Any]] = {}
     if spec.ability.by != "benchmark":
         groups = max(1, min(MOST_GROUPS, items // 2))

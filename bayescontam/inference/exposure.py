@@ -138,7 +138,7 @@ def draw_nodes(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int8
 def make_exposure(
     spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: Ints, item: Ints
 ) -> Exposure | None:
-    """Return the exposure that a model spec asks for; None where all is known.
+    """Return the exposure that a model spec requests; None where all is known.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Options:
     smallest_effect : float, default 0.02
         Smallest overfitting that matters, against which verdicts are given.
     thresholds : Thresholds
-        What the checks ask for.
+        What the checks require.
     sampling : Sampling
         How the posterior is sampled.
     command : str
@@ -115,7 +115,7 @@ class Options:
         if draws * chains < LEAST_DRAWS:
             raise UsageError(
                 f"draws: got {draws} of each of {chains} chains, {draws * chains} in all; at least"
-                f" {LEAST_DRAWS} are needed to tell how far PSIS-LOO can be trusted"
+                f" {LEAST_DRAWS} are needed to know how far PSIS-LOO can be trusted"
             )
 
 

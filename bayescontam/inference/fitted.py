@@ -217,7 +217,7 @@ class Fitted(Stored):
         return table.dropna(how="all").reset_index()
 
     def exposures(self) -> pd.DataFrame:
-        """Return what the fit says of the true contamination of each item.
+        """Return what the fit shows about the true contamination of each item.
 
         Returns
         -------

@@ -53,7 +53,7 @@ class Shelf:
     Attributes
     ----------
     folder : pathlib.Path or None
-        None: nothing is kept.
+        None: nothing is stored.
     sources : mapping of str to Source
     prints : mapping of str to str
         Fingerprints of their designs.

@@ -16,7 +16,7 @@ from bayescontam.specs.priors import Beta
 
 
 def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
-    """Return what the spec says of each benchmark's guessing: a number, or a prior.
+    """Return what the spec states of each benchmark's guessing: a number, or a prior.
 
     Of a spec by which every item has its own, as the table says, zeros.
 

@@ -1,4 +1,4 @@
-"""Implied: what a model spec's prior says of accuracies, before any data."""
+"""Implied: what a model spec's prior implies of accuracies, before any data."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.
 """Columns of quantiles, and their probabilities."""
 FEWEST_DRAWS, MOST_DRAWS = 100, 100_000
 MOST_LOST = 0.001
-"""Share of values that overflow up to which a quantity is told."""
+"""Share of values that overflow up to which a quantity is reported."""
 SINGLE_ITEMS = 100
 """Responses of each draw whose own accuracy is looked at."""
 
@@ -40,14 +40,14 @@ class Implied:
     ----------
     spec : ModelSpec
     data : str
-        The table of responses that the prior was asked about, in words.
+        The table of responses that the prior was evaluated for, in words.
     draws, seed : int
     values : mapping of str to array
         Under each quantity's name its values, all draws, models and benchmarks in one
         array; without what is not finite.
     lost : mapping of str to float
         Share of each quantity's values that are not finite: the prior is so wide that
-        they overflow. Above 0.001 nothing is told of the quantity.
+        they overflow. Above 0.001 nothing is reported of the quantity.
     left_out : tuple of (str, str)
         Effects of the spec that this table cannot carry, with the reason. Their priors
         had no say.
@@ -78,7 +78,7 @@ class Implied:
             One row for each quantity: ``quantity``, ``q2.5``, ``q25``, ``median``,
             ``q75``, ``q97.5``, ``below`` and ``above`` (bounds), ``p_below`` and
             ``p_above`` (probabilities of values beyond them), ``lost``, ``meaning``.
-            NaN in what cannot be told.
+            NaN in what cannot be estimated.
         """
         return pd.DataFrame([self._row(known) for known in self.quantities])
 
@@ -139,15 +139,15 @@ def implied(
     ----------
     spec : ModelSpec
     models, benchmarks, items, trials, contamination
-        Layout of the made-up table that the prior is asked about; see `Layout`.
+        Layout of the made-up table that the prior is evaluated for; see `Layout`.
     draws : int, default 1000
         Draws from the prior, 100 to 100,000.
     seed : int, default 0
         Seed of everything random.
     reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is told.
+        Contamination at which genuine ability is reported.
     responses : Responses, optional
-        Ask about this table instead. Its answers have no say, only who answered what
+        Evaluate this table instead. Its answers have no say, only who answered what
         and how contaminated it is.
 
     Returns
@@ -170,7 +170,7 @@ def implied(
     if not FEWEST_DRAWS <= draws <= MOST_DRAWS:
         raise UsageError(
             f"draws: got {draws:,}; allowed is {FEWEST_DRAWS} to {MOST_DRAWS:,}, so that the"
-            " ends of the distributions can be told"
+            " ends of the distributions can be estimated"
         )
     check_seed(seed)
     if responses is None:
@@ -180,7 +180,7 @@ def implied(
     else:
         data = _described(responses)
     built = build(spec, responses)
-    # What overflows is counted, and told.
+    # What overflows is counted, and reported.
     with np.errstate(over="ignore", invalid="ignore"):
         known, _ = prior_draws(built, draws, stream(seed, "prior"))
         found = dict(_values(known, built, reference, stream(seed, "implied")))
@@ -199,7 +199,7 @@ def _described(responses: Responses) -> str:
 def _values(
     draws: Draws, built: Built, reference: Reference, rng: np.random.Generator
 ) -> Iterator[tuple[str, Floats]]:
-    """Yield the name of every quantity that can be told, and its values."""
+    """Yield the name of every quantity that can be estimated, and its values."""
     groups = estimands(draws, built, (1, len(draws)), reference, "all", rng)
     cells = {name: values.to_numpy()[0] for name, values in groups["estimands"].items()}
     answered = built.design.answered

@@ -107,7 +107,7 @@ def item_levels(design: Design) -> Floats | None:
 class Lattice:
     """Items in groups that the same models answered, and the levels that stand for them.
 
-    The responses to an item tell its difficulty by their number of correct ones alone, so
+    The responses to an item inform on its difficulty by their number of correct ones alone, so
     that items of a group with the same total and contamination are all alike. A function
     of contamination that is smooth within a group, such as the log likelihood of an
     item's responses, is a weighted sum of its values at the group's levels: the

@@ -208,7 +208,7 @@ def prior_meanings(spec: ModelSpec) -> list[tuple[str, str, str]]:
 
 
 def _guesses(spec: ModelSpec) -> Iterator[tuple[str, Beta]]:
-    """Yield the priors of guessing, each under a name that tells its benchmark."""
+    """Yield the priors of guessing, each under a name that shows its benchmark."""
     guess = spec.likelihood.guess
     said = guess.items() if isinstance(guess, dict) else [("", guess)]
     for name, prior in said:
@@ -275,7 +275,7 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
         return f"{what} between {ends[0]:.2f} and {ends[1]:.2f} with probability 0.95"
     if name == "sigma_alpha":
         return (
-            f"items one sd more telling stretch differences between models {_factor(median)}"
+            f"items one sd more discriminating stretch differences between models {_factor(median)}"
             f" times (median), at most {_factor(most)} times with probability 0.95"
         )
     if name.startswith("sigma_b") and spec.contamination.sign == "positive":

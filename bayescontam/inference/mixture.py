@@ -156,7 +156,7 @@ def in_trials(spread: Any, se: Floats) -> Any:
     spread : array or Tensor
         Standard deviation of the model-by-item effect.
     se : array
-        Standard error with which the trials alone tell the log-odds.
+        Standard error with which the trials alone inform on the log-odds.
     """
     return se**2 / (se**2 + spread**2)
 
@@ -168,7 +168,7 @@ def _add_repeated(
     slope: Tensor,
     log_weights: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Add ``eta``; also return what it says of the nodes, and its `in_trials`."""
+    """Add ``eta``; also return what it shows about the nodes, and its `in_trials`."""
     assert design.exposure is not None
     rows = _Rows.of(design.exposure, slice(design.n_single, None))
     rough = rough_logits(design)

@@ -1,4 +1,4 @@
-"""Own slopes: what a pair's own responses say of its slope, whatever other pairs say of theirs."""
+"""Own slopes: what a pair's own responses show about its slope, whatever other pairs do."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,7 +35,7 @@ class OwnSlopes:
         Mean and standard deviation, log-odds, under the prior of the slope alone: no other
         pair's slope enters. NaN where nothing was answered.
     information : array
-        What the responses say of the slope: their expected information on it, times the
+        What the responses show about the slope: their expected information on it, times the
         prior variance. At 1 they say as much as the prior, and halve its variance; 0 where
         contamination does not vary.
     """

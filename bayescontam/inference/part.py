@@ -46,6 +46,6 @@ def part_of(design: Design, rows: Integers, item: Integers) -> Design:
     Returns
     -------
     Design
-        To be asked for arrays over responses, and for what does not depend on them.
+        Gives arrays over responses, and for what does not depend on them.
     """
     return cast(Design, _Part(design, rows, item))

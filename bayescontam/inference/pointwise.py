@@ -20,7 +20,7 @@ class Sampled:
     Attributes
     ----------
     fits, failed : int
-        How many were made, and how many missed what the fit's checks ask for in R-hat and
+        How many were made, and how many missed what the fit's checks require in R-hat and
         divergences.
     r_hat : float
         Largest of any parameter of any of them.

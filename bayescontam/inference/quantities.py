@@ -1,4 +1,4 @@
-"""Quantities that priors are asked about, and what is called extreme of each."""
+"""Quantities that priors are evaluated for, and what is called extreme of each."""
 
 from dataclasses import dataclass
 

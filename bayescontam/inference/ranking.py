@@ -207,8 +207,8 @@ def rank_models(
     Notes
     -----
     Averages are taken within each draw of the joint posterior, so that whatever makes
-    models' abilities move together is counted. The probability that two models are told
-    apart holds for each pair by itself.
+    models' abilities move together is counted. The probability that two models are
+    distinguished holds for each pair by itself.
 
     References
     ----------

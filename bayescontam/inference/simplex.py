@@ -18,7 +18,7 @@ class Sizes(Transform):
 
     PyMC's choice, the logarithms of the parts less their mean, is one coordinate short and
     ties all of them together: a part that may be next to nothing, and whose logarithm has
-    a long lower tail, moves the coordinates of all others, however well data tell these.
+    a long lower tail, moves the coordinates of all others, however well data identify these.
     Here the sum is free. It is given a narrow log-normal distribution of its own,
     independent of the parts, so that neither their prior nor their posterior changes.
 

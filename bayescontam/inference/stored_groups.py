@@ -100,7 +100,7 @@ def stored_items(
 
 
 def stored_exposure(design: Design, moments: Moments) -> xr.Dataset:
-    """Return what the fit says of a contamination that is not known.
+    """Return what the fit shows about a contamination that is not known.
 
     Parameters
     ----------

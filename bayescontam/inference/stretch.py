@@ -41,7 +41,7 @@ def is_stretched(name: str, spec: ModelSpec) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """By how much effects are larger than their priors say of accuracies.
+    """By how much effects are larger than their priors imply for accuracies.
 
     Priors are about accuracies of items in repeated trials; effects are those of a model on
     one item. Without model-by-item effects the two are the same.

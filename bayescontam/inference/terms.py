@@ -12,7 +12,7 @@ from bayescontam.specs.model import ModelSpec
 FEWEST = 3
 """Levels below which the spread of an effect cannot be learnt."""
 LEAST_APART = 0.01
-"""Difference of mean contaminations below which a lift of whole benchmarks is not asked for."""
+"""Difference of mean contaminations below which a lift of whole benchmarks is not requested."""
 MOST_PATTERNS = 20_000_000
 """Items times models that answered a part of them: 160 MB."""
 
@@ -67,7 +67,7 @@ def plan_terms(spec: ModelSpec, design: Design) -> Terms:
 
 
 def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
-    """Yield every effect the spec asks for, with a reason if it cannot enter."""
+    """Yield every effect the spec requests, with a reason if it cannot enter."""
     if spec.ability.pooling == "partial":
         yield from _ability(spec, design)
     if spec.contamination.form != "none":
@@ -107,7 +107,7 @@ def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
     # Pairs beyond those that the mean and the two spreads above already account for.
     spare = pairs - 1 - sum(n - 1 for n in (models, benchmarks) if n >= FEWEST)
     if pairs >= FEWEST and spare < 2:
-        yield "w", "too few models met several benchmarks to tell it from the spreads above"
+        yield "w", "too few models met several benchmarks to distinguish it from the spreads above"
     else:
         yield "w", _few(pairs, f"pairs of model and benchmark {what}", "slopes' spread over pairs")
 
@@ -130,7 +130,7 @@ def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
 
 
 def _selection(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
-    """Yield what it says of difficulties who answered an item, where not all answered all."""
+    """Yield what it shows about difficulties who answered an item, where not all answered all."""
     count = len(design.partial)
     if spec.difficulty.selection == "ignored" or not count or _no_difficulty(design):
         return

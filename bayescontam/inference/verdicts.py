@@ -1,4 +1,4 @@
-"""Verdicts: what the data say of slopes, and of overfitting against a smallest effect."""
+"""Verdicts: what the data show about slopes, and of overfitting against a smallest effect."""
 
 from enum import StrEnum
 from typing import Any
@@ -19,7 +19,7 @@ INFORMED = 1.0
 
 
 class Identification(StrEnum):
-    """What the data say of a slope."""
+    """What the data show about a slope."""
 
     SHOWN = "shown"
     INCONCLUSIVE = "inconclusive"
@@ -31,7 +31,7 @@ class Identification(StrEnum):
 
 
 class Overfitting(StrEnum):
-    """What the data say of the overfitting of a model on a benchmark."""
+    """What the data show about the overfitting of a model on a benchmark."""
 
     SHOWN = "shown"
     AT_MOST_SMALL = "at most small"

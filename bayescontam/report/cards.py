@@ -71,7 +71,7 @@ def item_cards(
     unfolded : int
         Characters of a text that are on the page at all.
     evidence : Evidence, optional
-        Tells probabilities and verdicts; matches are then those that most probably are
+        Gives probabilities and verdicts; matches are then those that most probably are
         duplicates, otherwise those with the highest cosines.
     """
     if rows.empty:

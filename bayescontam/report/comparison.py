@@ -94,7 +94,7 @@ def cells_of(row: dict[Any, Any]) -> dict[str, str]:
 
 
 def figure(value: float) -> str:
-    """Return a number with as many decimals as its size asks for; "–" where there is none."""
+    """Return a number with as many decimals as its size requires; "–" where there is none."""
     return "–" if pd.isna(value) else words.number(value, _digits(value))
 
 

@@ -169,7 +169,7 @@ def _caption(fit: Fitted, shown: int, of: int, several: bool) -> str:
     dotted = " Dotted: only that of this benchmark has." if several else ""
     return (
         f"Lines: genuine ability and overfitting if {lines}, with {level_text(fit.level)}"
-        f" bands.{dotted} Lines end where the draws of this fit cannot tell any more. Diamond:"
+        f" bands.{dotted} Lines end where the draws of this fit become too few. Diamond:"
         " where the sign of overfitting becomes certain or uncertain."
         f"{note_of(shown, of, 'models', 'largest overfitting')}"
     )

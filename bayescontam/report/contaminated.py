@@ -15,7 +15,7 @@ from bayescontam.report.matches import KEYS, best_matches, lexical_name, ngram_c
 from bayescontam.report.words import Names, number
 
 _MOST_MODELS = 12
-"""Models whose accuracies are told beside the texts of an item."""
+"""Models whose accuracies are reported beside the texts of an item."""
 _OTHER = 0.005
 """Difference of contamination from which on a fit's covariates are other ones."""
 

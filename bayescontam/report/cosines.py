@@ -277,7 +277,7 @@ def _panels(names: list[str], height: float, ylabel: str, xlabel: str) -> tuple[
 
 
 def _benchmarks(table: pd.DataFrame, ordered: pd.DataFrame) -> tuple[list[str], str]:
-    """Return the benchmarks to draw, and what to say of the rest."""
+    """Return the benchmarks to draw, and a note on the rest."""
     present = set(table["benchmark"])
     names = [name for name in dict.fromkeys(ordered["benchmark"]) if name in present]
     kept = names[:MOST_BENCHMARKS]

@@ -42,7 +42,7 @@ class _Part:
 
     @property
     def heads(self) -> np.ndarray:
-        """The first draws, enough to tell which elements are equal draw by draw."""
+        """The first draws, enough to distinguish which elements are equal draw by draw."""
         return self.cells.reshape(-1, self.cells.shape[-1])[:64]
 
 

@@ -1,4 +1,4 @@
-"""Evidence: what a scan and a curve say of every item, for pages to show."""
+"""Evidence: what a scan and a curve show about every item, for pages to show."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -70,7 +70,7 @@ class Evidence:
         return rows.sort_values(["p", "rank"], ascending=[False, True], kind="stable")
 
     def verdicts(self) -> dict[tuple[object, ...], list[str]]:
-        """Return what judges said of each pair, in words."""
+        """Return how judges called each pair, in words."""
         said: dict[tuple[object, ...], list[str]] = {}
         for row in first_runs(self.curve.judged).to_dict("records"):
             verdict = "a duplicate" if row["is_duplicate"] else "no duplicate"
@@ -97,7 +97,7 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
     Raises
     ------
     UsageError
-        If the curve tells nothing of a benchmark or a source of the scan.
+        If the curve does not cover a benchmark or a source of the scan.
     """
     sources = {str(row["source"]) for row in scan.record.get("strata") or []}
     needed = {"benchmark": set(map(str, scan.items["benchmark"])), "source": sources}
@@ -105,7 +105,7 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
     for what, names in needed.items():
         if lost := sorted(names - known[what]):
             raise UsageError(
-                f"the curve tells nothing of {what} {listed(lost)}; fit one to this scan:"
+                f"the curve does not cover {what} {listed(lost)}; fit one to this scan:"
                 " bayescontam curve"
             )
     weighed = weigh(scan, curve, progress=progress)

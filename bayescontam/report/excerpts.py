@@ -24,7 +24,7 @@ class Excerpt:
     ----------
     head : Markup
         What is seen at once. Characters that would be hidden stand as their escapes in
-        ``<i>``, which tells them from a text that spells out an escape.
+        ``<i>``, which distinguishes them from a text that spells out an escape.
     rest : Markup
         What can be unfolded; empty where `head` is all.
     more : int

@@ -285,7 +285,7 @@ def is_large(table: pd.DataFrame) -> bool:
 
 
 def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]:
-    """Return the rows of the models and benchmarks that fit in, and what to say of it.
+    """Return the rows of the models and benchmarks that fit in, and a note on it.
 
     Parameters
     ----------

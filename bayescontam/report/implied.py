@@ -66,7 +66,7 @@ def check_ending(path: str | os.PathLike[str]) -> str:
 
 
 def write_prior(known: Implied, path: str | os.PathLike[str]) -> None:
-    """Write what a prior implies, in the form that the file's ending asks for.
+    """Write what a prior implies, in the form that the file's ending requests.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _edges(low: float, high: float, each: Quantity) -> Any:
 
 
 def _asked(known: Implied) -> str:
-    """Return what the prior was asked about, in lines as long as the picture is wide."""
+    """Return what the prior was evaluated for, in lines as long as the picture is wide."""
     text = f"Layout: {visible(known.data, 300)}; {known.draws:,} draws, seed {known.seed}."
     return "\n".join(textwrap.wrap(drawable(text), 135))
 

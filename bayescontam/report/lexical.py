@@ -83,7 +83,7 @@ def _missed(known: pd.DataFrame, ngram: str) -> str:
     found, short = int((known["cosine"] >= FOUND).sum()), int(known[ngram].isna().sum())
     text = (
         f" Crosses: {int(known['missed'].sum()):,} of the {found:,} items with a cosine of at least"
-        f" {FOUND:g} (dashed line) share no {name[:-1]} with any match that was kept, so that a"
+        f" {FOUND:g} (dashed line) share no {name[:-1]} with any match that is stored, so that a"
         " search for shared n-grams would miss these matches."
     )
     return f"{text} Items with too few words for {name}: {short:,}." if short else text

@@ -1,4 +1,4 @@
-"""Listed: the rows of large tables that the page has, and what is said of the others."""
+"""Listed: the rows of large tables that the page has, and a note on the others."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def listed(table: pd.DataFrame, score: str, file: str) -> dict[str, Any]:
     -------
     dict
         ``rows``, in the order of the table; ``of``: how many there are in all; ``note``:
-        what to say of those left out, empty if none is.
+        a note on those left out, empty if none is.
     """
     shown, note = table, ""
     if len(table) > MOST_LISTED:

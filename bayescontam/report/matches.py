@@ -72,7 +72,7 @@ def best_matches(scan: "Scan") -> pd.DataFrame:
     pandas.DataFrame
         ``benchmark, item, text, tokens, cut``; ``cosine`` and the lexical baselines of
         the match of rank 1, NaN where the item has none; ``missed`` (bool): a cosine of
-        at least 0.8, while no match that was kept shares an n-gram with the item
+        at least 0.8, while no match that is stored shares an n-gram with the item
         (n = 8, or the longest there is).
     """
     matches = scan.matches

@@ -104,7 +104,7 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
     value : str
         Column of posterior means.
     verdict : str
-        Column of what may be said of them, as in `bayescontam.report.figures.STYLES`.
+        Column of what may be reported of them, as in `bayescontam.report.figures.STYLES`.
     file : str
         Table of `bayescontam.report.export` that has all, without its ending.
 
@@ -140,7 +140,7 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
 
 
 def _axes(table: pd.DataFrame, value: str) -> tuple[list[str], list[str], str]:
-    """Return models and benchmarks that are drawn, in order, and what to say of the others."""
+    """Return models and benchmarks that are drawn, in order, and a note on the others."""
     note, kept = "", []
     for dim, most in (("model", MOST_ROWS), ("benchmark", MOST_COLUMNS)):
         size = table[value].abs().groupby(table[dim], sort=False).max()

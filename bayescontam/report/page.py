@@ -1,4 +1,4 @@
-"""Page: one HTML file that holds everything there is to say of a fit."""
+"""Page: one HTML file that holds everything there is to report of a fit."""
 
 import os
 from collections.abc import Callable
@@ -255,7 +255,7 @@ def _confounding(fit: Fitted) -> dict[str, Any] | None:
 
 
 def _items(fit: Fitted) -> dict[str, Any] | None:
-    """Return the items that fit worst, and what is said of all."""
+    """Return the items that fit worst, and what is reported of all."""
     if "item_fit" not in fit.tree:
         return None
     table = fit.item_fit()

@@ -42,7 +42,7 @@ def prevalence_section(
     items : pandas.DataFrame, optional
         ``benchmark, item`` and the column `by`.
     by : str, optional
-        Item column that prevalence is told by.
+        Item column that prevalence is reported by.
 
     Returns
     -------

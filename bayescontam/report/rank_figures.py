@@ -35,7 +35,7 @@ _OURS: dict[Any, Any] = {
     "title": False,
     "xlabel": False,
 }
-"""What ArviZ does not draw: its own test, beside the one that the table tells, and labels."""
+"""What ArviZ does not draw: its own test, beside the one that the table reports, and labels."""
 
 
 class _Words(NamedTuple):
@@ -82,7 +82,7 @@ def differences(results: StudyResults) -> Picture | None:
 
 
 def levels(results: StudyResults) -> Picture | None:
-    """Draw the coverage of central intervals of every level, as ranks tell it.
+    """Draw the coverage of central intervals of every level, as ranks show it.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _object(name: str, value: Any) -> xr.Dataset:
 def _envelope(axis: Any, line: Any, values: Floats) -> bool:
     """Draw where the line of a right posterior lies; say whether this one leaves it.
 
-    The line is told at the places that the envelope is made for, as the test of the table does
+    The line is shown at the places that the envelope is made for, as the test of the table does
     it: between them it would leave the envelope more often than that says. `plot_ecdf_pit` of
     version 1.3 draws no envelope: it has deprecated it, and stops at a TypeError.
     """
@@ -170,7 +170,7 @@ def _envelope(axis: Any, line: Any, values: Floats) -> bool:
 
 
 def _title(row: dict[Any, Any], results: StudyResults) -> list[str]:
-    """Return the quantity, and what tells it from others of its name."""
+    """Return the quantity, and what distinguishes it from others of its name."""
     parts = [str(row["where"]), str(row["cell"])]
     if len(results.spec.estimators) > 1:
         parts.append(str(row["estimator"]))

@@ -43,7 +43,7 @@ _DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
 
 
 def ranking_section(fit: Fitted) -> dict[str, Any] | None:
-    """Return what the page says of ranks: across benchmarks, and within each.
+    """Return what the page reports of ranks: across benchmarks, and within each.
 
     Parameters
     ----------

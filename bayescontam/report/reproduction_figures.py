@@ -32,7 +32,7 @@ _LOOKS: list[dict[str, Any]] = [
         (BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY), "osD^vP*X", strict=True
     )
 ]
-"""How each series is drawn; the shape tells it without colour."""
+"""How each series is drawn; the shape identifies it without colour."""
 _DASHES = ("-", "--", ":", "-.")
 _COLUMNS = {"intervals": 3, "curves": 3, "shares": 2, "grid": 2}
 """Most panels in a row."""

@@ -47,7 +47,7 @@ def write_scan_report(
     items : pandas.DataFrame, optional
         ``benchmark, item`` and the column `by`; used with `evidence`.
     by : str, optional
-        Item column that prevalence is told by, such as a difficulty.
+        Item column that prevalence is reported by, such as a difficulty.
 
     Raises
     ------

@@ -104,7 +104,7 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
     yield "Items", number(len(scan.items), 0), "looked for"
     if "pairs" in search:
         yield "Cosines", number(search["pairs"], 0), "pairs of item and chunk, copies counted"
-    yield "Matches kept", number(len(scan.matches), 0), _kept(search)
+    yield "Matches stored", number(len(scan.matches), 0), _kept(search)
     yield "Tail sample", number(len(scan.tail), 0), _tail(search)
 
 

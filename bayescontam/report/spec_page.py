@@ -17,7 +17,7 @@ _CODE = re.compile(r"(`[^`\n]+`)")
 
 
 def spec_page(spec: ModelSpec, given: str | None = None) -> str:
-    """Return a page that tells all of a model spec.
+    """Return a page that shows all of a model spec.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ _LOOKS: list[dict[str, Any]] = [
         (BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY), "osD^vP*X", strict=True
     )
 ]
-"""How each estimator is drawn; the shape tells it without colour."""
+"""How each estimator is drawn; the shape identifies it without colour."""
 _SE = 1.96
 
 

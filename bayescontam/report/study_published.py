@@ -32,7 +32,7 @@ def published_rows(results: StudyResults) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        ``quantity``, ``figure`` (what is told of it), ``of`` (the estimator that the printed
+        ``quantity``, ``figure`` (what is reported of it), ``of`` (the estimator that the printed
         figure is of), ``published``, ``source``, and ``ours``: for each estimator its name
         and its figure. Empty where the study names none.
 

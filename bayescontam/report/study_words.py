@@ -28,9 +28,9 @@ three standard errors), and the share of them that are above 4."""
 MOST_NARROW = 1.5
 """Factor of too narrow intervals that ranks must be able to show to pass."""
 LEAST_AUDITED = 5
-"""Audited fits whose root mean square is told surely enough."""
+"""Audited fits whose root mean square is known surely enough."""
 HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
-"""Estimands that the verdict tells the coverage of, the first three that are there."""
+"""Estimands that the verdict reports the coverage of, the first three that are there."""
 
 
 def verdict(results: StudyResults) -> tuple[Outcome, str]:
@@ -126,7 +126,7 @@ def _ranks(results: StudyResults) -> tuple[Outcome, str]:
     shown, enough = _shown(results)
     if enough:
         return Outcome.PASSED, f"{text} {least}). {shown}"
-    return Outcome.CAUTION, f"{text} {least}). {shown} That is little: ask for more replicates."
+    return Outcome.CAUTION, f"{text} {least}). {shown} That is little: request more replicates."
 
 
 def _shown(results: StudyResults) -> tuple[str, bool]:

@@ -19,7 +19,7 @@ FIGURES = (
     "prior_sensitivity",
     "extrapolation",
 )
-"""Numbers that decide what is said of a slope, and how far its reference is extrapolated."""
+"""Numbers that decide what is reported of a slope, and how far its reference is extrapolated."""
 _PAIR = ["model", "benchmark"]
 INFORMED = 0.5
 """Part of the variance of the prior above which the data, having taken it away, decide."""
@@ -43,7 +43,7 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
         (posterior means) with ``_low`` and ``_high`` (equal-tailed interval), with
         spillover in the model spec also ``spillover``, a part of overfitting;
         ``overfitting_fraction``; ``slope_verdict`` (identification of the slope);
-        ``overfitting_verdict`` (what may be said of overfitting); ``rank_raw`` (by raw
+        ``overfitting_verdict`` (what may be reported of overfitting); ``rank_raw`` (by raw
         accuracy within the benchmark, ties share the better rank; NaN where models answered
         different items); ``rank`` (posterior median, as `rank_models` has it), ``rank_low,
         rank_high`` (its interval) and ``p_best``, NaN where models cannot be compared.
@@ -122,7 +122,7 @@ def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFra
     pandas.DataFrame
         ``model, benchmark, concept, items`` (answered), ``raw_accuracy``, then as in
         `headline` the ability with its interval, ``rank_low, rank_high, p_best``.
-        Empty where abilities are not told by concept.
+        Empty where abilities are not reported by concept.
     """
     estimands = fit.estimands() if estimands is None else estimands
     if "concept" not in estimands:

@@ -26,7 +26,7 @@ TERMS = {
     "kappa": "the difficulty of contaminated items",
     "gamma": "slopes that depend on difficulty",
     "delta": "item difficulty",
-    "alpha": "items that tell models apart better or worse",
+    "alpha": "items that distinguish models better or worse",
     "eps": "the effect of a model on an item, shared by repeated trials",
 }
 """What the symbols of a fit's terms stand for."""

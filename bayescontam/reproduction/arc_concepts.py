@@ -61,7 +61,7 @@ def analyse(study: Study) -> Findings:
         _headline(table),
         tuple(_compared(study, posed[0])),
         (*(_picture(table, one) for one in posed), _spread(posed)),
-        (Titled("What is told", "By what is done with uncertain exposures.", table),),
+        (Titled("What is reported", "By what is done with uncertain exposures.", table),),
         tuple(notes),
     )
 

@@ -102,7 +102,7 @@ def _headline(draws: xr.DataArray, items: int) -> str:
         f"Humans are best at {sure} of {draws.sizes['concept']} concepts with probability above"
         f" 0.95; over all concepts they lead the first program by {mean:.0f} points"
         f" [{low:.0f}, {high:.0f}]. Among the machines the first program is best with that"
-        f" certainty at only {first} concepts: {items} items a concept tell no more."
+        f" certainty at only {first} concepts: {items} items a concept show no more."
     )
 
 
@@ -192,7 +192,7 @@ def _best(draws: xr.DataArray) -> Picture:
         "grid",
         "Which machine is best at a concept",
         "Posterior probability that a machine has the highest accuracy of the three, from the"
-        " printed table. Near one third the table cannot tell.",
+        " printed table. Near one third the table cannot decide.",
         table,
         "solver",
         "concept",

@@ -73,7 +73,7 @@ def _at_zero(generator: Generator, contamination: Any) -> dict[str, float]:
 
 
 def _many(study: Study, generator: Generator, corpus: Corpus) -> pd.DataFrame:
-    """Return what the published method says of many tables, with the truths."""
+    """Return what the published method reports of many tables, with the truths."""
     settings = study.settings
 
     def make(table: int) -> pd.DataFrame:
@@ -168,7 +168,7 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
         f" {off(many, 'overfitting_fraction')}, and {_at_end(many):.0f} % of the latter are cut at"
         " 0."
     )
-    title = "What the published method says of many tables"
+    title = "What the published method reports of many tables"
     return Picture("shares", title, caption, pd.concat(parts), "probability", "share of tables")
 
 
@@ -202,7 +202,7 @@ def _one(table: pd.DataFrame) -> Titled:
     shown = table[columns].assign(quantity=table["quantity"].str.replace("_", " "))
     caption = (
         "One simulated table: estimates, 95 % intervals, truths. Verdict: whether the slope could"
-        " be told from the data."
+        " be identified from the data."
     )
     return Titled("Estimates from one table", caption, shown)
 

@@ -60,7 +60,7 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
     path = study.given(ITEMS)
     if path is None:
         notes.append(
-            f"{ITEMS} is not in the data folder: what single items say of Olmo 3 is left out."
+            f"{ITEMS} is not in the data folder: what single items show about Olmo 3 is left out."
             " Name the folder that holds it with --data."
         )
         return Findings("", tuple(comparisons), tuple(pictures), tuple(tables), tuple(notes))
@@ -110,7 +110,7 @@ def printed_rows(study: Study) -> pd.DataFrame:
 
 
 def more_draws(study: Study, name: str) -> dict[str, int]:
-    """Return the draws of each chain, if the study asks for more of a fit than the default."""
+    """Return the draws of each chain, if the study requests more of a fit than the default."""
     wanted = study.settings["draws"]
     return {"draws": int(wanted[name])} if name in wanted else {}
 
@@ -207,7 +207,7 @@ def _headline(of_items: pd.DataFrame) -> str:
         for group, row in at.iterrows()
     ]
     return (
-        "In the ecological experiment single items tell of Olmo 3 that training on duplicates of"
+        "In the ecological experiment single items show for Olmo 3 that training on duplicates of"
         f" half of the items gains {' and '.join(parts)} of the kind."
     )
 

@@ -111,7 +111,7 @@ def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
             continue
         there = set("".join(c if c.isalnum() else " " for c in text).lower().split())
         counts += [not there.isdisjoint(own) for own in words.values()]
-    left_out.raise_if_broken("mend these lines, or give another folder (--data)")
+    left_out.raise_if_broken("fix these lines, or give another folder (--data)")
     return counts
 
 

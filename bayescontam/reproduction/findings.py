@@ -32,7 +32,7 @@ class Comparison:
     quantity : str
         Such as ``"genuine ability"``.
     where : str
-        Model, benchmark or cell that it is told of, and which estimate of ours stands beside.
+        Model, benchmark or cell that it is reported for, and which estimate of ours stands beside.
     published, published_low, published_high : float
         As printed; NaN where it was not.
     ours, low, high : float

@@ -64,7 +64,7 @@ class Levels:
 
 
 def analyse(study: Study) -> Findings:
-    """Return the gap between the least and the most novel tasks, told in several ways."""
+    """Return the gap between the least and the most novel tasks, estimated in several ways."""
     levels = _levels(study, study.stream("levels"))
     responses = _responses(levels, study.stream("answers"))
     correct = responses.frame["n_correct"].to_numpy(dtype=float).reshape(levels.accuracy.shape)

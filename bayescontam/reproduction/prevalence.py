@@ -27,7 +27,7 @@ OTHER = "Another benchmark, corpus and embedder: shapes may agree, levels need n
 
 
 def analyse(study: Study) -> Findings:
-    """Scan, judge, learn the curve, and tell how many items have duplicates.
+    """Scan, judge, learn the curve, and estimate how many items have duplicates.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def run_reproduction(
 ) -> Findings:
     """Do a published study again.
 
-    Finished fits are kept in the folder, so that an interrupted run is taken up by the
+    Finished fits are stored in the folder, so that an interrupted run is resumed by the
     same call.
 
     Parameters

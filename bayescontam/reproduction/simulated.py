@@ -1,4 +1,4 @@
-"""Simulated: tables of the published generator, and what the published method says of them."""
+"""Simulated: tables of the published generator, and what the published method reports of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fractio
 PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
 """Names of what is printed, and of the published method anew."""
 CHUNK = 25
-"""Tables that are kept together."""
+"""Tables that are stored together."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Generator:
 
 
 def published_method(frame: pd.DataFrame, rng: np.random.Generator, resamples: int) -> pd.DataFrame:
-    """Return what the published method says of a table of single responses.
+    """Return what the published method reports of a table of single responses.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def over_tables(
     tables: int,
     chunk: int = CHUNK,
 ) -> pd.DataFrame:
-    """Return what `make` says of each of many simulated tables, and keep it in the folder.
+    """Return what `make` reports of each of many simulated tables, and keep it in the folder.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def over_tables(
         Takes the number of a table and returns rows.
     tables : int
     chunk : int, default 25
-        Tables that are kept together: what is done again after an interruption.
+        Tables that are stored together: what is done again after an interruption.
 
     Returns
     -------

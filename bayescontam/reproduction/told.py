@@ -1,4 +1,4 @@
-"""Told: what draws say of a number, as the pages of reproductions tell it."""
+"""Told: a number estimated from draws, as the pages of reproductions report it."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -27,7 +27,7 @@ _SPECS = ("single", "additive", "hierarchical")
 
 
 def analyse(study: Study) -> Findings:
-    """Return what identification says of two versions of a benchmark."""
+    """Return what identification shows about two versions of a benchmark."""
     settings = study.settings
     generator = Generator(settings["genuine"], settings["boost"], settings["tasks"])
     corpora = _corpora(study)
@@ -65,7 +65,7 @@ def _corpora(study: Study) -> dict[str, Corpus]:
 
 
 def _many(study: Study, corpora: dict[str, Corpus]) -> pd.DataFrame:
-    """Return what the published method says of many tables, with and without a boost."""
+    """Return what the published method reports of many tables, with and without a boost."""
     settings = study.settings
 
     def make(table: int) -> pd.DataFrame:
@@ -110,7 +110,7 @@ def _identification(fits: dict[str, Fitted]) -> Titled:
                 }
             )
     caption = (
-        "What the data can say of each slope. Detectable slope: the smallest, in log-odds from"
+        "What the data can show about each slope. Detectable slope: the smallest, in log-odds from"
         " clean to contaminated, that answers of this number and spread would show. Contraction:"
         " share of the prior's variance that the data took away (0: they say nothing)."
     )

@@ -1,4 +1,4 @@
-"""Candidates: matches of the chunks of one shard that may have to be kept."""
+"""Candidates: matches of the chunks of one shard that may have to be stored."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ BUFFER = 2048
 
 
 class Candidates:
-    """Matches kept of each query, and new candidates behind them.
+    """Matches stored of each query, and new candidates behind them.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class Candidates:
     matches : CANDIDATE, (queries, capacity)
         Whoever adds to them adds to `filled`, then calls `make_room`.
     filled, sizes : int32, (queries,)
-        Matches, and how many of these, at the front, are kept and in order.
+        Matches, and how many of these, at the front, are stored and in order.
     cuts : uint32, (queries, BINS)
-        A match in a bin whose priority is above the cut need not be kept. Cuts rise with bins.
+        A match in a bin whose priority is above the cut need not be stored. Cuts rise with bins.
     splits, levels : int32 and uint32, (queries,)
         In bins below the split, no cut is above the level: a first, coarse cut.
     """

@@ -185,7 +185,7 @@ def _no_documents(name: str, reports: list[Mapping[str, Any]]) -> DataError:
         unreadable.update(report["unreadable"])
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in unreadable.most_common())
     problem = f"no document in {len(reports):,} inputs ({reasons or 'all are empty'})"
-    advice = "Take the source out of the manifest, or mend its paths and the names of its fields."
+    advice = "Take the source out of the manifest, or fix its paths and the names of its fields."
     return DataError([Fault(f"source '{visible(name)}'", problem)], advice)
 
 

@@ -34,5 +34,5 @@ def on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
         cure = "free some space" if error.errno in _FULL else "put that right"
         raise TaskError(
             f"{visible(str(error.filename or path))}: {visible(reason, 400)}; {cure}, then run the "
-            "same command again: finished work is kept"
+            "same command again: finished work is stored"
         ) from error

@@ -39,7 +39,7 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> NDArray[np.float32]:
         """Return vectors of unit length, (texts, dims); zeros for a text without tokens.
 
-        Texts above `max_tokens` are cut; `count` tells which.
+        Texts above `max_tokens` are cut; `count` shows which.
         """
 
     def describe(self) -> dict[str, object]:

@@ -48,7 +48,7 @@ class Execution:
         Raises
         ------
         UsageError
-            If a GPU is asked for and this machine has none. Those of a Ray cluster may.
+            If a GPU is requested and this machine has none. Those of a Ray cluster may.
         """
         if self.device == "cpu":
             return "cpu"

@@ -42,7 +42,7 @@ class File:
 
 
 def is_remote(path: str) -> bool:
-    """Tell whether `path` is an fsspec address, such as ``s3://bucket/folder``."""
+    """Return whether `path` is an fsspec address, such as ``s3://bucket/folder``."""
     return "://" in path
 
 
@@ -90,7 +90,7 @@ def open_file(location: str) -> Iterator[pa.NativeFile]:
 
 @contextmanager
 def open_decompressed(location: str) -> Iterator[pa.NativeFile]:
-    """Open a file, here or elsewhere, for reading decompressed; its name tells the codec.
+    """Open a file, here or elsewhere, for reading decompressed; its name shows the codec.
 
     Files of several frames (Zstandard), members (gzip) or streams (bzip2) are read to
     their end. Reading one that is cut off or damaged raises an OSError.
@@ -136,7 +136,7 @@ def _walk(folder: Path, base: Path) -> Iterator[File]:
         seen.add((place.st_dev, place.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
-            # A link to nothing is kept: reading it says what is wrong. A pipe would wait.
+            # A link to nothing stays in the list: reading it says what is wrong. A pipe would wait.
             if not name.startswith(".") and ((root / name).is_file() or not (root / name).exists()):
                 yield _file(root / name, base, "folder")
 

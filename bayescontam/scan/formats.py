@@ -39,7 +39,7 @@ def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[in
     Parameters
     ----------
     location : str
-        Absolute path or fsspec address; its name tells how it is compressed.
+        Absolute path or fsspec address; its name shows how it is compressed.
     longest : int
         Bytes of the longest line that is held; longer ones are passed over.
     tally : Tally

@@ -31,7 +31,7 @@ def list_dataset(source: Source, base: Path) -> list[Input]:
     source : Source
         With `dataset`: a folder that ``save_to_disk`` wrote, relative to `base`, or the name
         of a data set on the Hugging Face hub, which is then streamed. A saved folder that is
-        one data set, without splits, is read whatever split is asked for.
+        one data set, without splits, is read whatever split is requested.
     base : pathlib.Path
         Absolute folder that a relative folder starts at.
 
@@ -124,7 +124,7 @@ def _streamed(source: Source, commit: str) -> Any:
 def _commit(source: Source) -> str:
     """Return the commit that all shards are read at, so that they belong together.
 
-    It also tells at once whether the hub can be reached; loading would try for long.
+    It also shows at once whether the hub can be reached; loading would try for long.
     """
     hub = require("huggingface_hub", "scan")
     if hub.constants.HF_HUB_OFFLINE:

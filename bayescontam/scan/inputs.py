@@ -50,7 +50,7 @@ class Input:
 
 
 def compression(name: str) -> str | None:
-    """Return the codec that a file's name tells, None for a plain file.
+    """Return the codec that a file's name shows, None for a plain file.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def compression(name: str) -> str | None:
 
 
 def is_named(name: str, kind: Kind) -> bool:
-    """Tell whether a file's name ends as those of a kind do.
+    """Return whether a file's name ends as those of a kind do.
 
     Examples
     --------
@@ -76,6 +76,6 @@ def is_named(name: str, kind: Kind) -> bool:
 
 
 def kind_by_name(name: str) -> Kind | None:
-    """Return the kind of input that a file's name tells, None if it is no known one."""
+    """Return the kind of input that a file's name shows, None if it is no known one."""
     kinds: tuple[Kind, ...] = ("jsonl", "text", "parquet")
     return next((kind for kind in kinds if is_named(name, kind)), None)

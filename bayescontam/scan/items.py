@@ -113,7 +113,7 @@ def _rows(path: str, fields: Fields) -> Iterator[tuple[int, Any]]:
     plain = PurePath(path).with_suffix("") if compression(path) else PurePath(path)
     if plain.suffix.lower() == ".csv":
         return iter(_csv_rows(path, fields))
-    raise ValueError(f"its name tells no format; known endings are {_KNOWN}")
+    raise ValueError(f"its name shows no format; known endings are {_KNOWN}")
 
 
 def _bounded(rows: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, Any]]:

@@ -1,6 +1,6 @@
 """Kernels: the loops over cosines and candidates, compiled by Numba.
 
-A candidate of a query is kept if fewer than `keep` others have both a larger cosine and a
+A candidate of a query is stored if fewer than `keep` others have both a larger cosine and a
 lower priority. That is an all-distances sketch: from it the `keep` largest cosines, and a
 random sample of `keep` matches above *any* threshold, can be read exactly.
 
@@ -98,7 +98,7 @@ def count_block(
     matches: NDArray[Any],
     filled: NDArray[np.int32],
 ) -> None:
-    """Count a block of cosines and buffer those that may have to be kept.
+    """Count a block of cosines and buffer those that may have to be stored.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def _in_order(row: NDArray[Any], ids: NDArray[np.uint64]) -> NDArray[np.int32]:
 
 @fast
 def _choose(keep: int, order: NDArray[np.int32], row: NDArray[Any], cut: NDArray[np.uint32]) -> int:
-    """Move the matches to be kept to the front, in order; return their number."""
+    """Move the matches to be stored to the front, in order; return their number."""
     old, heap, size, above = row.copy(), open_heap(keep), 0, BINS
     for i in order:
         place = bin_of(old[i]["cosine"])
@@ -250,7 +250,7 @@ def flush(
     splits: NDArray[np.int32],
     levels: NDArray[np.uint32],
 ) -> None:
-    """Drop what need not be kept of all queries that have more than `limit` new candidates.
+    """Drop what need not be stored of all queries that have more than `limit` new candidates.
 
     Parameters
     ----------

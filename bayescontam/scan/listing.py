@@ -23,7 +23,7 @@ def list_inputs(
     ----------
     source : Source
         Where it lies. Folders are searched at all depths, links followed; files and folders
-        whose names start with a dot are left out. With ``format = "auto"`` a file's name tells
+        whose names start with a dot are left out. With ``format = "auto"`` a file's name shows
         what it is; with another format, files that a path or glob names are of that format
         whatever their names, and so is every file of a folder for ``"text"``.
     base : path-like

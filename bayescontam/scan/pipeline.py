@@ -1,4 +1,4 @@
-"""Pipeline: all stages of a scan, one after the other, each taken up where it stopped."""
+"""Pipeline: all stages of a scan, one after the other, each resumed where it stopped."""
 
 import time
 from collections import Counter
@@ -73,7 +73,7 @@ class Outcome:
     cutoffs : Cutoffs
         What was sampled of each stratum.
     embedder : dict
-        What the embedder says of itself.
+        How the embedder describes itself.
     seconds : dict of str to float
         Time of each stage, in this run.
     notes : list of str
@@ -124,7 +124,7 @@ class Pipeline:
         self.notes: list[str] = []
         inputs = [item for source in sources for item in list_inputs(source, base, self.notes)]
         if manifest.generated is not None:
-            # Written anew at every start: the content is told by what it is made from.
+            # Written anew at every start: the content is identified by what it is made from.
             made = sha256(f"{manifest.seed} {manifest.generated!r}".encode())
             inputs = [replace(item, stamp=made) for item in inputs]
         else:

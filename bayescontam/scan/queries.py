@@ -29,11 +29,11 @@ class Meter:
     Attributes
     ----------
     count : callable, optional
-        Numbers of tokens of texts; None where it was not kept: see `ItemStage`.
+        Numbers of tokens of texts; None where it was not stored: see `ItemStage`.
     max_tokens : int
         Longest text that it sees.
     about : dict
-        What it says of itself.
+        How it describes itself.
     """
 
     count: Callable[[Sequence[str]], list[int]] | None

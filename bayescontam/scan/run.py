@@ -29,7 +29,7 @@ def scan_corpus(
     keep_work: bool = False,
     command: str = "",
 ) -> Scan:
-    """Scan a corpus for benchmarks, or take up a scan that was interrupted.
+    """Scan a corpus for benchmarks, or resume a scan that was interrupted.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def scan_corpus(
     DataError
         If a file cannot be read, or nothing is left to search.
     TaskError
-        If a task fails, or the disk is full; what is finished is kept.
+        If a task fails, or the disk is full; what is finished is stored.
     MissingExtraError
         If the extra 'scan' is not installed.
     """

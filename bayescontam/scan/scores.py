@@ -222,7 +222,7 @@ def one_thread(torch: Any) -> Iterator[None]:
 
 @contextmanager
 def workers(torch: Any, threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Give threads that work at once, with Torch kept to one in each of them and in this one."""
+    """Give threads that work at once, with Torch limited to one in each of them and in this one."""
     # Threads do not take the setting over from each other.
     keep_to_one = partial(torch.set_num_threads, 1)
     with one_thread(torch), ThreadPoolExecutor(threads, initializer=keep_to_one) as pool:

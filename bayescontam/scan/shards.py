@@ -17,7 +17,7 @@ from bayescontam.scan.vectors import VectorFile
 
 ROW_BITS = 32
 DESCRIBED = ("document", "chunk", "start", "end", "source", "stratum")
-"""What is told of a chunk, apart from its text."""
+"""What is reported of a chunk, apart from its text."""
 CHUNK_SCHEMA = pa.schema(
     [
         ("source", pa.string()),

@@ -44,7 +44,7 @@ class Sketch:
     Attributes
     ----------
     keep : int
-        Matches that a query can be asked for.
+        Matches of a query that can be requested.
     counts : int64, (queries, BINS)
         Occurrences of chunks by cosine; bins are 0.001 wide and start at -1.
     offsets : int64, (queries + 1,)
@@ -115,7 +115,7 @@ class Sketch:
         )
 
     def of(self, query: int) -> NDArray[Any]:
-        """Return the matches kept of a query, largest cosine first."""
+        """Return the matches stored of a query, largest cosine first."""
         return self.matches[self.offsets[query] : self.offsets[query + 1]]
 
     def top(self, query: int, size: int) -> NDArray[Any]:
@@ -153,7 +153,7 @@ class Sketch:
 
     def _within(self, size: int) -> int:
         if size > self.keep:
-            raise ValueError(f"{size} matches asked for, but only {self.keep} are exact")
+            raise ValueError(f"{size} matches requested, but only {self.keep} are exact")
         return size
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -5,13 +5,13 @@ Every document has a priority: a hash of seed, source and name, as good as unifo
 sample: bottom-k sampling, which is simple random sampling without replacement, in every
 stratum apart [1]_. N is known only when all has been read, so every input is first thinned
 out to candidates, independently of all others; `bayescontam.scan.cutoffs` then finds how far
-down each stratum is kept.
+down each stratum is sampled.
 
 Thinning keeps a document if its priority is below 1.5 × share × 2⁶⁴, or no more than the
 256th lowest so far of its stratum in this input. Why nothing of the sample can get lost
 unnoticed: let c be the larger of both bounds when the input ends (2⁶⁴ if the input has fewer
 than 256 documents of the stratum). The 256th lowest only falls while reading, so every
-document with priority <= c was kept. Hence below the least c of all inputs the candidates are
+document with priority <= c was stored. Hence below the least c of all inputs the candidates are
 complete; if the k-th lowest candidate lies there, it is the k-th lowest document. That is
 verified for every stratum, and an error if it fails.
 
@@ -73,7 +73,7 @@ class Thinner:
         self._lowest: dict[str, list[int]] = {}
 
     def keeps(self, stratum: str, rank: int) -> bool:
-        """Tell whether to keep a document of priority `rank`."""
+        """Return whether to keep a document of priority `rank`."""
         if self._below > HIGHEST:
             return True
         # A heap of negative numbers has the highest priority in front.
@@ -87,7 +87,7 @@ class Thinner:
         return rank < self._below or rank == -lowest[0]
 
     def complete_to(self, stratum: str) -> int:
-        """Return the priority up to which every document of a stratum was kept."""
+        """Return the priority up to which every document of a stratum was stored."""
         lowest = self._lowest.get(stratum, [])
         if len(lowest) < SURE:
             return HIGHEST

@@ -94,7 +94,7 @@ class TransformerEmbedder:
                 features = self._features([texts[row] for row in batch], kind)
                 features = util.batch_to_device(features, self._model.device)
                 vectors = self._model(features)["sentence_embedding"][:, : self.dims]
-                # Kept on the device: the next texts are tokenized while it computes.
+                # Left on the device: the next texts are tokenized while it computes.
                 parts.append(torch.nn.functional.normalize(vectors.float(), dim=1))
             return torch.cat(parts).cpu().numpy()
 

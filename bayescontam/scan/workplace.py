@@ -24,7 +24,7 @@ class Workplace:
     """The folder of a scan.
 
     Every stage has a folder of its own, named by a hash of everything that its results
-    depend on: what was made under other conditions is never taken up.
+    depend on: what was made under other conditions is never resumed.
 
     Parameters
     ----------

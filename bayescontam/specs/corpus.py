@@ -187,7 +187,7 @@ class Embedding(Block):
     query_prompt, passage_prompt : str, default ""
         Put before benchmark texts, and before chunks.
     max_tokens : int, optional
-        Longest text that the model may see; default: what it says of itself.
+        Longest text that the model may see; default: what its own files state.
     batch_tokens : int, default 1024
         Tokens that are embedded together.
     dims : int, optional
@@ -208,12 +208,12 @@ class Embedding(Block):
 
 
 class Search(Block):
-    """What is kept of the cosines.
+    """What is stored of the cosines.
 
     Attributes
     ----------
     top_k : int, default 100
-        Best matches kept for each item.
+        Best matches stored for each item.
     tail_share : float, default 0.001
         The tail: the matches of an item with the highest cosines, as a share of all.
     tail_size : int, default 100

@@ -12,7 +12,7 @@ Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 
 def _guess_kind(value: Any) -> str:
-    """Say what somebody who wrote a value meant by it, so that one error is told and not three."""
+    """Say what somebody who wrote a value meant by it, so that one error is reported, not three."""
     if isinstance(value, Beta):
         return "prior"
     if not isinstance(value, Mapping):

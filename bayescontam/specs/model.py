@@ -47,7 +47,7 @@ class Difficulty(Block):
     form : {"random", "none"}, default "random"
         A random effect for every item that several models answered, or nothing.
     discrimination : {"equal", "random"}, default "equal"
-        Whether items tell able models from others equally well, or each by a factor of
+        Whether items distinguish able models from others equally well, or each by a factor of
         its own on the log-odds.
     selection : {"modelled", "ignored"}, default "modelled"
         Where models answered different items: whether mean difficulty depends on which
@@ -85,16 +85,16 @@ class Contamination(Block):
     confounding : {"none", "anchored", "sensitivity"}, default "none"
         What is assumed of items' difficulty and their contamination. ``"none"``:
         they are independent, so that the slope is due to contamination.
-        ``"anchored"``: difficulty has a regression on contamination, told by models that
+        ``"anchored"``: difficulty has a regression on contamination, identified by models that
         are known to be clean. ``"sensitivity"``: that regression has the stated prior
-        ``kappa``, and nothing but the prior tells it from the slope.
+        ``kappa``, and nothing but the prior distinguishes it from the slope.
     clean : tuple of str
         Models known to be clean, whose slopes are zero.
     clean_column : str, default ""
         Instead: a column of the responses, 1 for models known to be clean and 0 for
         others.
     exposure : {"known", "noisy", "latent"}, default "known"
-        What the covariate says of the true contamination. ``"known"``: it is the
+        What the covariate shows about the true contamination. ``"known"``: it is the
         column ``contamination``. ``"noisy"``: it has a Beta distribution of mean
         ``contamination`` and standard deviation ``contamination_sd``. ``"latent"``: it
         is 1 with probability ``p_duplicate`` and 0 otherwise.
@@ -169,7 +169,7 @@ class Priors(Block):
     sigma_delta, sigma_eps : prior
         Spread of item difficulty, and of the model-by-item effect.
     sigma_psi : prior
-        Spread of what models' choice of items says of their difficulty.
+        Spread of what models' choice of items shows about their difficulty.
     sigma_alpha : prior
         Spread of items' discrimination, on the log scale.
     """

@@ -87,7 +87,7 @@ def read_published(name: str) -> pd.DataFrame:
 
 
 def _impossible(table: pd.DataFrame, file: str) -> Iterator[Fault]:
-    """Give the rows whose numbers tell nothing, or do not go together."""
+    """Give the rows whose numbers show nothing, or do not go together."""
     value, low, high = (table[name] for name in _NUMBERS)
     ends = low.notna() & high.notna()
     problems = {

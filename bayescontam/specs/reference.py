@@ -181,7 +181,7 @@ def _number(value: float) -> str:
 
 
 def _meanings(kind: type[Block]) -> dict[str, str]:
-    """Return what the documentation of a class says of each of its attributes."""
+    """Return what the documentation of a class states of each of its attributes."""
     text = inspect.cleandoc(kind.__doc__ or "")
     _, _, section = text.partition("Attributes\n----------\n")
     found = {}

@@ -28,7 +28,7 @@ class ReproductionSpec(WholeSpec):
     Attributes
     ----------
     kind : "reproduction"
-        What tells such a file from that of a simulation study.
+        What distinguishes such a file from that of a simulation study.
     summary : str
         One line that says what was published.
     question, data, model, meaning, limits : str
@@ -60,7 +60,7 @@ class ReproductionSpec(WholeSpec):
     full: dict[str, Any] = Field(default_factory=dict)
 
     def at_size(self, full: bool) -> dict[str, Any]:
-        """Return the settings, with those of ``full`` in their place if asked for."""
+        """Return the settings, with those of ``full`` in their place if requested."""
         return {**self.settings, **(self.full if full else {})}
 
     @field_validator("full")

@@ -1,4 +1,4 @@
-"""Study specs: what is simulated, how it is fitted, and what is asked of the fits."""
+"""Study specs: what is simulated, how it is fitted, and what is required of the fits."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ GROUPS = ("parameters", "estimands", "log_likelihood")
 """Groups of quantities; any other name is that of one parameter or estimand."""
 
 JAX_CHAINS = 8
-"""Chains of ``"jax"`` side by side, at least: what they adapt together is told by all of them."""
+"""Chains of ``"jax"`` side by side, at least: what they adapt together is informed by all."""
 
 
 class Sampling(Block):
@@ -230,7 +230,7 @@ class StudySpec(WholeSpec):
         Raises
         ------
         UsageError
-            If the full size is asked for and there is none.
+            If the full size is requested and there is none.
         """
         if not full:
             return self.replicates
@@ -313,13 +313,13 @@ class StudySpec(WholeSpec):
         if len(cells) < points:
             raise ValueError(
                 f"grid: {points} combinations have {len(cells)} names between them, since values"
-                " are told by 6 digits; choose values that differ in these"
+                " are distinguished by 6 digits; choose values that differ in these"
             )
         return self
 
     @model_validator(mode="after")
     def _bootstrap_has_its_reference(self) -> Self:
-        # It tells genuine ability at the smallest contamination of a model's items, always.
+        # It reports genuine ability at the smallest contamination of a model's items, always.
         if any(each.kind == "bootstrap" for each in self.estimators):
             if self.reference != "min_observed":
                 raise ValueError(

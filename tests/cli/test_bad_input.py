@@ -152,7 +152,7 @@ def test_tables(run: Run, folder: Path, case: str) -> None:
         (r"^error: level: got 2\.0; allowed is 0\.5 up to but not 1$", "good.csv --level 2"),
         (r"^error: level: got nan; allowed is 0\.5 up to but not 1$", "good.csv --level nan"),
         (r"^error: draws: got 0; at least 4 is needed$", "good.csv --draws 0"),
-        (r"^error: draws: got 7 of each of 4 chains, 28 in all; at least 30 are needed to tell how"
+        (r"^error: draws: got 7 of each of 4 chains, 28 in all; at least 30 are needed to know how"
          r" far PSIS-LOO can be trusted$", "good.csv --draws 7"),
         (r"^error: tune: got 0; at least 1 is needed$", "good.csv --tune 0"),
         (r"^error: chains: got 1; at least 2 is needed$", "good.csv --chains 1"),

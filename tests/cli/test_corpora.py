@@ -78,7 +78,7 @@ def test_the_demo_in_words(run: Run) -> None:
         "Chunks: 50 to 2,048 tokens, or what the embedder can see if that is less; longer texts are"
         " split, shorter ones only counted.",
         "Embedder: all-MiniLM-L6-v2, which comes with the extra 'scan'.",
-        "Kept for each item: its 100 best matches, how often each cosine occurs, and 100 matches"
+        "Stored for each item: its 100 best matches, how often each cosine occurs, and 100 matches"
         " drawn from the 0.1 % with the highest cosines.",
         "Lexical baselines of the matches: shared n-grams of 2, 3, 8, 13 words, Jaccard, ROUGE-L.",
         "Seed: 0. Relative paths start at the folder of the file.",

@@ -189,9 +189,9 @@ def test_what_cannot_be_used_is_refused(
 
 def test_a_curve_must_tell_of_all_that_is_scanned(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
-    with pytest.raises(UsageError, match="does not tell of benchmark 'exam' of this scan"):
+    with pytest.raises(UsageError, match="does not cover benchmark 'exam' of this scan"):
         weigh(scan, make_curve(make_draws(2, sources=2), sources=SOURCES))
-    with pytest.raises(UsageError, match="does not tell of source 'books' of this scan"):
+    with pytest.raises(UsageError, match="does not cover source 'books' of this scan"):
         weigh(scan, make_curve(make_draws(2, benchmarks=2), ("quiz", "exam")))
 
 

@@ -84,7 +84,7 @@ def test_choices_are_asked_for_and_never_guessed(tmp_path: Path) -> None:
         load([file])
     found = load([file], only=["quiz/strict"])
     assert found.left_out.to_numpy().tolist() == [
-        ["quiz", "rows of an evaluation not asked for", ITEMS]
+        ["quiz", "rows of an evaluation not requested", ITEMS]
     ]
     with pytest.raises(UsageError, match="--only: 'exam' occurs nowhere; there are 'quiz/strict'"):
         load([file], only=["exam"])

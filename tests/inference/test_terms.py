@@ -68,7 +68,7 @@ def test_effects_that_only_one_benchmark_could_tell_apart_are_not_named_twice():
     terms = plan(frame[met | (frame["model"] == "model-0")])
     assert terms.entered == {"beta", "sigma_theta", "u", "delta"}
     reasons = dict(terms.left_out)
-    assert reasons["w"] == "too few models met several benchmarks to tell it from the spreads above"
+    assert reasons["w"].endswith("benchmarks to distinguish it from the spreads above")
     assert reasons["a"].endswith("(here 1)")
 
 

@@ -72,5 +72,5 @@ def test_a_curve_of_another_scan_is_refused(
     made: MadeScan, benchmarks: tuple[str, ...], sources: tuple[str, ...], named: str
 ) -> None:
     curve = make_curve(benchmarks, sources)
-    with pytest.raises(UsageError, match=f"tells nothing of {named}"):
+    with pytest.raises(UsageError, match=f"does not cover {named}"):
         gather(made, curve)

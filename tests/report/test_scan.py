@@ -165,7 +165,7 @@ def test_a_scan_of_ready_vectors_has_no_texts(made: MadeScan) -> None:
         matches=made.matches.drop(columns=lexical),
     )  # fmt: skip
     page = Parsed(render_scan(bare))
-    assert page.text.count("No text was kept.") == len(shown_items(made)) * (1 + BESIDE)
+    assert page.text.count("No text is stored.") == len(shown_items(made)) * (1 + BESIDE)
     assert 'id="words"' not in render_scan(bare)
     assert "nan" not in page.text.lower().split()
 

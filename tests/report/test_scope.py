@@ -49,7 +49,7 @@ def test_counts_add_up(scan: MadeScan) -> None:
     assert rows["Copies"][0] == "100"  # 2,100 less 2,000
     assert rows["Distinct chunks"][0] == f"{CHUNKS:,}"
     assert rows["Cosines"][0] == "120,000"
-    assert rows["Matches kept"] == ("1,200", "the 20 best of each item")
+    assert rows["Matches stored"] == ("1,200", "the 20 best of each item")
     assert "1 % with the highest cosines" in rows["Tail sample"][1]
 
 
@@ -96,7 +96,7 @@ def test_ready_vectors_have_no_documents_and_no_texts(scan: MadeScan) -> None:
 def test_what_was_not_recorded_is_left_out(scan: MadeScan, value: Any) -> None:
     bare = scan.with_record(**dict.fromkeys(scan.record, value))
     counted = [what for what, _, _ in scope.counts(bare)]
-    assert counted == ["Items", "Matches kept", "Tail sample"]
+    assert counted == ["Items", "Matches stored", "Tail sample"]
     assert scope.unreadable(bare) == []
     assert scope.sampled_share(bare) is None
     assert list(scope.assumptions(bare))

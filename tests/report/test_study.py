@@ -131,7 +131,7 @@ def test_few_ranks_pass_no_study(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {"a": made_rows(20, 1)}, study_text(), 20)
     outcome, sentence = verdict(StudyResults.load(folder))
     assert outcome.value == "caution"
-    assert "That is little: ask for more replicates." in sentence
+    assert "That is little: request more replicates." in sentence
 
 
 def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:

@@ -248,9 +248,9 @@ def test_a_field_that_no_row_has_is_told_once(file: Any, ending: str) -> None:
         ("quiz.csv", b'id,input\na,"b', "cannot be read (broken quotes in line 2: unexpected end"),
         ("quiz.csv", b'id,input\na,"b" c\n', "cannot be read (broken quotes in line 2: "),
         ("quiz.csv.zst", b"id,input\na,b\n", "cannot be read (ZSTD"),
-        ("quiz.tsv", b"id\tinput\n", "cannot be read (its name tells no format; known endings"),
-        ("quiz.parquet.gz", b"x", "cannot be read (its name tells no format; known endings are"),
-        ("quiz", b"{}", "cannot be read (its name tells no format; known endings are .jsonl"),
+        ("quiz.tsv", b"id\tinput\n", "cannot be read (its name shows no format; known endings"),
+        ("quiz.parquet.gz", b"x", "cannot be read (its name shows no format; known endings are"),
+        ("quiz", b"{}", "cannot be read (its name shows no format; known endings are .jsonl"),
     ],
 )
 def test_files_that_hold_no_items(file: Any, name: str, data: bytes, problem: str) -> None:

@@ -320,9 +320,9 @@ def test_threshold_of_a_share_that_floating_point_misses():
 def test_no_more_is_given_than_is_exact(searched):
     sketch = searched[0]
     assert len(sketch.top(0, 30)) == len(sketch.tail(0, 0, 30)) == 30
-    with pytest.raises(ValueError, match="31 matches asked for, but only 30 are exact"):
+    with pytest.raises(ValueError, match="31 matches requested, but only 30 are exact"):
         sketch.top(0, 31)
-    with pytest.raises(ValueError, match="31 matches asked for, but only 30 are exact"):
+    with pytest.raises(ValueError, match="31 matches requested, but only 30 are exact"):
         sketch.tail(0, 0, 31)
 
 

@@ -1,4 +1,4 @@
-"""Answer: what a language model says of a pair, read strictly."""
+"""Answer: what a language model answers about a pair, read strictly."""
 
 import json
 from collections.abc import Iterator

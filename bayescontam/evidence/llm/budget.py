@@ -15,7 +15,7 @@ class BudgetReachedError(Exception):
 
 @dataclass
 class Bill:
-    """Tokens of one call: as many as were set aside, unless it is told how many it took."""
+    """Tokens of one call: as many as were set aside, unless it is known how many it took."""
 
     tokens: int
     told: bool = False

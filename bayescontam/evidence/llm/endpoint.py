@@ -171,7 +171,7 @@ class Caller:
 
 
 def response_formats() -> list[dict[str, Any]]:
-    """Return how an answer may be asked for: by schema, as JSON, as text with JSON in it."""
+    """Return how an answer may be requested: by schema, as JSON, as text with JSON in it."""
     schema = {"name": "judgement", "strict": True, "schema": Answer.model_json_schema()}
     return [
         {"response_format": {"type": "json_schema", "json_schema": schema}},

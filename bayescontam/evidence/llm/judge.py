@@ -59,7 +59,7 @@ def judge_pairs(
     run : int, default 1
         Number of the run; another one asks anew, to see whether the model agrees with itself.
     cache : path-like, optional
-        Folder of answers; those that it holds are not asked for again. Without one, what is
+        Folder of answers; those that it holds are not requested again. Without one, what is
         interrupted loses its answers.
     max_calls : int, optional
         Calls that may be made, retries included; default: no limit.

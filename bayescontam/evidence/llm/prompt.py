@@ -1,4 +1,4 @@
-"""Prompt: what a language model is told before it judges, and how it is shown a pair."""
+"""Prompt: what a language model is instructed before it judges, and how it is shown a pair."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from bayescontam.storage import sha256
 
 _HERE = Path(__file__).parent
 CUT = 20_000
-"""Characters of an item or a chunk that a model is shown, unless told otherwise."""
+"""Characters of an item or a chunk that a model is shown, unless requested otherwise."""
 
 
 @dataclass(frozen=True)

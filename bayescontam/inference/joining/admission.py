@@ -66,7 +66,7 @@ def admit(
         Dims (chain, draw, …).
     newcomer : Newcomer
     most : int
-        Number of draws to complete. The first are taken evenly; their weights tell
+        Number of draws to complete. The first are taken evenly; their weights show
         roughly those of all others, and the rest is drawn by them.
     rng : numpy.random.Generator
 

@@ -1,4 +1,4 @@
-"""Difficulties: what the responses of a fit say of the items that a newcomer answered."""
+"""Difficulties: what the responses of a fit show about the items that a newcomer answered."""
 
 from dataclasses import dataclass
 from functools import cached_property

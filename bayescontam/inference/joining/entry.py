@@ -1,4 +1,4 @@
-"""Entry: what an update says of one model, by weights or by a joint fit."""
+"""Entry: what an update reports of one model, by weights or by a joint fit."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ Refit = Literal["auto", "never", "always"]
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """What an update says of one model.
+    """What an update reports of one model.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Desk:
     def _entry(self, joined: Responses) -> Entry:
         started = time.perf_counter()
         name, updated = joined.models[-1], None
-        reason = "asked for" if self.refit == "always" else strange_parts(self.fit)
+        reason = "requested" if self.refit == "always" else strange_parts(self.fit)
         if reason is None:
             with stage(self.progress, f"weighing the fit's draws for {visible(name)}"):
                 reason, updated = self._weighed(joined)

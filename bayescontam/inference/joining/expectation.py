@@ -139,7 +139,7 @@ def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
         general = _spread(posterior, "sigma_a") * np.sqrt(1 + 1 / n_models)
         columns.add(abilities, general)
         shift = general / (n_models + 1)
-    # Where model-by-item effects have a spread for each model, a fit tells no newcomer's.
+    # Where model-by-item effects have a spread for each model, a fit identifies no newcomer's.
     factor = np.broadcast_to(stretch_of_draws(posterior).one, draws)[:, None]
     _add_abilities(columns, abilities, posterior, newcomer, factor)
     if "beta" in terms:

@@ -49,7 +49,7 @@ class Marginal:
         rows : Rows
         n_single : int
         scale : array or None
-            Dims (draw,): spreads that will be asked for. None: no effects.
+            Dims (draw,): spreads that will be requested. None: no effects.
         """
         pair = np.full(len(rows.k), -1)
         if scale is None or n_single == len(pair):

@@ -249,7 +249,7 @@ def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcome
     Raises
     ------
     DataError
-        If the new responses contradict those of the fit in what they say of an item.
+        If the new responses contradict those of the fit in what they show about an item.
     """
     host, design = make_design(spec, old), make_design(spec, joined)
     given = {field.name: getattr(design, field.name) for field in fields(design)}

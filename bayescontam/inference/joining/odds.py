@@ -17,7 +17,7 @@ _LARGEST = 700.0
 
 
 def near(*log_odds: Floats) -> bool:
-    """Tell whether all log-odds are such that their odds can be multiplied."""
+    """Return whether all log-odds are such that their odds can be multiplied."""
     return all(np.abs(x).max(initial=0.0) <= FARTHEST for x in log_odds)
 
 

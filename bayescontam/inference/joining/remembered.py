@@ -20,14 +20,14 @@ def remembered(fit: Fitted) -> Responses:
     ----------
     fit : Fitted
         Of a model spec that takes contamination as known: what is known of an unsure
-        contamination is not kept in the file.
+        contamination is not stored in the file.
 
     Returns
     -------
     Responses
         Columns ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``,
         ``contamination`` and ``guess`` if the fit has them, and the columns that abilities
-        and clean models are told by.
+        and clean models are identified by.
         Of the same hash as the responses of the fit.
 
     Raises

@@ -57,6 +57,6 @@ def _differences(
         if least < before:
             yield (
                 f"{name} has items of {benchmark} that are cleaner than all of the fit's"
-                f" ({least:.3g}, {before:.3g}): genuine ability is told at {least:.3g} here, and"
-                f" at {before:.3g} in the fit"
+                f" ({least:.3g}, {before:.3g}): genuine ability is reported at {least:.3g} here,"
+                f" and at {before:.3g} in the fit"
             )

@@ -17,7 +17,7 @@ from bayescontam.inference.joining.weighted import Weights
 from bayescontam.inference.scope import Items
 
 DRAWS = 1000
-"""Draws that are completed and weighed, unless told otherwise."""
+"""Draws that are completed and weighed, unless requested otherwise."""
 FEWEST = 100
 """Equally weighted draws below which means and intervals are too rough."""
 

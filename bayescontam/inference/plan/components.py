@@ -209,7 +209,7 @@ def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, f
 
 
 def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str, float], float]:
-    """Return the spreads that a fit will find where it cannot tell all effects apart.
+    """Return the spreads that a fit will find where it cannot distinguish all effects.
 
     Parameters
     ----------

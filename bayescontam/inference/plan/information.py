@@ -1,4 +1,4 @@
-"""Information: a Normal approximation to what crossed responses say of the estimands."""
+"""Information: a Normal approximation to what crossed responses show about the estimands."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -82,7 +82,7 @@ class Approximation:
         start : array
             Effects to start from, dims (kind, model × benchmark). Where items stand for
             several they must be the true ones: few items err for many, and the error of the
-            effects is kept as small as that of many.
+            effects stays as small as that of many.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class Approximation:
         mean = (weight * moments.mean).sum(axis=-1)
         away = moments.mean - mean[..., None]
         score = one.score - (weight * one.score).sum(axis=-1, keepdims=True)
-        # A change of one model's centre also changes what its answer says of the item.
+        # A change of one model's centre also changes what its answer shows about the item.
         joint = (weight * away) @ score.swapaxes(1, 2)
         own = (weight * moments.by_center).sum(axis=-1)[..., None] * np.eye(k.shape[1])
         three = np.concatenate([away, away[:1] - away[1:]])

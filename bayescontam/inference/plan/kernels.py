@@ -1,4 +1,4 @@
-"""Kernels: what one response says of its log-odds, its own effect integrated out."""
+"""Kernels: what one response shows about its log-odds, its own effect integrated out."""
 
 from dataclasses import dataclass
 from functools import cached_property

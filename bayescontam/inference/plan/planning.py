@@ -1,4 +1,4 @@
-"""Planning: how wide intervals will be, and whether an effect will be told from zero."""
+"""Planning: how wide intervals will be, and whether an effect will be distinguished from zero."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ def expect(scene: Scene, wish: Wish, seed: int, advance: Advance = lambda _: Non
     seed : int
         The same seed gives all designs the same spreads.
     advance : callable
-        Told of each data set that is done.
+        Called for each data set that is done.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def plan(
     wish : Wish
     seed : int
     reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is told.
+        Contamination at which genuine ability is reported.
     progress : bool, default False
         Whether to show a progress bar.
 

@@ -102,7 +102,7 @@ class Scene:
     def simulate(self, seed: int, replicate: int) -> Simulated:
         """Draw spreads, effects and counts; the same for the same seed and replicate.
 
-        Items and responses have effects of their own also where the fit cannot tell them,
+        Items and responses have effects of their own also where the fit cannot identify them,
         so that designs of different sizes are compared on the same world.
         """
         spreads = draw_spreads(
@@ -176,7 +176,7 @@ class Scene:
 
 
 def _with_clean(spec: ModelSpec, sizes: Sizes) -> ModelSpec:
-    """Return the spec with clean models told by the column of the simulated table."""
+    """Return the spec with clean models identified by the column of the simulated table."""
     anchored = spec.contamination.confounding == "anchored"
     if anchored != (sizes.clean > 0):
         raise UsageError(

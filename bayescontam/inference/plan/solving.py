@@ -25,10 +25,10 @@ _WHY = {
     "items": "the width falls with the square root of the number of items",
     "models": (
         "the rest is due to the number of items: a model's interval rests on its own answers,"
-        " and other models tell only what they share with it"
+        " and other models inform only on what they share with it"
     ),
     "generations": (
-        "the rest is due to the number of items: generations tell how each item is answered,"
+        "the rest is due to the number of items: generations show how each item is answered,"
         " but not what other items would have shown"
     ),
 }
