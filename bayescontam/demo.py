@@ -31,18 +31,18 @@ def duplicate_finetuning() -> Responses:
     """
     printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
     duplicated = printed["training"].str.startswith(("exact", "semantic"))
-    kept = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]
-    halves = kept["split"].where(kept["split"] == "all", "half")
-    keys = zip(kept["target"], halves, strict=True)
-    trials = pd.Series([ITEMS[key] for key in keys], index=kept.index)
+    rows = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]
+    halves = rows["split"].where(rows["split"] == "all", "half")
+    keys = zip(rows["target"], halves, strict=True)
+    trials = pd.Series([ITEMS[key] for key in keys], index=rows.index)
     table = pd.DataFrame(
         {
-            "model": kept["training"].replace("none", "not finetuned"),
-            "benchmark": kept["target"],
-            "item": kept["split"],
-            "n_correct": (kept["accuracy"] / 100 * trials).round().astype(int),
+            "model": rows["training"].replace("none", "not finetuned"),
+            "benchmark": rows["target"],
+            "item": rows["split"],
+            "n_correct": (rows["accuracy"] / 100 * trials).round().astype(int),
             "n_trials": trials,
-            "contamination": (kept["split"] == "seen").astype(float),
+            "contamination": (rows["split"] == "seen").astype(float),
         }
     )
     return Responses.from_frame(table, source="duplicate_finetuning.csv (printed figures)")

@@ -87,10 +87,10 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     cluster = table.groupby([*GROUP, "replicate"], sort=False, observed=True).ngroup().to_numpy()
     parts = []
     for counted in COUNTED:
-        kept = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
-        if not len(table[kept]):
+        included = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
+        if not len(table[included]):
             continue  # all fits failed
-        own = _Rows(table[kept], group[kept], cluster[kept], len(named))
+        own = _Rows(table[included], group[included], cluster[included], len(named))
         common = own.errors()
         for level in LEVELS:
             figures = {**common, **own.intervals(level, counted == MISSED)}
@@ -195,15 +195,15 @@ class _Rows:
         table[~compared] = np.nan
         best = np.where(np.isfinite(table), table, np.inf).argmin(axis=1)
         behind = scores - scores[np.arange(len(scores)), best[pairs.block]][:, None]
-        kept = counted & compared[pairs.block][:, None]
-        cluster = np.broadcast_to(pairs.replicate[:, None], kept.shape)[kept]
+        comparable = counted & compared[pairs.block][:, None]
+        cluster = np.broadcast_to(pairs.replicate[:, None], comparable.shape)[comparable]
         # A replicate is a cluster of its own in each group.
-        cluster = cluster * self.groups + owner[kept]
-        told = clustered_means(behind[kept], owner[kept], cluster, self.groups)
+        cluster = cluster * self.groups + owner[comparable]
+        lag = clustered_means(behind[comparable], owner[comparable], cluster, self.groups)
         rank = np.full(self.groups, np.nan)
         ranked = pd.DataFrame(table).rank(axis=1, method="min").to_numpy()
         rank[pairs.group[pairs.present]] = ranked[pairs.present]
-        return {"score_rank": rank, "score_behind": told.mean, "score_behind_se": told.error}
+        return {"score_rank": rank, "score_behind": lag.mean, "score_behind_se": lag.error}
 
     @cached_property
     def _pairs(self) -> "_Pairs":

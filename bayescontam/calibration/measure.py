@@ -93,16 +93,18 @@ def measure(
     wanted = set(plan.study.quantities)
     if strict:
         refuse_unknown(wanted, {*every, *GROUPS}, plan.source, "quantities")
-    told = {
+    measured = {
         name: cells
         for group, names in found.items()
         for name, cells in names.items()
         if {group, name} & wanted
     }
-    told |= _expressions(plan, every, parameters, strict)
-    keys = tuple((name, where) for name, cells in told.items() for where in cells.labels)
+    measured |= _expressions(plan, every, parameters, strict)
+    keys = tuple((name, where) for name, cells in measured.items() for where in cells.labels)
     none = np.empty((parameters.sizes["chain"], parameters.sizes["draw"], 0))
-    return Measured(keys, np.concatenate([none, *(cells.flat for cells in told.values())], axis=-1))
+    return Measured(
+        keys, np.concatenate([none, *(cells.flat for cells in measured.values())], axis=-1)
+    )
 
 
 def asked(plan: Plan) -> set[str]:
@@ -126,23 +128,25 @@ class _Cells:
         Dims (chain, draw, …).
     labels : list of str
         Of the cells that are reported, flattened.
-    kept : array of bool
+    present : array of bool
         Which cells these are, dims (cell,).
     """
 
     values: Floats
     labels: list[str]
-    kept: NDArray[np.bool_]
+    present: NDArray[np.bool_]
 
     @property
     def flat(self) -> Floats:
-        return self.values.reshape(*self.values.shape[:2], -1)[..., self.kept]
+        return self.values.reshape(*self.values.shape[:2], -1)[..., self.present]
 
 
-def _cells(values: Floats, names: list[list[Any]], kept: Any = None) -> _Cells:
+def _cells(values: Floats, names: list[list[Any]], defined: Any = None) -> _Cells:
     labels = [" | ".join(map(str, each)) for each in product(*names)]
-    told = np.ones(len(labels), dtype=bool) if kept is None else np.asarray(kept)
-    return _Cells(values, [label for label, keep in zip(labels, told, strict=True) if keep], told)
+    present = np.ones(len(labels), dtype=bool) if defined is None else np.asarray(defined)
+    return _Cells(
+        values, [label for label, keep in zip(labels, present, strict=True) if keep], present
+    )
 
 
 def _scalar(values: Floats, parameters: xr.Dataset) -> _Cells:
@@ -175,10 +179,10 @@ def _estimands(
                 continue
             array = dataset[name]
             values = array.to_numpy()
-            kept = ~np.isnan(values.reshape(-1, *values.shape[2:])).all(axis=0).ravel()
+            defined = ~np.isnan(values.reshape(-1, *values.shape[2:])).all(axis=0).ravel()
             labels = [list(array[dim].values) for dim in array.dims[2:]]
-            told = name if group == "estimands" else f"{name}_by_{built.design.unit_dim}"
-            yield told, _cells(values, labels, kept)
+            full_name = name if group == "estimands" else f"{name}_by_{built.design.unit_dim}"
+            yield full_name, _cells(values, labels, defined)
 
 
 def _log_likelihood(draws: Draws, built: Built) -> Floats:
@@ -197,7 +201,7 @@ def _expressions(
     values = {
         name: cells.values.reshape(-1, *cells.values.shape[2:]) for name, cells in every.items()
     }
-    told = {}
+    computed = {}
     for name, text in plan.study.expressions.items():
         formula, column = Expression(text), f"expressions.{name}"
         if strict and name in every:
@@ -208,7 +212,7 @@ def _expressions(
         elif formula.names - set(values):
             continue
         try:
-            told[name] = _scalar(evaluated(formula, values), parameters)
+            computed[name] = _scalar(evaluated(formula, values), parameters)
         except ValueError as error:
             raise SpecError([Fault(plan.source, str(error), column=column)]) from error
-    return told
+    return computed

@@ -51,10 +51,10 @@ def rank_of(truth: float, draws: Floats, ess: float, rng: np.random.Generator) -
     if not np.isfinite(draws).all() or not np.isfinite(truth):
         return -1, 0
     step = 1 if np.isnan(ess) else int(np.ceil(len(draws) / max(ess, 1.0)))
-    kept = draws[::step]
-    close = np.abs(kept - truth) <= _TIE * max(1.0, abs(truth))
-    below = int(((kept < truth) & ~close).sum())
-    return below + int(lot * (close.sum() + 1)), len(kept)
+    thinned = draws[::step]
+    close = np.abs(thinned - truth) <= _TIE * max(1.0, abs(truth))
+    below = int(((thinned < truth) & ~close).sum())
+    return below + int(lot * (close.sum() + 1)), len(thinned)
 
 
 def rank_tree(
@@ -104,10 +104,10 @@ def rank_tree(
         for quantity in wide.columns.unique("quantity")
     }
     # A distribution function has no place for ranks that are missing.
-    told = {"n_left_out": len(wide) - len(whole)}
-    told |= {column: used[column].iloc[0] for column in ("estimator", "cell")}
+    attributes = {"n_left_out": len(wide) - len(whole)}
+    attributes |= {column: used[column].iloc[0] for column in ("estimator", "cell")}
     coords = {"chain": [0], "draw": whole.index.to_numpy()}
-    return xr.DataTree.from_dict({GROUP: xr.Dataset(arrays, coords, told)})
+    return xr.DataTree.from_dict({GROUP: xr.Dataset(arrays, coords, attributes)})
 
 
 def _only(names: "pd.Series[str]", column: str, given: str | None) -> str:

@@ -63,8 +63,8 @@ def record_of(folder: Path) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        told = visible(f"{where}: {first['msg']}" if where else first["msg"])
-        raise UsageError(f"{shown}: is no record of a run ({told}); {RESTORE}") from error
+        problem = visible(f"{where}: {first['msg']}" if where else first["msg"])
+        raise UsageError(f"{shown}: is no record of a run ({problem}); {RESTORE}") from error
 
 
 def hash_of(folder: Path) -> str | None:

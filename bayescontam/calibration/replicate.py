@@ -76,17 +76,17 @@ class Replicates:
         """
         made = self._simulate("first")
         for estimator in self.plan.study.estimators:
-            asked = {_estimate(key) for key in made.truth}
-            self._refuse_none(sorted(asked & self._tellable(made, estimator)), estimator.name)
+            wanted = {_estimate(key) for key in made.truth}
+            self._refuse_none(sorted(wanted & self._reportable(made, estimator)), estimator.name)
 
-    def _tellable(self, made: Simulated, estimator: Estimator) -> set[Key]:
+    def _reportable(self, made: Simulated, estimator: Estimator) -> set[Key]:
         """Return what an estimator can report of a table, without a fit."""
-        told = _told(estimator, made.responses)
+        responses = _given(estimator, made.responses)
         if estimator.kind == "bootstrap":
-            pairs = told.frame[["model", "benchmark"]].drop_duplicates().to_numpy()
+            pairs = responses.frame[["model", "benchmark"]].drop_duplicates().to_numpy()
             return {(name, f"{model} | {of}") for name in QUANTITIES for model, of in pairs}
         with self._fitted_by(estimator):
-            return set(quantities_of(self.plan.specs[estimator.name], told, self.plan))
+            return set(quantities_of(self.plan.specs[estimator.name], responses, self.plan))
 
     @contextmanager
     def _fitted_by(self, estimator: Estimator) -> Iterator[None]:
@@ -134,7 +134,7 @@ class Replicates:
         if key not in self._engines:
             simulator = self.cell.simulator
             moving = simulator.kind == "published" and simulator.fresh
-            first = _told(estimator, self._simulate("first").responses)
+            first = _given(estimator, self._simulate("first").responses)
             spec = self.plan.specs[estimator.name]
             self._engines[key] = engine_of(spec, name, first, moving)
         return self._engines[key]
@@ -176,13 +176,13 @@ class Replicates:
         stream = self._stream(replicate, "fit", estimator.name, f"{sampling.draws}")
         seed = int(stream.integers(2**31))
         try:
-            drawn = engine.draw(_told(estimator, made.responses), seed, sampling)
+            drawn = engine.draw(_given(estimator, made.responses), seed, sampling)
         except BayescontamError:
             raise
         except (RuntimeError, ArithmeticError, np.linalg.LinAlgError) as error:
             # What a sampler cannot do with one table is a result of the study.
             text = " ".join(str(error).split())[:200]
-            keys = self._asked(made, self._tellable(made, estimator), estimator.name)
+            keys = self._wanted(made, self._reportable(made, estimator), estimator.name)
             none = np.full(len(keys), np.nan)
             return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, none, [f"no draws: {text}"])
         return self._judged(drawn, made, estimator.name, stream)
@@ -191,7 +191,7 @@ class Replicates:
         draws = take_draws(drawn.posterior, drawn.built.design)
         draws, _ = located(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
         found = measure(drawn.posterior, draws, drawn.built, self.plan)
-        keys = self._asked(made, set(found.keys), name)
+        keys = self._wanted(made, set(found.keys), name)
         values = found.part(keys)
         figures = convergence(values, only=("mcse_mean", "ess_bulk", "r_hat"))
         ess, rhat = figures["ess_bulk"], figures["r_hat"]
@@ -202,7 +202,7 @@ class Replicates:
         faults = faults_of(keys, tested[0], tested[1], drawn.diverged, self.plan.study.gates)
         return _Fit(keys, values, figures["mcse_mean"], ess, rhat, faults)
 
-    def _asked(self, made: Simulated, found: set[Key], name: str) -> list[Key]:
+    def _wanted(self, made: Simulated, found: set[Key], name: str) -> list[Key]:
         """Return which of an estimator's quantities have a truth."""
         keys = sorted({_estimate(key) for key in made.truth} & found)
         self._refuse_none(keys, name)
@@ -267,7 +267,7 @@ class _Fit:
         return {**figures, **convergence, "rank": rank, "ranks": ranks, **bounds}
 
 
-def _told(estimator: Estimator, responses: Responses) -> Responses:
+def _given(estimator: Estimator, responses: Responses) -> Responses:
     """Return what an estimator is given of a table."""
     if not estimator.reversed:
         return responses

@@ -128,24 +128,24 @@ def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":
 def _row(key: dict[str, Any], part: pd.DataFrame) -> dict[str, Any]:
     failed = (part["status"] == "failed").to_numpy()
     u = part["u"].to_numpy()
-    told = _told(u)
-    without = _told(u[~failed]) if failed.any() else told
+    tests = _tests(u)
+    without = _tests(u[~failed]) if failed.any() else tests
     return {
         **key,
-        "p_value": told.p_value,
+        "p_value": tests.p_value,
         "n": len(u),
         "n_failed": int(failed.sum()),
         "p_without_failures": without.p_value,
-        "statistic": told.gamma,
-        "p_ecdf": told.p_ecdf,
-        "shift": told.shift,
-        "p_shift": told.p_shift,
-        "spread": told.spread,
-        "p_spread": told.p_spread,
+        "statistic": tests.gamma,
+        "p_ecdf": tests.p_ecdf,
+        "shift": tests.shift,
+        "p_shift": tests.p_shift,
+        "spread": tests.spread,
+        "p_spread": tests.p_spread,
     }
 
 
-def _told(u: Floats) -> Uniformity:
+def _tests(u: Floats) -> Uniformity:
     return uniformity(u) if len(u) >= LEAST else Uniformity(*[float("nan")] * 7)
 
 

@@ -55,31 +55,31 @@ class Shards:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self._plan, self._size, self._clock = folder, plan, size, clock
-        self._kept: dict[int, dict[int, pd.DataFrame]] = {}
+        self._waiting: dict[int, dict[int, pd.DataFrame]] = {}
         self._written, self._worth = clock(), 0.0
 
     def add(self, task: Task, rows: pd.DataFrame) -> None:
         """Take the rows of a replicate, and write what there is if it is time to."""
-        self._kept.setdefault(task.cell, {})[task.replicate] = rows
+        self._waiting.setdefault(task.cell, {})[task.replicate] = rows
         self._worth += seconds_of(rows)
         if max(self._clock() - self._written, self._worth) >= PATIENCE:
             self.write()
-        elif len(self._kept[task.cell]) >= self._size:
+        elif len(self._waiting[task.cell]) >= self._size:
             self._write(task.cell)
 
     def write(self) -> None:
         """Write all rows that are not on disk yet."""
-        for cell in list(self._kept):
+        for cell in list(self._waiting):
             self._write(cell)
         self._written, self._worth = self._clock(), 0.0
 
     def _write(self, cell: int) -> None:
-        replicates = sorted(self._kept[cell])
-        rows = pd.concat([self._kept[cell][each] for each in replicates], ignore_index=True)
+        replicates = sorted(self._waiting[cell])
+        rows = pd.concat([self._waiting[cell][each] for each in replicates], ignore_index=True)
         path = shard_path(self._folder, self._plan.cells[cell], replicates[0])
         with atomic_path(path) as part:
             rows.to_parquet(part, index=False, compression="zstd")
-        del self._kept[cell]
+        del self._waiting[cell]
 
     def __enter__(self) -> Self:
         return self

@@ -281,10 +281,10 @@ def _simulate(
 def _audit_sentence(audit: dict[str, Any]) -> str:
     """Say by how much the means of an estimator's audited fits differ."""
     error = audit.get("rms_mc_se")  # of runs before there was one, and of a single fit: none
-    told = f"{audit['rms']:.2f}" + (f" ± {error:.2f}" if error is not None else "")
+    size = f"{audit['rms']:.2f}" + (f" ± {error:.2f}" if error is not None else "")
     return (
         f"Audit of {audit['estimator']} ({audit['engines']}): {audit['fits']:,} fits,"
-        f" {audit['quantities']:,} means differ by {told} Monte Carlo errors"
+        f" {audit['quantities']:,} means differ by {size} Monte Carlo errors"
         f" (root mean square; chance alone: 1), at most {abs(audit['largest']):.1f}."
     )
 

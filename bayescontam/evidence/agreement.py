@@ -124,11 +124,11 @@ def agreement(judgements: Judgements, *, seed: int = 1) -> Agreement:
     frame = judgements.frame
     verdicts = _wide(frame, "is_duplicate").astype("Float64")
     kinds = _wide(frame, "kind").fillna("")
-    asked = _wide(frame.assign(asked=True), "asked").notna()
+    given = _wide(frame.assign(given=True), "given").notna()
     rows: list[dict[str, Any]] = []
     confused: list[tuple[Any, ...]] = []
     for a, b in combinations(verdicts.columns, 2):
-        if not (shared := asked[a] & asked[b]).any():
+        if not (shared := given[a] & given[b]).any():
             continue
         rng = stream(seed, "kappa", a, b)
         named = kinds.loc[shared & (kinds[a] != "") & (kinds[b] != ""), [a, b]]

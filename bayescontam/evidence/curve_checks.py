@@ -155,9 +155,9 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
     observed = predictive["share"].to_numpy()
     replicated = predictive["share_replicated"].to_numpy()
     center, spread = replicated.mean(axis=0), replicated.std(axis=0)
-    kept = predictive["count"].to_numpy() * np.minimum(center, 1 - center) >= LEAST
-    z = np.where(kept, np.abs(observed - center) / np.where(kept, spread, 1.0), 0.0)
-    worst, p = int(z.argmax()), min(1.0, 2 * float(norm.sf(z.max())) * max(int(kept.sum()), 1))
+    large = predictive["count"].to_numpy() * np.minimum(center, 1 - center) >= LEAST
+    z = np.where(large, np.abs(observed - center) / np.where(large, spread, 1.0), 0.0)
+    worst, p = int(z.argmax()), min(1.0, 2 * float(norm.sf(z.max())) * max(int(large.sum()), 1))
     good = p >= limits.predictive
     yield Check(
         "Judgements by cosine",

@@ -132,13 +132,13 @@ def located(
         advice = f"{lost.sum():,} judgements are of pairs that {visible(str(scan.folder))} lacks; "
         advice += "remove them, or give the scan that they were made for"
         _refuse(lost, frame, judgements.source, "is no pair of this scan", advice)
-    told = frame[~lost].reset_index(drop=True)
+    matched = frame[~lost].reset_index(drop=True)
     known = pairs.iloc[at[~lost]].reset_index(drop=True)
-    told["source"] = known["source"]
-    result = told.join(known.drop(columns=_KEYS))
+    matched["source"] = known["source"]
+    result = matched.join(known.drop(columns=_KEYS))
     again = result.duplicated([*_KEYS, "judge"]).to_numpy()
     problem = "is judged twice by one judge once its source is filled in; keep one"
-    _refuse(again, told, judgements.source, problem, "")
+    _refuse(again, matched, judgements.source, problem, "")
     return result
 
 

@@ -150,7 +150,7 @@ def weigh(
     shares = scanned_shares(scan, curve.sources)
     items = scan.items[["benchmark", "item"]].reset_index(drop=True)
     scaled, number = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
-    kept = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
+    unscaled = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
     # The curve may know sources that were not scanned: nothing is reported of them.
     there = np.isfinite(shares)
     scaled["none_by_source"] = scaled["none_by_source"][..., there]
@@ -164,7 +164,7 @@ def weigh(
         expected_rest=parts["expected_rest"],
         number=number,
         number_scanned=parts["drawn"].sum(axis=-1),
-        **kept,
+        **unscaled,
         **scaled,
     )
 
@@ -261,10 +261,10 @@ def _kind_shares(
 
     Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
     """
-    told = pairs[pairs["kind"] >= 0]
-    if told.empty:
+    of_kind = pairs[pairs["kind"] >= 0]
+    if of_kind.empty:
         return None
-    counts = pd.crosstab(told["benchmark"], told["kind"])
+    counts = pd.crosstab(of_kind["benchmark"], of_kind["kind"])
     table = counts.reindex(index=list(benchmarks), columns=range(len(KINDS)), fill_value=0)
     pooled = table.sum().to_numpy() + 0.5
     weight = table.to_numpy() + 5 * pooled / pooled.sum()

@@ -301,8 +301,8 @@ def _surprise(observed: Floats, replicated: Floats) -> float:
     improbable as one replicate.
     """
     center, variance = replicated.mean(axis=0), replicated.var(axis=0)
-    told = np.isfinite(observed) & np.isfinite(center)
-    observed, center, variance = observed[told], center[told], variance[told]
+    finite = np.isfinite(observed) & np.isfinite(center)
+    observed, center, variance = observed[finite], center[finite], variance[finite]
     if not len(observed):
         return 1.0
     with np.errstate(divide="ignore", invalid="ignore"):

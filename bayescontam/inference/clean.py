@@ -102,12 +102,12 @@ def _by_column(
     if not np.isin(values, [0, 1]).all():
         problem = "allowed is 1 (the model is known to be clean) or 0, in every row"
         raise DataError([Fault(responses.source, problem, column=column)])
-    told = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
-    mixed = told.index[told["min"] != told["max"]]
+    ranges = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
+    mixed = ranges.index[ranges["min"] != ranges["max"]]
     if len(mixed):
         problem = f"models with both values: {listed(mixed)}; a model is clean or not"
         raise DataError([Fault(responses.source, problem, column=column)])
-    clean: NDArray[np.bool_] = told["max"].reindex(list(models)).to_numpy() == 1
+    clean: NDArray[np.bool_] = ranges["max"].reindex(list(models)).to_numpy() == 1
     _refuse_all_or_none(clean, responses.source, column)
     return clean
 

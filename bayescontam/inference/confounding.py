@@ -134,8 +134,8 @@ def shifted_curves(
     changed["all"] = changed["all"].repeated(len(concerned))
     if concerned.sum() > 1:
         changed["own"] = ShiftedWeights.of(ratios)
-    told = [_told(weights, estimands, locations, own, level) for weights in changed.values()]
-    result = _side_by_side(told, "changed", list(changed)).assign_coords(location=locations)
+    curves = [_curves(weights, estimands, locations, own, level) for weights in changed.values()]
+    result = _side_by_side(curves, "changed", list(changed)).assign_coords(location=locations)
     result = result.transpose("changed", "location", "model", "benchmark")
     return result.assign(own_location=prior.mu, level=level, reason="")
 
@@ -168,7 +168,7 @@ def _no_curves(reason: str) -> xr.Dataset:
     return xr.Dataset({"reason": reason})
 
 
-def _told(
+def _curves(
     weights: ShiftedWeights, estimands: xr.Dataset, locations: Floats, own: int, level: float
 ) -> xr.Dataset:
     """Return the figures of every cell along the locations."""
@@ -206,18 +206,20 @@ class _Line:
         along = {name: self._along(values) for name, values in draws.items()}
         ess = along["overfitting"][:, 4] * efficiency
         answered = not np.isnan(draws["overfitting"]).any()
-        told = within_reach(self.trusted & (ess >= FEWEST), self.own) & answered
+        reachable = within_reach(self.trusted & (ess >= FEWEST), self.own) & answered
         data: dict[str, Any] = {
             f"{name}{end}": along[name][:, i] for name in QUANTITIES for i, end in enumerate(_ENDS)
         }
         data["p_positive"] = along["overfitting"][:, 3]
-        data = {name: ("location", np.where(told, values, np.nan)) for name, values in data.items()}
-        reached = self.locations[told] if answered else np.array([np.nan])
+        data = {
+            name: ("location", np.where(reachable, values, np.nan)) for name, values in data.items()
+        }
+        reached = self.locations[reachable] if answered else np.array([np.nan])
         at, sign = np.nan, ""
         if answered and not draws["overfitting"].any():
             sign = "zero by definition"
         elif answered:
-            chance = data["p_positive"][1][told]
+            chance = data["p_positive"][1][reachable]
             at, sign = sign_along(reached, chance, self.locations[self.own], self.level)
         data |= {"pareto_k": ("location", self.pareto_k), "ess": ("location", ess)}
         ends = {"reach_low": reached[0], "reach_high": reached[-1]}

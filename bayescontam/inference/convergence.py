@@ -132,11 +132,11 @@ def _effective_size(draws: Floats) -> Floats:
     pairs = even + odd
     positive = np.cumprod(pairs > 0, axis=0).astype(bool)
     positive[-1] = False
-    kept = np.minimum.accumulate(np.where(positive, pairs, np.inf), axis=0)
+    monotone = np.minimum.accumulate(np.where(positive, pairs, np.inf), axis=0)
     last = positive.sum(axis=0)[None]
     end, pair = (np.take_along_axis(each, last, axis=0)[0] for each in (even, pairs))
     end = np.where(pair < 0, np.maximum(end, 0.0), end)
-    tau = -1 + 2 * np.where(positive, kept, 0.0).sum(axis=0) + end
+    tau = -1 + 2 * np.where(positive, monotone, 0.0).sum(axis=0) + end
     still = np.ptp(draws, axis=(0, 1)) < np.finfo(float).resolution  # as many as can be
     return np.where(still, size, size / np.maximum(tau, 1 / np.log10(size)))
 

@@ -203,9 +203,9 @@ def _refuse_part(posterior: xr.Dataset, draws: int) -> None:
 
 def _named(posterior: xr.Dataset) -> xr.Dataset:
     """Drop what only the sampler needed, and give plain integer chains and draws."""
-    kept = posterior[[n for n in posterior.data_vars if not str(n).endswith("__")]]
-    return kept.assign_coords(
-        chain=np.arange(kept.sizes["chain"]), draw=np.arange(kept.sizes["draw"])
+    sampled = posterior[[n for n in posterior.data_vars if not str(n).endswith("__")]]
+    return sampled.assign_coords(
+        chain=np.arange(sampled.sizes["chain"]), draw=np.arange(sampled.sizes["draw"])
     )
 
 

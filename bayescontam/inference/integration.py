@@ -58,8 +58,8 @@ def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator)
     errors = []
     for d in range(len(draws)):
         draw = draws[d : d + 1]
-        told = _log_density(draw, lattice, z, items, exact.correct)
-        errors.append(told - _log_density(draw, exact, finer, np.arange(count), exact.correct))
+        coarse = _log_density(draw, lattice, z, items, exact.correct)
+        errors.append(coarse - _log_density(draw, exact, finer, np.arange(count), exact.correct))
     scaled: Floats = np.sum(errors, axis=1) * len(lattice.total) / count
     return scaled
 
@@ -100,8 +100,8 @@ def _log_density(
     """
     level, added, normaliser = at_nodes(draw, lattice, z)
     own, basis = lattice.level[items], lattice.basis[items]
-    told = (lattice.total[items, None] * added[own])[:, :, None] * z
-    at_level = logsumexp(told - normaliser[own] + log_weights(z), axis=-1)
+    joint = (lattice.total[items, None] * added[own])[:, :, None] * z
+    at_level = logsumexp(joint - normaliser[own] + log_weights(z), axis=-1)
     at_level += (level[own] * correct[:, None]).sum(axis=-1)
     result: Floats = (basis * at_level).sum(axis=1)
     return result

@@ -150,8 +150,8 @@ def _doses(spec: ModelSpec) -> Iterator[str]:
         met = f"mean of {_known(spec, 'd[m,i]')} over items of b"
         yield f"D[m,b] = {met}     spillover ~ {priors.spillover.text()}"
     if block.confounding != "none":
-        told = f"{_known(spec, 'd[i]')} = mean of {_known(spec, 'd[m,i]')} over models"
-        yield f"kappa[b] ~ {priors.kappa.text()}     {told}"
+        mean = f"{_known(spec, 'd[i]')} = mean of {_known(spec, 'd[m,i]')} over models"
+        yield f"kappa[b] ~ {priors.kappa.text()}     {mean}"
     if block.confounding == "anchored":
         who = ", ".join(block.clean) or f"{block.clean_column} = 1"
         zero = "beta[m,b] = 0" + (" and gamma = 0" if block.interaction != "none" else "")

@@ -189,8 +189,8 @@ def _add_repeated(
         support_point=lambda rv, size, mean, *others: mean,
         default_transform=_InformedVector(rough.estimate, rough.se),
     )  # fmt: skip
-    told = log_weights + rows.by_node(_normal, eta, mean, scale, slope)
-    return eta, told - _log_sum(told)[:, None], part
+    log_joint = log_weights + rows.by_node(_normal, eta, mean, scale, slope)
+    return eta, log_joint - _log_sum(log_joint)[:, None], part
 
 
 def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:

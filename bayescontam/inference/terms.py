@@ -60,13 +60,13 @@ def plan_terms(spec: ModelSpec, design: Design) -> Terms:
     that several models answered, and the model-by-item effect from repeated trials.
     What a table cannot distinguish is not given two names.
     """
-    verdicts = dict(_asked(spec, design))
+    verdicts = dict(_requested(spec, design))
     entered = frozenset(symbol for symbol, reason in verdicts.items() if reason is None)
     left_out = tuple((symbol, reason) for symbol, reason in verdicts.items() if reason)
     return Terms(entered, left_out)
 
 
-def _asked(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
     """Yield every effect the spec requests, with a reason if it cannot enter."""
     if spec.ability.pooling == "partial":
         yield from _ability(spec, design)
@@ -182,5 +182,7 @@ def _few(count: int, what: str, wanted: str) -> str | None:
 def unshared(design: Design) -> str | None:
     """Say which benchmarks have no item difficulty although others have, if any."""
     shared = shared_benchmarks(design)
-    names = [name for name, kept in zip(design.benchmarks, shared, strict=True) if not kept]
+    names = [
+        name for name, is_shared in zip(design.benchmarks, shared, strict=True) if not is_shared
+    ]
     return f"no item was answered by 2 models in {listed(names)}" if names else None

@@ -127,7 +127,7 @@ def spec_assumptions(spec: ModelSpec) -> list[str]:
     terms = {"delta": spec.difficulty.form != "none", "spillover": block.spillover}
     marked = f"the models that the column '{visible(block.clean_column, 60)}' marks"
     clean = listed(block.clean) if block.clean else marked
-    return _sentences(spec, [name for name, asked in terms.items() if asked], clean)
+    return _sentences(spec, [name for name, enters in terms.items() if enters], clean)
 
 
 def _sentences(spec: ModelSpec, entered: Collection[str], clean: str) -> list[str]:

@@ -77,15 +77,15 @@ def item_cards(
     if rows.empty:
         return []
     if evidence is None:
-        kept = scan.matches[scan.matches["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
-        kept, said, known = kept.sort_values("rank").assign(p=None), {}, {}
+        matches = scan.matches[scan.matches["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
+        matches, said, known = matches.sort_values("rank").assign(p=None), {}, {}
     else:
-        kept = evidence.matches(rows).groupby(KEYS, observed=True).head(BESIDE)
+        matches = evidence.matches(rows).groupby(KEYS, observed=True).head(BESIDE)
         said = evidence.verdicts()
         known = evidence.items.set_index(KEYS)["p_duplicate"].to_dict()
-    by_item = {key: part.to_dict("records") for key, part in kept.groupby(KEYS, observed=True)}
+    by_item = {key: part.to_dict("records") for key, part in matches.groupby(KEYS, observed=True)}
     places = anchors(scan)
-    texts = _texts(scan, kept)
+    texts = _texts(scan, matches)
     return [
         {
             **row,
@@ -109,8 +109,8 @@ def anchors(scan: "Scan") -> dict[tuple[Any, ...], str]:
     return {key: f"item-{number}" for number, key in enumerate(keys, start=1)}
 
 
-def _texts(scan: "Scan", kept: pd.DataFrame) -> dict[int, str]:
-    rows = scan.texts[scan.texts["chunk_id"].isin(kept["chunk_id"].unique())]
+def _texts(scan: "Scan", matches: pd.DataFrame) -> dict[int, str]:
+    rows = scan.texts[scan.texts["chunk_id"].isin(matches["chunk_id"].unique())]
     return dict(zip(rows["chunk_id"].tolist(), rows["text"].tolist(), strict=True))
 
 

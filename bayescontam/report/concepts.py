@@ -32,28 +32,28 @@ def concepts(fit: Fitted, table: pd.DataFrame) -> Picture | None:
         return None
     ability, words = ability_of(table)
     means = table.groupby("concept", sort=False)[ability].mean().sort_values(ascending=False)
-    kept = list(means.index[: MOST_CONCEPTS // 2])
-    kept += list(means.index[len(kept) :][-MOST_CONCEPTS // 2 :])
+    drawn = list(means.index[: MOST_CONCEPTS // 2])
+    drawn += list(means.index[len(drawn) :][-MOST_CONCEPTS // 2 :])
     models = list(dict.fromkeys(table["model"]))[:MOST_MODELS]
-    note = note_of(len(kept), len(means), "concepts", "the easiest and the hardest")
+    note = note_of(len(drawn), len(means), "concepts", "the easiest and the hardest")
     note += note_of(len(models), table["model"].nunique(), "models", "the first")
     with style():
-        height = 0.23 * len(kept) + 0.7
+        height = 0.23 * len(drawn) + 0.7
         figure, axes = grid(len(models), 4, height, sharey=True, sharex=True)
         for axis, model in zip(axes, models, strict=True):
-            rows = table[table["model"] == model].set_index("concept").reindex(kept).dropna()
-            at = [kept.index(name) for name in rows.index]
+            rows = table[table["model"] == model].set_index("concept").reindex(drawn).dropna()
+            at = [drawn.index(name) for name in rows.index]
             axis.hlines(at, rows[f"{ability}_low"], rows[f"{ability}_high"], color=BLUE)
             axis.plot(rows["raw_accuracy"], at, **RAW)
             axis.plot(rows[ability], at, "o", color=BLUE, ms=4.5)
             axis.set_title(plain_labels([model], 22)[0])
             axis.tick_params(labelbottom=True)
             axis.set_xlabel("accuracy")
-        name_models(axes, kept)
+        name_models(axes, drawn)
         legend(figure, ["ability"], words.capitalize(), raw=True)
-        easy, hard = plain_labels([kept[0], kept[-1]])
+        easy, hard = plain_labels([drawn[0], drawn[-1]])
         alt = (
-            f"Interval plot of {words} of {len(models)} models on {len(kept)} concepts: means"
+            f"Interval plot of {words} of {len(models)} models on {len(drawn)} concepts: means"
             f" {numbers(table[ability])}; easiest on average {easy}, hardest {hard}."
         )
         caption = (

@@ -52,8 +52,8 @@ def confounding_section(fit: Fitted) -> dict[str, Any] | None:
         return {"reason": reason}
     table = sign_table(fit)
     largest = table.groupby("benchmark", sort=False)["overfitting"].agg(lambda x: x.abs().max())
-    kept = largest.sort_values(ascending=False, kind="stable").index[:MOST_BENCHMARKS]
-    drawn = [name for name in largest.index if name in set(kept)]
+    first = largest.sort_values(ascending=False, kind="stable").index[:MOST_BENCHMARKS]
+    drawn = [name for name in largest.index if name in set(first)]
     note = note_of(len(drawn), len(largest), "benchmarks", "largest overfitting")
     return {
         "reason": "",

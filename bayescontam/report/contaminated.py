@@ -109,9 +109,9 @@ def _cards(fit: Fitted, evidence: Evidence, shown: pd.DataFrame, models: Names) 
     by_item = dict(iter(_as_in_scan(_by_model(fit), evidence).groupby(KEYS, sort=False)))
     for card, key in zip(cards, shown[KEYS].itertuples(index=False, name=None), strict=True):
         scores = by_item[key].groupby("model", sort=False)["accuracy"].mean()
-        told = [f"{models.label(name)} {number(score, 2)}" for name, score in scores.items()]
-        more = f" and {len(told) - _MOST_MODELS} more models" if len(told) > _MOST_MODELS else ""
-        card["about"] = [f"Accuracy: {', '.join(told[:_MOST_MODELS])}{more}."]
+        parts = [f"{models.label(name)} {number(score, 2)}" for name, score in scores.items()]
+        more = f" and {len(parts) - _MOST_MODELS} more models" if len(parts) > _MOST_MODELS else ""
+        card["about"] = [f"Accuracy: {', '.join(parts[:_MOST_MODELS])}{more}."]
     return cards
 
 

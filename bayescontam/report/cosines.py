@@ -135,10 +135,10 @@ def _curves(table: pd.DataFrame) -> tuple[list[str], NDArray[np.int64], int]:
     sizes = table.groupby(keys, observed=True)["count"].sum().reset_index()
     sizes = sizes.sort_values("count", ascending=False, kind="stable", ignore_index=True)
     sizes["curve"] = np.minimum(sizes.index, MOST_STRATA)
-    kept = sizes[:MOST_STRATA]
-    pairs = zip(kept["source"], kept["stratum"], strict=True)
+    largest = sizes[:MOST_STRATA]
+    pairs = zip(largest["source"], largest["stratum"], strict=True)
     labels = plain_labels([place(*pair) for pair in pairs], 34)
-    rest = len(sizes) - len(kept)
+    rest = len(sizes) - len(largest)
     labels += [f"{rest:,} other strata" if rest > 1 else "1 other stratum"] if rest else []
     curves = table[keys].merge(sizes, on=keys, how="left")["curve"].to_numpy(dtype=np.int64)
     return labels, curves, len(sizes)
@@ -280,8 +280,8 @@ def _benchmarks(table: pd.DataFrame, ordered: pd.DataFrame) -> tuple[list[str], 
     """Return the benchmarks to draw, and a note on the rest."""
     present = set(table["benchmark"])
     names = [name for name in dict.fromkeys(ordered["benchmark"]) if name in present]
-    kept = names[:MOST_BENCHMARKS]
-    return kept, note_of(len(kept), len(names), "benchmarks", "the first")
+    drawn = names[:MOST_BENCHMARKS]
+    return drawn, note_of(len(drawn), len(names), "benchmarks", "the first")
 
 
 def _counted(names: list[str]) -> str:

@@ -64,10 +64,12 @@ def duplicates(curve: "Curve", halves: pd.DataFrame) -> Picture:
             axis.set_ylim(-0.06, 1.06)
             axis.set_ylabel("P(duplicate)")
         _legend(figure, bool(len(pairs)), level_text(curve.level))
-        told = "; ".join(f"{plain_labels([name])[0]}: {half_text(places[name])}" for name in names)
+        middles = "; ".join(
+            f"{plain_labels([name])[0]}: {half_text(places[name])}" for name in names
+        )
         alt = (
             f"P(duplicate | cosine) of {len(names)} benchmark{'s' * (len(names) > 1)}, from 0 to"
-            f" 1; it is 0.5 at a cosine of {told}. {len(pairs):,} judged pairs, of which"
+            f" 1; it is 0.5 at a cosine of {middles}. {len(pairs):,} judged pairs, of which"
             f" {int(pairs['called'].sum()):,} were called duplicates."
         )
         return finish(figure, "duplicates", "P(duplicate | cosine)", alt, _caption(curve, note))
@@ -195,5 +197,5 @@ def _panels(names: list[str]) -> tuple[Any, list[Any]]:
 
 
 def _benchmarks(curve: "Curve") -> tuple[list[str], str]:
-    kept = list(curve.benchmarks[:MOST_PANELS])
-    return kept, note_of(len(kept), len(curve.benchmarks), "benchmarks", "the first")
+    drawn = list(curve.benchmarks[:MOST_PANELS])
+    return drawn, note_of(len(drawn), len(curve.benchmarks), "benchmarks", "the first")

@@ -129,8 +129,8 @@ def judged_pairs(curve: "Curve") -> pd.DataFrame:
         ``benchmark, cosine, called`` (a duplicate, by most of its judges) and ``first``:
         whether it is the best match of its item.
     """
-    kept = first_runs(curve.judged)
-    pairs = kept.groupby(list(PAIR), sort=False, observed=True)
+    runs = first_runs(curve.judged)
+    pairs = runs.groupby(list(PAIR), sort=False, observed=True)
     table = pairs.agg(
         cosine=("cosine", "first"), best=("best", "first"), share=("is_duplicate", "mean")
     ).reset_index()

@@ -69,10 +69,10 @@ def convergence_table(
     """
     estimands = fit.estimands() if estimands is None else estimands
     parts = list(_parts(fit))
-    kept = _first_of_equals(np.concatenate([part.heads for part in parts], axis=1))
+    first = _first_of_equals(np.concatenate([part.heads for part in parts], axis=1))
     ends = np.cumsum([part.cells.shape[-1] for part in parts])
     masks = [_moving(part.cells) & each
-             for part, each in zip(parts, np.split(kept, ends[:-1]), strict=True)]  # fmt: skip
+             for part, each in zip(parts, np.split(first, ends[:-1]), strict=True)]  # fmt: skip
     tables = [
         _figures(*each, estimands) for each in zip(parts, masks, strict=True) if each[1].any()
     ]

@@ -302,9 +302,9 @@ def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]
         panels = min(max(MOST_MARKS // rows, LEAST_PANELS), panels)
     for dim, most in (("benchmark", panels), ("model", MOST_MODELS)):
         size = table[score].abs().groupby(table[dim], sort=False).max().sort_values()
-        kept = list(size.index[::-1][:most])
-        note += note_of(len(kept), len(size), f"{dim}s", f"largest {score.replace('_', ' ')}")
-        table = table[table[dim].isin(kept)]
+        drawn = list(size.index[::-1][:most])
+        note += note_of(len(drawn), len(size), f"{dim}s", f"largest {score.replace('_', ' ')}")
+        table = table[table[dim].isin(drawn)]
     return table, f"{note} All: {in_file(file)}." if note else ""
 
 

@@ -193,7 +193,7 @@ def prior_picture(known: Implied, raster: bool = False) -> Picture:
         )
         title = f"Prior of {drawable(visible(known.spec.name, 60))}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        figure.supxlabel(_asked(known), x=0.01, ha="left", fontsize=8, color=GREY)
+        figure.supxlabel(_layout_text(known), x=0.01, ha="left", fontsize=8, color=GREY)
         return finish(figure, "prior", title, _alt(drawn, table, known), caption, raster)
 
 
@@ -248,7 +248,7 @@ def _edges(low: float, high: float, each: Quantity) -> Any:
     return edges[keep]
 
 
-def _asked(known: Implied) -> str:
+def _layout_text(known: Implied) -> str:
     """Return what the prior was evaluated for, in lines as long as the picture is wide."""
     text = f"Layout: {visible(known.data, 300)}; {known.draws:,} draws, seed {known.seed}."
     return "\n".join(textwrap.wrap(drawable(text), 135))

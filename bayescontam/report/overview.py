@@ -141,14 +141,14 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
 
 def _axes(table: pd.DataFrame, value: str) -> tuple[list[str], list[str], str]:
     """Return models and benchmarks that are drawn, in order, and a note on the others."""
-    note, kept = "", []
+    note, drawn = "", []
     for dim, most in (("model", MOST_ROWS), ("benchmark", MOST_COLUMNS)):
         size = table[value].abs().groupby(table[dim], sort=False).max()
         largest = set(size.sort_values(ascending=False, kind="stable").index[:most])
         means = table.groupby(dim, sort=False)[value].mean().sort_values(ascending=False)
-        kept.append([str(name) for name in means.index if name in largest])
-        note += note_of(len(kept[-1]), len(means), f"{dim}s", f"largest {value}")
-    return kept[0], kept[1], note
+        drawn.append([str(name) for name in means.index if name in largest])
+        note += note_of(len(drawn[-1]), len(means), f"{dim}s", f"largest {value}")
+    return drawn[0], drawn[1], note
 
 
 def _cells(figure: Any, axis: Any, cells: pd.DataFrame, words: str) -> None:

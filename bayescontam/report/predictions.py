@@ -83,12 +83,12 @@ def predicted_bins(fit: Fitted) -> pd.DataFrame:
 def _beside(observed: xr.DataArray, replicated: xr.DataArray, dims: list[str]) -> pd.DataFrame:
     observed = observed.transpose(*dims)
     cells = replicated.transpose("replicate", *dims).to_numpy()
-    kept = observed.notnull().to_numpy()
+    present = observed.notnull().to_numpy()
     labels = [observed.get_index(dim) for dim in dims]
     table = pd.DataFrame(
-        {dim: each[at] for dim, each, at in zip(dims, labels, np.nonzero(kept), strict=True)}
+        {dim: each[at] for dim, each, at in zip(dims, labels, np.nonzero(present), strict=True)}
     )
-    table["score"], cells = observed.to_numpy()[kept], cells[:, kept]
+    table["score"], cells = observed.to_numpy()[present], cells[:, present]
     quantiles = np.quantile(cells, list(_TAILS.values()), axis=0)
     table = table.assign(**dict(zip(_TAILS, quantiles, strict=True)))
     spread = cells.std(axis=0)

@@ -227,8 +227,8 @@ def _by_column(table: pd.DataFrame, column: str, level: float) -> Picture:
 
 def _benchmarks(table: pd.DataFrame) -> tuple[list[str], str]:
     names = list(dict.fromkeys(table["benchmark"]))
-    kept = names[:MOST_PANELS]
-    return kept, note_of(len(kept), len(names), "benchmarks", "the first")
+    drawn = names[:MOST_PANELS]
+    return drawn, note_of(len(drawn), len(names), "benchmarks", "the first")
 
 
 def _panels(names: list[str], xlabel: str) -> tuple[Any, list[Any]]:

@@ -96,8 +96,8 @@ def _tally(record: Record) -> str:
     """Return how many numbers agree, in words."""
     found = [each.agreement for each in record.findings.comparisons]
     counts = [(found.count(kind), kind) for kind in _ORDER if kind in found]
-    told = ", ".join(f"{count} {kind}" for count, kind in counts)
-    return f"Of {len(found)} comparisons: {told}." if found else ""
+    tally = ", ".join(f"{count} {kind}" for count, kind in counts)
+    return f"Of {len(found)} comparisons: {tally}." if found else ""
 
 
 def _sources(record: Record) -> list[str]:

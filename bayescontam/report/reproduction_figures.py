@@ -201,10 +201,10 @@ def _alt(wanted: Wanted) -> str:
         size = f"{table['row'].nunique()} rows, {table['column'].nunique()} columns"
         return f"{wanted.title}: {size}, values {numbers(table['value'])}."
     column = "value" if wanted.kind == "shares" else "mean"
-    told = "; ".join(
+    values = "; ".join(
         f"{label} {numbers(table.loc[table['series'].astype(str) == name, column])}"
         for name, label in zip(
             _names(table["series"]), plain_labels(_names(table["series"])), strict=True
         )
     )
-    return f"{wanted.title}, {wanted.kind} along {wanted.x}: {told}."
+    return f"{wanted.title}, {wanted.kind} along {wanted.x}: {values}."

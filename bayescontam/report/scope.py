@@ -104,7 +104,7 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
     yield "Items", number(len(scan.items), 0), "looked for"
     if "pairs" in search:
         yield "Cosines", number(search["pairs"], 0), "pairs of item and chunk, copies counted"
-    yield "Matches stored", number(len(scan.matches), 0), _kept(search)
+    yield "Matches stored", number(len(scan.matches), 0), _stored(search)
     yield "Tail sample", number(len(scan.tail), 0), _tail(search)
 
 
@@ -135,7 +135,7 @@ def _megabytes(documents: dict[str, Any]) -> str:
     return f"{documents['bytes'] / 1e6:,.1f} MB of files" if documents.get("bytes") else ""
 
 
-def _kept(search: dict[str, Any]) -> str:
+def _stored(search: dict[str, Any]) -> str:
     return f"the {search['top_k']:,} best of each item" if "top_k" in search else ""
 
 

@@ -56,8 +56,8 @@ def coverage(results: StudyResults) -> Picture | None:
         for axis, quantity in zip(axes, quantities, strict=True):
             draw(axis, table[table["quantity"] == quantity], estimators, cells)
         # The same for all panels, and with room for every error bar.
-        told = table if draw is _by_level else table[table["level"] == HEAD]
-        lowest = float((told["coverage"] - _reach(told)[0]).min())
+        shown = table if draw is _by_level else table[table["level"] == HEAD]
+        lowest = float((shown["coverage"] - _reach(shown)[0]).min())
         if draw is _by_level:
             axes[0].set_ylim(max(min(lowest, 0.45), 0) - 0.03, 1.03)
             _end_at_one(axes[0].yaxis)
@@ -124,8 +124,8 @@ def _chosen(results: StudyResults) -> tuple[pd.DataFrame, list[str], list[str], 
     note = note_of(len(quantities), len(known), "quantities", "the first of the table")
     note += note_of(len(estimators), len(named), "estimators", "the first of the study")
     note += note_of(len(cells[:MOST_CELLS]), len(cells), "cells", "the first of the grid")
-    kept = table["quantity"].isin(quantities) & table["estimator"].isin(estimators)
-    return table[kept & table["cell"].isin(cells[:MOST_CELLS])], quantities, estimators, note
+    chosen = table["quantity"].isin(quantities) & table["estimator"].isin(estimators)
+    return table[chosen & table["cell"].isin(cells[:MOST_CELLS])], quantities, estimators, note
 
 
 def _cells(results: StudyResults, table: pd.DataFrame) -> list[str]:

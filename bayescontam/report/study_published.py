@@ -82,9 +82,9 @@ def compared(results: StudyResults) -> tuple[Comparison, ...]:
         if ours is None:
             continue
         printed = (float(row["value"]), float(row["low"]), float(row["high"]))
-        told = (ours[0], ours[0] - 1.96 * ours[1], ours[0] + 1.96 * ours[1])
+        interval = (ours[0], ours[0] - 1.96 * ours[1], ours[0] + 1.96 * ours[1])
         shown = f"{quantity.replace('_', ' ')}, {KINDS[kind]}"
-        found.append(Comparison(shown, where, *printed, *told, reason, source))
+        found.append(Comparison(shown, where, *printed, *interval, reason, source))
     return tuple(found)
 
 

@@ -163,14 +163,14 @@ def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
     """
     fits = results.fits
     bad = fits[(fits["status"] != "passed") & ~fits["audit"]]
-    told = [
+    reasons = [
         {"estimator": row.estimator, "status": row.status, "kind": kind, "example": example}
         for row in bad.itertuples()
         for kind, example in _kinds(str(row.reason)).items()
     ]
-    if not told:
+    if not reasons:
         return []
-    groups = pd.DataFrame(told).groupby(["estimator", "status", "kind"], sort=False)
+    groups = pd.DataFrame(reasons).groupby(["estimator", "status", "kind"], sort=False)
     table = groups["example"].agg(["size", "first"]).reset_index()
     table = table.sort_values(["size", "estimator", "kind"], ascending=[False, True, True])
     return [

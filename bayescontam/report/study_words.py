@@ -49,13 +49,13 @@ def verdict(results: StudyResults) -> tuple[Outcome, str]:
         The bootstrap is there for comparison: it changes no outcome.
     sentence : str
     """
-    told = [_progress(results)]
+    outcomes = [_progress(results)]
     if results.done:
-        told += [_failures(results), _ranks(results), *_undefined(results)]
-        told += _coverages(results)
-        told += _audits(results)
-    worst = max((outcome for outcome, _ in told), key=list(Outcome).index)
-    return worst, " ".join(text for _, text in told if text)
+        outcomes += [_failures(results), _ranks(results), *_undefined(results)]
+        outcomes += _coverages(results)
+        outcomes += _audits(results)
+    worst = max((outcome for outcome, _ in outcomes), key=list(Outcome).index)
+    return worst, " ".join(text for _, text in outcomes if text)
 
 
 def _progress(results: StudyResults) -> tuple[Outcome, str]:

@@ -295,7 +295,7 @@ def provenance(fit: Fitted) -> list[tuple[str, str]]:
     """Return where the fit comes from: data, spec, sampler, seed, versions, times."""
     record: dict[str, Any] = fit.record
     sampling, data = record["sampling"], record["data"]
-    kept = {name: v for name, v in sampling.items() if name not in ("engine", "difficulties")}
+    options = {name: v for name, v in sampling.items() if name not in ("engine", "difficulties")}
     # Fits of earlier versions say nothing of difficulties: they were sampled.
     marginalised = record.get("difficulties") == "marginalised"
     how = "; item difficulties integrated out, and drawn afterwards" if marginalised else ""
@@ -304,7 +304,7 @@ def provenance(fit: Fitted) -> list[tuple[str, str]]:
         ("Data", f"{data['source']}: {data['responses']:,} responses (SHA-256 {data['hash']})"),
         ("Command", record["command"] or "not recorded (made from Python)"),
         ("Made", f"{record['created']}, {_seconds(record['seconds'])}"),
-        ("Sampler", f"{sampling['engine']}; {_pairs(kept)}{how}"),
+        ("Sampler", f"{sampling['engine']}; {_pairs(options)}{how}"),
         ("Seed", str(record["seed"])),
         ("Intervals", f"{level_text(record['level'])}, equal-tailed"),
         ("Thresholds of checks", _pairs(record["thresholds"])),

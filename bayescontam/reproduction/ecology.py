@@ -126,13 +126,13 @@ def counted(printed: pd.DataFrame) -> Responses:
     Models before finetuning stand in both versions of the paper; they are taken once.
     """
     first = ~printed.duplicated(["base", "epoch", "training", "group", "accuracy"])
-    kept = printed[first | (printed["training"] != "none")]
-    duplicated = kept["training"].isin(DUPLICATED) & (kept["group"] == "seen")
-    table = kept[["model", "group"]].assign(
+    rows = printed[first | (printed["training"] != "none")]
+    duplicated = rows["training"].isin(DUPLICATED) & (rows["group"] == "seen")
+    table = rows[["model", "group"]].assign(
         benchmark=BENCHMARK,
-        item=kept["group"],
-        n_correct=np.rint(kept["accuracy"] * kept["items"]).astype(int),
-        n_trials=kept["items"],
+        item=rows["group"],
+        n_correct=np.rint(rows["accuracy"] * rows["items"]).astype(int),
+        n_trials=rows["items"],
         contamination=duplicated.astype(float),
     )
     return Responses.from_frame(table, source=f"{TABLE}.csv (printed figures)")

@@ -136,8 +136,8 @@ def _many(study: Study) -> pd.DataFrame:
         return pd.concat(parts, ignore_index=True)
 
     names = ("tasks", "genuine", "boost", "exposures", "resamples")
-    told = {name: settings[name] for name in names}
-    return over_tables(study, "models", told, make, settings["tables"], chunk=1)
+    inputs = {name: settings[name] for name in names}
+    return over_tables(study, "models", inputs, make, settings["tables"], chunk=1)
 
 
 def _drawn(
@@ -172,8 +172,8 @@ def _unconverged(many: pd.DataFrame) -> list[str]:
     """Say how many fits of the many tables did not converge; the bootstrap always does."""
     fits = many[many["estimator"] != METHOD].drop_duplicates(["table", "estimator"])
     failed = int((fits["faults"] != "").sum())
-    told = f"{failed} of {len(fits)} posteriors of the many tables did not converge in full."
-    return [told] if failed else []
+    note = f"{failed} of {len(fits)} posteriors of the many tables did not converge in full."
+    return [note] if failed else []
 
 
 def _scores(many: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +195,7 @@ def _scores(many: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _told(scores: pd.DataFrame) -> pd.DataFrame:
+def _summarised(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the mean over tables of each score, with 1.96 standard errors either way."""
     rows = []
     for name, own in scores.groupby("estimator", sort=False):
@@ -222,7 +222,7 @@ def _intervals(one: pd.DataFrame) -> Picture:
 
 
 def _quality(scores: pd.DataFrame, tables: int) -> Picture:
-    shown = _told(scores).rename(columns={"estimator": "label", "measure": "panel"})
+    shown = _summarised(scores).rename(columns={"estimator": "label", "measure": "panel"})
     wanted = ["error", "coverage", "rank agreement"]
     shown = shown[shown["panel"].isin(wanted)].assign(series="score")
     caption = (
@@ -236,7 +236,7 @@ def _quality(scores: pd.DataFrame, tables: int) -> Picture:
 
 def _summary(scores: pd.DataFrame, tables: int) -> Titled:
     caption = f"Means over {tables} tables with the ends of 1.96 standard errors."
-    return Titled("Scores by estimator", caption, _told(scores))
+    return Titled("Scores by estimator", caption, _summarised(scores))
 
 
 def _by_model(many: pd.DataFrame) -> Titled:

@@ -149,10 +149,10 @@ def real(study: Study, answers: Path, corpus: Path) -> Posed:
     exposure = counted_exposures(counts, study.settings["share"], DRAWS, study.stream("counted"))
     items = frame.drop_duplicates("item")[["item", "concept"]].rename(columns={"item": "task"})
     share = shares(items, tuple(items["task"]), list(words))
-    kept = frame.drop(columns=["minimal", "task", "concept"])
+    table = frame.drop(columns=["minimal", "task", "concept"])
     return Posed(
         REAL,
-        Responses.from_frame(kept, source=answers.name),
+        Responses.from_frame(table, source=answers.name),
         list(items["task"]),
         contamination_of(exposure @ share.T),
         {},

@@ -131,10 +131,10 @@ def by_rank(study: Study, one: Searched, curve: Curve) -> pd.DataFrame:
     true = [float((found <= k).mean()) for k in RANKS]
     table = pd.DataFrame({"matches": RANKS, "mean": true, "low": true, "high": true})
     weighed = weigh(one.scan, curve)
-    told = prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
-    told = told[told["by"] == "matches"].rename(columns=COLUMNS)
-    told = told.assign(matches=told["group"].astype(int))[list(table.columns)]
-    parts = [table.assign(of="truth"), told.assign(of="curve")]
+    estimated = prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
+    estimated = estimated[estimated["by"] == "matches"].rename(columns=COLUMNS)
+    estimated = estimated.assign(matches=estimated["group"].astype(int))[list(table.columns)]
+    parts = [table.assign(of="truth"), estimated.assign(of="curve")]
     return pd.concat(parts).assign(corpus=one.name)[["corpus", "of", *table.columns]]
 
 
@@ -164,8 +164,8 @@ def by_share(study: Study, one: Searched) -> pd.DataFrame:
     item, items = pd.factorize(found["item"])
     belongs = (item[:, None] == np.arange(len(items))).astype(float)
     for share in study.settings["shares"]:
-        kept = rng.random((study.settings["repeats"], len(documents))) < share
-        there = (kept[:, document] @ belongs > 0).sum(axis=1) / len(one.scan.items)
+        included = rng.random((study.settings["repeats"], len(documents))) < share
+        there = (included[:, document] @ belongs > 0).sum(axis=1) / len(one.scan.items)
         rows.append({"share": share} | row_of(there))
     return pd.DataFrame(rows).assign(corpus=one.name)[["corpus", "share", "mean", "low", "high"]]
 
@@ -178,10 +178,10 @@ def _band(name: str, curve: Curve) -> pd.DataFrame:
 
 def _headline(ranks: pd.DataFrame) -> str:
     true = ranks[ranks["of"] == "truth"].set_index(["corpus", "matches"])["mean"]
-    told = ranks[ranks["of"] == "curve"].set_index(["corpus", "matches"])
+    estimated = ranks[ranks["of"] == "curve"].set_index(["corpus", "matches"])
     parts = []
     for corpus in ranks["corpus"].unique():
-        at = told.loc[(corpus, RANKS[-1])]
+        at = estimated.loc[(corpus, RANKS[-1])]
         parts.append(
             f"{corpus}: {true[corpus, RANKS[0]]:.0%} of the items that nobody judged have a"
             f" duplicate as their best match, {true[corpus, RANKS[-1]]:.0%} among {RANKS[-1]}; the"
@@ -191,10 +191,10 @@ def _headline(ranks: pd.DataFrame) -> str:
 
 
 def _compared(study: Study, ranks: pd.DataFrame, bands: pd.DataFrame) -> Iterator[Comparison]:
-    told = ranks[ranks["of"] == "curve"].set_index(["corpus", "matches"])
+    estimated = ranks[ranks["of"] == "curve"].set_index(["corpus", "matches"])
     for corpus in ranks["corpus"].unique():
         for where in ("CodeForces top-1", "CodeForces top-100", "MBPP top-100"):
-            at = told.loc[(corpus, int(where.rsplit("-", 1)[1]))]
+            at = estimated.loc[(corpus, int(where.rsplit("-", 1)[1]))]
             ours = (float(at["mean"]), float(at["low"]), float(at["high"]))
             label = f"{where}; ours: {corpus}"
             yield study.compared("share_with_duplicate", ours, OTHER, where=where, label=label)

@@ -188,10 +188,10 @@ class Study:
         """
         row = self.printed(quantity, where)
         value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-        told, shown = quantity.replace("_", " "), where if label is None else label
+        words, shown = quantity.replace("_", " "), where if label is None else label
         mean, ends = ours[0], ours[1:]
         return Comparison(
-            told, shown, value, low, high, mean, *ends, reason=reason, source=str(row["source"])
+            words, shown, value, low, high, mean, *ends, reason=reason, source=str(row["source"])
         )
 
     def table(self, name: str) -> pd.DataFrame:
@@ -238,7 +238,7 @@ def _key(responses: Responses, spec: ModelSpec, options: Options) -> str:
     frame = responses.frame
     rows = pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes()
     sampling = asdict(options.sampling)
-    told = {
+    inputs = {
         "columns": list(map(str, frame.columns)),
         "spec": spec.hash,
         "seed": options.seed,
@@ -248,4 +248,4 @@ def _key(responses: Responses, spec: ModelSpec, options: Options) -> str:
         "sampling": {name: sampling[name] for name in _SAMPLING},
         "version": version("bayescontam"),
     }
-    return sha256(json.dumps(told, sort_keys=True).encode() + rows)
+    return sha256(json.dumps(inputs, sort_keys=True).encode() + rows)

@@ -113,15 +113,15 @@ def _source_rows(
         for _, file in own:
             _add_priorities(file, lowest)
     for stratum, count in sorted(documents.items()):
-        cutoff, kept = (HIGHEST, count) if share == 1 else lowest[stratum].cut()
-        if kept < target(share, count) or cutoff > complete_to[stratum]:
+        cutoff, sampled = (HIGHEST, count) if share == 1 else lowest[stratum].cut()
+        if sampled < target(share, count) or cutoff > complete_to[stratum]:
             raise _incomplete(name, stratum)
         yield {
             "source": name,
             "stratum": stratum,
             "documents": count,
-            "sampled": kept,
-            "share": kept / count,
+            "sampled": sampled,
+            "share": sampled / count,
             "cutoff": cutoff,
         }
 

@@ -231,12 +231,12 @@ def _value(line: bytes) -> Any:
     except UnicodeDecodeError:
         return Unreadable("not UTF-8")
     try:
-        return _mended(text) if "\\ud" in text.lower() else Unreadable("not JSON")
+        return _fixed(text) if "\\ud" in text.lower() else Unreadable("not JSON")
     except (ValueError, RecursionError):
         return Unreadable("not JSON")
 
 
-def _mended(text: str) -> Any:
+def _fixed(text: str) -> Any:
     """Return JSON with half surrogate pairs, as cut emoji have them, replaced by U+FFFD.
 
     Nothing that comes later could store or hash them, and the rest of the text is sound.

@@ -301,12 +301,12 @@ def merge_matches(
 @fast
 def _merge_query(keep: int, one: Any, other: Any, room: Any) -> Any:
     n = _interleave(one, other, room)
-    heap, kept = open_heap(keep), 0
+    heap, size = open_heap(keep), 0
     for i in range(n):
         if admit(heap, room[i]["priority"]):
-            room[kept] = room[i]
-            kept += 1
-    return kept
+            room[size] = room[i]
+            size += 1
+    return size
 
 
 @fast

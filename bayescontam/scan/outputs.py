@@ -168,8 +168,8 @@ def _scores(
 
 
 def _placed(table: pd.DataFrame, described: pd.DataFrame, more: list[str]) -> pd.DataFrame:
-    told = described.loc[table["where"]].set_index(table.index)
-    return table.join(told)[["benchmark", "item", *more, "cosine", *_PLACED]]
+    places = described.loc[table["where"]].set_index(table.index)
+    return table.join(places)[["benchmark", "item", *more, "cosine", *_PLACED]]
 
 
 def edges(bins: Any) -> Any:
@@ -194,9 +194,9 @@ def _strata(found: Found) -> pd.DataFrame:
     tables = []
     for (source, stratum), counts in sorted(found.sketch.strata.items()):
         benchmark, place = np.nonzero(counts)
-        told = {"benchmark": np.array(names, object)[benchmark], "source": source}
+        keys = {"benchmark": np.array(names, object)[benchmark], "source": source}
         counted = {"stratum": stratum, "cosine": edges(place), "count": counts[benchmark, place]}
-        tables.append(pd.DataFrame({**told, **counted}))
+        tables.append(pd.DataFrame({**keys, **counted}))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -176,7 +176,7 @@ def _load(spec: Embedding, place: str, device: str | None, *, local_files_only: 
     return Pretrained(model.eval(), spec.model, precision, folder)
 
 
-def _precision(torch: Any, asked: str, device: str) -> str:
+def _precision(torch: Any, wanted: str, device: str) -> str:
     """Return the precision in force, and try it on the device."""
     on_gpu = device.startswith("cuda")
     try:
@@ -187,7 +187,7 @@ def _precision(torch: Any, asked: str, device: str) -> str:
             "give 'cpu', or 'cuda' where there is a GPU"
         ) from error
     # On a CPU bf16 moves cosines by up to 0.003 and fp16 is slower than fp32.
-    precision = asked if asked != "auto" else "fp16" if on_gpu else "fp32"
+    precision = wanted if wanted != "auto" else "fp16" if on_gpu else "fp32"
     try:
         sample = torch.ones(2, 2, dtype=getattr(torch, _DTYPES[precision]), device=device)
         torch.nn.functional.layer_norm(torch.nn.functional.linear(sample, sample), (2,))

@@ -128,8 +128,8 @@ def joined(
             at += size
     dims = {name: part.shape[1] for name, part in zip(sizes, parts, strict=True)}
     if len(set(dims.values())) > 1:
-        told = ", ".join(f"{visible(name, 60)} has {n}" for name, n in dims.items())
-        problem = f"their vectors have different dimensions: {told}; use one embedder for all"
+        listing = ", ".join(f"{visible(name, 60)} has {n}" for name, n in dims.items())
+        problem = f"their vectors have different dimensions: {listing}; use one embedder for all"
         raise DataError([Fault("benchmarks", problem)])
     return np.concatenate(parts), tokens
 

@@ -122,10 +122,10 @@ def sampled(path: str | os.PathLike[str], cuts: Cutoffs) -> Iterator[Document]:
         highest = cuts.of(file.schema_arrow.metadata[b"source"].decode())
         for group in range(file.num_row_groups):
             for batch in file.read_row_group(group, use_threads=False).to_batches():
-                yield from _kept(batch, highest)
+                yield from _sampled(batch, highest)
 
 
-def _kept(batch: pa.RecordBatch, highest: dict[str, int]) -> Iterator[Document]:
+def _sampled(batch: pa.RecordBatch, highest: dict[str, int]) -> Iterator[Document]:
     strata = batch["stratum"]
     cuts = np.array([highest[stratum] for stratum in strata.dictionary.to_pylist()], np.uint64)
     keep = batch["priority"].to_numpy() <= cuts[strata.indices.to_numpy()]

@@ -159,8 +159,8 @@ class Searcher:
 
     def sketch(self, shard: int = 0) -> Sketch:
         """Return the sketch of everything added so far, as that of a shard of this number."""
-        kept = [scores.kept(self._known.ids) for scores in self._scores]
-        sizes, found = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        stored = [scores.kept(self._known.ids) for scores in self._scores]
+        sizes, found = (np.concatenate(parts) for parts in zip(*stored, strict=True))
         matches = np.empty(len(found), ENTRY)
         matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
         for name, values in self._known.tell(found["column"]).items():

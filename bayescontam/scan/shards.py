@@ -152,16 +152,18 @@ class VectorShard:
         Else a vector is a chunk of its file, numbered from 0.
         """
         columns = ["document", "chunk", "start", "end", "text"]
-        told = pd.DataFrame(self.file.columns(columns, rows), index=range(len(rows)), dtype=object)
+        given = pd.DataFrame(self.file.columns(columns, rows), index=range(len(rows)), dtype=object)
         table = pd.DataFrame({"document": self.name, "chunk": rows, "start": 0, "end": 0})
-        for name in table.columns.intersection(told.columns):
-            values = told[name] if name == "document" else pd.to_numeric(told[name], "coerce")
+        for name in table.columns.intersection(given.columns):
+            values = given[name] if name == "document" else pd.to_numeric(given[name], "coerce")
             known = values.notna()
             table.loc[known, name] = values[known].astype(table[name].dtype)
         table = table.assign(source=self.source, stratum="", text=None)
-        if "text" in told:
+        if "text" in given:
             # What is no text has none: it may be a number.
-            table["text"] = told["text"].where(told["text"].map(lambda text: isinstance(text, str)))
+            table["text"] = given["text"].where(
+                given["text"].map(lambda text: isinstance(text, str))
+            )
         return table
 
 

@@ -147,9 +147,9 @@ class Sketch:
         ENTRY, (at most size,)
             In the order of the draw, which is random too.
         """
-        kept = self.of(query)
-        kept = kept[bins_of(kept["cosine"]) >= lowest]
-        return kept[np.argsort(kept["priority"], kind="stable")][: self._within(size)]
+        matches = self.of(query)
+        matches = matches[bins_of(matches["cosine"]) >= lowest]
+        return matches[np.argsort(matches["priority"], kind="stable")][: self._within(size)]
 
     def _within(self, size: int) -> int:
         if size > self.keep:

@@ -107,16 +107,16 @@ class TransformerEmbedder:
     def _features(self, texts: list[str], kind: str) -> dict[str, Any]:
         return self._model.preprocess(texts, prompt=self._prompts[kind] or None)
 
-    def _dims(self, asked: int | None) -> int:
+    def _dims(self, wanted: int | None) -> int:
         own = self._model.get_embedding_dimension()
-        if asked is not None and asked > own:
+        if wanted is not None and wanted > own:
             raise UsageError(
-                f"embedding.dims: got {asked}, but {self._name} has {own}; "
+                f"embedding.dims: got {wanted}, but {self._name} has {own}; "
                 f"give {own} or less, or leave it out"
             )
-        return asked or own
+        return wanted or own
 
-    def _max_tokens(self, asked: int | None) -> int:
+    def _max_tokens(self, wanted: int | None) -> int:
         """Return the longest text, without the tokens that are added to it."""
         added = max(self._added.values())
         config = self._model.config
@@ -124,19 +124,19 @@ class TransformerEmbedder:
         positions = getattr(text_config, "max_position_embeddings", None)
         limits = [n for n in (self._model.max_seq_length, positions) if n and 0 < n < _ENDLESS]
         if not limits:
-            return asked or 2048
+            return wanted or 2048
         own = min(limits) - added
         if own < _LEAST:
             raise UsageError(
                 f"embedding: {self._name} sees {min(limits)} tokens, and its prompt and special "
                 f"tokens leave less than {_LEAST} of them; give a shorter prompt"
             )
-        if asked is not None and asked > own:
+        if wanted is not None and wanted > own:
             raise UsageError(
-                f"embedding.max_tokens: got {asked}, but {self._name} sees {own} beside its "
+                f"embedding.max_tokens: got {wanted}, but {self._name} sees {own} beside its "
                 f"prompt and special tokens; give {own} or less, or leave it out"
             )
-        return asked or own
+        return wanted or own
 
 
 def _batches(

@@ -113,10 +113,10 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
         found = [
             _Found(dict(e), *_walk(kind, e["loc"])) for e in error.errors() if not _follows(dict(e))
         ]
-        told = [(each.where, text) for each in found if (text := _problem(each, found))]
+        problems = [(each.where, text) for each in found if (text := _problem(each, found))]
         faults = [
             Fault(source, text + _entry(where, data), column=".".join(map(str, where)) or None)
-            for where, text in told
+            for where, text in problems
         ]
         raise SpecError(list(dict.fromkeys(faults))) from None
 

@@ -244,13 +244,13 @@ class ModelSpec(WholeSpec):
             "contamination.interaction": block.interaction != "none",
             "contamination.confounding": block.confounding != "none",
         }
-        for key in (key for key, asked in wanted.items() if asked and block.form == "none"):
+        for key in (key for key, wants in wanted.items() if wants and block.form == "none"):
             raise ValueError(f"{key} needs contamination.form = 'linear' or 'monotone'")
         of_items = {
             "contamination.interaction": block.interaction != "none",
             "difficulty.discrimination": self.difficulty.discrimination != "equal",
         }
-        for key in (key for key, asked in of_items.items() if asked):
+        for key in (key for key, wants in of_items.items() if wants):
             if self.difficulty.form == "none":
                 raise ValueError(f"{key} needs difficulty.form = 'random'")
         return self

@@ -64,8 +64,8 @@ def add_judgements(
     write_judgements(out, earlier.merged(made) if earlier else made)
     judged = int(made.frame["is_duplicate"].notna().sum())
     found = int(made.frame["is_duplicate"].sum())
-    told = f"{judged:,} pairs were judged, {found:,} of them duplicates: {visible(str(out))}"
-    return [*notes, *made.notes, told]
+    counts = f"{judged:,} pairs were judged, {found:,} of them duplicates: {visible(str(out))}"
+    return [*notes, *made.notes, counts]
 
 
 def _read(path: str | os.PathLike[str]) -> Judgements | None:

@@ -45,10 +45,10 @@ class Question:
         mark = sha256("\0".join((self.item, self.chunk)).encode())[:16]
         rules = Template((_HERE / "rules.md").read_text(encoding="utf-8"))
         kinds = "\n".join(f"- `{kind}`: {meaning}." for kind, meaning in KINDS.items())
-        told = rules.substitute(mark=mark, kinds=kinds)
+        instructions = rules.substitute(mark=mark, kinds=kinds)
         shown = [self._framed(name, mark) for name in ("item", "chunk")]
         return [
-            {"role": "system", "content": f"{self.prompt.strip()}\n\n{told}"},
+            {"role": "system", "content": f"{self.prompt.strip()}\n\n{instructions}"},
             {"role": "user", "content": "\n\n".join(shown)},
         ]
 

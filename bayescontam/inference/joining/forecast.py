@@ -25,8 +25,8 @@ def features(posterior: xr.Dataset) -> Floats:
             columns.append(np.log(flat + SMALLEST) if str(name).startswith("sigma") else flat)
     table = np.concatenate(columns, axis=1)
     spread = table.std(axis=0)
-    kept = spread > 0
-    standard: Floats = (table[:, kept] - table[:, kept].mean(axis=0)) / spread[kept]
+    varying = spread > 0
+    standard: Floats = (table[:, varying] - table[:, varying].mean(axis=0)) / spread[varying]
     return standard
 
 

@@ -210,7 +210,7 @@ class Approximation:
             gradient[:, :, b, :, :, b] += np.einsum("fin,timn->tmfn", x, one.by_center)
             gradient[1, at, b, 1, at, b] += (one.by_shift * step).sum(axis=0)
         variance /= items**2 * self.crossed.weight
-        return self._told(mean / items, gradient / items, variance, effects, covariance)
+        return self._approximation(mean / items, gradient / items, variance, effects, covariance)
 
     def _levels(self, k: Floats, center: Floats, shift: Floats, kernel: Kernel) -> Moments:
         """Return accuracies of responses given the answers to their items.
@@ -231,7 +231,7 @@ class Approximation:
         variance = (weight * (three**2 + moments.variance)).sum(axis=-1)
         return Moments(mean, own + joint, (weight * moments.by_shift).sum(axis=-1), variance)
 
-    def _told(
+    def _approximation(
         self, mean: Floats, gradient: Floats, variance: Floats, effects: Floats, covariance: Floats
     ) -> Approximate:
         size = covariance.shape[0]

@@ -79,8 +79,8 @@ class Scene:
                 f"accuracy: got {truth.accuracy:g}; allowed is more than blind guessing ({guess:g})"
             )
         self.sizes, self.truth, self.spec = sizes, truth, _with_clean(spec, sizes)
-        kept = min(sizes.items, max(FEWEST_ITEMS, MOST_ROWS // (sizes.models * sizes.benchmarks)))
-        self.table = _table(replace(sizes, items=kept), truth)
+        items = min(sizes.items, max(FEWEST_ITEMS, MOST_ROWS // (sizes.models * sizes.benchmarks)))
+        self.table = _table(replace(sizes, items=items), truth)
         design = make_design(self.spec, Responses.from_frame(self.table, source="plan"))
         self.terms: Terms = plan_terms(self.spec, design)
         self.parts: list[Component] = components(self.spec, design, self.terms)
@@ -91,7 +91,7 @@ class Scene:
             sizes.generations,
             float(guess),
             reference_levels(reference, design),
-            sizes.items / kept,
+            sizes.items / items,
         )
 
     @property
