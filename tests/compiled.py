@@ -25,7 +25,7 @@ class Compiled:
         return self.tree(built, seed, **options)["posterior"].to_dataset()
 
     def tree(self, built: Built, seed: int, **options: Any) -> xr.DataTree:
-        """Return all that nutpie tells, for the counts of `built`."""
+        """Return all that nutpie reports, for the counts of `built`."""
         import nutpie
 
         data = self._compiled.with_data(**data_of(built))

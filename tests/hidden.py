@@ -64,6 +64,6 @@ def assert_recovered(world: World, spec: str) -> None:
         told = rows.loc[quantity].reindex(truth.index)
         held.append((told["ci_low"] <= truth) & (truth <= told["ci_high"]))
     shares = np.array(held).mean(axis=1)
-    # Pairs of one data set share abilities and slopes: it tells no more than that.
+    # Pairs of one data set share abilities and slopes: it shows no more than that.
     assert shares.min() >= 0.8
     assert shares.mean() >= 0.88

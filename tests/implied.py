@@ -1,4 +1,4 @@
-"""Model specs and tables to ask what priors imply, and how closely it must be told."""
+"""Model specs and tables to ask what priors imply, and how closely it must be estimated."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -82,7 +82,7 @@ def built_of(spec: ModelSpec, frame: pd.DataFrame, difficulties: str = "marginal
 def log_odds(frame: pd.DataFrame, values: Values, built: Built, z: np.ndarray) -> np.ndarray:
     """Return the log-odds of rows of a table, (row, z), as the statistics page writes them.
 
-    Rows may have a column ``at`` with the contamination that they are told at; means are
+    Rows may have a column ``at`` with the contamination that they are reported at; means are
     those of all of the table's ``contamination``, in the columns that `doses` adds.
     """
     design, spec = built.design, built.spec.contamination

@@ -9,7 +9,7 @@ PATIENCE = 30.0
 
 
 def running(pid: int) -> bool:
-    """Tell whether a process runs; one that ended and was not asked after does not."""
+    """Return whether a process runs; one that ended and was not asked after does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):

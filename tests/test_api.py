@@ -1,4 +1,4 @@
-"""The Python interface: names that resolve, docstrings, and faults told before sampling."""
+"""The Python interface: names that resolve, docstrings, and faults reported before sampling."""
 
 import importlib.metadata
 import inspect

@@ -123,7 +123,7 @@ def test_fits_that_differ_in_this_only_predict_alike(own, other):
 
 
 def test_pooled_leave_one_out_predicts_alike(own, monkeypatch):
-    """Pooling is for larger tables; here it must tell the same."""
+    """Pooling is for larger tables; here it must report the same."""
     monkeypatch.setattr(loo, "can_pool", lambda built: built.lattice is not None)
     pooled = bayescontam.fit(remembered(own), difficulties="marginalised", **SAMPLER)
     pair = bayescontam.compare({"plain": own, "pooled": pooled}).set_index("fit")

@@ -43,7 +43,7 @@ def terminal(program: str) -> tuple[str, str]:
         try:
             while part := os.read(ours, 2**16):
                 shown += part
-        except OSError:  # how Linux tells that the other end is closed
+        except OSError:  # how Linux shows that the other end is closed
             pass
         finally:
             os.close(ours)

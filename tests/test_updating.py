@@ -125,7 +125,7 @@ def test_parts_that_are_not_known_need_a_refit(fit):
 
 
 def test_a_newcomer_far_from_all_draws_is_fitted_with_the_others():
-    """Draws of a spread that is far too small cannot be mended by weights."""
+    """Draws of a spread that is far too small cannot be fixed by weights."""
     counts = [(20, 40)] * 4
     rng = np.random.default_rng(2)
     fit = given_fit(

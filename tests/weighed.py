@@ -24,7 +24,7 @@ def run_and_weigh(code: str, *arguments: object) -> tuple[str, float]:
     """Return the first line of the error that a program ended with, and its bytes at the most."""
     if not _STATUS.exists():
         pytest.skip("the system does not say how much memory a process took")
-    # Not what the system says of a child: that counts the memory of the process that began it.
+    # Not what the system reports of a child: that counts the memory of the process that began it.
     command = [sys.executable, "-c", "import sys" + _REPORT, *map(str, arguments), code]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     message, peak = done.stdout.splitlines()[-2:]

@@ -77,18 +77,18 @@ class Weighed:
     number: Integers
     number_scanned: Integers
 
-    def of(self, kept: NDArray[np.bool_]) -> "Weighed":
+    def of(self, chosen: NDArray[np.bool_]) -> "Weighed":
         """Return what is reported of some of the items.
 
         Parameters
         ----------
-        kept : array of bool, one for each item
+        chosen : array of bool, one for each item
         """
         whole = {"items", "sources", "shares", "kinds", "ranks"}
         parts = {
-            f.name: getattr(self, f.name)[:, kept] for f in fields(self) if f.name not in whole
+            f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole
         }
-        return replace(self, items=self.items[kept].reset_index(drop=True), **parts)
+        return replace(self, items=self.items[chosen].reset_index(drop=True), **parts)
 
 
 def weigh(

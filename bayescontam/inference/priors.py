@@ -103,7 +103,7 @@ SMALLEST = 1e-6
 
 
 def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Tensor:
-    """Add a spread to the current PyMC model, and return it kept off zero.
+    """Add a spread to the current PyMC model, and return it bounded away from zero.
 
     A millionth of a log-odds changes nothing that could be measured, but without it a
     sampler that strays to spreads below 1e-12 meets rounding noise and stays there.

@@ -68,8 +68,8 @@ def _at_zero(generator: Generator, contamination: Any) -> dict[str, float]:
     """Return the true estimands at contamination 0, where no task lies."""
     accuracy = generator.genuine + generator.boost * float(contamination.mean())
     over = accuracy - generator.genuine
-    told = {"accuracy": accuracy, "genuine_ability": generator.genuine, "overfitting": over}
-    return {**told, "overfitting_fraction": over / accuracy}
+    values = {"accuracy": accuracy, "genuine_ability": generator.genuine, "overfitting": over}
+    return {**values, "overfitting_fraction": over / accuracy}
 
 
 def _many(study: Study, generator: Generator, corpus: Corpus) -> pd.DataFrame:
@@ -90,8 +90,8 @@ def _many(study: Study, generator: Generator, corpus: Corpus) -> pd.DataFrame:
         return rows.drop(columns="where")
 
     names = ("genuine", "boost", "tasks", "exposures", "resamples")
-    told = {name: settings[name] for name in names}
-    return over_tables(study, "tables", told, make, settings["tables"])
+    inputs = {name: settings[name] for name in names}
+    return over_tables(study, "tables", inputs, make, settings["tables"])
 
 
 def _comparisons(

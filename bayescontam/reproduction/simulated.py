@@ -116,7 +116,7 @@ def _estimates(own: pd.DataFrame) -> dict[str, float]:
 def over_tables(
     study: Study,
     name: str,
-    told: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     make: Callable[[int], pd.DataFrame],
     tables: int,
     chunk: int = CHUNK,
@@ -128,7 +128,7 @@ def over_tables(
     study : Study
     name : str
         Of the files.
-    told : mapping
+    inputs : mapping
         All that follows from it, beside the number of a table.
     make : callable
         Takes the number of a table and returns rows.
@@ -145,7 +145,7 @@ def over_tables(
     with study.bar(name, tables, "tables") as advance:
         for first in range(0, tables, chunk):
             numbers = range(first, min(first + chunk, tables))
-            own = {**told, "first": first, "count": len(numbers)}
+            own = {**inputs, "first": first, "count": len(numbers)}
             rows.append(study.kept(f"{name}-{first}", own, partial(_tables, make, numbers)))
             advance(len(numbers))
     return pd.concat(rows, ignore_index=True)

@@ -113,7 +113,7 @@ class Study:
         return changed_spec(load_spec(name), changes, f"study '{self.spec.name}'")
 
     def kept(
-        self, name: str, told: Mapping[str, Any], make: Callable[[], pd.DataFrame]
+        self, name: str, inputs: Mapping[str, Any], make: Callable[[], pd.DataFrame]
     ) -> pd.DataFrame:
         """Return a table that takes long to make, from the folder if it was made before.
 
@@ -121,12 +121,12 @@ class Study:
         ----------
         name : str
             Its file is ``kept/NAME-KEY.parquet``; letters, digits, hyphens.
-        told : mapping
+        inputs : mapping
             All that the table follows from, beside the spec's seed: numbers, texts, lists.
         make : callable
             Makes the table.
         """
-        content = {**told, "seed": self.spec.seed, "version": version("bayescontam")}
+        content = {**inputs, "seed": self.spec.seed, "version": version("bayescontam")}
         key = sha256(json.dumps(content, sort_keys=True).encode())[:12]
         path = made_folder(self.folder / KEPT) / f"{_named(name)}-{key}.parquet"
         if path.exists():

@@ -86,8 +86,8 @@ def _many(study: Study, corpora: dict[str, Corpus]) -> pd.DataFrame:
         return pd.concat(parts).drop(columns="where")
 
     names = ("genuine", "boost", "tasks", "exposures_1", "exposures_2", "resamples")
-    told = {name: settings[name] for name in names}
-    return over_tables(study, "versions", told, make, settings["tables"])
+    inputs = {name: settings[name] for name in names}
+    return over_tables(study, "versions", inputs, make, settings["tables"])
 
 
 def _identification(fits: dict[str, Fitted]) -> Titled:

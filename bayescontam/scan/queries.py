@@ -61,11 +61,11 @@ class ItemStage:
 
 
 def _embedded(
-    embedder: Embedder, texts: list[str], tell: bool
+    embedder: Embedder, texts: list[str], metered: bool
 ) -> tuple[Vectors, list[int], Meter | None]:
     with one_thread(require("torch", "scan")):
         vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
-    if not tell:
+    if not metered:
         return vectors, tokens, None
     return vectors, tokens, Meter(embedder.count, embedder.max_tokens, embedder.describe())
 

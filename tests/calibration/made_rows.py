@@ -21,7 +21,7 @@ def made_rows(
     where: tuple[str, ...] = ("",),
     alike: bool = False,
 ) -> pd.DataFrame:
-    """Make rows of an estimator that is exact, or wrong in a way that is asked for.
+    """Make rows of an estimator that is exact, or wrong in a way that is requested.
 
     Parameters
     ----------

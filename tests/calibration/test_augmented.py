@@ -80,7 +80,7 @@ def below(responses: Responses, truth: dict[str, float]) -> dict[tuple[str, floa
 
 
 def test_the_truth_is_a_draw_of_the_exact_posterior_of_both_tables(plan: Plan) -> None:
-    """And not of the posterior under another prior, which the same numbers tell."""
+    """And not of the posterior under another prior, which the same numbers show."""
     simulate = simulator_of(plan, plan.cells[0])
     found = []
     for made in map(simulate, range(200)):

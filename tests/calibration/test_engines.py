@@ -128,7 +128,7 @@ def test_data_of_another_table_are_noticed(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["positive", "hierarchical"])
 def test_a_model_given_another_table_is_the_model_of_that_table(name: str) -> None:
-    """Its coordinates too, which no draws tell but by how slowly they mix."""
+    """Its coordinates too, which no draws show but by how slowly they mix."""
     plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
     spec = load_spec(name)
     one, other = (build(spec, simulator_of(plan, cell)(r).responses) for r in range(2))

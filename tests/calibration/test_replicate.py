@@ -154,7 +154,7 @@ def test_what_no_fit_is_needed_for_is_told_without_one() -> None:
     ("model", "told"), [("latent_duplicate", "the truth is reported at 0;"), ("spillover", None)]
 )
 def test_truth_and_estimate_at_two_references_are_refused(model: str, told: str | None) -> None:
-    """Nobody could tell a bias from another meaning of genuine ability."""
+    """Nobody could distinguish a bias from another meaning of genuine ability."""
     message = "the estimator 'bootstrap' reports genuine ability at contamination 0"
     with pytest.raises(SpecError, match=f"reference: {message}.*{told or 'truth'}.*leave the boo"):
         Replicates(*_beside_bootstrap(model)).rows(0)

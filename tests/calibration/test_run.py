@@ -55,7 +55,7 @@ def test_every_planned_fit_is_there_once(whole: pd.DataFrame) -> None:
     assert set(keys["cell"]) == {"boost=0", "boost=0.3"}
     assert not whole.duplicated(["cell", "replicate", "estimator", "quantity", "where"]).any()
     truth = whole[whole["quantity"] == "novelty_gap"]
-    assert truth.empty  # the bootstrap does not tell it
+    assert truth.empty  # the bootstrap does not report it
     assert (whole.query("quantity == 'overfitting' and cell == 'boost=0'")["truth"] == 0).all()
 
 
@@ -299,7 +299,7 @@ def test_what_is_wrong_in_the_last_cell_is_told_before_the_first_is_fitted(tmp_p
         run_study(StudySpec.parse(wrong, "late.toml"), tmp_path / "out", jobs=1)
     assert shards(tmp_path / "out") == {}
     assert StudyResults.load(tmp_path / "out").done == 0  # and a report can be made
-    # No row was made, so that the folder is good for the study once it is mended.
+    # No row was made, so that the folder is good for the study once it is fixed.
     assert len(rows(tmp_path / "out", jobs=1, replicates=1))
 
 

@@ -135,12 +135,12 @@ def test_spreads_are_fixed_and_difficulties_are_drawn_anew() -> None:
     again = simulator_of(plan, cell)(1)
     assert of(again, "slope") == of(made[0], "slope")
     assert of(again, "accuracy") != of(made[0], "accuracy")
-    # Counts do not depend on what stands above fixed slopes, and it is not told.
+    # Counts do not depend on what stands above fixed slopes, and it is not reported.
     assert not {"beta_bar", "sigma_bm", "mu"} & {name for name, _ in again.truth}
 
 
 def test_unsure_probabilities_of_duplicates_shift_together() -> None:
-    """With a slope so large that an answer tells whether its item was seen before."""
+    """With a slope so large that an answer shows whether its item was seen before."""
     plan, cell = planned(
         "fixed", "latent_duplicate", "simulator.slope = 60", "simulator.ability = 0",
         items=200, contamination_mean=0.4, contamination_sd=0.1, p_duplicate_sd=0.2,

@@ -39,7 +39,7 @@ rouge_l = false
 
 
 def in_words(run: Run, given: object) -> list[str]:
-    """Return the lines that tell what a manifest means."""
+    """Return the lines that show what a manifest means."""
     done = run("corpora", "show", given)
     assert (done.status, done.err) == (0, "")
     return [line.strip() for line in done.out.rpartition("# In words\n")[2].split("\n") if line]

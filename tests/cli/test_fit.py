@@ -94,7 +94,7 @@ def test_a_seed_repeats_a_fit_and_another_does_not(made: Made, run: Run, tmp_pat
     for seed in (7, 8):
         path = tmp_path / f"{seed}.nc"
         done = run("fit", table, "-m", "single", "-o", path, "--seed", seed, "-q", *FEW_DRAWS)
-        # Checks failed here too, but nobody asked for --strict.
+        # Checks failed here too, but nobody requested --strict.
         assert done == Done(0, "", "")
         estimands.append(Fit.load(path).estimands())
     pd.testing.assert_frame_equal(estimands[0], estimands[1])

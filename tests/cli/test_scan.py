@@ -75,7 +75,7 @@ def test_options_stand_for_a_manifest(run: Run, here: Path) -> None:
     found = Scan.load("out")
     assert found.record["documents"]["sampled"] == 30
     assert found.matches["rank"].max() == 2
-    # What is kept says the same, in any folder.
+    # What is stored says the same, in any folder.
     again = run("scan", "out/manifest.toml", "--out", "again", *HERE)
     assert again.status == 0
     assert tables_of(here / "again") == tables_of(here / "out")
@@ -221,7 +221,7 @@ def test_unreadable_records_are_listed_once(run: Run, here: Path) -> None:
     done = run(*arguments, "--keep-work")
     assert done.status == 0
     assert "3 records could not be read (" in done.out
-    # Taken up: the tables are made again from what is kept.
+    # Resumed: the tables are made again from what is stored.
     (here / "out" / "scan.json").unlink()
     assert run(*arguments).status == 0
     lines = (here / "out" / "scan.log").read_text().splitlines()
@@ -326,7 +326,7 @@ def start(folder: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def ends(group: int) -> bool:
-    """Tell whether all processes of a group end within some seconds."""
+    """Return whether all processes of a group end within some seconds."""
     for _ in range(100):
         try:
             os.killpg(group, 0)

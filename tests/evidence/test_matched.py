@@ -1,4 +1,4 @@
-"""Matches of a scan item by item: what is told one by one, and what only the histogram has."""
+"""Matches of a scan item by item: what is reported one by one, and what only the histogram has."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_the_rest_is_the_histogram_less_what_is_listed(scan: Scan) -> None:
     """Bins are 0.01 wide and shared over sources as all items' cosines in the bin are."""
     found = matches_of(scan)
     # In 0.40 to 0.41 lie 9 of q1 (web) and 10 of q2 (books): both are shared 9 to 10.
-    # Of 0.44 and 0.50 only the tail tells, and without a verdict they stay in the histogram.
+    # Of 0.44 and 0.50 only the tail shows, and without a verdict they stay in the histogram.
     assert rest(found["q1"]) == pytest.approx(
         {(0.405, 0): 9 * 9 / 19, (0.405, 1): 9 * 10 / 19, (0.445, 0): 1.0, (0.505, 0): 2.0,
          (0.615, 1): 1.0}
@@ -169,7 +169,7 @@ def test_a_document_counts_once_whatever_its_chunks(tmp_path: Path) -> None:
     assert rest(q) == pytest.approx({(0.555, 0): 6.0})
     # Two documents and half of the bin are nearer than its middle.
     assert q.rest_place.tolist() == [5.0]
-    # Without a share of further chunks, what is said of one is said of the document.
+    # Without a share of further chunks, what is known of one is known of the document.
     assert q.judged.tolist() == [True, True]
     hit, clear = JUDGES["Ada"]
     np.testing.assert_allclose(np.exp(q.called[:, 0]), [[1 - hit, hit], [clear, 1 - clear]])

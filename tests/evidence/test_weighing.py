@@ -115,7 +115,7 @@ def test_a_part_of_a_corpus_leaves_room_for_more(tmp_path: Path) -> None:
     assert less.expected.sum() > part.expected.sum() > whole.expected.sum()
     ratio = less.none_by_source[..., 0] / whole.none_by_source[..., 0]
     np.testing.assert_allclose(less.none, whole.none * ratio)  # sources are independent
-    quiz = [0, 1]  # what was not scanned is told from the items of the same benchmark
+    quiz = [0, 1]  # what was not scanned is estimated from the items of the same benchmark
     np.testing.assert_allclose(ratio[:, quiz], np.repeat(ratio[:, :1], 2, axis=1))
     assert not np.allclose(ratio[:, 0], ratio[:, 2])
 
@@ -201,7 +201,7 @@ STEEP = make_draws(100, threshold=0.62, steepness=200.0, threshold_open=0.6, ste
 def truth_and_scan(folder: Path, share: float, seed: int) -> tuple[np.ndarray, Scan]:
     """Return how many duplicates each of 100 items has, and a scan of a share of the corpus.
 
-    How duplicates are spread is drawn from the priors. Cosines tell duplicates from others,
+    How duplicates are spread is drawn from the priors. Cosines distinguish duplicates from others,
     so that only what was not scanned is unsure.
     """
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Folders of ARC tasks are read whole, and every fault in them is told."""
+"""Folders of ARC tasks are read whole, and every fault in them is reported."""
 
 import json
 from pathlib import Path

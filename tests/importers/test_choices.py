@@ -1,4 +1,4 @@
-"""Choices and runs: what is asked for is taken, and what is not clear is refused."""
+"""Choices and runs: what is requested is taken, and what is not clear is refused."""
 
 from collections import Counter
 

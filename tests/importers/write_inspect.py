@@ -21,7 +21,7 @@ def digit(*words: object) -> int:
 
 
 def fails(task: str, model: str, item: int, epoch: int) -> bool:
-    """Tell whether a sample ends in an error."""
+    """Return whether a sample ends in an error."""
     return digit("error", task, model, item, epoch) == 0
 
 

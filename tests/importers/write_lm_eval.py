@@ -68,7 +68,7 @@ def digit(model: str, run: int, question: str) -> str:
 
 
 def wordy(question: str) -> bool:
-    """Tell whether the answer to a question is a sentence, which the strict filter refuses."""
+    """Return whether the answer to a question is a sentence, which the strict filter refuses."""
     return question.endswith(("1", "5"))
 
 

@@ -28,7 +28,7 @@ def table(n: int, trials: int, seed: int) -> pd.DataFrame:
 
 
 def fitted(data: pd.DataFrame, name: str) -> bayescontam.Fit:
-    """Return a fit of two parameters, of which a thousand draws tell enough."""
+    """Return a fit of two parameters, of which a thousand draws show enough."""
     spec = changed(bayescontam.load_spec(name), likelihood={"trials": "items"})
     few = {"draws": 500, "tune": 400, "chains": 2}
     fit = bayescontam.fit(data, spec, seed=1, reference="zero", **few)
@@ -51,7 +51,7 @@ def test_genuine_ability_and_boost_are_recovered() -> None:
 
 @pytest.mark.slow
 def test_few_items_do_not_tell_the_two_forms_apart_and_many_do() -> None:
-    """On these values the forms differ by less than 0.003: 400 answers cannot tell."""
+    """On these values the forms differ by less than 0.003: 400 answers cannot show it."""
     few = bayescontam.compare(fits(table(400, 1, 1)))
     assert few["elpd_diff"].iloc[1] < 4
     assert few["verdict"].iloc[1].startswith("as good as the best")

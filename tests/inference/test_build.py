@@ -113,7 +113,7 @@ def test_log_density_is_that_of_the_mathematics(name, seed):
 
 
 def test_a_bend_needs_no_contaminations_that_differ():
-    """Nothing is told of it then, and slopes have their prior."""
+    """Nothing is reported of it then, and slopes have their prior."""
     frame = simulate(3, **FULL).responses.assign(contamination=0.25)
     model = build(load_spec("monotone"), Responses.from_frame(frame)).model
     start, fast = model.initial_point(), {"mode": "FAST_COMPILE"}

@@ -1,4 +1,4 @@
-"""What the covariates say of the true contamination, and what they cannot say."""
+"""What the covariates show about the true contamination, and what they cannot show."""
 
 import numpy as np
 import pandas as pd

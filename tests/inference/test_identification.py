@@ -159,7 +159,7 @@ def test_extrapolation_is_the_distance_to_the_range_of_the_model(reference, quiz
     np.testing.assert_allclose(judged["extrapolation"], wanted, atol=1e-12)
     assert judged["extrapolation"].dims == ("model", "benchmark")
     assert judged["extrapolation"].sel(model="A", benchmark="quiz") == pytest.approx(quiz_a)
-    # Without a reference nothing is said of it.
+    # Without a reference nothing is reported of it.
     assert identify(draws, 2 * draws, sensitive, b, own, 0.95)["extrapolation"].isnull().all()
     checks = {
         check.name: check for check in design_checks(b, reference_levels(reference, b.design))

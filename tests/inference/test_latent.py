@@ -252,5 +252,5 @@ def test_equal_probabilities_are_a_caution(table):
 
 @pytest.mark.slow
 def test_known_truth_is_recovered():
-    """At default settings a data set holds most of its truths; how many in all, the bench tells."""
+    """At default settings a data set holds most of its truths; the bench reports how many."""
     assert_recovered(simulated(0, "noisy_covariate", items=60), "noisy_covariate")

@@ -43,7 +43,7 @@ def table(seed: int = 0) -> pd.DataFrame:
         for m in range(4) for b in range(2) for i in range(6)
     ]  # fmt: skip
     names = ["model", "benchmark", "item", "correct", "contamination"]
-    # In the order in which responses are kept.
+    # In the order in which responses are stored.
     return Responses.from_frame(pd.DataFrame(rows, columns=names)).frame.drop(columns="n_trials")
 
 

@@ -1,4 +1,4 @@
-"""Rankings across benchmarks: who is compared on what, and what is said of it."""
+"""Rankings across benchmarks: who is compared on what, and what is reported of it."""
 
 import json
 import tracemalloc

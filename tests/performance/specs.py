@@ -124,7 +124,7 @@ def answered(truth: Draws, built: Built, rng: np.random.Generator) -> np.ndarray
 
 
 class Sampler(Compiled):
-    """A model compiled once for all data sets of a case, which tells how it fared too."""
+    """A model compiled once for all data sets of a case, which reports how it fared too."""
 
     def sample(self, built: Built, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return posterior draws and statistics of the sampler for the counts of `built`."""

@@ -57,7 +57,7 @@ def fits() -> dict[str, bayescontam.Fit]:
 
 @pytest.mark.parametrize(("by", "items"), [("item", 200), ("model", 60)])
 def test_difficulty_helps_to_predict_new_items_and_new_models(by: str, items: int) -> None:
-    """Of new items it tells the spread alone, so that it takes more of them to show."""
+    """Of new items it identifies the spread alone, so that it takes more of them to show."""
     compared = bayescontam.compare(fitted(items), leave_out=by, folds=4).set_index("fit")
     print(compared.drop(columns="verdict").round(3).to_string())
     assert compared.index[0] == "random"

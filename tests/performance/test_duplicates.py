@@ -1,4 +1,4 @@
-"""Known duplicates: how many a scan finds, and how well scores tell who has one.
+"""Known duplicates: how many a scan finds, and how well scores show who has one.
 
 Run by ``make bench``, on the shared texts: tasks of which half have duplicates in the corpus.
 """

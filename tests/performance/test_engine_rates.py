@@ -2,8 +2,8 @@
 
 Run by ``make bench``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes two to
 five hours on one core, nearly all of them simuk's. ``BAYESCONTAM_KEEP`` names a folder in
-which each contestant's figures are kept, so that an interrupted run of the same code is taken
-up. One model for all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a
+which each contestant's figures are stored, so that an interrupted run of the same code is
+resumed. One model for all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a
 core of its own. Seconds are those of the processor, since others may use it too; on an idle
 core the clock says the same.
 """
@@ -43,7 +43,7 @@ print("RESULT" + json.dumps(on_one_core(sys.argv[1], int(sys.argv[2]))))
 
 
 def run(name: str) -> dict[str, Any]:
-    """Run one contestant in a process of its own, unless its figures are kept."""
+    """Run one contestant in a process of its own, unless its figures are stored."""
     plain = name.replace(", ", "-").replace(" ", "-")
     kept = Path(KEEP or ".") / f"{plain}-{REPLICATES}-{code()}.json"
     if KEEP and kept.exists():
@@ -64,7 +64,7 @@ def run(name: str) -> dict[str, Any]:
 
 
 def code() -> str:
-    """Return what tells this version of the package from others."""
+    """Return what distinguishes this version of the package from others."""
     folder = Path(bayescontam.__file__).parent
     files = sorted(folder.rglob("*.py"))
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]

@@ -3,7 +3,7 @@
 Run by ``make bench``. All take a one-parameter model; ours and Bambi's differ by benchmark
 too. Time to 400 effective draws is the time of sampling scaled to a smallest bulk ESS of 400
 over the log-odds of all (model, benchmark). py-irt fits one posterior by variational
-inference, with no chains to judge it by: its time is told as it is. It needs an older Python
+inference, with no chains to judge it by: its time is reported as it is. It needs an older Python
 than this package: give ``BAYESCONTAM_PY_IRT``, the path of its command.
 """
 
@@ -53,7 +53,7 @@ def test_fifty_thousand_responses() -> None:
     for compilation in (True, False):
         ratio = to_400(results["Bambi"], compilation) / to_400(results["marginalised"], compilation)
         print(f"Bambi / ours, {'with' if compilation else 'without'} compilation: {ratio:.1f}")
-        assert ratio > 1  # far below the goal of 5, which docs/performance.md tells of
+        assert ratio > 1  # far below the goal of 5, which docs/performance.md describes
     other = run("py-irt")
     if other is None:
         print("py-irt: not run; set BAYESCONTAM_PY_IRT to its command")

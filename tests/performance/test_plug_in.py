@@ -28,7 +28,7 @@ SPECS = {"plugged in": "hierarchical", "noisy": "noisy_covariate", "latent": "la
 
 
 def probabilities(shared: bool, rng: np.random.Generator) -> np.ndarray:
-    """Return what a scan says of each (model, item), from hardly to nearly sure."""
+    """Return what a scan shows about each (model, item), from hardly to nearly sure."""
     p = rng.beta(0.8, 1.2, (MODELS, ITEMS)).clip(0.02, 0.98)
     return np.broadcast_to(p[0], p.shape) if shared else p
 

@@ -9,7 +9,7 @@ from tests.simulated import coverage, simulate
 @pytest.mark.parametrize("model", ["hierarchical", "positive"])
 def test_repeated_trials_recover(model: str) -> None:
     simulated = simulate(seed=3, models=3, benchmarks=3, items=80, trials=5, sigma_eps=1.5, slope=2)
-    # Three benchmarks tell little of a spread over benchmarks: its long tail needs small steps.
+    # Three benchmarks inform little on a spread over benchmarks: its long tail needs small steps.
     fit = bayescontam.fit(simulated.responses, model, seed=3, target_accept=0.95)
     assert coverage(fit, simulated).mean() >= 0.85
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []

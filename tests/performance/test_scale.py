@@ -1,6 +1,6 @@
 """Large tables: half a million real responses, and 10⁴ to 10⁷ simulated ones.
 
-Run by ``make bench``. Each fit runs in a process of its own, whose peak of memory is told.
+Run by ``make bench``. Each fit runs in a process of its own, whose peak of memory is reported.
 ``BAYESCONTAM_SCALE`` (default 10000,100000,1000000,10000000) are the sizes.
 """
 

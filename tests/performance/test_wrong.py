@@ -25,5 +25,5 @@ def test_wrong_fits_are_caught_and_the_right_one_is_not(tmp_path: Path) -> None:
     assert "right" not in failed
     for name in ("narrow-prior", "flipped-sign"):
         assert {"slope", "genuine_ability", "overfitting", "overfitting_fraction"} <= failed[name]
-    # The log-likelihood of effects that a fit has not tells at once; abilities must as well.
+    # The log-likelihood of effects that a fit has not shows at once; abilities must as well.
     assert {"theta", "log_likelihood"} <= failed["no-model-by-item"]

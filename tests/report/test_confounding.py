@@ -63,7 +63,7 @@ def test_assuming_harder_items_means_more_overfitting(fit: bayescontam.Fit) -> N
         assert told["location"].is_unique
         ends = told.iloc[[0, -1]]
         rise = np.diff(ends["slope"])[0] / np.diff(ends["location"])[0]
-        assert 0.5 < rise < 1.3  # near one: only slope less kappa is told by the data
+        assert 0.5 < rise < 1.3  # near one: only slope less kappa is identified by the data
         assert told["overfitting"].is_monotonic_increasing
         assert told["genuine_ability"].is_monotonic_decreasing
         outside = rows[rows["overfitting"].isna()]["location"]

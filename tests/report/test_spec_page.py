@@ -26,7 +26,7 @@ def fenced(page: str, heading: str) -> str:
 
 
 def assert_whole(page: str, spec: ModelSpec) -> None:
-    """Assert that a page holds all that there is to say of a model spec."""
+    """Assert that a page holds all that there is to report of a model spec."""
     assert fenced(page, "Mathematics").splitlines() == "\n".join(mathematics(spec)).splitlines()
     assert fenced(page, "File") == spec.text.strip("\n")
     seen = unescaped(page)

@@ -149,6 +149,6 @@ def test_the_printed_table_alone_is_a_whole_study(tmp_path: Path, printed: pd.Da
     own = [cell.high - cell.low for cell in cells]
     apart = [np.diff(alone(cell.published, 30))[0] for cell in cells]
     assert np.mean(own) < np.mean(apart)
-    # The kept fit is used again.
+    # The stored fit is used again.
     again = conceptarc.analyse(study)
     assert [c.ours for c in again.comparisons] == [c.ours for c in findings.comparisons]

@@ -32,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "novelty": {"tables": 2, "tasks": 30, "levels": 3, "resamples": 100},
     "prevalence": {"items": 12, "documents": 60, "repeats": 20},
 }
-"""What is made smaller; nothing is asked of what the fits say."""
+"""What is made smaller; nothing is required of what the fits say."""
 
 
 class Sparing(Quick):

@@ -23,7 +23,7 @@ def text(rng: random.Random, words: int = 20) -> str:
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> Path:
-    """Write records in the format and compression that the name tells."""
+    """Write records in the format and compression that the name shows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     records = list(records)
     if path.suffix == ".parquet":
@@ -69,7 +69,7 @@ def tables_of(folder: Path) -> dict[str, bytes]:
 
 
 def shard_lines(folder: Path) -> list[str]:
-    """Return the lines of the log of a scan that tell of a searched shard."""
+    """Return the lines of the log of a scan that report a searched shard."""
     log = folder / "scan.log"
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     return [line.split(" ", 1)[1] for line in lines if " shard " in line]

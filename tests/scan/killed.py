@@ -56,7 +56,7 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 
 
 def reached(out: Path, stage: str, shards: int) -> bool:
-    """Tell whether a scan has come to a stage."""
+    """Return whether a scan has come to a stage."""
     if stage == "write":
         return any(out.glob(".*.parquet.*.part"))
     return any((out / "work").glob(f"{stage}-*")) and len(shard_lines(out)) >= shards
@@ -79,7 +79,7 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def wait_for_none(process: subprocess.Popen[bytes]) -> bool:
-    """Tell whether all workers end, within some seconds."""
+    """Return whether all workers end, within some seconds."""
     for _ in range(100):
         if not children(process):
             return True

@@ -40,7 +40,7 @@ def make_chunks(
     stratum: tuple[str, str] = ("web", ""),
     **more: np.ndarray,
 ) -> Chunks:
-    """Return chunks with, unless told otherwise, made-up hashes and one copy each."""
+    """Return chunks with, unless given otherwise, made-up hashes and one copy each."""
     n = len(vectors)
     ids = hashes(n) if ids is None else ids
     told = {
@@ -94,7 +94,7 @@ def priority(chunk: int, key: int) -> int:
 
 
 def kept_of(cosines: Any, chunks: Any, key: int, keep: int) -> list[int]:
-    """Return which matches of one query are kept, in order: the definition, word by word."""
+    """Return which matches of one query are stored, in order: the definition, word by word."""
     order = sorted(range(len(chunks)), key=lambda i: (-float(cosines[i]), int(chunks[i])))
     earlier: list[int] = []
     kept = []

@@ -1,4 +1,4 @@
-"""The generated corpus: what is said of it is true."""
+"""The generated corpus: what is stated of it is true."""
 
 import csv
 import gzip

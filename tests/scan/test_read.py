@@ -46,7 +46,7 @@ def zst(data: bytes) -> bytes:
 
 
 def zst_stream(data: bytes) -> bytes:
-    """Compress without telling the size in the header, as pipes do."""
+    """Compress without giving the size in the header, as pipes do."""
     out = io.BytesIO()
     with zstandard.ZstdCompressor().stream_writer(out, closefd=False) as writer:
         writer.write(data)

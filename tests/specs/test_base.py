@@ -1,4 +1,4 @@
-"""What all specs share tells what is wrong with any kind of table."""
+"""What all specs share reports what is wrong with any kind of table."""
 
 import pytest
 

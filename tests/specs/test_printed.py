@@ -1,4 +1,4 @@
-"""Printed numbers: what stands in a table arrives, and what tells nothing is refused."""
+"""Printed numbers: what stands in a table arrives, and what shows nothing is refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Reproduction specs: strict, told from simulation studies, and shipped with their sources."""
+"""Reproduction specs: strict, distinct from simulation studies, shipped with their sources."""
 
 import importlib
 from pathlib import Path

@@ -125,7 +125,7 @@
       return known.get(row);
     };
     const words = () => input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    return { field: input, label: labelled("Filter", input), keeps: (row, asked) => asked.every((word) => text(row).includes(word)), words };
+    return { field: input, label: labelled("Filter", input), keeps: (row, wanted) => wanted.every((word) => text(row).includes(word)), words };
   }
 
   function addFilters(table, state) {
@@ -137,12 +137,12 @@
     const tools = make("div", "", { className: "tools" });
     const of = counted.format(state.rows.length);
     function tally() {
-      const asked = search.words();
+      const wanted = search.words();
       let shown = 0;
       state.rows.forEach((row) => {
-        const kept = search.keeps(row, asked) && choices.every((choice) => choice.keeps(row));
-        row.hidden = !kept;
-        shown += kept;
+        const matching = search.keeps(row, wanted) && choices.every((choice) => choice.keeps(row));
+        row.hidden = !matching;
+        shown += matching;
       });
       state.homes.forEach((mine, body) => { body.hidden = mine.every((row) => row.hidden); });
       count.textContent = counted.format(shown) + " of " + of + " rows";

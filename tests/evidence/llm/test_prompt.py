@@ -23,7 +23,7 @@ def test_a_shipped_prompt_says_what_a_duplicate_is(name: str) -> None:
     assert "duplicate" in load_prompt(name)
     for word in [*KINDS, "reasoning", "kind", "is_duplicate", "confidence"]:
         assert f"`{word}`" in system
-    assert all(meaning in system for meaning in KINDS.values())  # as people are told them
+    assert all(meaning in system for meaning in KINDS.values())  # as people are given them
     assert "$" not in system
 
 

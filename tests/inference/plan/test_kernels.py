@@ -1,4 +1,4 @@
-"""What one response says of its log-odds, against integrals taken by SciPy."""
+"""What one response shows about its log-odds, against integrals taken by SciPy."""
 
 from itertools import pairwise
 
