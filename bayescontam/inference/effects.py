@@ -42,7 +42,7 @@ def add_abilities(
     """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination.
 
     Abilities, and the means that they vary around, are sampled less the mean difficulty of
-    the items at hand: that difference is what data identify. Of abilities and difficulties
+    the items at hand: that difference is what data identify. Abilities and difficulties
     themselves they identify only together, up to a shift of both that costs nothing but prior
     density; the more models, the longer and thinner a posterior is in that direction.
 
