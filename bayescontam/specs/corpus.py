@@ -130,7 +130,7 @@ class Generated(Block):
         if self.documents < duplicated:
             raise ValueError(
                 f"{duplicated:,} items have duplicates, which do not fit into documents ="
-                f" {self.documents:,}: ask for more documents, or for fewer items"
+                f" {self.documents:,}: request more documents, or fewer items"
             )
         return self
 

@@ -349,7 +349,7 @@ def test_numbers_out_of_range_are_refused(tmp_path: Path, name: str) -> None:
 def test_rows_without_a_record_are_not_added_to(tmp_path: Path) -> None:
     rows(tmp_path, jobs=1, replicates=1)
     (tmp_path / "study.json").unlink()
-    with pytest.raises(UsageError, match=r"holds rows of a study, and no study\.json that says"):
+    with pytest.raises(UsageError, match=r"holds rows of a study, and no study\.json that states"):
         run_study(STUDY, tmp_path, jobs=1)
 
 

@@ -212,8 +212,8 @@ def test_an_unknown_key_anywhere_is_refused_and_named(block: str, key: str) -> N
         (MADE + "exact = 0.7\nparaphrased = 0.7\n",
          "generated: exact + paraphrased is above 1: an item has one kind of duplicate"),
         (MADE + "documents = 47\n",
-         "generated: 48 items have duplicates, which do not fit into documents = 47: ask for"
-         " more documents, or for fewer items"),
+         "generated: 48 items have duplicates, which do not fit into documents = 47: request"
+         " more documents, or fewer items"),
         (MADE + "documents = 48\n", None),
         (MADE + "[reading]\nmax_record_megabytes = 0\n",
          "reading.max_record_megabytes: got 0; allowed is 1 or more"),
