@@ -3,7 +3,7 @@
 import difflib
 import numbers
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ _DECIMAL = re.compile(r"[+-]?(?=\.?\d)(0|[1-9]\d{0,17})?(\.\d*)?([eE][+-]?\d+)?"
 _COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
 _WITHOUT = re.compile(r"[+-]?\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
+_GROUPED = re.compile(r"[1-9]\d{0,2}([.,]\d{3})+", re.ASCII)
 _WORDS = {"true": 1.0, "false": 0.0}
 
 type Scale = Literal["share", "percent", "count"]
@@ -352,6 +353,8 @@ def _read_measure(
     """Return a column of numbers as they are given, NaN where one is faulty."""
     column = str(cells.name)
     values = read_numbers(cells.map(_without_sign) if scale == "percent" else cells)
+    if scale == "count":
+        values = refuse_grouped({column: cells}, {column: values}, faults)[column]
     absent = np.isnan(values)
     faults.flag(absent, column, f"missing value; {advice}")
     if scale == "count":
@@ -363,10 +366,41 @@ def _read_measure(
         highest = 100 * highest if scale == "percent" else highest
         fits, allowed = (values >= 0) & (values <= highest), f"a number from 0 to {highest:g}"
     bad = ~fits & ~absent
-    faults.flag(bad, column, f"got {{}}, allowed is {allowed}", cells)
+    faults.flag(bad & (values != -np.inf), column, f"got {{}}, allowed is {allowed}", cells)
     if bad.any() and scale == "share" and highest is not None:
         _advise(column, cells[bad], values[bad], faults)
     return np.where(bad, np.nan, values)
+
+
+def refuse_grouped(
+    columns: Mapping[str, pd.Series], values: Mapping[str, Floats], faults: FaultList
+) -> dict[str, Floats]:
+    """Return counts with -infinity, and a fault, where digits are grouped in thousands.
+
+    Parameters
+    ----------
+    columns : mapping of str to pandas.Series
+        Cells of columns of counts.
+    values : mapping of str to array
+        Their numbers.
+    faults : FaultList
+    """
+    texts = {
+        name: [cell.strip() if isinstance(cell, str) else "" for cell in cells.astype(object)]
+        for name, cells in columns.items()
+        if not pd.api.types.is_numeric_dtype(cells.dtype)
+    }
+    distinct = set().union(*texts.values())
+    # 1.000 is a thousand beside 3, but may be 1 beside 3.000.
+    plain = any("." not in text and _NUMBER.fullmatch(text) for text in distinct)
+    grouped = {text for text in distinct if _GROUPED.fullmatch(text) and (plain or "," in text)}
+    found = dict(values)
+    for name, own in texts.items():
+        bad = np.array([text in grouped for text in own], dtype=bool)
+        problem = "got {}, which may be in thousands; write whole numbers plainly, such as 1000"
+        faults.flag(bad, name, problem, columns[name])
+        found[name] = np.where(bad, -np.inf, values[name])
+    return found
 
 
 def _without_sign(cell: Any) -> Any:
@@ -423,7 +457,11 @@ def typed(cells: pd.Series) -> pd.Series:
 
 
 def with_types(
-    frame: pd.DataFrame, delimiter: str, source: str, keep: Collection[str]
+    frame: pd.DataFrame,
+    delimiter: str,
+    source: str,
+    keep: Collection[str],
+    scale: Scale = "share",
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a table as it was read from a file with types of its extra columns, and notes.
 
@@ -436,21 +474,24 @@ def with_types(
         Its file, for messages.
     keep : collection of str
         Columns that are not passed through `typed`.
+    scale : {"share", "percent", "count"}, default "share"
+        What ``contamination`` is.
     """
     if not delimiter:
         return frame, []
-    frame, notes = with_decimal_points(frame, delimiter, source)
+    frame, notes = with_decimal_points(frame, delimiter, source, scale)
     extras = {name: typed(frame[name]) for name in frame.columns if name not in keep}
     return frame.assign(**extras), notes
 
 
 def with_decimal_points(
-    frame: pd.DataFrame, delimiter: str, source: str
+    frame: pd.DataFrame, delimiter: str, source: str, scale: Scale = "share"
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a table read as text with decimal commas turned into points, and notes.
 
     Numbers about contamination are read so wherever every cell allows it: from 0 to 1, nothing
-    else can be meant. Columns of other names are, where semicolons or tabs separate columns.
+    else can be meant; counts never are. Columns of other names are, where semicolons or tabs
+    separate columns.
 
     Parameters
     ----------
@@ -459,23 +500,25 @@ def with_decimal_points(
         What separates its columns.
     source : str
         Its file, for messages.
+    scale : {"share", "percent", "count"}, default "share"
+        What ``contamination`` is.
 
     Raises
     ------
     DataError
         If such a table has points in counts, which may separate thousands.
     """
-    names = (*_NAMES, *_COUNTS)
+    counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS
     tried = [
         name
         for name in frame.columns
-        if name in MEASURES or (delimiter != "," and name not in names)
+        if name not in counts and (name in MEASURES or (delimiter != "," and name not in _NAMES))
     ]
     commas = {name: found for name in tried if (found := _pointed(frame[name])) is not None}
     if not commas:
         return frame, []
     faults = FaultList(source, np.arange(1, len(frame) + 1))
-    for name in _COUNTS:
+    for name in counts:
         if name in frame.columns:
             points = frame[name].str.contains(".", regex=False).to_numpy(dtype=bool)
             problem = "got {}, a point in a table with decimal commas; write whole numbers plainly"

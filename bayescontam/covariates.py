@@ -71,7 +71,9 @@ def read_covariates(
     [0.9, 0.0]
     """
     table, source = load_table(path), os.fspath(path)
-    frame, notes = with_types(table.frame, table.delimiter, source, keep=_KNOWN)
+    frame, notes = with_types(
+        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
+    )
     found = Covariates.from_frame(frame, source=source, contamination_scale=contamination_scale)
     return replace(found, notes=(*table.notes, *notes, *found.notes))
 

@@ -103,8 +103,11 @@ def read_responses(
     if isinstance(responses, pd.DataFrame):
         return Responses.from_frame(responses, **options)
     table = load_table(responses)
-    frame, notes = with_types(table.frame, table.delimiter, os.fspath(responses), keep=_KNOWN)
-    found = Responses.from_frame(frame, source=os.fspath(responses), **options)
+    source = os.fspath(responses)
+    frame, notes = with_types(
+        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
+    )
+    found = Responses.from_frame(frame, source=source, **options)
     return replace(found, notes=(*table.notes, *notes, *found.notes))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Floats, Mask, need_columns, read_numbers
+from bayescontam.columns import FaultList, Floats, Mask, need_columns, read_numbers, refuse_grouped
 
 SCORES = ("correct", "n_correct", "n_trials")
 MOST_TRIALS = 10**9
@@ -36,14 +36,18 @@ def read_scores(
 
 
 def _counts(table: pd.DataFrame, faults: FaultList) -> dict[str, Floats]:
-    correct, trials = (read_numbers(table[name]) for name in ("n_correct", "n_trials"))
-    bad_trials = ~np.isnan(trials) & ~(_whole(trials) & (trials >= 1))
+    cells = {name: table[name] for name in ("n_correct", "n_trials")}
+    values = {name: read_numbers(column) for name, column in cells.items()}
+    values = refuse_grouped(cells, values, faults)
+    correct, trials = values["n_correct"], values["n_trials"]
+    grouped = (correct == -np.inf) | (trials == -np.inf)
+    bad_trials = ~np.isnan(trials) & ~(_whole(trials) & (trials >= 1)) & ~grouped
     problem = f"got {{}}, allowed is a whole number from 1 to {MOST_TRIALS:,}"
     faults.flag(bad_trials, "n_trials", problem, table["n_trials"])
-    bad = ~np.isnan(correct) & ~_whole(correct)
+    bad = ~np.isnan(correct) & ~_whole(correct) & ~grouped
     faults.flag(bad, "n_correct", "got {}, allowed is a whole number", table["n_correct"])
     # Compared only where both are numbers: one mistake, one fault.
-    over = ~bad & ~bad_trials & (correct > trials)
+    over = ~bad & ~bad_trials & ~grouped & (correct > trials)
     faults.flag(over, "n_correct", "got {}, more than n_trials", table["n_correct"])
     return {"n_correct": correct, "n_trials": trials}
 

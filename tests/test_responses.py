@@ -1,5 +1,6 @@
 """Responses: valid tables are taken as they are, every fault is found at its place."""
 
+import re
 import subprocess
 import sys
 from itertools import product
@@ -461,6 +462,31 @@ def test_points_in_counts_beside_decimal_commas_are_refused(tmp_path: Path) -> N
     path.write_text(head + "m;b;i;1;1.000;0,5\nm;b;j;1;2;1\n")
     with pytest.raises(DataError, match=r"row 1: n_trials: got '1\.000', a point in a table with"):
         read_responses(path)
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "semicolons", "frame"])
+@pytest.mark.parametrize("number", ["1,000", "12,000,000", "1.000"])
+def test_counts_in_thousands_are_never_read_as_decimals(
+    kind: str, number: str, tmp_path: Path
+) -> None:
+    frame = _many(["0", "3", number, "12"])
+    path = tmp_path / ("a.tsv" if kind == "tsv" else "a.csv")
+    separator = {"tsv": "\t", "semicolons": ";"}.get(kind, ",")
+    frame.to_csv(path, index=False, sep=separator)
+    message = rf"row 3: contamination: got '{re.escape(number)}', which may be in thousands; write"
+    with pytest.raises(DataError, match=message) as caught:
+        read_responses(frame if kind == "frame" else path, contamination_scale="count")
+    assert len(str(caught.value).splitlines()) == 1
+    trials = frame.drop(columns=["correct", "contamination"]).assign(n_correct="1")
+    trials.assign(n_trials=["1", "3", number, "12"]).to_csv(path, index=False, sep=separator)
+    with pytest.raises(DataError, match=message.replace("contamination", "n_trials")) as caught:
+        read_responses(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_counts_with_decimals_throughout_are_whole_numbers() -> None:
+    found = read_responses(_many(["0.000", "3.000", "15.000"]), contamination_scale="count")
+    assert found.frame["contamination"].tolist() == [0, 0.5, 1]
 
 
 def test_names_that_mean_nothing_elsewhere_are_names(tmp_path: Path) -> None:
