@@ -9,6 +9,7 @@ import pandas as pd
 
 from bayescontam.columns import (
     MEASURES,
+    MISSING,
     FaultList,
     Ints,
     Mask,
@@ -165,18 +166,21 @@ class Covariates:
                 f"{visible(self.source)}; use one source: leave the covariates away, or remove "
                 "the columns"
             )
+        self._refuse_absent_models(responses)
         at = self._rows_for(responses)
         lost: Mask = at < 0
         likely = self._likely_reasons(responses, at) if lost.any() else []
         # Names that are spelled in another way were not searched in vain, and nor was nothing.
         if lost.any() and (missing == "error" or lost.all() or (missing == "zero" and likely)):
-            choices = "zero (searched and not found), drop or impute" if not lost.all() else ""
+            zero = "" if likely else "zero (searched and not found), "
+            choices = f"{zero}drop or impute" if not lost.all() else ""
             raise self._unmatched(responses, lost, source, likely, choices)
         values = self.frame[columns].iloc[np.maximum(at, 0)].set_axis(responses.index)
         head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
         joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
         notes = [*self.notes, *self._unused(at)]
-        notes += [f"caution: {reason}" for reason in likely]
+        astray = self._astray(responses, at, missing) if lost.any() else []
+        notes += [f"caution: {reason}" for reason in (*likely, *astray)]
         if lost.any() and missing == "impute":
             bare = set(joined["benchmark"][lost]) - set(joined["benchmark"][~lost])
             if bare:
@@ -200,6 +204,49 @@ class Covariates:
         own = _positions(self.frame[~general], responses, [*keys, "model"])
         return np.where(own >= 0, own, _positions(self.frame[general], responses, keys))
 
+    def _refuse_absent_models(self, responses: pd.DataFrame) -> None:
+        """Refuse what programs write for no name, such as NA of R, unless a model is so named."""
+        if "model" not in self.frame.columns:
+            return
+        models = self.frame["model"]
+        absent = models.str.strip().str.casefold().isin(MISSING - {""})
+        faults = FaultList(self.source, np.arange(1, len(models) + 1))
+        problem = (
+            "got {}, and no response is of a model of that name; leave the cell blank where a row "
+            "is for all models, or write the model's name as in the responses"
+        )
+        faults.flag(
+            (absent & ~models.isin(responses["model"])).to_numpy(), "model", problem, models
+        )
+        faults.raise_if_any()
+
+    def _astray(self, responses: pd.DataFrame, at: Ints, missing: Missing) -> list[str]:
+        """Return which names that match nothing may be those of responses without a row."""
+        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
+        found = []
+        for key in ("model", "benchmark"):
+            if key in self.frame.columns:
+                strange = set(unused[key]) - set(responses[key]) - {""}
+                bare = set(lost[key]) - set(self.frame[key]) - set(responses[key][at >= 0])
+                if strange and bare:
+                    found.append(
+                        f"{key}: no response matches {listed(sorted(strange))} of "
+                        f"{visible(self.source)}, and no row matches {listed(sorted(bare))}; if "
+                        "some are the same, write both alike"
+                    )
+        # A list of what was found says of the rest that it is clean: each name on it must count.
+        flagged = unused[unused["contamination"] > 0] if missing == "zero" else unused[:0]
+        for name, rows in flagged.groupby("benchmark", sort=False):
+            items = set(responses.loc[responses["benchmark"] == name, "item"])
+            others = [item for item in rows["item"].unique() if item not in items]
+            if items and others:
+                found.append(
+                    f"item of {shown(name)}: {len(others):,} with contamination above 0 in "
+                    f"{visible(self.source)} match no response: {listed(others, 5)}; if they were "
+                    "answered under other names, those have contamination 0 now: write both alike"
+                )
+        return found
+
     def _unused(self, at: Ints) -> list[str]:
         unused = len(self.frame) - len(np.unique(at[at >= 0]))
         note = f"{unused:,} of {len(self.frame):,} covariate rows match no response"
@@ -209,22 +256,30 @@ class Covariates:
         """Return what the names show of why responses match no row, a sentence for each key."""
         lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
         found = []
-        models = self.frame.get("model")
-        if models is not None:
-            bare = set(lost["model"]) - set(models)
-            reason = likely_mismatch(sorted(bare), set(models) - set(responses["model"]) - {""})
-            found += [f"model: {reason}"] if reason else []
-        benchmarks = sorted(set(lost["benchmark"]) - set(self.frame["benchmark"]))
+        if "model" in self.frame.columns:
+            models = set(self.frame["model"]) - {""}
+            bare = set(lost["model"]) - models
+            found += self._reasons("model", bare, models - set(responses["model"]))
+        benchmarks = set(lost["benchmark"]) - set(self.frame["benchmark"])
         others = set(unused["benchmark"]) - set(responses["benchmark"])
-        reason = likely_mismatch(benchmarks, others)
-        found += [f"benchmark: {reason}"] if reason else []
-        known = set(self.frame["item"]) if reason else set()
+        reasons = self._reasons("benchmark", benchmarks, others)
+        found += reasons
+        known = set(self.frame["item"]) if reasons else set()
         for name in lost["benchmark"].unique():
             own = known or set(unused.loc[unused["benchmark"] == name, "item"])
-            missed = lost.loc[lost["benchmark"] == name, "item"]
-            if reason := likely_mismatch(missed[~missed.isin(own)], own):
-                found.append(f"item of {shown(name)}: {reason}")
+            answered = responses.loc[responses["benchmark"] == name, "item"]
+            missed = set(lost.loc[lost["benchmark"] == name, "item"]) - own
+            found += self._reasons(f"item of {shown(name)}", missed, own - set(answered))
         return found
+
+    def _reasons(self, what: str, missed: set[str], others: set[str]) -> list[str]:
+        """Return why names of responses and of these covariates miss each other, if it shows."""
+        if reason := likely_mismatch(sorted(missed), sorted(others)):
+            return [f"{what}: {reason}"]
+        # A list of what was found names few items: then it is these that are to be explained.
+        if reason := likely_mismatch(sorted(others), sorted(missed)):
+            return [f"{what}, of {visible(self.source)}: {reason}"]
+        return []
 
     def _unmatched(
         self,

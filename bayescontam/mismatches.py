@@ -133,7 +133,7 @@ def _by_prefix(lost: list[str], known: list[str]) -> Mismatch | None:
     for names, others, where in ((lost, known, "here"), (known, lost, "there")):
         among = set(others)
         for name in names[:20]:
-            ends = [name[at:] for at in range(1, len(name)) if name[at:] in among]
+            ends = [name[at:] for at in range(1, len(name)) if _is_seam(name, at, among)]
             for end in ends:
                 prefix = name[: len(name) - len(end)]
                 matches = [n for n in names if n.startswith(prefix) and n[len(prefix) :] in among]
@@ -143,3 +143,10 @@ def _by_prefix(lost: list[str], known: list[str]) -> Mismatch | None:
                 if best is None or len(matches) > best.count:
                     best = Mismatch(min(len(matches), len(lost)), len(lost), sentence, example)
     return best
+
+
+def _is_seam(name: str, at: int, among: set[str]) -> bool:
+    # 7 is no end of 17, and ale none of scale.
+    before, after = name[at - 1], name[at]
+    within = (before.isdigit() and after.isdigit()) or (before.isalpha() and after.isalpha())
+    return name[at:] in among and not within

@@ -234,6 +234,72 @@ def test_zero_does_not_hide_names_that_are_spelled_otherwise() -> None:
     assert any(note.startswith("caution: item of 'b': all 2") for note in dropped.notes)
 
 
+@pytest.mark.parametrize(
+    ("column", "given", "message"),
+    [
+        (
+            "item",
+            ["7", "12", "100"],
+            r"item of 'b', of DataFrame: all 2 unmatched names differ by leading zeros, .*"
+            r"\('12' here, '012' there\)",
+        ),
+        ("item", ["q/007", "q/012", "100"], "item of 'b', of DataFrame: .* differ by 'q/' before"),
+        ("benchmark", ["x/b", "x/b", "x/b"], "benchmark: all 1 .* differ by 'x/' before"),
+    ],
+)
+def test_a_short_list_of_what_was_found_is_explained_by_its_own_names(
+    column: str, given: list[str], message: str
+) -> None:
+    responses = _responses(*(f"A b {item:03d}" for item in range(1, 201)))
+    flagged = _covariates(benchmark="b", item=["007", "012", "100"], contamination=1)
+    covariates = Covariates.from_frame(flagged.assign(**{column: given}))
+    with pytest.raises(DataError, match=message) as caught:
+        responses.with_contamination(covariates, missing="zero")
+    assert "choose --missing-contamination zero" not in str(caught.value)
+
+
+def test_what_was_found_and_matches_nothing_is_named() -> None:
+    responses = _responses(*(f"A b {item:03d}" for item in range(1, 201)), "A c 1")
+    table = _covariates(item=["seven", "012", "1"], benchmark=["b", "b", "d"])
+    found = responses.with_contamination(Covariates.from_frame(table), missing="zero")
+    assert found.notes[1:3] == (
+        "caution: benchmark: no response matches 'd' of DataFrame, and no row matches 'c'; if some "
+        "are the same, write both alike",
+        "caution: item of 'b': 1 with contamination above 0 in DataFrame match no response: "
+        "'seven'; if they were answered under other names, those have contamination 0 now: write "
+        "both alike",
+    )
+
+
+def test_a_list_of_more_than_was_answered_is_no_mismatch() -> None:
+    table = _covariates(benchmark=["b", "b", "d"], item=["7", "1", "5"], model=["", "A", "C"])
+    responses = _responses("A b 1", "A b 17", "A b 27")
+    found = responses.with_contamination(Covariates.from_frame(table), missing="zero")
+    assert found.frame["contamination"].tolist() == [0.6, 0, 0]
+    assert not any("differ by" in note or "model" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["NA", "nan", "None", "N/A"])
+def test_na_is_no_model_unless_one_is_so_named(name: str) -> None:
+    covariates = Covariates.from_frame(_covariates(benchmark="b", model=["A", name, ""]))
+    message = rf"row 2: model: got '{name}', and no response is of a model of that name; leave the"
+    with pytest.raises(DataError, match=message):
+        _responses("A b 1", "B b 1").with_contamination(covariates, missing="zero")
+    found = _responses("A b 1", f"{name} b 2").with_contamination(covariates)
+    assert found.frame["contamination"].tolist() == [0.2, 0.6]
+
+
+@pytest.mark.parametrize("missing", ["zero", "impute", "drop"])
+def test_a_model_of_another_name_is_named(missing: Any) -> None:
+    table = _covariates(benchmark="b", item=["1", "2", "1"], model=["A", "A", "model-B-hf"])
+    responses = _responses("A b 1", "A b 2", "org/B b 1")
+    found = responses.with_contamination(Covariates.from_frame(table), missing=missing)
+    assert (
+        "caution: model: no response matches 'model-B-hf' of DataFrame, and no row matches "
+        "'org/B'; if some are the same, write both alike"
+    ) in found.notes
+
+
 def test_a_model_without_any_row_is_named() -> None:
     table = _covariates(model="A", benchmark="b", item=["1", "2", "3"])
     responses = _responses(*(f"{model} b {item}" for model in "AB" for item in (1, 2, 4)))

@@ -38,7 +38,14 @@ def test_what_happened_to_names_is_recognised(
 
 @pytest.mark.parametrize(
     ("lost", "known"),
-    [(["q5", "q6"], ["q1", "q2"]), (["a"], []), ([], ["a"]), (["X1", "y", "z"], ["1"])],
+    [
+        (["q5", "q6"], ["q1", "q2"]),
+        (["a"], []),
+        ([], ["a"]),
+        (["X1", "y", "z"], ["1"]),
+        (["17"], ["7"]),
+        (["ale"], ["scale"]),
+    ],
 )
 def test_other_names_are_not_explained(lost: list[str], known: list[str]) -> None:
     assert likely_mismatch(lost, known) is None
