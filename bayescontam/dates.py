@@ -97,6 +97,7 @@ def dated(
     declared = frame["model"].isin(clean).to_numpy()
     if "clean" in frame.columns:
         declared = declared | (read_numbers(frame["clean"], words=True) == 1)
+    _refuse_contradicted(frame, source, declared & (values == 1), first, latest)
     values[~known & declared] = 0.0
     if "contamination" in frame.columns:
         _compare(frame, source, values, released, cutoff)
@@ -116,11 +117,32 @@ def dated(
     margin = np.timedelta64(dates.margin, "D")
     clean_models = _preceding(found, first[keep], latest[keep], margin)
     is_clean = found["model"].isin(clean_models).to_numpy() | declared[keep]
-    notes.append(_on_dates(found, clean_models, dates.margin))
+    others = set(found["model"][declared[keep]]) - clean_models
+    notes.append(_on_dates(found, clean_models, dates.margin, len(others)))
     order = [*found.columns[:5], "contamination", "clean"]
     result = found.assign(clean=is_clean.astype(np.int64))
     order += [name for name in result.columns if name not in order]
     return result[order].reset_index(drop=True), notes
+
+
+def _refuse_contradicted(
+    frame: pd.DataFrame, source: str, bad: Mask, first: Days, latest: Days
+) -> None:
+    """Refuse models that are declared clean and whose own cutoff says that they met items."""
+    if not bad.any():
+        return
+    faults = []
+    for name in frame["model"][bad].unique():
+        own = (frame["model"] == name).to_numpy()
+        at = int((own & bad).argmax())
+        problem = (
+            f"model {shown(name)} is declared clean, but contamination is above 0 in "
+            f"{(own & bad).sum():,} of its {own.sum():,} responses: item "
+            f"{shown(frame['item'].iloc[at])} was released {first[at]}, its cutoff is {latest[at]}"
+        )
+        faults.append(Fault(source, problem))
+    advice = "a model is clean or has met items: do not declare it clean, or correct its dates"
+    raise DataError(faults, advice)
 
 
 def _preceding(frame: pd.DataFrame, first: Days, latest: Days, margin: np.timedelta64) -> set[str]:
@@ -353,13 +375,14 @@ def _on_unknown(frame: pd.DataFrame, lost: Mask, unknown: Unknown) -> str:
     return f"{done} {lost.sum():,} of {len(frame):,} responses with unknown dates"
 
 
-def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int) -> str:
+def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int, declared: int) -> str:
     exposed = int((frame["contamination"] == 1).sum())
     days = f" by more than {_days_of(margin)}" if margin else ""
+    more = f"; {declared:,} more declared clean" if declared else ""
     return (
         f"contamination from dates: 1 in {exposed:,} of {len(frame):,} responses (released on or "
         f"before the model's cutoff); {len(clean):,} of {frame['model'].nunique():,} models are "
-        f"clean (the cutoff precedes all items{days})"
+        f"clean (the cutoff precedes all items{days}){more}"
     )
 
 

@@ -125,11 +125,15 @@ class Responses:
         Where the table came from.
     notes : tuple of str
         What was left out, summed or filled on the way in.
+    from_dates : bool, default False
+        Whether contamination is from dates, and so each model's own even if all models have
+        the same.
     """
 
     frame: pd.DataFrame
     source: str
     notes: tuple[str, ...] = ()
+    from_dates: bool = False
 
     @classmethod
     def from_frame(
@@ -256,12 +260,13 @@ class Responses:
         UsageError
             If there is no such column or file.
         DataError
-            If dates cannot be read, are unknown, or differ from a contamination that is given.
+            If dates cannot be read, are unknown, differ from a contamination that is given, or
+            say that a model which is declared clean has met items.
         """
         frame, notes = dated(
             self.frame, self.source, dates or Dates(), unknown=missing, clean=tuple(clean)
         )
-        return Responses(frame, self.source, (*self.notes, *notes))
+        return Responses(frame, self.source, (*self.notes, *notes), from_dates=True)
 
     def with_clean(self, models: Names) -> "Responses":
         """Return these responses with a column ``clean`` that declares models clean.

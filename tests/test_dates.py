@@ -11,6 +11,7 @@ from bayescontam.covariates import Covariates
 from bayescontam.dates import Dates
 from bayescontam.errors import DataError, UsageError
 from bayescontam.given import given_responses
+from bayescontam.inference.clean import refuse_contaminated
 from bayescontam.responses import Responses, read_responses
 from tests.data import shared
 
@@ -246,6 +247,31 @@ def test_models_are_declared_clean_by_name() -> None:
     assert again["clean"].tolist() == [1] * 9
     with pytest.raises(UsageError, match="has no model 'Old'; did you mean 'old'"):
         found.with_clean(["Old"])
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_model_whose_own_cutoff_is_after_items_is_not_clean(same: bool) -> None:
+    """Also where all models share the cutoff: dates are a model's own."""
+    cutoff = _table()["model"].map(CUTOFF | ({"old": CUTOFF["mid"], "new": CUTOFF["mid"]}))
+    frame = _table(cutoff=cutoff) if same else _table()
+    message = (
+        r"^DataFrame: model 'mid' is declared clean, but contamination is above 0 in 2 of its 3 "
+        r"responses: item 'q1' was released 2023-05-01, its cutoff is 2023-08-31\na model is clean"
+    )
+    with pytest.raises(DataError, match=message):
+        given_responses(frame, clean=["mid"])
+    with pytest.raises(DataError, match=message):
+        given_responses(frame.assign(clean=(frame["model"] == "mid").astype(int)))
+    late = Responses.from_frame(frame).with_dates().with_clean(["mid"])
+    with pytest.raises(DataError, match="model 'mid' is declared clean, but contamination is"):
+        refuse_contaminated(late, ["mid"])
+
+
+def test_a_declared_model_without_a_cutoff_is_counted() -> None:
+    found = Responses.from_frame(_on("")).with_dates(clean=["mid"])
+    assert found.notes[-1].endswith(
+        "1 of 3 models are clean (the cutoff precedes all items); 1 more declared clean"
+    )
 
 
 def test_thirty_two_models_of_livecodebench_are_clean() -> None:

@@ -123,10 +123,7 @@ class Newcomer:
 def split_models(responses: Responses) -> list[Responses]:
     """Return the responses of each model in a table of its own."""
     parts = responses.frame.groupby("model", sort=False, observed=True)
-    return [
-        Responses(part.reset_index(drop=True), responses.source, responses.notes)
-        for _, part in parts
-    ]
+    return [replace(responses, frame=part.reset_index(drop=True)) for _, part in parts]
 
 
 def new_models(old: Responses, given: Responses) -> Responses:
@@ -170,7 +167,7 @@ def new_models(old: Responses, given: Responses) -> Responses:
             " use them, fit the whole table again"
         )
     frame = given.frame[~rows].reset_index(drop=True)
-    return Responses(frame, given.source, (*given.notes, note))
+    return replace(given, frame=frame, notes=(*given.notes, note))
 
 
 def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses:
@@ -216,7 +213,8 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
     columns = [label for label in old.frame if label in new.frame]
     joined = pd.concat([old.frame[columns], new.frame[columns]], ignore_index=True)
     source = f"{old.source} and {new.source}"
-    return Responses(joined, source, (*old.notes, *new.notes))
+    from_dates = old.from_dates and new.from_dates
+    return Responses(joined, source, (*old.notes, *new.notes), from_dates)
 
 
 def _with_guess(responses: Responses, fitted: Responses) -> Responses:
