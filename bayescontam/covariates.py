@@ -23,7 +23,7 @@ from bayescontam.columns import (
 )
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.table import load_table
-from bayescontam.mismatches import likely_mismatch
+from bayescontam.mismatches import mismatch_reasons, without_partner
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
 
@@ -228,12 +228,7 @@ class Covariates:
             if key in self.frame.columns:
                 strange = set(unused[key]) - set(responses[key]) - {""}
                 bare = set(lost[key]) - set(self.frame[key]) - set(responses[key][at >= 0])
-                if strange and bare:
-                    found.append(
-                        f"{key}: no response matches {listed(sorted(strange))} of "
-                        f"{visible(self.source)}, and no row matches {listed(sorted(bare))}; if "
-                        "some are the same, write both alike"
-                    )
+                found += without_partner(key, bare, strange, self.source)
         # A list of what was found says of the rest that it is clean: each name on it must count.
         flagged = unused[unused["contamination"] > 0] if missing == "zero" else unused[:0]
         for name, rows in flagged.groupby("benchmark", sort=False):
@@ -259,27 +254,19 @@ class Covariates:
         if "model" in self.frame.columns:
             models = set(self.frame["model"]) - {""}
             bare = set(lost["model"]) - models
-            found += self._reasons("model", bare, models - set(responses["model"]))
+            found += mismatch_reasons("model", bare, models - set(responses["model"]), self.source)
         benchmarks = set(lost["benchmark"]) - set(self.frame["benchmark"])
         others = set(unused["benchmark"]) - set(responses["benchmark"])
-        reasons = self._reasons("benchmark", benchmarks, others)
+        reasons = mismatch_reasons("benchmark", benchmarks, others, self.source)
         found += reasons
         known = set(self.frame["item"]) if reasons else set()
         for name in lost["benchmark"].unique():
             own = known or set(unused.loc[unused["benchmark"] == name, "item"])
             answered = responses.loc[responses["benchmark"] == name, "item"]
             missed = set(lost.loc[lost["benchmark"] == name, "item"]) - own
-            found += self._reasons(f"item of {shown(name)}", missed, own - set(answered))
+            what = f"item of {shown(name)}"
+            found += mismatch_reasons(what, missed, own - set(answered), self.source)
         return found
-
-    def _reasons(self, what: str, missed: set[str], others: set[str]) -> list[str]:
-        """Return why names of responses and of these covariates miss each other, if it shows."""
-        if reason := likely_mismatch(sorted(missed), sorted(others)):
-            return [f"{what}: {reason}"]
-        # A list of what was found names few items: then it is these that are to be explained.
-        if reason := likely_mismatch(sorted(others), sorted(missed)):
-            return [f"{what}, of {visible(self.source)}: {reason}"]
-        return []
 
     def _unmatched(
         self,

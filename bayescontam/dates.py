@@ -24,7 +24,7 @@ from bayescontam.columns import (
 )
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.table import load_table
-from bayescontam.mismatches import likely_mismatch
+from bayescontam.mismatches import mismatch_reasons, without_partner
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
 
@@ -109,6 +109,8 @@ def dated(
     notes += _on_partial(released, cutoff)
     keep = ~lost if unknown == "drop" else np.ones(len(frame), dtype=bool)
     if lost.any():
+        notes += [f"caution: {reason}" for reason in (*released.advice, *cutoff.advice)]
+        notes += _without_dates(frame, released, cutoff, lost)
         notes.append(_on_unknown(frame, lost, unknown))
     if unknown == "impute":
         means = pd.Series(values).groupby(frame["benchmark"].to_numpy()).transform("mean")
@@ -206,9 +208,13 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     at = index.get_indexer(pd.MultiIndex.from_frame(frame[names]))
     advice = []
     for key in names:
-        lost = sorted(set(frame[key][at < 0]) - set(keyed[key]))
-        if reason := likely_mismatch(lost, set(keyed[key]) - set(frame[key])):
-            advice.append(f"{key}: {reason}")
+        lost = set(frame[key][at < 0]) - set(keyed[key])
+        others = set(keyed[key]) - set(frame[key])
+        reasons = mismatch_reasons(key, lost, others, name)
+        advice += reasons or without_partner(key, lost, others, name)
+    notes = [*notes, *(f"{visible(name)}: {note}" for note in faults.notes)]
+    if (at < 0).any() and (unused := len(keyed) - len(np.unique(at[at >= 0]))):
+        notes.append(f"{unused:,} of {len(keyed):,} rows of {visible(name)} match no response")
     nothing = np.datetime64("NaT", "D")
     return _Found(
         np.where(at >= 0, first[at], nothing),
@@ -216,7 +222,7 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
         kind,
         names,
         advice,
-        [*notes, *(f"{visible(name)}: {note}" for note in faults.notes)],
+        notes,
     )
 
 
@@ -338,21 +344,28 @@ def _days_of(number: int) -> str:
     return f"{number} day" if number == 1 else f"{number} days"
 
 
-def _unknown_dates(
-    frame: pd.DataFrame, source: str, released: _Found, cutoff: _Found, lost: Mask
-) -> DataError:
-    faults = []
+def _without_dates(frame: pd.DataFrame, released: _Found, cutoff: _Found, lost: Mask) -> list[str]:
+    """Return of which models and items a date is unknown, by name."""
+    problems = []
     no_cutoff = np.isnat(cutoff.last) & lost
     if no_cutoff.any():
         models = frame["model"][no_cutoff].unique()
         problem = f"no cutoff of {len(models):,} of {frame['model'].nunique():,} models"
-        faults.append(Fault(source, f"{problem}: {listed(models)}"))
+        problems.append(f"{problem}: {listed(models)}")
     undated = np.isnat(released.first) & lost
     for name, rows in frame[undated].groupby("benchmark", sort=False):
         items = rows["item"].unique()
         total = frame.loc[frame["benchmark"] == name, "item"].nunique()
         problem = f"no release date of {len(items):,} of {total:,} items of {shown(name)}"
-        faults.append(Fault(source, f"{problem}: {listed(items, 5)}"))
+        problems.append(f"{problem}: {listed(items, 5)}")
+    return problems
+
+
+def _unknown_dates(
+    frame: pd.DataFrame, source: str, released: _Found, cutoff: _Found, lost: Mask
+) -> DataError:
+    problems = _without_dates(frame, released, cutoff, lost)
+    faults = [Fault(source, problem) for problem in problems]
     advice = "unknown dates are missing, not clean: give them"
     if not lost.all():
         advice += ", or choose --missing-contamination drop or impute"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from bayescontam.names import listed
+from bayescontam.names import listed, visible
 
 type Change = Callable[[str], str]
 
@@ -70,6 +70,44 @@ read.csv(…, check.names = FALSE), or rename one side ('X1' here, '1' there)
     found += [_by_dates(lost, known), _by_prefix(lost, known)]
     likely = [reason for reason in found if reason is not None and 2 * reason.count >= len(lost)]
     return max(likely, key=lambda reason: reason.count, default=None)
+
+
+def mismatch_reasons(
+    what: str, missed: Iterable[str], others: Iterable[str], source: str
+) -> list[str]:
+    """Return why names of responses and of another table miss each other, if the names show it.
+
+    Parameters
+    ----------
+    what : str
+        What they name.
+    missed : iterable of str
+        Names of responses that the table lacks.
+    others : iterable of str
+        Names of the table that no response has.
+    source : str
+        The table.
+    """
+    missed, others = sorted(missed), sorted(others)
+    if reason := likely_mismatch(missed, others):
+        return [f"{what}: {reason}"]
+    # A table of few names, such as a list of what was found, is asked after these.
+    if reason := likely_mismatch(others, missed):
+        return [f"{what}, of {visible(source)}: {reason}"]
+    return []
+
+
+def without_partner(
+    what: str, missed: Iterable[str], others: Iterable[str], source: str
+) -> list[str]:
+    """Return a sentence if names match nothing on both sides; see `mismatch_reasons`."""
+    missed, others = sorted(missed), sorted(others)
+    if not missed or not others:
+        return []
+    return [
+        f"{what}: no response matches {listed(others)} of {visible(source)}, and no row matches "
+        f"{listed(missed)}; if some are the same, write both alike"
+    ]
 
 
 def _by_change(lost: list[str], known: list[str], change: Change, sentence: str) -> Mismatch | None:

@@ -194,6 +194,32 @@ def test_dates_that_cannot_be_used_are_refused(dates: Dates, message: str) -> No
         Responses.from_frame(_table()).with_dates(dates)
 
 
+@pytest.mark.parametrize("unknown", ["drop", "impute"])
+@pytest.mark.parametrize(
+    ("name", "caution"),
+    [
+        ("org/mid", "model: all 1 unmatched names differ by 'org/' before the names there; rename"),
+        ("middle-hf", "model: no response matches 'middle-hf' of cutoff, and no row matches 'mid'"),
+    ],
+)
+def test_cutoffs_of_another_name_are_named(unknown: Any, name: str, caution: str) -> None:
+    bare = _table(cutoff=None)
+    cutoff = pd.DataFrame({"model": ["old", name, "new"], "cutoff": CUTOFF.values()})
+    found = Responses.from_frame(bare).with_dates(Dates(cutoff=cutoff), missing=unknown)
+    assert found.notes[0] == "1 of 3 rows of cutoff match no response"
+    assert found.notes[1].startswith(f"caution: {caution}")
+    assert found.notes[2] == "no cutoff of 1 of 3 models: 'mid'"
+    with pytest.raises(DataError, match=f"'mid'\n{caution}"):
+        Responses.from_frame(bare).with_dates(Dates(cutoff=cutoff))
+
+
+def test_release_dates_of_other_names_are_named() -> None:
+    released = pd.DataFrame({"item": ["Q1", "q2", "q3"], "released": RELEASED.values()})
+    found = Responses.from_frame(_table(released=None)).with_dates(Dates(released), missing="drop")
+    assert found.notes[1].startswith("caution: item: all 1 unmatched names differ by upper")
+    assert found.notes[2] == "no release date of 1 of 3 items of 'b': 'q1'"
+
+
 def test_one_date_for_each_model_and_item() -> None:
     with pytest.raises(DataError, match="cutoff: several dates of one model: 'old'; give one in"):
         Responses.from_frame(_table(cutoff=["2023", *_table()["cutoff"][1:]])).with_dates()
