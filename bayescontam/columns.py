@@ -3,6 +3,7 @@
 import difflib
 import numbers
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
@@ -31,6 +32,7 @@ _MOST_FAULTS = 100_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # Extra columns become numbers only if nothing is lost: 007 and 20-digit ids stay text.
 _WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
+_AS_FLOAT = re.compile(r"(0|[1-9]\d{0,17})\.0+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?=\.?\d)(0|[1-9]\d{0,17})?(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
 _WITHOUT = re.compile(r"[+-]?\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
@@ -164,17 +166,25 @@ def near_name(name: str, others: Sequence[str]) -> str:
 
 
 def read_names(
-    frame: pd.DataFrame, column: str, faults: FaultList, *, blank_ok: bool = False
+    frame: pd.DataFrame,
+    column: str,
+    faults: FaultList,
+    *,
+    blank_ok: bool = False,
+    exact: bool = False,
 ) -> pd.Series:
     """Return a column of names as text, unchanged; NaN (and a fault) where it is no name.
 
     Whole numbers that were stored as floats, as pandas does where one is missing, are names as
-    whole numbers, and noted. With `blank_ok`, blank cells are no fault and become "".
+    whole numbers, and noted; in text only if one stands beside its whole number (7.0 and 7), and
+    all names are such; never if `exact`. With `blank_ok`, blank cells are no fault and become "".
     """
     cells = frame[column]
     codes, uniques = _distinct(cells)
     names = np.array([*(_name(cell) for cell in uniques), None], dtype=object)
     blank = np.array([*(_is_blank(cell) for cell in uniques), True])[codes]
+    if whole := {} if exact else _whole_names(uniques):
+        names = np.array([whole.get(name, name) for name in names], dtype=object)
     result = pd.Series(names, dtype="str").take(codes).reset_index(drop=True)
     bad = result.isna().to_numpy()
     if blank_ok:
@@ -190,6 +200,10 @@ def read_names(
             f"{faults.source}: {column}: whole numbers stored as floats: {example} was read as "
             f"the name '{int(example)}'"
         )
+    for text, name in list(whole.items())[:1]:
+        read = f"whole numbers stored as floats beside others: {text} was read as the name '{name}'"
+        faults.notes.append(f"{faults.source}: {column}: {read}")
+        faults.advise(f"{column}: {read}")
     odd = bad & ~blank
     faults.flag(odd & floats, column, "got {}, a number with decimals, which is no name", cells)
     problem = (
@@ -198,6 +212,16 @@ def read_names(
     )
     faults.flag(odd & ~floats, column, problem, cells)
     return result
+
+
+def _whole_names(cells: list[Any]) -> dict[str, str]:
+    """Return whole numbers for the texts that are such as floats, if both are the same names."""
+    texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+    found = {text: text[: text.index(".")] for text in texts if _AS_FLOAT.fullmatch(text)}
+    if not found or set(found.values()).isdisjoint(map(str, cells)):
+        return {}
+    # Beside other names, such as 1.1, 1.0 may be a label of its own.
+    return found if all(text in found or _WHOLE.fullmatch(text) for text in texts) else {}
 
 
 def _distinct(cells: pd.Series) -> tuple[Ints, list[Any]]:
@@ -214,12 +238,28 @@ def _distinct(cells: pd.Series) -> tuple[Ints, list[Any]]:
 
 
 def flag_twins(names: pd.Series, column: str, faults: FaultList) -> None:
-    """Add a fault for each name that is another one with blanks at its ends."""
-    plain = names.str.strip()
-    known = names.dropna().drop_duplicates().str.strip()
-    twins = plain.isin(known[known.duplicated()]) & (names != plain)
-    problem = "got {}, and elsewhere the same without blanks at its ends; write both alike"
-    faults.flag(twins.to_numpy(), column, problem, names.to_numpy())
+    """Add a fault for each name that is another one with blanks at its ends, or as a float."""
+    known = names.dropna().drop_duplicates()
+    floats = {name for name in known if _AS_FLOAT.fullmatch(name)}
+    # Beside 1.1, 1.0 is a label of its own.
+    if any(_LABEL.fullmatch(name) and name not in floats for name in known):
+        floats = set()
+    plain = {name: name[: name.index(".")] if name in floats else name.strip() for name in known}
+    count = Counter(plain.values())
+    for floating, problem in _TWINS.items():
+        bad = {
+            name
+            for name, short in plain.items()
+            if count[short] > 1 and name != short and (name in floats) == floating
+        }
+        faults.flag(names.isin(bad).to_numpy(), column, problem, names.to_numpy())
+
+
+_LABEL = re.compile(r"\d+\.\d+", re.ASCII)
+_TWINS = {
+    False: "got {}, and elsewhere the same without blanks at its ends; write both alike",
+    True: "got {}, and elsewhere the same as a whole number; write both alike",
+}
 
 
 def _name(cell: Any) -> str | None:

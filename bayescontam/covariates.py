@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,7 @@ from bayescontam.columns import (
     Ints,
     Mask,
     Scale,
+    flag_twins,
     need_columns,
     plain_frame,
     read_measures,
@@ -135,9 +136,11 @@ class Covariates:
         faults = FaultList(source, np.arange(1, len(table) + 1))
         need_columns(table, _NEEDED, _KNOWN, faults)
         keys = [name for name in ("benchmark", "item", "model") if name in table.columns]
-        clean: dict[str, object] = {
+        clean: dict[str, Any] = {
             name: read_names(table, name, faults, blank_ok=name == "model") for name in keys
         }
+        for name in keys:
+            flag_twins(clean[name], name, faults)
         advice = "give it, or remove the row or the column"
         clean |= read_measures(table, faults, advice, contamination_scale)
         if "p_duplicate_sd" in table.columns and "p_duplicate" not in table.columns:

@@ -71,7 +71,8 @@ def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
         return values
     if name == "comment":
         return _read_comments(cells)
-    return read_names(table, name, faults, blank_ok=name == "source")
+    # Names of a scan, which are those of its files.
+    return read_names(table, name, faults, blank_ok=name == "source", exact=True)
 
 
 def _read_verdicts(cells: pd.Series, faults: FaultList) -> Floats:

@@ -346,9 +346,8 @@ def _clean(
     clean: dict[str, Any] = {
         name: read_names(table, name, faults) for name in _KEYS if name in table.columns
     }
-    for column in ("model", "benchmark"):
-        if column in clean:
-            flag_twins(clean[column], column, faults)
+    for column in (name for name in _KEYS if name in clean):
+        flag_twins(clean[column], column, faults)
     scores = read_scores(table, faults, _KNOWN)
     missing = np.isnan(list(scores.values()))
     if not drop_missing:

@@ -279,6 +279,15 @@ def test_a_list_of_more_than_was_answered_is_no_mismatch() -> None:
     assert not any("differ by" in note or "model" in note for note in found.notes)
 
 
+def test_two_spellings_of_an_item_are_refused() -> None:
+    table = _covariates(benchmark="b", item=["1", "1 ", "2"])
+    with pytest.raises(DataError, match="row 2: item: got '1 ', and elsewhere the same without"):
+        Covariates.from_frame(table)
+    table = _covariates(benchmark="b", item=["1", "2.0", "2"])
+    with pytest.raises(DataError, match=r"row 3: .* same benchmark, item as row 2.*\nitem: .*2\.0"):
+        Covariates.from_frame(table)
+
+
 @pytest.mark.parametrize("name", ["NA", "nan", "None", "N/A"])
 def test_na_is_no_model_unless_one_is_so_named(name: str) -> None:
     covariates = Covariates.from_frame(_covariates(benchmark="b", model=["A", name, ""]))

@@ -517,6 +517,53 @@ def test_whole_numbers_that_became_floats_are_names(kind: str, tmp_path: Path) -
     assert [text.partition(": ")[2] for text in found.notes] == [note]
 
 
+def _answers(names: list[str], column: str = "item") -> pd.DataFrame:
+    frame = pd.DataFrame({"model": "a", "benchmark": "q", "item": "i", "correct": 1}, names)
+    frame["model" if column == "item" else "item"] = [f"n{at}" for at in range(len(names))]
+    return frame.reset_index(drop=True).assign(**{column: names})
+
+
+@pytest.mark.parametrize("column", ["model", "benchmark", "item"])
+@pytest.mark.parametrize("kind", ["csv", "frame"])
+def test_whole_numbers_as_floats_beside_the_same_are_one_name(
+    column: str, kind: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    frame = _answers(["7.0", "8.0", "7", "8"], column)
+    frame.to_csv(path, index=False)
+    found = read_responses(path if kind == "csv" else frame)
+    assert found.frame[column].value_counts().to_dict() == {"7": 2, "8": 2}
+    note = f"{column}: whole numbers stored as floats beside others: 7.0 was read as the name '7'"
+    assert [text.partition(": ")[2] for text in found.notes] == [note]
+
+
+def test_repeats_of_names_as_floats_are_explained() -> None:
+    frame = _answers(["7.0", "7"]).assign(model="a")
+    with pytest.raises(DataError, match=r"same model, benchmark, item .*\nitem: .* 7\.0 was read"):
+        read_responses(frame)
+
+
+@pytest.mark.parametrize("items", [["1", "1.0", "1.1"], ["1.0", "2.0"], ["1.0", "2"]])
+def test_other_names_with_points_stay_as_they_are(items: list[str]) -> None:
+    found = read_responses(_answers(items))
+    assert found.frame["item"].tolist() == items
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["7 ", "7"], "row 1: {}: got '7 ', and elsewhere the same without blanks at its ends"),
+        (["x", "7", "7.0"], r"row 3: {}: got '7\.0', and elsewhere the same as a whole number; wr"),
+    ],
+)
+@pytest.mark.parametrize("column", ["model", "benchmark", "item"])
+def test_two_spellings_of_a_name_are_refused(column: str, names: list[str], message: str) -> None:
+    with pytest.raises(DataError, match=message.format(column)) as caught:
+        read_responses(_answers(names, column))
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_other_floats_are_no_names() -> None:
     bad = _frame(item=[1.5, 2.0, np.nan, 2.5])
     with pytest.raises(DataError) as caught:

@@ -95,8 +95,8 @@ def import_matrix(
         raise UsageError(f"{source}: no column {listed(absent)}; found {listed(table.columns)}")
     cells = [name for name in table.columns if name not in aside]
     faults = FaultList(source, np.arange(1, len(table) + 1))
-    given = read_names(table, label, faults)
-    own = read_names(table, benchmark, faults) if benchmark_in_column else None
+    given = read_names(table, label, faults, exact=True)
+    own = read_names(table, benchmark, faults, exact=True) if benchmark_in_column else None
     # Items of other benchmarks may have the same names.
     twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
     faults.flag(twice.to_numpy(), label, "{} stands in another row too", given)
