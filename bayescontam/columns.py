@@ -314,6 +314,12 @@ def read_numbers(cells: pd.Series, *, words: bool = False) -> Floats:
     return np.array([_number(cell, words, known) for cell in objects], dtype=np.float64)
 
 
+def with_point(cell: Any) -> Any:
+    """Return a text such as 0,5 as 0.5, and any other cell as it is."""
+    text = cell.strip() if isinstance(cell, str) else ""
+    return text.replace(",", ".") if _COMMA.fullmatch(text) else cell
+
+
 def _number(cell: Any, words: bool, known: dict[str, float]) -> float:
     if isinstance(cell, str):
         if cell not in known:

@@ -6,8 +6,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Floats, Mask, read_names, read_numbers
+from bayescontam.columns import (
+    FaultList,
+    Floats,
+    Mask,
+    read_names,
+    read_numbers,
+    refuse_grouped,
+    with_point,
+)
 from bayescontam.errors import DataError, Fault
+from bayescontam.names import visible
 
 KINDS = {
     "exact": "the same task, but for layout, spelling, or names of variables",
@@ -56,16 +65,23 @@ def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
     """
     cells = table[name]
     if name == "chunk":
-        values = read_numbers(cells)
+        values = refuse_grouped({name: cells}, {name: read_numbers(cells)}, faults)[name]
         fits = (values >= 0) & (values < 2**31) & (values == np.floor(values))
-        faults.flag(~fits, name, "got {}, allowed is a whole number, 0 or more", cells)
+        faults.flag(
+            ~fits & (values != -np.inf), name, "got {}, allowed is a whole number, 0 or more", cells
+        )
         return np.where(fits, values, np.nan)
     if name == "is_duplicate":
         return _read_verdicts(cells, faults)
     if name == "kind":
         return _read_kinds(cells, faults)
     if name == "confidence":
-        values = read_numbers(cells)
+        pointed = cells.map(with_point)  # from 0 to 1, a comma separates no thousands
+        values = read_numbers(pointed)
+        commas = [cell for cell in cells if isinstance(cell, str) and with_point(cell) != cell]
+        if commas:
+            read = f"{commas[0]} was read as {with_point(commas[0])}"
+            faults.notes.append(f"{visible(faults.source)}: decimal commas in '{name}': {read}")
         fits = np.isnan(values) | ((values >= 0) & (values <= 1))
         faults.flag(~fits, name, "got {}, allowed is a number from 0 to 1, or blank", cells)
         return values

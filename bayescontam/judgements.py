@@ -176,7 +176,7 @@ class Judgements:
         complete = pd.DataFrame({**clean, **{k: v for k, v in blank.items() if k not in clean}})
         types = {"chunk": "int64", "is_duplicate": "Int8"}
         types |= dict.fromkeys(("source", "kind", "comment"), "str")
-        return cls(complete[list(_COLUMNS)].astype(types), source, notes)
+        return cls(complete[list(_COLUMNS)].astype(types), source, (*notes, *faults.notes))
 
     def merged(self, *others: "Judgements", replace: bool = False) -> "Judgements":
         """Join tables of judgements.

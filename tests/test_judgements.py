@@ -113,6 +113,22 @@ def test_bad_tables_are_refused(frame: pd.DataFrame, message: str) -> None:
         Judgements.from_frame(frame)
 
 
+def test_decimal_commas_in_confidence_are_read_and_noted() -> None:
+    found = Judgements.from_frame(_frame(confidence=["0,8", " 1,00", "0.5"]))
+    assert found.frame["confidence"].tolist() == [0.8, 1, 0.5]
+    assert found.notes == ("DataFrame: decimal commas in 'confidence': 0,8 was read as 0.8",)
+    with pytest.raises(DataError, match="row 1: confidence: got '8,5', allowed is a number from 0"):
+        Judgements.from_frame(_frame(confidence=["8,5", None, 1]))
+
+
+def test_chunks_in_thousands_are_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"row 1: chunk: got '1\.000', which may be in thous"
+    ) as caught:
+        Judgements.from_frame(_frame(chunk=["1.000", "2", "3"]))
+    assert len(str(caught.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("kind", ["subset", "superset", "related", ""])
 def test_open_kinds_go_with_either_verdict(kind: str) -> None:
     frame = Judgements.from_frame(_frame(kind=kind)).frame

@@ -159,6 +159,21 @@ def test_verdicts_come_back_to_their_pairs(
 
 
 @both
+def test_a_sheet_of_a_german_spreadsheet_is_read(
+    scan: Scan, sheet: Callable[..., Path], tmp_path: Path, suffix: str
+) -> None:
+    path = sheet(suffix, is_duplicate=[1, 0, 1], confidence=["0,8", "", "1"])
+    if suffix == ".csv":
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+        table.to_csv(path, sep=";", index=False, encoding="utf-8-sig")
+    done = import_sheet(scan, path, "Ada", tmp_path / "judged.csv")
+    assert done.judgements.frame["confidence"].dropna().tolist() == [0.8, 1]
+    assert done.judgements.notes == (
+        f"{path}: decimal commas in 'confidence': 0,8 was read as 0.8",
+    )
+
+
+@both
 def test_kinds_of_an_older_sheet_are_exchanged(
     scan: Scan, sheet: Callable[..., Path], tmp_path: Path, suffix: str
 ) -> None:
