@@ -3,10 +3,14 @@
 import contextlib
 import csv
 import io
+import re
 from collections.abc import Generator, Iterable, Iterator
 
 OTHERS = ",;\t|"
 """What may separate columns."""
+
+
+_DECLARED = re.compile(r'"?sep=([,;\t|])"?[ \r\n]*', re.IGNORECASE)
 
 
 class BrokenQuotesError(ValueError):
@@ -86,6 +90,18 @@ def delimiter_of(header: str, usual: str) -> str:
     widths = {other: _width(header, other) for other in OTHERS}
     widest = max(widths, key=widths.__getitem__)
     return widest if widths[widest] > 1 else usual
+
+
+def declared_delimiter(line: str) -> str:
+    """Return what a first line for Excel says that separates the columns; "" if it is none.
+
+    Examples
+    --------
+    >>> declared_delimiter("sep=;\\n"), declared_delimiter("model;item\\n")
+    (';', '')
+    """
+    found = _DECLARED.fullmatch(line)
+    return found[1] if found else ""
 
 
 def _width(header: str, delimiter: str) -> int:

@@ -19,7 +19,12 @@ import pyarrow.parquet as pq
 from bayescontam.bounds import Bounds, unpacked
 from bayescontam.columns import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.importers.delimited import BrokenQuotesError, cell_rows, delimiter_of
+from bayescontam.importers.delimited import (
+    BrokenQuotesError,
+    cell_rows,
+    declared_delimiter,
+    delimiter_of,
+)
 from bayescontam.importers.json_rows import json_columns
 from bayescontam.names import visible
 
@@ -86,7 +91,8 @@ def load_table(path: str | os.PathLike[str]) -> RawTable:
         A CSV or TSV file (every cell becomes text, an empty one ""), JSON Lines or one JSON
         list of objects (an absent key becomes missing), or Parquet. All but Parquet are UTF-8
         and may be compressed (gzip, bzip2, xz, Zstandard), which the content shows. Columns
-        of a CSV file that are separated by semicolons, tabs or bars are recognised.
+        of a CSV file that are separated by semicolons, tabs or bars are recognised, also by a
+        first line such as ``sep=;``.
 
     Returns
     -------
@@ -240,9 +246,13 @@ def _csv(file: Path, source: str, suffix: str) -> RawTable:
     with _text(file, "") as text:  # a carriage return inside a quoted cell stays
         lines = _Lines(text, source)
         every = iter(lines)
-        first = next(line for line in every if line.strip())
-        usual = _DELIMITERS[suffix]
-        delimiter = delimiter_of(first, usual)
+        filled = (line for line in every if line.strip())
+        first, usual = next(filled), _DELIMITERS[suffix]
+        if declared := declared_delimiter(first):
+            first = next(filled, "")
+            if not first:
+                raise _refuse(source, "only a line 'sep='; a table needs a header and a row")
+        delimiter = declared or delimiter_of(first, usual)
         with closing(cell_rows(itertools.chain([first], every), delimiter)) as rows:
             frame = _framed(rows, lines, source, delimiter)
     notes = []

@@ -390,3 +390,18 @@ def test_a_million_rows_take_little_memory(tmp_path: Path) -> None:
     message, peak = run_and_weigh(code, path)
     assert message == ""
     assert peak < 1.2e9
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("first", ["sep={}\r\n", '"sep={}"\n', "SEP={}\n\n"])
+def test_the_first_line_of_excel_is_no_header(delimiter: str, first: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    lines = [delimiter.join(["model", "item"]), delimiter.join(["a", "7"])]
+    text = first.format(delimiter) + "\r\n".join(lines) + "\r\n"
+    path.write_bytes(text.encode("utf-8-sig"))
+    table = load_table(path)
+    assert table.frame.to_dict("list") == {"model": ["a"], "item": ["7"]}
+    assert table.delimiter == delimiter
+    path.write_text(first.format(delimiter))
+    with pytest.raises(DataError, match="only a line 'sep='; a table needs a header and a row"):
+        load_table(path)
