@@ -459,13 +459,17 @@ def _advise(column: str, cells: pd.Series, values: Floats, faults: FaultList) ->
     finite = values[np.isfinite(values)]
     if any(_COMMA.fullmatch(text) for text in texts):
         faults.advise(f"{column}: 0,9 is a decimal comma among other numbers: write 0.9")
+    scaled = column == "contamination"  # no other column has scales
     if any(text.endswith("%") for text in texts):
-        faults.advise(f"{column}: per cent: {_how('percent')}, or divide by 100")
+        choice = f"{_how('percent')}, or " if scaled else ""
+        faults.advise(f"{column}: per cent: {choice}divide by 100")
     elif (finite < 0).any():
         faults.advise(
             f"{column}: negative values, such as log ratios or weights, are no dose: turn them into"
             " numbers from 0 (surely clean) to 1 (surely contaminated) first"
         )
+    elif (finite > 1).any() and not scaled:
+        faults.advise(f"{column}: where numbers are per cent, divide by 100")
     elif (finite > 1).any():
         faults.advise(
             f"{column}: counts need a scale: {_how('count')} for log(1 + n) / log(1 + largest), "

@@ -279,6 +279,22 @@ def test_a_list_of_more_than_was_answered_is_no_mismatch() -> None:
     assert not any("differ by" in note or "model" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("cells", "advice"),
+    [
+        (["90", "40", "1"], "p_duplicate: where numbers are per cent, divide by 100"),
+        (["90%", "40%", "1%"], "p_duplicate: per cent: divide by 100"),
+    ],
+)
+def test_the_scale_of_contamination_is_no_advice_on_other_columns(
+    cells: list[str], advice: str
+) -> None:
+    table = _covariates(contamination=[90, 50, 1], p_duplicate=cells)
+    with pytest.raises(DataError) as caught:
+        Covariates.from_frame(table, contamination_scale="percent")
+    assert str(caught.value).splitlines()[-1] == advice
+
+
 def test_two_spellings_of_an_item_are_refused() -> None:
     table = _covariates(benchmark="b", item=["1", "1 ", "2"])
     with pytest.raises(DataError, match="row 2: item: got '1 ', and elsewhere the same without"):
