@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import warnings
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,13 @@ from bayescontam.storage import atomic_path
 
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
+
+
+def _opened(path: str | os.PathLike[str]) -> xr.DataTree:
+    with warnings.catch_warnings():
+        # What h5netcdf says of HDF5 files that are no netCDF, which are refused anyway.
+        warnings.filterwarnings("ignore", "The 'phony_dims' kwarg", UserWarning)
+        return xr.open_datatree(path, engine="h5netcdf")
 
 
 class Stored:
@@ -103,7 +111,7 @@ class Stored:
             raise FitError(f"{name}: no such file; make a {verb} with: bayescontam {verb}")
         key, version = cls._LAYOUT
         try:
-            with xr.open_datatree(path, engine="h5netcdf") as tree:
+            with _opened(path) as tree:
                 Bounds.current().check_file(tree.nbytes, name)  # arrays may be packed
                 layout = _record(tree)[key]
                 known = layout == version

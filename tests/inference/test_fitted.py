@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+import warnings
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -130,6 +132,17 @@ def test_other_netcdf_is_refused(tmp_path):
     xr.Dataset({"x": ("a", [1, 2])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(FitError, match="is not a fit of bayescontam"):
         Fitted.load(path)
+
+
+def test_other_hdf5_is_refused_without_warnings(tmp_path):
+    path = tmp_path / "other.nc"
+    with h5py.File(path, "w") as file:
+        file["x"] = [1, 2]
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with pytest.raises(FitError, match=r"other.nc: is not a fit of bayescontam"):
+            Fitted.load(path)
+    assert not seen
 
 
 def test_other_format_is_refused(fit, tmp_path):
