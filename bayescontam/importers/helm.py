@@ -106,20 +106,27 @@ def _run(file: Path, naming: Naming) -> Run:
     scenario, arguments = _parsed(str(spec.get("name") or folder.name))
     stated = str(adapter.get("model") or "")
     model, label = naming.of(file, folder.name, stated)
-    named = [f"{name}={value}" for name, value in arguments.items() if name not in _NOT_TEST]
+    named = [text for text in arguments if text.partition("=")[0] not in _NOT_TEST]
     benchmark = f"{scenario}:{','.join(named)}" if named else scenario
     of_model = _texts(adapter, "model", "model_deployment", "temperature")
     of_test = _texts(adapter, "method", "max_train_instances", "instructions")
     return Run(model, benchmark, str(file), of_model, of_test, folder=label)
 
 
-def _parsed(name: str) -> tuple[str, dict[str, str]]:
-    """Return scenario and arguments of a run's name, as HELM or a file system spells it."""
-    found = re.fullmatch(r"([^:=,]*?)[:\-]([^:=,\-]+=.*)", name)
-    if not found:
-        return name, {}
-    pairs = (text.partition("=") for text in found[2].split(","))
-    return found[1], {key: value for key, _, value in pairs}
+def _parsed(name: str) -> tuple[str, list[str]]:
+    """Return scenario and arguments of a run's name, as HELM or a file system spells it.
+
+    The scenario may hold an equals sign, as that of dyck_language does.
+
+    Examples
+    --------
+    >>> _parsed("mmlu:subject=art,model=org_m"), _parsed("dyck_language_np=3-model=org_m")
+    (('mmlu', ['subject=art', 'model=org_m']), ('dyck_language_np=3', ['model=org_m']))
+    """
+    found = re.fullmatch(r"([^:,]*?):([^:=,]+=.*)", name)
+    # A file system without colons has hyphens in their place.
+    found = found or re.fullmatch(r"([^:,]*?)-([^:=,\-]+=.*)", name)
+    return (found[1], found[2].split(",")) if found else (name, [])
 
 
 def _texts(values: Mapping[str, Any], *names: str) -> dict[str, str]:
