@@ -10,6 +10,7 @@ from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object, objects, part
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
+from bayescontam.importers.outcomes import is_nan
 from bayescontam.importers.runs import Naming, Run
 from bayescontam.progress import Advance
 
@@ -144,11 +145,10 @@ def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> lis
             if row.get("perturbation"):
                 perturbed += 1
                 continue
-            known = scores.setdefault(key, {})
-            if odd := [name for name in own if known.get(name, own[name]) != own[name]]:
+            known = scores.get(key, {})
+            if odd := [name for name in own if not _same(known.get(name, own[name]), own[name])]:
                 raise ValueError(f"has another value of '{odd[0]}' than before")
-            known.update(own)
-            rows[key] = row
+            scores[key], rows[key] = known | own, row
         except (KeyError, TypeError, ValueError) as error:
             importing.left_out.broken(str(file), place, str(error.args[0]))
     importing.left_out.add(run.benchmark, "perturbed instance", perturbed)
@@ -182,6 +182,11 @@ def _scores(row: Mapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
         value = stat.get("mean", stat.get("sum"))
         found[name["name"]] = value if count else None
     return (item, str(trial if trial is not None else "")), found
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal, or both NaN, which HELM writes and is missing."""
+    return bool(one == other) or (is_nan(one) and is_nan(other))
 
 
 def _states(

@@ -23,7 +23,7 @@ from bayescontam.importers.identity import Copies, Texts
 from bayescontam.importers.imported import Imported, imported
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import LARGE, log_files, reading_bar
-from bayescontam.importers.outcomes import check_threshold, number, scores
+from bayescontam.importers.outcomes import check_threshold, is_nan, number, scores
 from bayescontam.importers.runs import Differing, Run, model_names, version_notes
 from bayescontam.names import listed, visible
 from bayescontam.progress import Advance
@@ -342,7 +342,7 @@ def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str,
         broken = sorted(
             other
             for other in others
-            if all(_is_nan(trial.scores.get(other)) for trial in log.trials)
+            if all(is_nan(trial.scores.get(other)) for trial in log.trials)
         )
         if broken:
             notes.append(
@@ -351,7 +351,3 @@ def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str,
                 "order only: make sure that it is sound"
             )
     return notes
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)

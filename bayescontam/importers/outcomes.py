@@ -79,3 +79,8 @@ def number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def is_nan(value: Any) -> bool:
+    """Return whether a value of a log is NaN, whatever else it may be."""
+    return isinstance(value, float) and math.isnan(value)

@@ -1,11 +1,13 @@
-"""Names of HELM's runs."""
+"""Names of HELM's runs, and statistics that are NaN."""
 
+import math
 from pathlib import Path
 
 import pytest
 
 import bayescontam
-from tests.importers.test_tools import dump, instance, rows
+from bayescontam.errors import DataError
+from tests.importers.test_tools import ART, dump, helm, instance, rows, stat
 
 
 @pytest.mark.parametrize(
@@ -29,3 +31,19 @@ def test_runs_of_two_models_are_of_one_benchmark(tmp_path: Path, name: str, benc
         ["org/a", benchmark, "id1", 1, 1],
         ["org/b", benchmark, "id1", 0, 1],
     ]
+
+
+def test_nan_is_missing_and_counted(tmp_path: Path) -> None:
+    nan = instance("id0", 0, math.nan)
+    helm(tmp_path, [nan, nan, instance("id1", 0, 1.0), instance("id2", 0, 0.0)])
+    found = bayescontam.import_helm(tmp_path)
+    assert rows(found) == [["org/m", ART, "id1", 1, 1], ["org/m", ART, "id2", 0, 1]]
+    assert found.left_out.to_numpy().tolist() == [[ART, "no value of exact_match", 1]]
+
+
+def test_rows_that_contradict_leave_the_first_value(tmp_path: Path) -> None:
+    odd = instance("id1", 0, math.nan, stats=[stat("exact_match", math.nan)])
+    helm(tmp_path, [instance("id1", 0, 1.0), odd])
+    with pytest.raises(DataError, match="entry 2: has another value of 'exact_match' than before"):
+        bayescontam.import_helm(tmp_path)
+    assert rows(bayescontam.import_helm(tmp_path, skip_broken=True))[0][3:] == [1, 1]
