@@ -10,7 +10,7 @@ from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
-from bayescontam.importers.runs import Naming, Run
+from bayescontam.importers.runs import Naming, Run, original_name
 from bayescontam.names import visible
 
 _ENDING = "eval_results.json"
@@ -88,7 +88,7 @@ def import_evalplus(
 def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
     """Give a log for each benchmark in a file."""
     folder = file.resolve().parent.name
-    label = file.name.partition(_ENDING)[0].rstrip("_") or folder
+    label = original_name(file.name).partition(_ENDING)[0].rstrip("_") or folder
     named = _NAMED.fullmatch(label)
     stated = named["model"] if named else ("" if label == folder else label)
     model, aside = naming.of(file, label, stated.replace("--", "/", 1))

@@ -17,7 +17,7 @@ from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object, part
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
-from bayescontam.importers.runs import Naming, Run
+from bayescontam.importers.runs import Naming, Run, original_name
 from bayescontam.names import listed, visible
 
 _NAMED = re.compile(
@@ -102,8 +102,8 @@ def import_lighteval(
 
 def _run(file: Path, naming: Naming) -> Run:
     place = file.resolve()
-    named = _NAMED.fullmatch(file.name)
-    task = named["task"] if named else file.stem
+    named = _NAMED.fullmatch(original_name(file.name))
+    task = named["task"] if named else original_name(file.stem)
     date = (named["date"] if named else "") or ""
     suite, name, shots = _task(task)
     above = list(place.parent.parts)

@@ -13,6 +13,7 @@ from bayescontam.bounds import bounded_lines, read_whole, unpacked
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.importers.choices import Paths, several
 from bayescontam.importers.left_out import LeftOut
+from bayescontam.importers.runs import original_name
 from bayescontam.names import listed, visible
 from bayescontam.progress import Advance, progress_bar
 
@@ -61,7 +62,12 @@ def log_files(
         else:
             raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
         found.update({file.resolve(): file for file in files})
-    return [found[file] for file in sorted(found)]
+
+    # A copy comes after what it is a copy of, so that it is the one named as such.
+    def order(file: Path) -> tuple[Path, int, Path]:
+        return file.with_name(original_name(file.name)), len(file.name), file
+
+    return [found[file] for file in sorted(found, key=order)]
 
 
 def objects(

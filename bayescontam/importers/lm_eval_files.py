@@ -9,13 +9,14 @@ from typing import Any
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.choices import Paths
 from bayescontam.importers.lines import json_object, log_files, part
-from bayescontam.importers.runs import Naming, Run
+from bayescontam.importers.runs import Naming, Run, original_name
 
 _PACKED = r"(?:\.(?:gz|bz2|xz|zst|zstd))?"
 _SAMPLES = (
     re.compile(
-        r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?))?\.jsonl?"
-        + _PACKED
+        # What follows the date is no part of the task: such a file is of the same run.
+        r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)"
+        r"(?:(?!_\d{4}-\d\d-\d\dT).)*?)?\.jsonl?" + _PACKED
     ),
     # lmms-eval, whose rows are the same
     re.compile(r"(?P<date>\d{8}_\d{4,6})_samples_(?P<task>.+?)\.jsonl?" + _PACKED),
@@ -76,10 +77,11 @@ class ResultsFiles:
             old = path.parent / _OLD_RESULTS
             return self.read(old) if old.is_file() else {}
         # The tool puts another name in front of the date if --output_path is a file; lmms-eval
-        # begins with the date.
+        # begins with the date. Copies have a mark before the ending.
         folder = path.parent
-        candidates = [*folder.glob(f"*_{date}.json*"), *folder.glob(f"{date}_results.json*")]
-        found = (self.read(file) for file in sorted(candidates) if _named(file) is None)
+        names = f"*_{date}.json*", f"{date}_results.json*", f"*_{date} *.json*", f"{date}_results *"
+        candidates = [file for name in names for file in sorted(folder.glob(name))]
+        found = (self.read(file) for file in candidates if _named(file) is None)
         return next((results for results in found if "config" in results), {})
 
 
@@ -144,7 +146,8 @@ def groups_of(path: Path, files: ResultsFiles) -> dict[str, list[str]]:
 
 
 def _named(path: Path) -> re.Match[str] | None:
-    return next((match for pattern in _SAMPLES if (match := pattern.fullmatch(path.name))), None)
+    name = original_name(path.name)
+    return next((match for pattern in _SAMPLES if (match := pattern.fullmatch(name))), None)
 
 
 def _filters(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -165,7 +168,8 @@ def _is_samples(path: Path, results: ResultsFiles) -> bool:
 
 def _tasks_of(path: Path, results: Mapping[str, Any]) -> list[str]:
     tasks = results.get("configs") or []
-    return sorted((task for task in tasks if path.stem.endswith(f"_{task}")), key=len)
+    stem = original_name(path.stem)
+    return sorted((task for task in tasks if stem.endswith(f"_{task}")), key=len)
 
 
 def _old_task(path: Path, results: Mapping[str, Any]) -> str:

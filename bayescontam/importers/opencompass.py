@@ -10,7 +10,7 @@ from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
-from bayescontam.importers.runs import Naming, Run
+from bayescontam.importers.runs import Naming, Run, original_name
 from bayescontam.names import listed
 
 _DATE = re.compile(r"\d{8}_\d{6}")
@@ -94,8 +94,9 @@ def _run(file: Path, naming: Naming) -> Run:
     label = place.parent.name
     model, folder = naming.of(file, label, label if place.parent.parent.name == "results" else "")
     dates = [parent.name for parent in place.parents if _DATE.fullmatch(parent.name)]
-    return Run(model, file.name.partition(".json")[0], str(file), id="/".join([*dates[:1], folder])
-               if dates else "", folder=folder)  # fmt: skip
+    benchmark = original_name(file.name).partition(".json")[0]
+    id_ = "/".join([*dates[:1], folder]) if dates else ""
+    return Run(model, benchmark, str(file), id=id_, folder=folder)
 
 
 def _trials(file: Path, importing: Importing) -> Iterator[Trial]:

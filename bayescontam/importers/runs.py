@@ -1,5 +1,6 @@
 """Runs: evaluations of one model on one benchmark, and whether they are repeats of each other."""
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ type Differing = Literal["error", "pool", "split"]
 """What becomes of runs of one model that differ in their settings."""
 
 _DEFAULT = "default"
+_COPY = re.compile(
+    r"(?: \(\d+\)| (?:- )?copy(?: \(?\d+\)?)?| \((?:another )?copy(?: \d+)?\))+(?=\.[^ ]*$|$)", re.I
+)
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,19 @@ class Naming:
             )
         if unused := [name for name in self._given if "=" in name and name not in self._used]:
             raise UsageError(f"--model: {listed(unused)}: there are no logs in such a folder")
+
+
+def original_name(name: str) -> str:
+    """Return a file's name without the mark by which browsers and file managers name copies.
+
+    What a file is of is in its name, and a copy is of the same.
+
+    Examples
+    --------
+    >>> original_name("samples_quiz (1).jsonl"), original_name("quiz - Copy (2).json")
+    ('samples_quiz.jsonl', 'quiz.json')
+    """
+    return _COPY.sub("", name)
 
 
 def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:

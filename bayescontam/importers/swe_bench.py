@@ -13,7 +13,7 @@ from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
 from bayescontam.importers.outcomes import Errors, check_errors, error_notes
-from bayescontam.importers.runs import Naming, Run
+from bayescontam.importers.runs import Naming, Run, original_name
 from bayescontam.importers.table import read_table
 from bayescontam.names import listed, visible
 
@@ -153,7 +153,7 @@ def _run(file: Path, content: Mapping[str, Any], benchmark: str, naming: Naming)
         label = place.parents[1].name if place.parent.name == "results" else place.parent.name
         id_ = ""
     else:
-        label, dot, id_ = file.name.removesuffix(".json").rpartition(".")
+        label, dot, id_ = original_name(file.name).removesuffix(".json").rpartition(".")
         if not dot:
             label, id_ = id_, ""
     stated = label.replace("__", "/", 1) if file.name != "results.json" else label
