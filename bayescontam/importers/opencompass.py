@@ -1,11 +1,11 @@
 """Results of OpenCompass with details (``--dump-eval-details``) to responses."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from bayescontam.importers.choices import Names, Paths
+from bayescontam.importers.choices import Names, Paths, several
 from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object
@@ -35,7 +35,8 @@ def import_opencompass(
     paths : path-like or sequence of path-like
         Files ``results/MODEL/DATASET.json``, or folders that hold them.
     metric : str or sequence of str, optional
-        Verdict that counts, such as ``correct``, where details have several.
+        Verdict that counts, where details have others than ``correct``; needed where they have
+        no ``correct``.
     model : str or sequence of str, optional
         Name of the model of all results, or ``folder=name``. Default: the folder's name.
     **options
@@ -73,7 +74,7 @@ def import_opencompass(
     with importing.bar(files) as advance:
         for file in files:
             run = _run(file, naming)
-            logs.append(Log(run, list(_trials(file, importing))))
+            logs.append(Log(run, list(_trials(file, importing, several(metric)))))
             advance(file.stat().st_size / 1e6)
     naming.check()
     read = [log for log in logs if log.trials]
@@ -99,7 +100,7 @@ def _run(file: Path, naming: Naming) -> Run:
     return Run(model, benchmark, str(file), id=id_, folder=folder)
 
 
-def _trials(file: Path, importing: Importing) -> Iterator[Trial]:
+def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[Trial]:
     content = json_object(file, unique=True)
     details = content.get("details")
     if not isinstance(details, dict | list):
@@ -115,13 +116,14 @@ def _trials(file: Path, importing: Importing) -> Iterator[Trial]:
         if key == "type":
             continue
         place = f"sample {key}"
-        scores = _verdicts(entry) if isinstance(entry, dict) else {}
+        scores = _verdicts(entry, named) if isinstance(entry, dict) else {}
         if not scores:
             importing.left_out.broken(
                 str(file),
                 place,
-                "has no 'correct'; this evaluator gives no verdict of samples",
-                advice="import results whose details have 'correct' (true or false)",
+                f"has no 'correct'{_flags(entry)}; this evaluator gives no verdict of samples",
+                advice="import results whose details have 'correct' (true or false), or name "
+                "another verdict (metric, --metric)",
             )
             continue
         try:
@@ -142,8 +144,22 @@ def _trials(file: Path, importing: Importing) -> Iterator[Trial]:
         )
 
 
-def _verdicts(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the verdicts of a sample: 'correct', and what else is true or false."""
-    return {
+def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
+    """Return the verdicts of a sample: 'correct', and what else is true or false.
+
+    Without 'correct' only what the user named is one: the rest may say anything of a sample,
+    such as that its answer was cut off.
+    """
+    found = {
         name: value for name, value in entry.items() if name == "correct" or isinstance(value, bool)
     }
+    if "correct" in found:
+        return found
+    wanted = {name for name in found for text in named if f"={text}".endswith(f"={name}")}
+    return {name: value for name, value in found.items() if name in wanted}
+
+
+def _flags(entry: Any) -> str:
+    """Return the names in a sample that hold true or false, for a message."""
+    names = _verdicts(entry, list(entry)) if isinstance(entry, dict) else ()
+    return f", only true or false in {listed(names)}" if names else ""

@@ -152,6 +152,23 @@ def test_opencompass_results_without_verdicts_are_refused(
         bayescontam.import_opencompass(file)
 
 
+def test_opencompass_true_and_false_are_no_verdicts_unless_named(tmp_path: Path) -> None:
+    content = details(None, None, truncated=True, judged=False)
+    content["details"]["1"]["judged"] = True
+    file = dump(tmp_path / "results" / "m" / "quiz.json", content)
+    with pytest.raises(DataError) as caught:
+        bayescontam.import_opencompass(file)
+    assert "sample 0: has no 'correct', only true or false in 'truncated', 'judged'" in str(
+        caught.value
+    )
+    assert "or name another verdict (metric, --metric)" in str(caught.value)
+    for named in ("judged", "quiz=judged"):
+        found = bayescontam.import_opencompass(file, metric=named)
+        assert [row[2:4] for row in rows(found)] == [["0", 0], ["1", 1]]
+    with pytest.raises(DataError, match="has no 'correct', only true or false"):
+        bayescontam.import_opencompass(file, metric="other")
+
+
 def test_opencompass_numbers_with_other_references_are_refused(tmp_path: Path) -> None:
     dump(tmp_path / "results" / "m" / "quiz.json", details(True))
     dump(tmp_path / "results" / "n" / "quiz.json", details(True, references="other"))
