@@ -3,26 +3,28 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayescontam.bounds import Bounds
 from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Names, Paths
 from bayescontam.importers.identity import fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object, part
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
+from bayescontam.importers.parquet import parquet_batches
 from bayescontam.importers.runs import Naming, Run, original_name
 from bayescontam.names import listed, visible
 
 _NAMED = re.compile(
     r"details_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\d(?:T\d\d-\d\d-\d\d(?:\.\d+)?)?))?\.parquet"
 )
+_BATCH = 1000
+"""Rows that are read at once."""
 _METRICS = ("metric", "metrics", "__metric__")
 _DOCUMENTS = ("doc", "__doc__")
 _ANSWERS = ("model_response", "__model_response__", "predictions")
@@ -151,9 +153,10 @@ def _results(folder: Path, date: str) -> dict[str, Any]:
 
 def _trials(file: Path, importing: Importing) -> list[Trial]:
     source = str(file)
+    times: Counter[str] = Counter()
+    trials = []
     try:
-        parquet = pq.ParquetFile(file)
-        names = parquet.schema_arrow.names
+        names = pq.read_schema(file).names
         scored = next((name for name in _METRICS if name in names), None)
         if scored is None:
             importing.left_out.broken(
@@ -163,25 +166,28 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
                 advice="give details_TASK_DATE.parquet of lighteval",
             )
             return []
-        Bounds.current().check_cells(parquet.metadata.num_rows, len(names), source)
-        rows = parquet.read().to_pylist()
+        for number, row in enumerate(_rows(file, source), start=1):
+            try:
+                scores = _struct(row[scored])
+                extra = importing.extra.values(row)
+            except (TypeError, ValueError, SyntaxError) as error:
+                importing.left_out.broken(source, f"row {number}", str(error))
+                continue
+            item = _item(row, number)
+            trials.append(Trial(item, scores, str(times[item]), _answer(row), None, extra))
+            times[item] += 1
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"cannot be read ({visible(str(error), 120)})"
         importing.left_out.broken(source, "as a Parquet file", problem)
         return []
-    times: Counter[str] = Counter()
-    trials = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            scores = _struct(row[scored])
-            extra = importing.extra.values(row)
-        except (TypeError, ValueError, SyntaxError) as error:
-            importing.left_out.broken(source, f"row {number}", str(error))
-            continue
-        item = _item(row, number)
-        trials.append(Trial(item, scores, str(times[item]), _answer(row), None, extra))
-        times[item] += 1
     return trials
+
+
+def _rows(file: Path, source: str) -> Iterator[dict[str, Any]]:
+    """Give the rows of a file; one by one, since each may be long."""
+    for batch in parquet_batches(file, source, _BATCH):
+        for row in range(len(batch)):
+            yield batch.slice(row, 1).to_pylist()[0]
 
 
 def _struct(value: Any) -> dict[str, Any]:

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import IO, Any
+from typing import IO
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayescontam.bounds import Bounds, unpacked
@@ -26,6 +25,7 @@ from bayescontam.importers.delimited import (
     delimiter_of,
 )
 from bayescontam.importers.json_rows import json_columns
+from bayescontam.importers.parquet import is_text, parquet_batches
 from bayescontam.names import visible
 
 ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz, .bz2, .xz or .zst), or .parquet"
@@ -325,13 +325,8 @@ def _parquet(file: Path, source: str) -> pd.DataFrame:
         content = f"the content is {kind}" if kind else "the content is something else"
         raise _refuse(source, f"no Parquet file: {content}; give its right ending: {ALLOWED}")
     try:
-        with pq.ParquetFile(file, pre_buffer=False) as stored:
-            names = stored.schema_arrow.names
-            flat = [field.name for field in stored.schema_arrow if _is_text(field.type)]
-        check_headers(names, source)
-        # Texts by reference: one that is repeated in every row fits into few bytes of a file.
-        with pq.ParquetFile(file, pre_buffer=False, read_dictionary=flat) as stored:
-            table = _decoded(stored, source)
+        check_headers(pq.read_schema(file).names, source)
+        table = _decoded(file, source)
         # Without metadata, columns that pandas wrote as its index come back as columns;
         # without the option, whole numbers with gaps would lose digits as floats.
         return _to_pandas(table)
@@ -349,34 +344,15 @@ def _to_pandas(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def _decoded(stored: Any, source: str) -> pa.Table:
+def _decoded(file: Path, source: str) -> pa.Table:
     """Return the columns of a Parquet file with texts as such, within the bounds."""
-    limit = Bounds.current()
-    about = stored.metadata
-    limit.check_cells(about.num_rows, len(stored.schema_arrow.names), source)
-    sizes = (about.row_group(at).total_byte_size for at in range(about.num_row_groups))
-    limit.check_file(sum(sizes), source)
-    total = 0
     batches = []
-    for batch in stored.iter_batches(_BATCH):
-        total += sum(_size(column, source) for column in batch.columns)
-        limit.check_file(total, source)
+    for batch in parquet_batches(file, source, _BATCH):
         columns = [_plain(column) for column in batch.columns]
         batches.append(pa.record_batch(columns, names=batch.schema.names))
     if not batches:
         raise _refuse(source, "no rows, only column names; a table needs a row")
     return pa.Table.from_batches(batches)
-
-
-def _size(column: pa.Array, source: str) -> int:
-    """Return the bytes of a column once its references are resolved."""
-    if not pa.types.is_dictionary(column.type):
-        return int(column.nbytes)
-    if not _is_text(column.type.value_type):
-        return int(column.indices.nbytes) * 2
-    lengths = pc.binary_length(column.dictionary)
-    Bounds.current().check_record(pc.max(lengths).as_py() or 0, source, "a cell")
-    return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
 
 
 def _plain(column: pa.Array) -> pa.Array:
@@ -385,18 +361,9 @@ def _plain(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
-    if _is_text(kind) and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if is_text(kind) and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         try:
             return column.cast(pa.large_string())
         except pa.ArrowInvalid:  # bytes that are no text, of a column that nobody needs
             return column
     return column
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
