@@ -43,6 +43,14 @@ def fingerprint(value: Any) -> str:
     return sha256(repr(value).encode())
 
 
+def alike_note(benchmark: str, count: int) -> str:
+    """Note that documents are the same, where an item is named by what it holds."""
+    return (
+        f"{visible(benchmark)}: {count:,} documents occur again under another number; their "
+        "answers count as trials of one item"
+    )
+
+
 @dataclass(frozen=True)
 class Distinct:
     """Trials of which no two are the same; see `distinct`.

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from bayescontam.errors import BayescontamError
 from bayescontam.importers.choices import Names, Paths
-from bayescontam.importers.identity import fingerprint
+from bayescontam.importers.identity import alike_note, fingerprint
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import json_object, part
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
@@ -99,7 +99,17 @@ def import_lighteval(
         metric=metric,
         threshold=threshold,
         hint="documents are in 'doc', such as doc.query",
+        notes=_alike(logs),
     )
+
+
+def _alike(logs: Sequence[Log]) -> list[str]:
+    """Note how many documents have the question and the choices of another."""
+    again: dict[str, int] = {}
+    for log in logs:
+        count = len(log.trials) - len({trial.item for trial in log.trials})
+        again[log.run.benchmark] = max(count, again.get(log.run.benchmark, 0))
+    return [alike_note(benchmark, count) for benchmark, count in again.items() if count]
 
 
 def _run(file: Path, naming: Naming) -> Run:

@@ -6,6 +6,7 @@ from typing import Unpack
 
 from bayescontam.errors import UsageError
 from bayescontam.importers.choices import Names, Paths, chosen
+from bayescontam.importers.identity import alike_note
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lm_eval_files import (
@@ -190,8 +191,5 @@ def _alike(task: str, read: Sequence[Samples]) -> list[str]:
             " runs are not of the same documents, and share only those that are alike"
         )
     if len(pairs) > len(hashes):
-        notes.append(
-            f"{visible(task)}: {len(pairs) - len(hashes):,} documents occur again under another "
-            "number; their answers count as trials of one item"
-        )
+        notes.append(alike_note(task, len(pairs) - len(hashes)))
     return notes

@@ -207,6 +207,16 @@ def test_lighteval_structs_and_models_in_folders(tmp_path: Path) -> None:
         bayescontam.import_lighteval(tmp_path)
 
 
+def test_lighteval_documents_that_are_alike_are_noted(tmp_path: Path) -> None:
+    metrics = [{"em": 1.0}, {"em": 0.0}, {"em": 1.0}]
+    for name in ("m", "n"):
+        lighteval(tmp_path / "details" / "org" / name, ["q", "q", "other"], metrics)
+    found = bayescontam.import_lighteval(tmp_path)
+    assert sorted(row[3:] for row in rows(found)) == [[1, 1], [1, 1], [1, 2], [1, 2]]
+    wanted = "gsm8k: 1 documents occur again under another number; their answers count as trials"
+    assert [note for note in found.notes if wanted in note] == [f"{wanted} of one item"]
+
+
 def test_lighteval_old_columns_and_other_files(tmp_path: Path) -> None:
     file = tmp_path / "details_arc_2024-01-31.parquet"
     old = {"example": ["q0", "q1"], "metrics": [{"acc": 1}, {"acc": 0}], "predictions": ["a", "b"]}
