@@ -244,8 +244,9 @@ def _spelled(runs: pd.DataFrame) -> list[str]:
     sums = []
     for (benchmark, model), own in runs[runs["count"] > 0].groupby(["benchmark", "model"]):
         if own["run"].nunique() > 1:
-            files = ", ".join(_file(file) for file in own["file"].astype(str).iloc[:8])
-            more = f" and {len(own) - 8} more" if len(own) > 8 else ""
+            each = own.drop_duplicates("run")["file"].astype(str)
+            files = ", ".join(_file(file) for file in each.iloc[:8])
+            more = f" and {len(each) - 8} more" if len(each) > 8 else ""
             sums.append(
                 f"{_pair(model, benchmark)}: {own['run'].nunique()} runs are combined, and where "
                 f"several answered an item these are trials: {files}{more}"

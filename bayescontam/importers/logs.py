@@ -28,6 +28,11 @@ from bayescontam.importers.runs import Differing, Run, model_names, version_note
 from bayescontam.names import listed, visible
 from bayescontam.progress import Advance
 
+_ODD = (
+    "choose another metric, or give the value from which an answer is correct, or up to which if "
+    "lower is better (threshold, --threshold)"
+)
+
 
 class LogOptions(TypedDict, total=False):
     """Options that all importers of logs have.
@@ -73,6 +78,8 @@ class Trial(NamedTuple):
     content: str | None = None
     """The item's text, or its hash; None if the item's name is one, or it is unknown."""
     extra: tuple[Any, ...] = ()
+    file: str = ""
+    """Log file, where a run has several; that of the run if it is empty."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,7 @@ class Importing:
         hint: str = "",
         notes: Sequence[str] = (),
         choice: Callable[[str, str], str] = lambda benchmark, metric: metric,
+        odd: str = _ODD,
     ) -> Imported:
         """Return the table of logs by a metric of each benchmark.
 
@@ -194,13 +202,15 @@ class Importing:
             What else to know.
         choice : callable, optional
             Gives words for what was chosen, from benchmark and metric.
+        odd : str, optional
+            What to do about values that are neither 0 nor 1, by options that the importer has.
         """
         check_threshold(threshold)
         self.left_out.raise_if_broken()
         names, more = self.names([log.run for log in logs])
         more += version_notes(tool, (log.version for log in logs if log.version), "files")
         taken = chosen("metric", metric, _candidates(logs, metric), f"{unit}s")
-        trials = self._scored(logs, names, taken, threshold)
+        trials = self._scored(logs, names, taken, threshold, odd)
         self.extra.check(trials, unit, hint)
         more += _not_a_number(logs, names, taken)
         words = {name: choice(name, own) for name, own in taken.items()}
@@ -212,6 +222,7 @@ class Importing:
         names: Sequence[str],
         taken: Mapping[str, str],
         threshold: float | None,
+        advice: str,
     ) -> pd.DataFrame:
         """Return the trials that have a value of the metric."""
         parts, refused, missing = [], [], 0
@@ -240,7 +251,7 @@ class Importing:
                     "correct": correct,
                     "out_of": out_of,
                     "run": log.run.key,
-                    "file": log.run.file,
+                    "file": [trial.file or log.run.file for trial in log.trials],
                     "trial": [trial.number for trial in log.trials],
                     "answer": pd.Series([trial.answer for trial in log.trials], dtype=object),
                     "content": pd.Series([trial.content for trial in log.trials], dtype=object),
@@ -251,11 +262,7 @@ class Importing:
             parts.append(self.extra.added_to(frame, [trial.extra for trial in log.trials])[~gone])
         if refused:
             lost = f"; {missing:,} rows without a value (NaN) would be left out" if missing else ""
-            raise DataError(
-                refused,
-                "choose another metric, or give the value from which an answer is correct, or up "
-                f"to which if lower is better (threshold, --threshold){lost}",
-            )
+            raise DataError(refused, f"{advice}{lost}")
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 

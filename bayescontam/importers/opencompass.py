@@ -14,6 +14,7 @@ from bayescontam.importers.runs import Naming, Run, original_name
 from bayescontam.names import listed
 
 _DATE = re.compile(r"\d{8}_\d{6}")
+_ODD = "give results whose verdict is true or false, or choose another one (metric, --metric)"
 _WHOLE = "as results of OpenCompass"
 
 
@@ -79,7 +80,7 @@ def import_opencompass(
     naming.check()
     read = [log for log in logs if log.trials]
     return importing.table_of(
-        read, "OpenCompass", metric=metric, unit="sample", hint="such as references"
+        read, "OpenCompass", metric=metric, unit="sample", hint="such as references", odd=_ODD
     )
 
 

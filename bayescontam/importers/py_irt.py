@@ -7,9 +7,11 @@ from bayescontam.importers.choices import Paths
 from bayescontam.importers.imported import Imported
 from bayescontam.importers.lines import objects
 from bayescontam.importers.logs import Importing, Log, LogOptions, Trial
+from bayescontam.importers.outcomes import number
 from bayescontam.importers.runs import Run
 from bayescontam.names import visible
 
+_ODD = "give the value from which a response is correct (threshold, --threshold)"
 _ENDINGS = (".jsonlines", ".jsonl", ".jsonlines.gz", ".jsonl.gz")
 
 
@@ -71,7 +73,7 @@ def import_py_irt(
         for file in files:
             logs += _logs(file, benchmark, importing)
             advance(file.stat().st_size / 1e6)
-    return importing.table_of(logs, "py-irt", threshold=threshold, unit="response")
+    return importing.table_of(logs, "py-irt", threshold=threshold, unit="response", odd=_ODD)
 
 
 def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
@@ -90,8 +92,13 @@ def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
             except TypeError as error:
                 left_out.broken(source, place, str(error))
                 continue
-            trials = [
-                Trial(item, {"response": value}, extra=extra) for item, value in responses.items()
-            ]
+            trials = []
+            for item, value in responses.items():
+                try:
+                    trials.append(Trial(item, {"response": number(value)}, extra=extra))
+                except TypeError as error:
+                    where = f"{place}, item '{visible(item, 60)}'"
+                    problem = f"the response {error}; allowed are 0, 1, true, false and null"
+                    left_out.broken(source, where, problem)
             logs[subject] = Log(Run(subject, benchmark, source), trials)
     return list(logs.values())

@@ -223,7 +223,8 @@ def _trials(
     outcomes = dict.fromkeys(sorted(missed), False) | dict.fromkeys(sorted(report.resolved), True)
     extra = {item: importing.extra.values({"instance_id": item}) for item in outcomes}
     return [
-        Trial(item, {_METRIC: own}, extra=extra[item]) for item, own in outcomes.items()
+        Trial(item, {_METRIC: own}, extra=extra[item], file=run.file)
+        for item, own in outcomes.items()
     ], counted
 
 

@@ -263,8 +263,9 @@ def test_py_irt_absent_is_missing(tmp_path: Path, name: str) -> None:
         ('{"subject_id": "a", "responses": {"i1": 0.5}}', "response is not 0 or 1 in 1 rows"),
         (
             '{"subject_id": "a", "responses": {"i1": "yes"}}',
-            "is 'yes', which is no number",
+            "line 1, item 'i1': the response is 'yes', which is no number; allowed are 0, 1, true",
         ),
+        ('{"subject_id": "a", "responses": {"i1": [true]}}', r"the response is \[True\], which"),
     ],
 )
 def test_py_irt_lines_that_mean_nothing_are_refused(
@@ -314,6 +315,34 @@ def test_swe_bench_results_of_the_leaderboard_need_all_instances(tmp_path: Path,
     items.write_text('["a"]' if name == "ids.json" else "item\na")
     with pytest.raises(DataError, match="ids are not in --items"):
         bayescontam.import_swe_bench(board, items=items)
+
+
+def test_swe_bench_notes_name_the_report_that_is_a_copy(tmp_path: Path) -> None:
+    logs = tmp_path / "logs" / "run_evaluation" / "run1" / "org__m"
+    for item, right in (("a", True), ("b", False)):
+        dump(logs / item / "report.json", {item: {"resolved": right}})
+    whole = dump(tmp_path / "org__m.run1.json", HARNESS)
+    found = bayescontam.import_swe_bench(tmp_path)
+    assert [row[2:] for row in rows(found)] == [["a", 1, 1], ["b", 0, 1], ["c", 0, 1]]
+    assert found.read["runs"].tolist() == [1]
+    runs = found.runs.set_index("file")
+    assert runs.loc[str(whole), ["trials", "count"]].tolist() == [3, 1]
+    note = next(note for note in found.notes if "is a copy" in note)
+    assert "org__m.run1.json is a copy in 2 of its 3 answers" in note
+    assert "a/report.json has too" in note or "b/report.json has too" in note
+
+
+def test_py_irt_messages_name_its_own_options(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"subject_id": "a", "responses": {"i1": 0.5, "i2": "1"}}\n')
+    with pytest.raises(DataError) as caught:
+        bayescontam.import_py_irt(file, benchmark="swe")
+    assert "metric" not in str(caught.value)
+    with pytest.raises(DataError, match=r"\ngive the value from which a response is correct"):
+        bayescontam.import_py_irt(file, benchmark="swe", skip_broken=True)
+    found = bayescontam.import_py_irt(file, benchmark="swe", skip_broken=True, threshold=0.5)
+    assert rows(found) == [["a", "swe", "i1", 1, 1]]
+    assert found.left_out["left_out"].tolist() == [1]
 
 
 def test_swe_bench_reports_of_instances_are_one_run(tmp_path: Path) -> None:
