@@ -1,6 +1,6 @@
 """Parquet files of users, read in pieces and within the bounds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,15 @@ def parquet_batches(file: Path, source: str, rows: int) -> Iterator[pa.RecordBat
         limit.check_cells(about.num_rows, len(schema.names), source)
         groups = (about.row_group(at) for at in range(about.num_row_groups))
         limit.check_file(sum(map(_stated, groups)), source)
-        texts = _texts(schema, leaves)
+        texts = text_paths(schema, leaves)
     total = 0
+
+    def check(size: int) -> None:
+        limit.check_record(size, source, "a cell")
+
     with pq.ParquetFile(file, pre_buffer=False, read_dictionary=texts) as stored:
         for batch in stored.iter_batches(rows):
-            total += sum(_size(column, source) for column in batch.columns)
+            total += sum(decoded_size(column, check) for column in batch.columns)
             limit.check_file(total, source)
             yield batch
 
@@ -68,7 +72,7 @@ def _stated(group: Any) -> int:
     return max(int(group.total_byte_size), decoded)
 
 
-def _texts(schema: pa.Schema, leaves: Any) -> list[str]:
+def text_paths(schema: pa.Schema, leaves: Any) -> list[str]:
     """Return the paths of texts; those of extension types cannot be read by reference."""
     plain = [field.name for field in schema if not isinstance(field.type, pa.BaseExtensionType)]
     columns = [leaves.column(at) for at in range(len(leaves))]
@@ -80,21 +84,28 @@ def _texts(schema: pa.Schema, leaves: Any) -> list[str]:
     ]
 
 
-def _size(column: pa.Array, source: str) -> int:
-    """Return the bytes of a column once its references are resolved."""
+def decoded_size(column: pa.Array, check: Callable[[int], object] = lambda size: None) -> int:
+    """Return the bytes of a column once its references are resolved.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+    check : callable, optional
+        Called with the bytes of the longest text.
+    """
     kind = column.type
     if pa.types.is_struct(kind):
-        return sum(_size(part, source) for part in column.flatten())
+        return sum(decoded_size(part, check) for part in column.flatten())
     if pa.types.is_map(kind):  # its parts are those of the whole array, also of a slice
         first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
         parts = (part.slice(first, last - first) for part in (column.keys, column.items))
-        return 8 * len(column) + sum(_size(part, source) for part in parts)
+        return 8 * len(column) + sum(decoded_size(part, check) for part in parts)
     if isinstance(column, _LISTS):
-        return 8 * len(column) + _size(column.flatten(), source)
+        return 8 * len(column) + decoded_size(column.flatten(), check)
     if not pa.types.is_dictionary(kind):
         return int(column.nbytes)
     if not is_text(kind.value_type):
         return int(column.indices.nbytes) * 2
     lengths = pc.binary_length(column.dictionary)
-    Bounds.current().check_record(pc.max(lengths).as_py() or 0, source, "a cell")
+    check(pc.max(lengths).as_py() or 0)
     return int(pc.sum(lengths.take(column.indices)).as_py() or 0)

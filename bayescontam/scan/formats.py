@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import from_json
 
+from bayescontam.importers.parquet import decoded_size, text_paths
 from bayescontam.scan.fields import Fields, Unreadable, decoded
 from bayescontam.scan.files import open_decompressed, open_file
 from bayescontam.scan.inputs import compression
@@ -105,12 +106,18 @@ def parquet_records(location: str, fields: Fields, tally: Tally) -> Iterator[tup
     OSError, pyarrow.ArrowException
         If the file cannot be read, or not to its end.
     """
-    with (
-        open_file(location) as handle,
-        pq.ParquetFile(handle, pre_buffer=False, page_checksum_verification=True) as file,
-    ):
-        fields.there = list(file.schema_arrow.names)
-        yield from arrow_records(_batches(file, _columns(file.schema, fields.wanted)), tally)
+    with open_file(location) as handle:
+        with pq.ParquetFile(handle, pre_buffer=False) as file:
+            about, texts = file.metadata, text_paths(file.schema_arrow, file.schema)
+        with pq.ParquetFile(
+            handle,
+            metadata=about,
+            pre_buffer=False,
+            page_checksum_verification=True,
+            read_dictionary=texts,  # a text may be repeated in every row
+        ) as file:
+            fields.there = list(file.schema_arrow.names)
+            yield from arrow_records(_batches(file, _columns(file.schema, fields.wanted)), tally)
 
 
 def _batches(file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -118,12 +125,28 @@ def _batches(file: Any, columns: list[str]) -> Iterator[pa.RecordBatch]:
     for group in range(file.num_row_groups):
         about = file.metadata.row_group(group)
         rows = BATCH_BYTES * about.num_rows // max(1, about.total_byte_size)
-        yield from file.iter_batches(
+        for batch in file.iter_batches(
             batch_size=max(1, min(BATCH_ROWS, rows)),
             row_groups=[group],
             columns=columns,
             use_threads=False,  # a worker has one core
-        )
+        ):
+            yield from _parts(batch)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Give a batch in parts that are small once the references to texts are resolved."""
+    if len(batch) < 2 or _size(batch) <= 4 * BATCH_BYTES:
+        yield batch
+        return
+    half = len(batch) // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
+
+
+def _size(batch: pa.RecordBatch | pa.Table) -> int:
+    parts = [batch] if isinstance(batch, pa.RecordBatch) else batch.to_batches()
+    return sum(decoded_size(column) for part in parts for column in part.columns)
 
 
 def arrow_records(
@@ -132,7 +155,7 @@ def arrow_records(
     """Give number, counted from 1, and value of every row of Arrow tables."""
     number = 0
     for batch in batches:
-        tally.bytes += batch.nbytes
+        tally.bytes += _size(batch)
         for value in _rows(batch):
             number += 1
             yield number, value
@@ -170,8 +193,9 @@ def _blocks(location: str, tally: Tally) -> Iterator[bytes]:
     try:
         with open_decompressed(location) as stream:
             while block := stream.read(BLOCK):
-                yield block
                 done += len(block)
+                tally.bytes += len(block)
+                yield block
     except OSError:
         # The failed read kept what precedes the damage to itself: read that byte by byte.
         with open_decompressed(location) as stream:
@@ -180,8 +204,6 @@ def _blocks(location: str, tally: Tally) -> Iterator[bytes]:
             while byte := stream.read(1):
                 yield byte
         raise
-    finally:
-        tally.bytes += done
     if done == 0 and compression(location) is not None:
         _check_header(location)
 

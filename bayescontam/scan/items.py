@@ -88,7 +88,8 @@ def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
     texts = tuple(field for part, field in both.items() if part in benchmark.text_mode)
     fields = Fields(path, texts, benchmark.item)
     try:
-        rows = list(_bounded(_rows(path, fields), path))
+        tally = Tally()
+        rows = list(_bounded(_rows(path, fields, tally), path, tally))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError([Fault(path, f"cannot be read ({_reason(error)})")]) from error
     if faults := [*_faults(rows, fields), *_repeated(rows, fields)]:
@@ -103,23 +104,24 @@ def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
     ]
 
 
-def _rows(path: str, fields: Fields) -> Iterator[tuple[int, Any]]:
+def _rows(path: str, fields: Fields, tally: Tally) -> Iterator[tuple[int, Any]]:
     if not is_remote(path) and Path(path).exists() and not Path(path).is_file():
         raise ValueError("it is a folder, a device or a pipe; give a file")
     if is_named(path, "jsonl"):
-        return json_records(path, _LONGEST, Tally())
+        return json_records(path, _LONGEST, tally)
     if is_named(path, "parquet"):
-        return parquet_records(path, fields, Tally())
+        return parquet_records(path, fields, tally)
     plain = PurePath(path).with_suffix("") if compression(path) else PurePath(path)
     if plain.suffix.lower() == ".csv":
         return iter(_csv_rows(path, fields))
     raise ValueError(f"its name shows no format; known endings are {_KNOWN}")
 
 
-def _bounded(rows: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, Any]]:
+def _bounded(rows: Iterator[tuple[int, Any]], path: str, tally: Tally) -> Iterator[tuple[int, Any]]:
     limit = Bounds.current()
     for row in rows:
         limit.check_cells(row[0], 1, path, "file")
+        limit.check_file(tally.bytes, path)
         yield row
 
 

@@ -173,6 +173,38 @@ def test_large_parquet_rows_are_read_a_few_at_a_time(
     assert max(sizes) <= 10
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_parquet_rows_that_repeat_a_long_text_are_read_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nested: bool
+) -> None:
+    texts = ["x"] * 50 + ["y" * 10_000] * 50 + [None]
+    rows = [{"text": {"own": text}} if nested else {"text": text} for text in texts]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    sizes: list[int] = []
+
+    def spy(batches: Any, tally: Tally) -> Any:
+        for batch in batches:
+            sizes.append(sum(len(str(row)) for row in batch.to_pylist()))
+            yield from arrow_records([batch], tally)
+
+    monkeypatch.setattr(formats, "BATCH_BYTES", 10_000)
+    monkeypatch.setattr(formats, "arrow_records", spy)
+    tally = Tally()
+    fields = Fields("a", ("text.own" if nested else "text",))
+    found = list(parquet_records(str(tmp_path / "a.parquet"), fields, tally))
+    assert [value for _, value in found] == rows
+    assert max(sizes) < 50_000
+    assert 500_000 < tally.bytes < 510_000
+
+
+def test_a_row_of_parquet_that_is_no_utf8_leaves_its_neighbours(tmp_path: Path) -> None:
+    offsets = pa.array([0, 1, 3, 4], pa.int32()).buffers()[1]
+    texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xff\xfeb")])
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    found = shown(parquet_records(str(tmp_path / "a.parquet"), Fields("a", ("text",)), Tally()))
+    assert found == [(1, {"text": "a"}), (2, "not UTF-8"), (3, {"text": "b"})]
+
+
 def test_a_row_that_is_no_utf8_leaves_its_neighbours(tmp_path: Path) -> None:
     offsets = pa.array([0, 1, 3, 4], pa.int32()).buffers()[1]
     texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xff\xfeb")])

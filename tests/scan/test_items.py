@@ -306,6 +306,20 @@ def test_nul_and_half_characters_do_no_harm(file: Any) -> None:
     assert 0 <= item.key(0) < 2**32
 
 
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.parquet"])
+def test_files_that_unpack_to_more_than_they_may_are_refused(
+    file: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    records = [{"id": f"q{row}", "input": "x" * 100_000} for row in range(300)]
+    data = encoded(records, f".{name.split('.')[1]}")
+    path = file(gzip.compress(data) if name.endswith(".gz") else data, name)
+    assert path.stat().st_size < 3_000_000
+    monkeypatch.setenv("BAYESCONTAM_MAX_FILE", "40MB")
+    assert len(read(path)) == 300
+    monkeypatch.setenv("BAYESCONTAM_MAX_FILE", "10MB")
+    assert "unpacks to more than 10 MB" in "".join(refused(path))
+
+
 def test_an_absolute_path_and_an_address_have_no_base(file: Any, tmp_path: Path) -> None:
     path = file(RECORDS)
     for name in (str(path), f"file://{path}"):
