@@ -118,6 +118,9 @@ def test_priors_above_abilities_and_slopes_are_those_of_sampled_difficulties():
     # Abilities have other coordinates, so that equal points of these are not equal abilities.
     above = {"theta", "theta_level", "a_coordinates", "mu", "mu_level", "delta"}
     above |= {"delta_coordinates", "beta_bar", "beta_model", "beta_benchmark", *SLOPES}
+    # Nor have slopes and kappa, which are sampled with difficulties along contamination.
+    above |= {"kappa", "kappa_level", "beta_bar_level", "beta_benchmark_level"}
+    above |= {"beta_model_coordinates"}
     names = sorted({v.name for v in own.free_RVs} - above)
     assert {v.name for v in other.free_RVs} - above == set(names)
     start = other.initial_point()
