@@ -28,7 +28,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.folds import By
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.marginalised import Difficulties
-from bayescontam.inference.scope import Items
+from bayescontam.inference.population import Items
 from bayescontam.inference.summary import LEVEL
 from bayescontam.inference.verdicts import SMALLEST_EFFECT
 from bayescontam.responses import Names, Responses

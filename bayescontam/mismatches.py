@@ -91,7 +91,7 @@ def mismatch_reasons(
     missed, others = sorted(missed), sorted(others)
     if reason := likely_mismatch(missed, others):
         return [f"{what}: {reason}"]
-    # A table of few names, such as a list of what was found, is asked after these.
+    # Of a table of few names, such as a list of what was found, most names must be explained.
     if reason := likely_mismatch(others, missed):
         return [f"{what}, of {visible(source)}: {reason}"]
     return []

@@ -6,8 +6,7 @@ import xarray as xr
 from bayescontam.inference.build import Built
 from bayescontam.inference.draws import Draws, accuracy_at, log_odds
 from bayescontam.inference.guess import response_guess
-from bayescontam.inference.population import Population
-from bayescontam.inference.scope import Items
+from bayescontam.inference.population import Items, Population
 
 MOST_DRAWS = 400
 POINTS = 13

@@ -146,10 +146,15 @@ class Design:
     @cached_property
     def item_dose(self) -> Floats:
         """Contamination of each response's item less its benchmark's mean over items."""
+        return self.dose_of_item[self.item]
+
+    @cached_property
+    def dose_of_item(self) -> Floats:
+        """Contamination of each item less its benchmark's mean over items, dims (item,)."""
         level = self.item_contamination
         total = np.bincount(self.benchmark_of_item, level, minlength=len(self.benchmarks))
         mean = total / np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
-        dose: Floats = (level - mean[self.benchmark_of_item])[self.item]
+        dose: Floats = level - mean[self.benchmark_of_item]
         return dose
 
     @cached_property

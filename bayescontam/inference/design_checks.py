@@ -10,8 +10,7 @@ from bayescontam.inference.checks import Check, Outcome, outcome
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.fitted import SPILLOVER
 from bayescontam.inference.identification import ROUNDING, extrapolation
-from bayescontam.inference.population import comparable, over_all
-from bayescontam.inference.scope import Items
+from bayescontam.inference.population import Items, comparable, over_all
 from bayescontam.names import listed
 
 LEAST_CONTRAST = 0.1

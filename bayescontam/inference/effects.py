@@ -447,10 +447,9 @@ def add_confounding(
 def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:
     """Return slopes of difficulties in their items' contamination, dims (benchmark,)."""
     own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
-    level = design.item_contamination
-    centred = np.where(own, level - (own * level).sum(1, keepdims=True) / own.sum(1)[:, None], 0.0)
-    square = (centred**2).sum(axis=1, keepdims=True)
-    return pt.dot(centred / np.where(square > _ALIKE, square, np.inf), difficulty)
+    dose = own * design.dose_of_item
+    square = (dose**2).sum(axis=1, keepdims=True)
+    return pt.dot(dose / np.where(square > _ALIKE, square, np.inf), difficulty)
 
 
 def add_scalar(name: str, spec: ModelSpec, terms: Terms, factor: Factor) -> Tensor | None:

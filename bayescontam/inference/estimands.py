@@ -12,8 +12,7 @@ from bayescontam.inference.design import Design, Floats
 from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
 from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
-from bayescontam.inference.population import Population, comparable
-from bayescontam.inference.scope import Items
+from bayescontam.inference.population import Items, Population, comparable
 
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""

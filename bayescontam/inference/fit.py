@@ -34,10 +34,10 @@ from bayescontam.inference.located import located
 from bayescontam.inference.loo import leave_one_out
 from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.inference.own_slopes import own_slopes
+from bayescontam.inference.population import ITEMS, Items
 from bayescontam.inference.predictive import posterior_checks, prior_draws
 from bayescontam.inference.prior_conflict import conflict_check
 from bayescontam.inference.psis import LEAST_DRAWS
-from bayescontam.inference.scope import ITEMS, Items
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.standard_groups import labelled, standard_groups
 from bayescontam.inference.stored import unsafe_labels

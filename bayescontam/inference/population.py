@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,11 @@ from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers
 from bayescontam.inference.difficulties import counted, stand_ins
 from bayescontam.inference.draws import CACHED, Draws, predictor
 from bayescontam.inference.lattice import LatticeDesign
-from bayescontam.inference.scope import Items
 from bayescontam.inference.terms import shared_benchmarks
+
+Items = Literal["all", "answered"]
+"""``"all"``: all items of the benchmark in the table; ``"answered"``: those a model answered."""
+ITEMS: tuple[Items, ...] = ("all", "answered")
 
 MOST_PAIRS = 20_000_000
 """Pairs of model and item that estimands are computed for: 160 MB a draw."""

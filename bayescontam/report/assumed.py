@@ -33,19 +33,19 @@ def assumptions(fit: Fitted) -> list[str]:
 
 def in_short(fit: Fitted) -> list[tuple[str, str]]:
     """Return what a reader must know first of what the fit assumes: four heads with a sentence."""
-    contaminated = "identification" in fit.tree
-    lines = _effect_in_short(fit) if contaminated else _ability_in_short(fit)
-    return [*lines, ("Which items", _items_in_short(fit)), _sizes_in_short(fit, contaminated)]
+    estimated, items = _estimated_in_short(fit), ("Which items", _items_in_short(fit))
+    if "identification" in fit.tree:
+        return [_identified_in_short(fit), estimated, items, _effect_size_in_short(fit)]
+    return [estimated, _difficulty_in_short(fit), items, _difference_in_short(fit)]
 
 
 def lines_in_short(fit: Fitted) -> list[str]:
     """Return for the terminal what is estimated, and for which items."""
-    known = in_short(fit)
-    heads = {"Direct effect only", "Direct effect and spillover", "No contamination", "Which items"}
-    return [f"{head}: {text}" for head, text in known if head in heads]
+    head, text = _estimated_in_short(fit)
+    return [f"{head}: {text}", f"Which items: {_items_in_short(fit)}"]
 
 
-def _effect_in_short(fit: Fitted) -> Iterator[tuple[str, str]]:
+def _identified_in_short(fit: Fitted) -> tuple[str, str]:
     block, clean = fit.spec.contamination, fit.record.get("clean", [])
     if block.confounding == "anchored":
         who = f"{len(clean)} model{'' if len(clean) == 1 else 's'} declared clean"
@@ -63,29 +63,31 @@ def _effect_in_short(fit: Fitted) -> Iterator[tuple[str, str]]:
             "Contaminated and other items are assumed to be equally difficult for a model that met"
             " neither. If easy items are contaminated more often, the effect is overstated."
         )
-    yield "What identifies the effect", text
+    return "What identifies the effect", text
+
+
+def _estimated_in_short(fit: Fitted) -> tuple[str, str]:
+    if "identification" not in fit.tree:
+        return "No contamination", (
+            "This fit does not estimate effects of contamination: accuracy may be due to it in"
+            " part."
+        )
     if "spillover" in fit.record["entered"]:
-        text = (
+        return "Direct effect and spillover", (
             "Genuine ability is without what items gain from their own contamination and from that"
             " of other items (spillover), the latter as far as models of different mean"
             " contamination show it."
         )
-        yield "Direct effect and spillover", text
-    else:
-        text = (
-            "Only what an item gains from its own contamination is removed. What items gain from"
-            " the contamination of other items (spillover) stays in genuine ability."
-        )
-        yield "Direct effect only", text
+    return "Direct effect only", (
+        "Only what an item gains from its own contamination is removed. What items gain from"
+        " the contamination of other items (spillover) stays in genuine ability."
+    )
 
 
-def _ability_in_short(fit: Fitted) -> Iterator[tuple[str, str]]:
-    text = "This fit does not estimate effects of contamination: accuracy may be due to it in part."
-    yield "No contamination", text
+def _difficulty_in_short(fit: Fitted) -> tuple[str, str]:
     if "delta" in fit.record["entered"]:
-        yield "Difficulty", "The difficulty of an item is common to all models."
-    else:
-        yield "Difficulty", "Items are not distinguished by difficulty."
+        return "Difficulty", "The difficulty of an item is common to all models."
+    return "Difficulty", "Items are not distinguished by difficulty."
 
 
 def _items_in_short(fit: Fitted) -> str:
@@ -106,19 +108,19 @@ def _items_in_short(fit: Fitted) -> str:
     )
 
 
-def _sizes_in_short(fit: Fitted, contaminated: bool) -> tuple[str, str]:
-    if not contaminated:
-        text = (
-            "Two models are distinguishable if one is better than the other with a probability of"
-            f" at least {level_text(fit.level)}."
-        )
-        return "What counts as a difference", text
-    text = (
+def _difference_in_short(fit: Fitted) -> tuple[str, str]:
+    return "What counts as a difference", (
+        "Two models are distinguishable if one is better than the other with a probability of"
+        f" at least {level_text(fit.level)}."
+    )
+
+
+def _effect_size_in_short(fit: Fitted) -> tuple[str, str]:
+    return "What counts as an effect", (
         f"Verdicts refer to a smallest effect of interest of {fit.smallest_effect:g} in accuracy;"
         " 'at most small' means that the whole interval is below it. Genuine ability is at"
         f" {reference_text(fit)}."
     )
-    return "What counts as an effect", text
 
 
 def spec_assumptions(spec: ModelSpec) -> list[str]:

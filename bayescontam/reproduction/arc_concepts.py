@@ -20,7 +20,7 @@ from bayescontam.reproduction.posed import (
     real,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import row_of, told
+from bayescontam.reproduction.summaries import mean_and_interval, row_of
 
 KNOWN, NOISY, DRAWN = "exposures taken as known", "noise of each task", "exposures drawn"
 ANSWERS, CORPUS = "conceptarc.csv", "texts/corpus.jsonl"
@@ -134,7 +134,7 @@ def _compared(study: Study, posed: Posed) -> Iterator[Comparison]:
     for name, draws in spread.items():
         yield study.compared(
             f"contamination_{name}",
-            told(draws),
+            mean_and_interval(draws),
             "Ours: mean and 95 % range over draws of the exposures. Our tasks need 2 to 5 of 12"
             " concepts, the published ones several of 50.",
             label="generated tasks",

@@ -23,7 +23,7 @@ from bayescontam.reproduction.conceptarc_answers import (
 )
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import TAILS, row_of, rows_of, told
+from bayescontam.reproduction.summaries import TAILS, mean_and_interval, row_of, rows_of
 from bayescontam.specs.catalogue import load_spec
 
 ITEMS = "conceptarc.csv"
@@ -97,7 +97,9 @@ def _headline(draws: xr.DataArray, items: int) -> str:
     machines = draws.drop_sel(model=HUMANS)
     sure = int((p_best(draws)[HUMANS] > 0.95).sum())
     first = int((p_best(machines)[FIRST] > 0.95).sum())
-    mean, low, high = (100 * x for x in told(gap(draws, HUMANS, FIRST).mean("concept")))
+    mean, low, high = (
+        100 * x for x in mean_and_interval(gap(draws, HUMANS, FIRST).mean("concept"))
+    )
     return (
         f"Humans are best at {sure} of {draws.sizes['concept']} concepts with probability above"
         f" 0.95; over all concepts they lead the first program by {mean:.0f} points"
@@ -111,7 +113,7 @@ def _gaps(study: Study, draws: dict[str, xr.DataArray]) -> Iterator[Comparison]:
         for better, worse in ((HUMANS, FIRST), (FIRST, SECOND)):
             yield study.compared(
                 "gap",
-                told(gap(of, better, worse).mean("concept")),
+                mean_and_interval(gap(of, better, worse).mean("concept")),
                 "Printed as a difference of means over concepts, without an interval.",
                 where=f"{better} - {worse}",
                 label=f"{NAMES[better]} − {NAMES[worse]}; {name}",
@@ -121,7 +123,7 @@ def _gaps(study: Study, draws: dict[str, xr.DataArray]) -> Iterator[Comparison]:
 def _cells(study: Study, printed: pd.DataFrame, draws: xr.DataArray) -> Iterator[Comparison]:
     items, source = study.settings["items"], study.source(TABLE)
     for row in rows_of(printed):
-        ours = told(draws.sel(model=row.model, concept=row.concept))
+        ours = mean_and_interval(draws.sel(model=row.model, concept=row.concept))
         of_solver = printed[printed["model"] == row.model]
         others = of_solver.loc[of_solver["concept"] != row.concept, "printed"].mean()
         reason = moved(row.printed, ours[0], others)
@@ -247,8 +249,8 @@ def _added(draws: dict[str, xr.DataArray], fit: Fitted) -> Titled:
             ends = of.sel(model=model).quantile(TAILS, "sample")
             row[f"width ({name})"] = float(ends.diff("quantile").mean())
         rows.append(row)
-    spread = told(fit.tree["posterior"]["sigma_delta"])
-    own = told(fit.tree["posterior"]["sigma_eps"])
+    spread = mean_and_interval(fit.tree["posterior"]["sigma_delta"])
+    own = mean_and_interval(fit.tree["posterior"]["sigma_eps"])
     return Titled(
         "What single items add",
         "Mean width of the 95 % intervals of a concept: from the printed table of the accuracy on"

@@ -7,7 +7,7 @@ import pandas as pd
 
 from bayescontam.errors import DataError, Fault
 from bayescontam.names import listed
-from bayescontam.reproduction.told import rows_of
+from bayescontam.reproduction.summaries import rows_of
 from bayescontam.responses import Responses, read_responses
 
 TABLE = "conceptarc_table1"

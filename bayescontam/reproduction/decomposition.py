@@ -21,7 +21,7 @@ from bayescontam.reproduction.simulated import (
     responses_of,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import told
+from bayescontam.reproduction.summaries import mean_and_interval
 
 BENCHMARK = "ARC-like"
 SHAPES = ("min", "max", "mean", "sd")
@@ -107,14 +107,14 @@ def _comparisons(
         label = "posterior, single, one simulated table"
         found.append(study.compared(name, value, reason, label=label))
     for name in TOLD:
-        value = told(many.loc[many["quantity"] == name, "mean"])
+        value = mean_and_interval(many.loc[many["quantity"] == name, "mean"])
         reason = (
             f"The published method on {tables} tables of the generator: mean, and between which"
             " two 95 % of its estimates lie. What chance alone does."
         )
         found.append(study.compared(name, value, reason, label=f"their method, {tables} tables"))
     for name in SHAPES:
-        value = told(many.loc[many["quantity"] == f"contamination_{name}", "mean"])
+        value = mean_and_interval(many.loc[many["quantity"] == f"contamination_{name}", "mean"])
         reason = (
             f"Mean and 95 % range over {tables} tables. The number of concepts of a task is not"
             " printed: 3 to 8 gives this spread."
@@ -211,7 +211,7 @@ def _method(many: pd.DataFrame) -> Titled:
     rows = []
     for name in (*QUANTITIES, *(f"contamination_{shape}" for shape in SHAPES)):
         own = many[many["quantity"] == name]
-        mean, low, high = told(own["mean"])
+        mean, low, high = mean_and_interval(own["mean"])
         row = {"quantity": name.replace("_", " "), "mean": mean, "low": low, "high": high}
         if own["truth"].notna().all():
             share, error = coverage(own)

@@ -10,7 +10,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.gains import Cells, expected_cells, own_cells
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import row_of, rows_of
+from bayescontam.reproduction.summaries import row_of, rows_of
 from bayescontam.responses import Responses, read_responses
 from bayescontam.specs.model import ModelSpec
 

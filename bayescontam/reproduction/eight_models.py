@@ -23,7 +23,7 @@ from bayescontam.reproduction.simulated import (
     published_method,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import TAILS
+from bayescontam.reproduction.summaries import TAILS
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.study import Gates, Sampling

@@ -10,7 +10,7 @@ from bayescontam.reproduction.ecology import ecological, more_draws
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.gains import Cells, expected_cells
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import row_of, rows_of, told
+from bayescontam.reproduction.summaries import mean_and_interval, row_of, rows_of
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
@@ -193,7 +193,9 @@ def _headline(printed: pd.DataFrame, gains: dict[tuple[str, str, str], np.ndarra
     for target in printed["target"].unique():
         seen, unseen = (pooled(gains, target, group) for group in ("seen", "unseen"))
         # Whole numbers have no minus zero.
-        own, other = ([round(100 * x) for x in told(draws)] for draws in (seen, unseen))
+        own, other = (
+            [round(100 * x) for x in mean_and_interval(draws)] for draws in (seen, unseen)
+        )
         parts.append(
             f"{target} {own[0]:+d} [{own[1]:+d}, {own[2]:+d}] on seen and"
             f" {other[0]:+d} [{other[1]:+d}, {other[2]:+d}] on unseen items"

@@ -12,7 +12,7 @@ from bayescontam.inference.build import build
 from bayescontam.inference.draws import predictor, take_draws
 from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joint_draws import joint_draws
-from bayescontam.reproduction.told import Floats
+from bayescontam.reproduction.summaries import Floats
 from bayescontam.responses import Responses
 
 _Z = np.linspace(-8.0, 8.0, 321)

@@ -20,7 +20,7 @@ from bayescontam.reproduction.simulated import (
     percent,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import TAILS, row_of, told
+from bayescontam.reproduction.summaries import TAILS, mean_and_interval, row_of
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -186,21 +186,23 @@ def _comparisons(study: Study, gaps: Mapping[str, Floats], many: pd.DataFrame) -
         f"True gap over {tables} tables: mean and 95 % range. Which concepts are rare is not"
         " printed: the rarer half is."
     )
-    expected = told(many["truth"])
+    expected = mean_and_interval(many["truth"])
     found = [study.compared("expected_gap", expected, reason, label=f"generator, {tables} tables")]
     chance = (
         f"Observed gaps of {tables} tables: mean and 95 % range, which is chance in two times"
         f" {study.settings['tasks']} answers."
     )
     label = f"two levels, {tables} tables"
-    found.append(study.compared("empirical_gap", told(many["mean"]), chance, label=label))
+    found.append(
+        study.compared("empirical_gap", mean_and_interval(many["mean"]), chance, label=label)
+    )
     for name, draws in gaps.items():
         reason = (
             "The same method on a table of ours: only the two outermost levels count."
             if name == _RESAMPLES
             else "Posterior from one table of ours, against the observed gap of theirs."
         )
-        found.append(study.compared("empirical_gap", told(draws), reason, label=name))
+        found.append(study.compared("empirical_gap", mean_and_interval(draws), reason, label=name))
     return found
 
 
@@ -227,7 +229,7 @@ def _intervals(study: Study, levels: Levels, gaps: Mapping[str, Floats]) -> Pict
     row["truth"] = float(study.printed("expected_gap")["value"])
     rows = [row]
     for name, draws in gaps.items():
-        mean, low, high = told(draws)
+        mean, low, high = mean_and_interval(draws)
         rows.append({"label": name, "mean": mean, "low": low, "high": high, "truth": levels.gap})
     caption = (
         "Accuracy at the least novel level less that at the most novel one, with 95 % intervals,"
@@ -253,7 +255,7 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
 def _gap_table(levels: Levels, gaps: Mapping[str, Floats]) -> Titled:
     rows = []
     for name, draws in gaps.items():
-        mean, low, high = told(draws)
+        mean, low, high = mean_and_interval(draws)
         row = {"method": name, "gap": mean, "low": low, "high": high, "width": high - low}
         rows.append({**row, "truth": levels.gap, "p above 0": float((draws > 0).mean())})
     caption = "Gap between the two outermost levels in one table, with 95 % intervals."
@@ -289,7 +291,7 @@ def _extreme_table(levels: Levels, extremes: Mapping[str, Any]) -> Titled:
 
 
 def _headline(study: Study, levels: Levels, gaps: Mapping[str, Floats]) -> str:
-    line, alone = told(gaps[LINE]), told(gaps[_RESAMPLES])
+    line, alone = mean_and_interval(gaps[LINE]), mean_and_interval(gaps[_RESAMPLES])
     printed = study.printed("empirical_gap")
     shown = percent(*(float(printed[name]) for name in ("value", "low", "high")), unit=POINTS)
     ratio = (line[2] - line[1]) / (alone[2] - alone[1])

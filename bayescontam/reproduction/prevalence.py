@@ -15,7 +15,7 @@ from bayescontam.judgements import PAIR, Judgements
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.searched import Searched, made, texts
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import row_of
+from bayescontam.reproduction.summaries import row_of
 from bayescontam.specs.catalogue import load_curve
 from bayescontam.storage import sha256
 

@@ -19,7 +19,7 @@ from bayescontam.reproduction.simulated import (
     responses_of,
 )
 from bayescontam.reproduction.study import Study
-from bayescontam.reproduction.told import told
+from bayescontam.reproduction.summaries import mean_and_interval
 
 VERSIONS = ("version 1", "version 2")
 FRACTION = "overfitting_fraction"
@@ -142,7 +142,7 @@ def _comparisons(
         ):  # fmt: skip
             reason = f"Mean and 95 % range over {tables} tables of the generator."
             label = f"{benchmark}; {tables} tables"
-            value = told(boosted[column])
+            value = mean_and_interval(boosted[column])
             found.append(study.compared(quantity, value, reason, where=benchmark, label=label))
     return found
 

@@ -14,7 +14,7 @@ from bayescontam.inference.fitted import Fitted
 from bayescontam.inference.joining.admission import admit
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.weighted import Weights
-from bayescontam.inference.scope import Items
+from bayescontam.inference.population import Items
 
 DRAWS = 1000
 """Draws that are completed and weighed, unless requested otherwise."""

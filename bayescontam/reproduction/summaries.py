@@ -1,4 +1,4 @@
-"""Told: a number estimated from draws, as the pages of reproductions report it."""
+"""Summaries: mean and interval of draws, as the pages of reproductions report them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,12 +8,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
-Told = tuple[float, float, float]
+MeanAndInterval = tuple[float, float, float]
 """Mean, and the ends of the 95 % equal-tailed interval."""
 TAILS = (0.025, 0.975)
 
 
-def told(draws: Any) -> Told:
+def mean_and_interval(draws: Any) -> MeanAndInterval:
     """Return the mean of draws with their 95 % equal-tailed interval.
 
     Parameters
@@ -28,7 +28,7 @@ def told(draws: Any) -> Told:
 
     Examples
     --------
-    >>> [round(number, 3) for number in told(np.array([[0.0, 1.0], [2.0, 3.0]]))]
+    >>> [round(number, 3) for number in mean_and_interval(np.array([[0.0, 1.0], [2.0, 3.0]]))]
     [1.5, 0.075, 2.925]
     """
     values = np.asarray(draws, dtype=float).ravel()
@@ -44,7 +44,7 @@ def row_of(draws: Any) -> dict[str, float]:
     draws : array
         Draws of one number, in any shape.
     """
-    return dict(zip(("mean", "low", "high"), told(draws), strict=True))
+    return dict(zip(("mean", "low", "high"), mean_and_interval(draws), strict=True))
 
 
 def rows_of(table: pd.DataFrame) -> Iterator[Any]:
