@@ -1,5 +1,6 @@
 """Varying: a model made once for a cell, and given the data of one table after the other."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +50,8 @@ class Varying:
 
     def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
         design = make_design(spec, first)
-        self._built = build_design(spec, design, _Doses if moving else lambda design: design)
+        self._seen: Callable[[Design], Any] = _Doses if moving else lambda design: design
+        self._built = build_design(spec, design, self._seen)
         self.model = self._built.model
         self._doses = [name for name in _DOSES if name in self.model.named_vars]
         self.names = (*data_of(self._built), *self._doses)
@@ -78,7 +80,7 @@ class Varying:
         design = make_design(self._built.spec, responses)
         self._refuse_another_layout(design)
         # Built for its coordinates alone: a tenth of a second, against seconds to compile.
-        values = data_of(build_design(self._built.spec, design))
+        values = data_of(build_design(self._built.spec, design, self._seen))
         values |= {name: getattr(design, name) for name in self._doses}
         return replace(self._built, design=design), values
 
@@ -95,7 +97,7 @@ class Varying:
         ValueError
             If their log densities differ by more than a constant.
         """
-        own = build_design(self._built.spec, design).model
+        own = build_design(self._built.spec, design, self._seen).model
         start, rng = self.model.initial_point(0), np.random.default_rng(0)
         points = [
             {name: rng.normal(0, _SPREAD, np.shape(value)) for name, value in start.items()}

@@ -152,11 +152,14 @@ def _add_effects(
     spec: ModelSpec, design: Design, terms: Terms, seen: Any, stretched: Stretch
 ) -> Effects:
     factor = partial(stretched.of, spec=spec, design=design)
-    delta = add_difficulties(spec, design, terms, factor)
+    # Coordinates follow contaminations only where these stay what they are.
+    fixed = seen is design
+    delta = add_difficulties(spec, design, terms, factor, fixed)
+    confounded = delta if fixed else None
     theta = add_abilities(spec, design, terms, factor, delta)
     increments = add_increments(spec, design, terms)
     unit = None if increments is None else rise_of_increments(increments, seen)
-    beta = add_slopes(spec, design, terms, factor, unit, delta)
+    beta = add_slopes(spec, design, terms, factor, unit, confounded)
     psi = add_selection(spec, design, terms, factor)
     return {
         "theta": theta.ravel(),
@@ -165,7 +168,7 @@ def _add_effects(
         "delta": delta,
         "alpha": add_discriminations(spec, design, terms),
         "increments": increments,
-        "kappa": add_confounding(spec, design, terms, factor, delta),
+        "kappa": add_confounding(spec, design, terms, factor, confounded),
         "gamma": add_scalar("gamma", spec, terms, factor),
         "spillover": add_scalar("spillover", spec, terms, factor),
     }

@@ -336,11 +336,12 @@ def _turned_levels(
 
 
 def add_difficulties(
-    spec: ModelSpec, design: Design, terms: Terms, factor: Factor
+    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, fixed: bool
 ) -> Tensor | None:
     """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean.
 
-    Zero in benchmarks of which no item was answered by two models.
+    Zero in benchmarks of which no item was answered by two models. If contaminations are
+    `fixed`, the slope along them is a coordinate.
     """
     if "delta" not in terms:
         return None
@@ -348,7 +349,7 @@ def add_difficulties(
     rough = rough_difficulties(design, "eps" in terms)
     shared = shared_benchmarks(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
-    along = design.item_contamination[shared] if "beta" in terms else None
+    along = design.item_contamination[shared] if fixed and "beta" in terms else None
     basis = CommonFirst.of(design.benchmark_of_item[shared], along)
     estimates = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
     size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}

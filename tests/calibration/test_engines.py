@@ -144,6 +144,24 @@ def test_a_model_given_another_table_is_the_model_of_that_table(name: str) -> No
         np.testing.assert_allclose(gradient(point), wanted(point), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("trials", [1, 2])
+def test_a_model_is_given_other_contaminations_of_several_models(trials: int) -> None:
+    """Coordinates must not follow those of the first table."""
+    plan, cell = planned("prior", "hierarchical", items=12, models=3, benchmarks=2, trials=trials)
+    simulate, rng = simulator_of(plan, cell), np.random.default_rng(2)
+    tables = []
+    for replicate in range(2):
+        frame = simulate(replicate).responses.frame
+        moved = rng.uniform(0, 1, frame["item"].nunique())[frame["item"].factorize()[0]]
+        tables.append(Responses.from_frame(frame.assign(contamination=moved)))
+    varying = Varying(load_spec("hierarchical"), tables[0], moving=True)
+    built, values = varying.given(tables[1])
+    pm.set_data(values, model=varying.model)
+    varying.check(built.design)
+    with pytest.raises(ValueError, match="is not the model of that table"):
+        varying.check(make_design(built.spec, tables[0]))
+
+
 def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:
     """Otherwise nutpie would read beyond its data, or say that it cannot begin."""
     plan, cell = planned("prior", items=25)
