@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from bayescontam.inference.fitted import Fitted
 from bayescontam.names import listed, visible
-from bayescontam.report.words import level_text, reference_text
+from bayescontam.report.words import items_of, level_text, reference_text
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Beta
 
@@ -91,17 +91,16 @@ def _difficulty_in_short(fit: Fitted) -> tuple[str, str]:
 
 
 def _items_in_short(fit: Fitted) -> str:
-    data = fit.tree["constant_data"].to_dataset()
-    count, several = data.sizes["item"], data.sizes["benchmark"] > 1
+    items, several = items_of(fit), fit.tree["constant_data"].sizes["benchmark"] > 1
     if fit.record.get("population", False):
         return (
-            f"Estimates are about a population of items from which the {count:,} in the table were"
-            " drawn: intervals include that other items could have been drawn."
+            f"Estimates are about a population of items from which the {items} in the table"
+            " were drawn: intervals include that other items could have been drawn."
         )
     if fit.record.get("items", "answered") == "all":
-        which = f"the {count:,} items in the table{', by benchmark' if several else ''}"
+        which = f"the {items} in the table{', by benchmark' if several else ''}"
     else:
-        which = f"those of the {count:,} items that each model answered"
+        which = f"those of the {items} that each model answered"
     return (
         f"Estimates average over {which}. Intervals are for these items: for the population that"
         " they were drawn from they would be wider (fit --population)."

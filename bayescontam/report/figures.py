@@ -90,8 +90,8 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
             figures.append(figure)
         caption = (
             f"Diamond: raw accuracy, the observed score. Other marks: {words} with its"
-            f" {level_text(fit.level)} interval. The distance between them is due to"
-            f" contamination.{note}"
+            f" {level_text(fit.level)} interval. They differ by overfitting and by"
+            f" the chance that is in an observed score.{note}"
         )
         if ability == "accuracy":
             caption = (

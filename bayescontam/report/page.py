@@ -210,7 +210,7 @@ def _identity(fit: Fitted) -> dict[str, Any]:
         "changed": [row for labels in known.values() for row in labels.changed()],
         "size": ", ".join(
             words.counted(names[dim], dim) for dim in ("model", "benchmark")
-        ) + f", {data.sizes['item']:,} items, {data.sizes['response']:,} responses",
+        ) + f", {words.items_of(fit)}, {data.sizes['response']:,} responses",
         "meanings": words.estimand_texts(fit),
         "assumptions": assumptions(fit),
         "left_out": words.left_out(fit),

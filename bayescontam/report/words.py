@@ -321,6 +321,13 @@ def _pairs(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
 
 
+def items_of(fit: Fitted) -> str:
+    """Return how many items a fit has, or groups of items where rows count different ones."""
+    count = fit.tree["constant_data"].sizes["item"]
+    grouped = fit.spec.likelihood.trials == "items"
+    return f"{count:,} {'groups of ' if grouped else ''}items"
+
+
 def counted(names: Sequence[str], what: str) -> str:
     """Return how many names there are, and which, if few.
 
