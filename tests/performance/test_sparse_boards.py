@@ -4,7 +4,6 @@ Run by ``make bench``; 400 fits, about half an hour on two cores.
 """
 
 import os
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
@@ -104,12 +103,12 @@ def summary(rows: list[dict[str, float]]) -> pd.DataFrame:
 @pytest.mark.timeout(4 * 3600)
 def test_sparse_boards() -> None:
     # Compiled models stay in the memory of a process, so that each makes a few boards only.
-    pool = ProcessPoolExecutor(
-        usable_cores(), mp_context=get_context("spawn"), max_tasks_per_child=10
-    )
+    # Not by concurrent.futures, which waits for ever once its processes are renewed
+    # (python/cpython issue 115634).
+    pool = get_context("spawn").Pool(usable_cores(), maxtasksperchild=10)
     rows = []
     with pool:
-        for done, part in enumerate(pool.map(judged, range(BOARDS)), start=1):
+        for done, part in enumerate(pool.imap(judged, range(BOARDS)), start=1):
             rows += part
             if done % 20 == 0 or done == BOARDS:
                 table = summary(rows)
