@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import run, unhurried, unraisable
-from tests.golden.stored import FILES, SCANS, STUDIES
+from tests.golden.stored import ANSWERS, FILES, SCANS, STUDIES
 
 __all__ = ["run", "stored", "there", "unhurried", "unraisable"]
 
@@ -20,6 +20,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / path.stem).write_bytes(lzma.decompress(path.read_bytes()))
     shutil.copytree(SCANS, folder / "scan")
     shutil.copytree(STUDIES, folder / "study")
+    shutil.copytree(ANSWERS, folder / "answers")
     return folder
 
 

@@ -19,6 +19,8 @@ _MASKS = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\+00:00|Z| UTC)?", "DATE"),
     (r"\b\d+(\.\d+)? (s|min|ms)\b", "TIME"),
     (r"bayescontam \d+\.\d+\.\d+\S*", "bayescontam VERSION"),
+    (r'"(pymc|nutpie|arviz|numpy|pandas|xarray|python|bayescontam)": "[^"]*"', r'"\1": "VERSION"'),
+    (r'"(sampling|judging|seconds)": [\d.]+', r'"\1": TIME'),
 )
 
 
@@ -91,3 +93,27 @@ def _near(a: float, b: float, rel: float) -> bool:
         return math.isnan(a) and math.isnan(b)
     # What is zero but for rounding is zero.
     return math.isclose(a, b, rel_tol=rel, abs_tol=rel * 1e-3)
+
+
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e-?\d+")
+
+
+def check_output(path: Path, text: str) -> None:
+    """Hold what a command printed against a file: its words, and its numbers up to rounding.
+
+    Numbers with a decimal point may differ by one in the last digit that is printed, and long
+    ones by a millionth: how a processor rounds must not matter.
+    """
+    if rewriting():
+        write_expected(path, text)
+    assert path.exists(), f"{path.name}: there is no such file; {REWRITE}=1 writes it"
+    wanted = path.read_text(encoding="utf-8")
+    assert _NUMBER.sub("#", text) == _NUMBER.sub("#", wanted), f"differs from {path}; see {REWRITE}"
+    pairs = zip(_NUMBER.findall(text), _NUMBER.findall(wanted), strict=True)
+    assert [(found, known) for found, known in pairs if not _alike(found, known)] == []
+
+
+def _alike(found: str, wanted: str) -> bool:
+    digits = len(wanted.partition(".")[2])
+    unit = 10.0**-digits if "e" not in wanted and digits <= 6 else 1e-10
+    return math.isclose(float(found), float(wanted), rel_tol=1e-6, abs_tol=1.01 * unit)

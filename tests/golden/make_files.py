@@ -5,7 +5,8 @@ have on their disks, and must be read by every later version.
 
     python -m tests.golden.make_files NAME …
 
-NAME is ``tables``, ``fits``, one of the fits, ``scan``, ``curve`` or ``study``.
+NAME is ``tables``, ``fits``, one of the fits, ``scan``, ``curve``, ``study``, ``published`` or
+``answers``.
 """
 
 import json
@@ -19,7 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
+import pytest
+from typer.testing import CliRunner
+
 import bayescontam
+from bayescontam.cli.app import app
+from tests.evidence.llm.server import running
 from tests.golden.corpus import (
     JUDGEMENTS,
     MANIFEST,
@@ -27,8 +33,9 @@ from tests.golden.corpus import (
     write_corpus,
     write_judgements,
 )
-from tests.golden.stored import CURVE, FILES, FITS, SCANS, STUDIES, fit_of
+from tests.golden.stored import ANSWERS, CURVE, FILES, FITS, SCANS, STUDIES, fit_of
 from tests.golden.tables import TABLES, draw_tables
+from tests.reproduction.made import findings, spec, with_analysis
 
 
 class Interrupted(BaseException):
@@ -113,6 +120,28 @@ def pack(path: Path, target: Path) -> None:
     target.write_bytes(lzma.compress(path.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
 
 
+def make_published() -> None:
+    """Write the run of a published study, with findings that are made up."""
+    with pytest.MonkeyPatch.context() as patch, elsewhere() as folder:
+        with_analysis(patch, lambda _: findings())
+        bayescontam.run_reproduction(spec(), "out")
+        replaced(folder / "out", STUDIES / "published")
+
+
+def make_answers() -> None:
+    """Write answers of a language model on pairs of the finished scan."""
+    with running() as server, elsewhere() as folder:
+        run_judge(SCANS / "finished", server.base_url, "answers")
+        replaced(folder / "answers", ANSWERS)
+
+
+def run_judge(scan: Path, address: str, cache: str) -> None:
+    """Have the language model at an address judge some pairs of a scan."""
+    options = ["--base-url", address, "--model", "small", "--out", "judged.csv", "--cache", cache]
+    done = CliRunner().invoke(app, ["judge", "llm", str(scan), "--pairs", "4", *options])
+    assert done.exit_code == 0, done.output
+
+
 @contextmanager
 def elsewhere() -> Iterator[Path]:
     """Work in an empty folder."""
@@ -144,6 +173,7 @@ def replaced(source: Path, target: Path) -> Path:
 
 MAKERS: dict[str, Callable[[], None]] = {
     "tables": make_tables, "scan": make_scan, "curve": make_curve, "study": make_study,
+    "published": make_published, "answers": make_answers,
 }  # fmt: skip
 
 

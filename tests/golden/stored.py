@@ -15,7 +15,8 @@ from bayescontam.specs.model import ModelSpec
 from tests.golden.tables import table_of
 
 FILES = Path(__file__).parent / "files"
-SCANS, STUDIES, CURVE = FILES / "scan", FILES / "study", FILES / "curve.nc.xz"
+SCANS, STUDIES, ANSWERS = FILES / "scan", FILES / "study", FILES / "answers"
+CURVE = FILES / "curve.nc.xz"
 
 SAMPLER, PRIOR_DRAWS = "bayescontam.inference.fit.sample", "bayescontam.inference.fit.PRIOR_DRAWS"
 """What fits call to draw from a posterior, and how many draws of the prior they make."""
@@ -63,16 +64,19 @@ def fit_of(stored: StoredFit) -> bayescontam.Fit:
 
 
 @contextmanager
-def sampled_before(fit: bayescontam.Fit) -> Iterator[None]:
-    """Have fits take the draws of a stored one, where they would sample."""
+def sampled_before(fit: bayescontam.Fit) -> Iterator[list[int]]:
+    """Have fits take the draws of a stored one, where they would sample; give the seeds."""
     posterior, statistics = fit.joint_posterior(), fit.tree["sample_stats"].to_dataset()
 
-    def sample(built: Any, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+    seeds: list[int] = []
+
+    def sample(built: Any, _: Any, seed: int, *__: Any) -> tuple[xr.Dataset, xr.Dataset]:
+        seeds.append(seed)
         names = [str(variable.name) for variable in built.model.unobserved_RVs]
         return posterior[[name for name in names if name in posterior]], statistics
 
     with mock.patch(SAMPLER, side_effect=sample):
-        yield
+        yield seeds
 
 
 FITS = {

@@ -12,6 +12,8 @@ import bayescontam
 from tests.golden.expected import check_numbers, differences
 from tests.golden.stored import FILES, FITS, fit_of, sampled_before
 
+SAMPLER_SEED = 728186910
+"""What a sampler is given where the seed of a fit is 7."""
 NUMBERS = Path(__file__).parent / "numbers"
 
 
@@ -53,8 +55,9 @@ def test_a_fit_says_what_it_said(stored: Path, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, stored in FITS.items() if stored.whole])
 def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> None:
     before = bayescontam.Fit.load(stored / f"{name}.nc")
-    with sampled_before(before):
+    with sampled_before(before) as seeds:
         again = fit_of(FITS[name])
+    assert seeds == [SAMPLER_SEED]
     assert set(again.tree.children) == set(before.tree.children)
     for group in sorted(set(before.tree.children) - {"record"}):
         one, other = (fit.tree[group].to_dataset() for fit in (before, again))
