@@ -18,6 +18,8 @@ from bayescontam.evidence.llm.cache import cache_key
 from bayescontam.evidence.llm.prompt import Question, load_prompt, shipped_prompts
 from bayescontam.evidence.sheets import sheet_key
 from bayescontam.importers.identity import fingerprint
+from bayescontam.inference.build import build
+from bayescontam.inference.folds import By, fold_of, units_of
 from bayescontam.scan.chunk import occurrence_hash, text_hash
 from bayescontam.scan.embed import load_embedder
 from bayescontam.scan.items import Item
@@ -58,6 +60,14 @@ def answers() -> dict[str, str]:
     }
 
 
+def folds() -> dict[str, list[int]]:
+    """Return the folds that responses are dealt to, by what is left out together."""
+    responses = bayescontam.Responses.from_frame(table_of("single"))
+    design = build(bayescontam.load_spec("hierarchical"), responses).design
+    kinds: tuple[By, ...] = ("response", "item", "model")
+    return {by: fold_of(units_of(design, by), 4, 1).tolist() for by in kinds}
+
+
 def test_keys_are_what_they_were() -> None:
     pair = {"benchmark": "quiz", "item": "q1", "source": "web", "document": "d", "chunk": 0,
             "chunk_id": 7, "cosine": 0.5}  # fmt: skip
@@ -72,6 +82,7 @@ def test_keys_are_what_they_were() -> None:
             path.stem: bayescontam.read_responses(path).data_hash
             for path in sorted(TABLES.glob("*.csv"))
         },
+        "folds": folds(),
         "item": Item("quiz", "q1", "text").key(3),
         "document": priority(3, "web", "d"),
         "chunk": [text_hash("a text"), occurrence_hash("web", "d", 2)],
