@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, get_type_hints, is_typeddict
 
@@ -36,10 +37,9 @@ def lines() -> Iterator[str]:
 
 
 def _made_by(thing: type) -> str:
-    try:
-        return signature(thing)
-    except ValueError:
-        return ""
+    """Return the signature of a class; of enumerations and plain errors it is Python's."""
+    own = inspect.isfunction(thing.__init__) and not issubclass(thing, Enum)  # type: ignore[misc]
+    return signature(thing) if own else ""
 
 
 def _members(thing: type) -> set[str]:
