@@ -45,33 +45,16 @@ _DAMAGED = (EOFError, ValueError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds that hold now.
+    """The bounds that hold now."""
 
-    Parameters
-    ----------
-    file : int, default 4 GB
-        Unpacked bytes of one file.
-    record : int, default 64 MB
-        Bytes of one line, JSON object, row or cell.
-    cells : int, default 25 million
-        Values of one table, matrix or array.
-    """
-
-    file: int = 4 * 10**9
-    record: int = 64 * 10**6
-    cells: int = 25 * 10**6
+    file: int = 4 * 10**9  # unpacked bytes of one file
+    record: int = 64 * 10**6  # bytes of one line, JSON object, row or cell
+    cells: int = 25 * 10**6  # values of one table, matrix or array
 
     @classmethod
     def current(cls) -> Self:
         """Return the bounds that the environment sets, and the defaults of the others.
 
-        Raises
-        ------
-        UsageError
-            If a variable holds no size.
-
-        Examples
-        --------
         >>> Bounds.current().record
         64000000
         """
@@ -106,25 +89,7 @@ class Bounds:
 
 @contextlib.contextmanager
 def unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for reading, decompressed if its content is, and never beyond the bounds.
-
-    Parameters
-    ----------
-    path : path-like
-        A plain file, or one compressed by gzip, bzip2, xz or Zstandard, whatever its name.
-
-    Yields
-    ------
-    binary file
-        Its unpacked bytes.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be read.
-    DataError
-        While reading: if the file is damaged, or unpacks to more than a file may.
-    """
+    """Open a file for reading, decompressed if its content is, and never beyond the bounds."""
     source = os.fspath(path)
     limit = Bounds.current()
     try:
@@ -148,19 +113,7 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
 
 
 def bounded_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
-    """Give the lines of a stream, their ends included, none longer than a record may be.
-
-    Parameters
-    ----------
-    stream : binary file
-    source : str
-        File, for messages.
-
-    Raises
-    ------
-    DataError
-        At a line that is too long.
-    """
+    """Give the lines of a stream, their ends included, none longer than a record may be."""
     limit = Bounds.current()
     number = 0
     while line := stream.readline(limit.record + 1):
@@ -172,8 +125,6 @@ def bounded_lines(stream: IO[bytes], source: str) -> Iterator[bytes]:
 def compression(start: bytes) -> str | None:
     """Return how a file is compressed that starts so, or None.
 
-    Examples
-    --------
     >>> compression(b"\\x1f\\x8b\\x08"), compression(b"model,item")
     ('gzip', None)
     """
@@ -183,8 +134,6 @@ def compression(start: bytes) -> str | None:
 def spelled(size: int) -> str:
     """Return a number of bytes in words.
 
-    Examples
-    --------
     >>> spelled(64_000_000), spelled(1_500), spelled(7)
     ('64 MB', '1.5 kB', '7 bytes')
     """

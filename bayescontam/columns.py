@@ -46,15 +46,7 @@ SCALES: tuple[Scale, ...] = ("share", "percent", "count")
 
 
 class FaultList:
-    """Faults of one table, collected so that all are reported at once.
-
-    Parameters
-    ----------
-    source : str
-        File, or other name of the table.
-    rows : array of int
-        Data row, counted from 1, of every row of the table under test.
-    """
+    """Faults of one table, collected so that all are reported at once."""
 
     def __init__(self, source: str, rows: Ints) -> None:
         self.source = source
@@ -352,20 +344,7 @@ def _finite(value: float) -> float:
 def read_measures(
     frame: pd.DataFrame, faults: FaultList, advice: str, scale: Scale = "share"
 ) -> dict[str, Floats]:
-    """Return the columns of `MEASURES` that `frame` has, as shares.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    faults : FaultList
-        Gets faults, and notes on how a scale was read.
-    advice : str
-        What to do about missing values.
-    scale : {"share", "percent", "count"}, default "share"
-        What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05, its
-        ``contamination_sd`` likewise); or a count n from 0 on, such as the documents that hold
-        the item, read as log(1 + n) / log(1 + largest n of the table).
-    """
+    """Return the columns of `MEASURES` that `frame` has, as shares."""
     if scale not in SCALES:
         raise UsageError(f"contamination_scale={scale!r}: allowed are {listed(SCALES)}")
     if scale != "share" and "contamination" not in frame.columns:
@@ -421,16 +400,7 @@ def _read_measure(
 def refuse_grouped(
     columns: Mapping[str, pd.Series], values: Mapping[str, Floats], faults: FaultList
 ) -> dict[str, Floats]:
-    """Return counts with -infinity, and a fault, where digits are grouped in thousands.
-
-    Parameters
-    ----------
-    columns : mapping of str to pandas.Series
-        Cells of columns of counts.
-    values : mapping of str to array
-        Their numbers.
-    faults : FaultList
-    """
+    """Return counts with -infinity, and a fault, where digits are grouped in thousands."""
     texts = {
         name: [cell.strip() if isinstance(cell, str) else "" for cell in cells.astype(object)]
         for name, cells in columns.items()
@@ -513,20 +483,7 @@ def with_types(
     keep: Collection[str],
     scale: Scale = "share",
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table as it was read from a file with types of its extra columns, and notes.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    delimiter : str
-        What separates its columns, if all cells are text; "" if they have types.
-    source : str
-        Its file, for messages.
-    keep : collection of str
-        Columns that are not passed through `typed`.
-    scale : {"share", "percent", "count"}, default "share"
-        What ``contamination`` is.
-    """
+    """Return a table as it was read from a file with types of its extra columns, and notes."""
     if not delimiter:
         return frame, []
     frame, notes = with_decimal_points(frame, delimiter, source, scale)
@@ -542,21 +499,6 @@ def with_decimal_points(
     Numbers about contamination are read so wherever every cell allows it: from 0 to 1, nothing
     else can be meant; counts never are. Columns of other names are, where semicolons or tabs
     separate columns.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    delimiter : str
-        What separates its columns.
-    source : str
-        Its file, for messages.
-    scale : {"share", "percent", "count"}, default "share"
-        What ``contamination`` is.
-
-    Raises
-    ------
-    DataError
-        If such a table has points in counts, which may separate thousands.
     """
     counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS
     tried = [

@@ -23,11 +23,6 @@ def duplicate_finetuning() -> Responses:
     Its trials are its items: the printed standard errors of MuSR and ZebraLogic amount to
     twice as many, because they count generations of one item as if they were different
     items. Contamination is 1 for the half that was trained on.
-
-    Returns
-    -------
-    Responses
-        ``model`` is the finetuning, ``item`` the half.
     """
     printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
     duplicated = printed["training"].str.startswith(("exact", "semantic"))
@@ -56,13 +51,7 @@ def concepts_of_counts() -> ModelSpec:
 
 
 def conceptarc() -> Responses:
-    """Return the accuracies of ConceptARC's Table 1 as counts out of 30 items a concept.
-
-    Returns
-    -------
-    Responses
-        One row for each solver and concept; ``concept`` is the item as well.
-    """
+    """Return the accuracies of ConceptARC's Table 1 as counts out of 30 items a concept."""
     printed = pd.read_csv(shipped_folder("studies") / "data" / "conceptarc_table1.csv")
     printed = printed.drop(columns="source")
     table = printed.melt("concept", var_name="model", value_name="accuracy")

@@ -24,38 +24,13 @@ _KINDS = {"exact": "exact", "paraphrased": "equivalent"}
 
 
 def read_truth(folder: Path) -> pd.DataFrame:
-    """Return which items of the generated benchmark have duplicates.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Of a scan of a generated corpus.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, item, kind, n_duplicates, documents`` (names, separated by blanks).
-    """
+    """Return which items of the generated benchmark have duplicates."""
     path = folder / "generated" / TRUTH
     return pd.read_csv(path, keep_default_na=False, dtype={"item": str, "documents": str})
 
 
 def simulated_judgements(scan: Scan, truth: pd.DataFrame, seed: int) -> Judgements:
-    """Return how a language model and a person might have judged pairs of a scan.
-
-    Parameters
-    ----------
-    scan : Scan
-    truth : pandas.DataFrame
-        From `read_truth`.
-    seed : int
-
-    Returns
-    -------
-    Judgements
-        Of the judge ``llm:simulated`` on the 5 best matches of every item, wrong in 5 % of
-        them at random, and of ``simulated person`` on 100 of these pairs, never wrong.
-    """
+    """Return how a language model and a person might have judged pairs of a scan."""
     rng = stream(seed, "simulated judgements")
     pairs = scan.matches[scan.matches["rank"] <= JUDGED_EACH].reset_index(drop=True)
     known = truth.set_index(_KEYS).loc[list(pairs[_KEYS].itertuples(index=False, name=None))]
@@ -86,21 +61,7 @@ def _said(
 
 
 def simulated_responses(truth: pd.DataFrame, seed: int) -> Responses:
-    """Return responses of models that remember the items which truly have duplicates.
-
-    Parameters
-    ----------
-    truth : pandas.DataFrame
-        From `read_truth`.
-    seed : int
-
-    Returns
-    -------
-    Responses
-        Of 6 models to every item: log-odds are the model's ability (−1 to 1), less the
-        item's difficulty (standard Normal), and for items with a duplicate the model's
-        slope (Normal, mean 1.5, sd 0.5).
-    """
+    """Return responses of models that remember the items which truly have duplicates."""
     rng = stream(seed, "simulated responses")
     ability = np.linspace(1.0, -1.0, MODELS)[:, None]
     slope = rng.normal(SLOPE, SLOPE_SD, (MODELS, 1))

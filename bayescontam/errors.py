@@ -48,31 +48,16 @@ class MissingExtraError(BayescontamError, ImportError):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with a file.
+    """One thing wrong with a file."""
 
-    Parameters
-    ----------
-    file : str
-        File (or other source) in which the fault lies.
-    problem : str
-        What arrived and what is allowed.
-    row : int, optional
-        Data row, counted from 1; the header is not counted.
-    column : str, optional
-        Column, or dotted key of a spec.
-    cause : str, optional
-        The problem with ``{}`` where it shows a value. Rows with the same cause share one line
-        of a message. Default: the problem.
-    value : str, optional
-        The value that the problem shows.
-    """
-
-    file: str
-    problem: str
-    row: int | None = None
-    column: str | None = None
+    file: str  # file (or other source) in which the fault lies
+    problem: str  # what arrived and what is allowed
+    row: int | None = None  # data row, counted from 1; the header is not counted
+    column: str | None = None  # column, or dotted key of a spec
+    # the problem with `{}` where it shows a value. Rows with the same cause share one line of a
+    # message. Default: the problem.
     cause: str = field(default="", compare=False)
-    value: str = field(default="", compare=False)
+    value: str = field(default="", compare=False)  # the value that the problem shows
 
     def __str__(self) -> str:
         return _line([self])

@@ -25,29 +25,6 @@ def given_responses(
     """Return responses, with contamination from covariates or dates.
 
     Columns ``released`` and ``cutoff`` are used where nothing else gives contamination.
-
-    Parameters
-    ----------
-    responses : Responses, pandas.DataFrame or path-like
-    covariates : Covariates, pandas.DataFrame or path-like, optional
-    missing : {"error", "zero", "drop", "impute"}, default "error"
-        See `Responses.with_contamination`.
-    contamination_scale : {"share", "percent", "count"}, default "share"
-        What contamination is, in the covariates if given, else in the responses; see
-        `Responses.from_frame`.
-    dates : Dates, optional
-        Release dates of items and cutoffs of models; see `Responses.with_dates`.
-    clean : sequence of str, optional
-        Models that are known to be clean; see `Responses.with_clean`.
-
-    Returns
-    -------
-    Responses
-
-    Raises
-    ------
-    DataError, UsageError
-        If a table cannot be used.
     """
     own = "share" if covariates is not None else contamination_scale
     if not isinstance(responses, Responses):
@@ -77,23 +54,7 @@ def given_responses(
 def given_covariates(
     covariates: Covariates | pd.DataFrame | Path, contamination_scale: Scale = "share"
 ) -> Covariates:
-    """Return covariates.
-
-    Parameters
-    ----------
-    covariates : Covariates, pandas.DataFrame or path-like
-    contamination_scale : {"share", "percent", "count"}, default "share"
-        See `Covariates.from_frame`.
-
-    Returns
-    -------
-    Covariates
-
-    Raises
-    ------
-    DataError, UsageError
-        If the table cannot be used.
-    """
+    """Return covariates."""
     if isinstance(covariates, Covariates):
         if contamination_scale != "share":
             raise UsageError(

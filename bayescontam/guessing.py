@@ -36,28 +36,8 @@ def unused_note(frame: pd.DataFrame, guess: object) -> list[str]:
 def read_guess(frame: pd.DataFrame, source: str) -> NDArray[np.float64]:
     """Return the accuracy of blind guessing of each row's item.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Responses, with a column ``guess``, in [0, 1), or ``n_options``: whole numbers, of
-        which the accuracy is the inverse; 0 for an item without options, which cannot be
-        guessed. Where both are there ``guess`` counts.
-    source : str
-        Where they came from, for messages.
+    Dims (row,).
 
-    Returns
-    -------
-    array
-        Dims (row,), in [0, 1).
-
-    Raises
-    ------
-    DataError
-        If neither column is there, or values are missing, not allowed, or differ between
-        the rows of an item; one fault for each of these.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"benchmark": "quiz", "item": ["a", "b"], "n_options": [4, 0]})
     >>> read_guess(frame, "quiz.csv").tolist()
     [0.25, 0.0]

@@ -49,20 +49,7 @@ _WORDS = {"yes": "1", "no": "0"}
 
 
 def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
-    """Return one column of judgements, read and checked.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-    name : str
-        One of its columns.
-    faults : FaultList
-        Takes what is wrong.
-
-    Returns
-    -------
-    array or pandas.Series
-    """
+    """Return one column of judgements, read and checked."""
     cells = table[name]
     if name == "chunk":
         values = refuse_grouped({name: cells}, {name: read_numbers(cells)}, faults)[name]
@@ -132,24 +119,7 @@ def refuse_contradictions(clean: Mapping[str, Any], faults: FaultList) -> None:
 def of_this_format(
     table: pd.DataFrame, source: str, *, stored: bool, faults: FaultList
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return a table with kinds as `KINDS` means them, and notes on what was exchanged.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        The column `VERSION` is removed; rows of version 1 have their kinds exchanged.
-    source : str
-        Name of the table.
-    stored : bool
-        Whether the table is a file: without the column, it may be of either version.
-    faults : FaultList
-        Takes versions that do not exist.
-
-    Raises
-    ------
-    DataError
-        If a file has a kind whose meaning depends on the version, and no version.
-    """
+    """Return a table with kinds as `KINDS` means them, and notes on what was exchanged."""
     if "kind" not in table.columns:
         return table.drop(columns=VERSION, errors="ignore"), ()
     sided: Mask = table["kind"].map(_plain).isin(list(_EXCHANGED)).to_numpy()

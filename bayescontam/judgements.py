@@ -74,21 +74,7 @@ def read_judgements(path: str | os.PathLike[str]) -> "Judgements":
 
 
 def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> None:
-    """Write judgements to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        ``.csv`` or ``.parquet``. Replaced if it exists. The column ``judgements_format``
-        holds the version of the meaning of kinds.
-    judgements : Judgements
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be written, has another ending, or is a CSV file for which a name
-        holds a NUL character.
-    """
+    """Write judgements to a file, whole or not at all."""
     check_table_ending(path, "judgements")
     write_table(path, judgements.frame.assign(**{VERSION: FORMAT}))
 
@@ -96,8 +82,6 @@ def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> 
 def run_of(judge: str) -> tuple[str, int]:
     """Return who judged, and in which run.
 
-    Examples
-    --------
     >>> run_of("llm:small#2"), run_of("llm:small"), run_of("Ada #2")
     (('llm:small', 2), ('llm:small', 1), ('Ada #2', 1))
     """

@@ -22,23 +22,12 @@ _POWER = re.compile(r"\d(\.\d+)?E\+?\d+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A likely reason.
+    """A likely reason."""
 
-    Parameters
-    ----------
-    count : int
-        Names that it explains.
-    total : int
-        Names that were not found.
-    sentence : str
-        What differs and what to do, after "n of m names".
-    example : tuple of str
-        A name that was not found, and the one that is likely meant ("" if that is not known).
-    """
-
-    count: int
-    total: int
-    sentence: str
+    count: int  # names that it explains
+    total: int  # names that were not found
+    sentence: str  # what differs and what to do, after "n of m names"
+    # a name that was not found, and the one that is likely meant ("" if that is not known)
     example: tuple[str, str]
 
     def __str__(self) -> str:
@@ -75,19 +64,7 @@ read.csv(…, check.names = FALSE), or rename one side ('X1' here, '1' there)
 def mismatch_reasons(
     what: str, missed: Iterable[str], others: Iterable[str], source: str
 ) -> list[str]:
-    """Return why names of responses and of another table miss each other, if the names show it.
-
-    Parameters
-    ----------
-    what : str
-        What they name.
-    missed : iterable of str
-        Names of responses that the table lacks.
-    others : iterable of str
-        Names of the table that no response has.
-    source : str
-        The table.
-    """
+    """Return why names of responses and of another table miss each other, if the names show it."""
     missed, others = sorted(missed), sorted(others)
     if reason := likely_mismatch(missed, others):
         return [f"{what}: {reason}"]

@@ -15,21 +15,6 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 def visible(name: str, width: int = 160, size: Callable[[str], int] = len) -> str:
     """Return `name` on one line, control characters escaped, cut to `width`.
 
-    Parameters
-    ----------
-    name : str
-        Any text.
-    width : int, default 160
-        Longest result, in characters; the middle of a longer name is replaced by "…".
-    size : callable, optional
-        Returns how long a text is, where that is not its number of characters.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> visible("two\\nlines")
     'two\\\\nlines'
     >>> visible("a" * 20, width=9)
@@ -59,22 +44,6 @@ def _escaped(char: str) -> str:
 def short_labels(names: Sequence[str], width: int, size: Callable[[str], int] = len) -> list[str]:
     """Return labels of at most `width` characters, distinct for distinct names.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names, in the order of the labels.
-    width : int
-        Longest label, in characters.
-    size : callable, optional
-        Returns how long a text is, where that is not its number of characters.
-
-    Returns
-    -------
-    list of str
-        Where shortening makes two names alike, both get their position as a suffix.
-
-    Examples
-    --------
     >>> short_labels(["alpha-one-beta", "alpha-two-beta", "gamma"], width=9)
     ['alph…#1', 'alph…#2', 'gamma']
     """
@@ -99,8 +68,6 @@ def _numbered(name: str, number: int, width: int, size: Callable[[str], int]) ->
 def listed(names: Iterable[str], most: int = 8) -> str:
     """Return names as a quoted, comma-separated list, cut after `most`.
 
-    Examples
-    --------
     >>> listed(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """

@@ -8,24 +8,7 @@ from bayescontam.errors import MissingExtraError
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import `module`, or say which extra installs it.
-
-    Parameters
-    ----------
-    module : str
-        Import name, such as ``"numpyro"``.
-    extra : str
-        Extra of this package that installs it, such as ``"jax"``.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    MissingExtraError
-        If the module is not installed.
-    """
+    """Import `module`, or say which extra installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -35,18 +18,7 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def check_installed(module: str, extra: str) -> None:
-    """Say which extra installs `module` if it is not there; nothing is imported.
-
-    Parameters
-    ----------
-    module, extra : str
-        As of `require`; `module` has no dots.
-
-    Raises
-    ------
-    MissingExtraError
-        If the module is not installed.
-    """
+    """Say which extra installs `module` if it is not there; nothing is imported."""
     if importlib.util.find_spec(module) is None:
         raise _missing(module, extra)
 

@@ -24,13 +24,6 @@ def stage(shown: bool, text: str) -> Iterator[None]:
 
     The line is written after `PATIENCE`: what ends sooner needs none. Stages and bars follow
     each other: none may begin while another is shown.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether to show it at all.
-    text : str
-        What is being done, such as ``"reading responses.csv"``.
     """
     if not shown:
         yield
@@ -63,24 +56,6 @@ def progress_bar(
     """Show a bar while the block runs; where there is no terminal, a line now and then.
 
     Such a line is written after some seconds, then every minute, as work is done, and at the end.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether to show it at all.
-    title : str
-        What is being done, in one word.
-    total : float
-        Work to do.
-    unit : str
-        What the work is counted in, such as ``"chunks"``.
-    note : callable, optional
-        Returns what else to say, requested whenever work was done.
-
-    Yields
-    ------
-    callable
-        Takes the work that was done since it was last called.
     """
     if not shown:
         yield lambda _: None
@@ -128,8 +103,6 @@ def _write_line(stream: TextIO, text: str) -> None:
 def _state(done: float, total: float, seconds: float, unit: str) -> str:
     """Return share, rate and time left, or taken.
 
-    Examples
-    --------
     >>> _state(3000, 4000, 60, "chunks")
     ' 75 % 50 chunks/s 0:00:20 left'
     >>> _state(4, 4, 60, "files")

@@ -15,20 +15,7 @@ def fresh_seed() -> int:
 
 
 def check_seed(seed: object, name: str = "seed") -> int:
-    """Return a seed that can be used.
-
-    Raises
-    ------
-    UsageError
-        If it is no whole number, or negative.
-
-    Examples
-    --------
-    >>> check_seed("a")
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.UsageError: seed: got 'a'; allowed is a whole number, 0 or more
-    """
+    """Return a seed that can be used."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
         shown = visible(repr(seed), 60)
         raise UsageError(f"{name}: got {shown}; allowed is a whole number, 0 or more")
@@ -42,19 +29,6 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
 
     Streams of different names are independent, and adding one never moves another.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the whole run, 0 or more.
-    *names : str or int
-        Name of the stream, such as ``"predictive"``.
-
-    Returns
-    -------
-    numpy.random.Generator
-
-    Examples
-    --------
     >>> float(stream(1, "a").random()) == float(stream(1, "a").random())
     True
     >>> float(stream(1, "a").random()) == float(stream(1, "b").random())

@@ -13,23 +13,7 @@ from bayescontam.names import visible
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside `path`; rename it to `path` when the block ends well.
-
-    Parameters
-    ----------
-    path : path-like
-        File to write. Its folder must exist.
-
-    Yields
-    ------
-    pathlib.Path
-        Path to write to. It is removed if the block raises, Ctrl-C included.
-
-    Raises
-    ------
-    UsageError
-        If the folder does not exist or cannot be written to, or `path` is a folder.
-    """
+    """Give a temporary path beside `path`; rename it to `path` when the block ends well."""
     target = Path(path)
     temporary = _temporary(target)
     try:
@@ -46,13 +30,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def made_folder(folder: str | os.PathLike[str]) -> Path:
-    """Make a folder if need be, and check that files can be written there.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be made or written to.
-    """
+    """Make a folder if need be, and check that files can be written there."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -195,26 +195,6 @@ def join(
 
     Takes as long as the fit did. The result is a fit like any other, which can be ranked,
     reported, compared and updated; it holds all new models at once.
-
-    Parameters
-    ----------
-    fit : Fit or path-like
-    responses, covariates, missing_contamination, old_responses, reference, level, seed
-        As for `update`.
-    progress : bool, default False
-        Whether to show what goes on.
-    command : str, optional
-        What the user ran, for the record.
-
-    Returns
-    -------
-    Fit
-        Its record has as notes what was left out or filled in.
-
-    Raises
-    ------
-    DataError, UsageError, FitError
-        As for `update`.
     """
     given = Given(responses, covariates, missing_contamination, old_responses)
     fitted, old, new = _read(fit, given)

@@ -14,19 +14,7 @@ _ENDINGS = (".csv", ".parquet")
 
 
 def check_table_ending(path: str | os.PathLike[str], what: str) -> None:
-    """Refuse a file name that `write_table` has no format for.
-
-    Parameters
-    ----------
-    path : path-like
-    what : str
-        What the table holds, for the message.
-
-    Raises
-    ------
-    UsageError
-        If it ends neither in ``.csv`` nor in ``.parquet``.
-    """
+    """Refuse a file name that `write_table` has no format for."""
     suffix = Path(path).suffix
     if suffix.lower() not in _ENDINGS:
         raise UsageError(
@@ -36,21 +24,7 @@ def check_table_ending(path: str | os.PathLike[str], what: str) -> None:
 
 
 def write_table(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
-    """Write a table to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        ``.csv`` or ``.parquet``. Replaced if it exists.
-    frame : pandas.DataFrame
-        Its index is left out.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be written, or is a CSV file for which a name holds a NUL
-        character.
-    """
+    """Write a table to a file, whole or not at all."""
     with atomic_path(path) as temporary:
         if Path(path).suffix.lower() == ".parquet":
             frame.to_parquet(temporary, index=False)

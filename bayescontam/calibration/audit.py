@@ -10,23 +10,7 @@ FAR = 4.0
 
 
 def audits(rows: pd.DataFrame) -> pd.DataFrame:
-    """Compare the means of audited fits with those of the first engine.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Of a run, audits among them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each estimator that was audited: ``estimator``, ``engines``, ``fits``,
-        ``quantities`` (pairs of means), ``far`` (share of them that differ by more than 4
-        Monte Carlo errors), ``largest`` (difference, in Monte Carlo errors), ``of`` (whose),
-        ``rms`` (root mean square of all of them: about 1 if only chance is at work),
-        ``rms_mc_se`` (its standard error over fits, since means of one fit depend on each
-        other; NaN for fewer than two fits).
-    """
+    """Compare the means of audited fits with those of the first engine."""
     # A truth that is taken in another way is held against the same estimate.
     plain = rows[~rows["quantity"].str.endswith("_nominal")]
     first, second = plain[~plain["audit"]], plain[plain["audit"]]

@@ -53,41 +53,15 @@ _OF_ITEMS = {"item", "repeated", "response"}
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """A fit to simulate from; make one with `load`.
+    """A fit to simulate from; make one with `load`."""
 
-    Attributes
-    ----------
-    responses : Responses
-        That it was made of.
-    built : Built
-        The model that was fitted.
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    """
-
-    responses: Responses
-    built: Built
-    posterior: xr.Dataset
+    responses: Responses  # that it was made of
+    built: Built  # the model that was fitted
+    posterior: xr.Dataset  # dims (chain, draw, …)
 
     @classmethod
     def load(cls, path: Path) -> "Observed":
-        """Read a fit.
-
-        Parameters
-        ----------
-        path : pathlib.Path
-
-        Returns
-        -------
-        Observed
-
-        Raises
-        ------
-        FitError
-            If there is no such fit, or its responses cannot be rebuilt.
-        UsageError
-            If nothing can be simulated from it, for a reason that the message gives.
-        """
+        """Read a fit."""
         fit = Fitted.load(path)
         name = visible(str(path))
         if fit.spec.contamination.exposure != "known":
@@ -147,19 +121,7 @@ class Observed:
         return self.posterior.isel(at).drop_vars(list(self.posterior.coords))
 
     def augmented(self, counts: NDArray[np.integer[Any]]) -> tuple[Responses, Built]:
-        """Return the responses of the fit and as many trials again, as table and as model.
-
-        Parameters
-        ----------
-        counts : array of int
-            Correct among the new trials, in the order of the design.
-
-        Returns
-        -------
-        responses : Responses
-        built : Built
-            The model of the fit, with the counts and trials of both in its design.
-        """
+        """Return the responses of the fit and as many trials again, as table and as model."""
         frame, design = self.responses.frame, self.built.design
         # The order of the design is that of the table, but for single trials, which come first.
         order = np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")
@@ -172,21 +134,7 @@ class Observed:
 
 
 def doubled_spec(spec: ModelSpec, responses: Responses, source: str) -> ModelSpec:
-    """Return the model spec that describes doubled trials as `spec` describes a table.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    responses : Responses
-        The table, before its trials are doubled.
-    source : str
-        What messages call the fit or the estimator.
-
-    Raises
-    ------
-    SpecError
-        If there is none.
-    """
+    """Return the model spec that describes doubled trials as `spec` describes a table."""
     terms = plan_terms(spec, make_design(spec, responses)).entered
     if "eps" not in terms and spec.likelihood.has_model_by_item:
         likelihood = spec.likelihood.model_copy(update={"model_by_item": False})

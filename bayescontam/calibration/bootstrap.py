@@ -53,35 +53,6 @@ def bootstrap_rows(
     - ``overfitting`` is accuracy − genuine ability, and 0 where that is negative;
     - ``overfitting_fraction`` is overfitting / accuracy, and 0 where nothing was correct;
     - ``slope`` is in log-odds from contamination 0 to 1.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Columns ``model, benchmark, item, n_correct, n_trials, contamination``, as in
-        ``Responses.frame``.
-    rng : numpy.random.Generator
-        Decides the resamples and nothing else.
-    resamples : int, default 1000
-    penalty : float, default 1
-        λ of the slope. 1 is the posterior mode under slope ~ Normal(0, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of `bayescontam.calibration.rows.COLUMNS`, one row for each pair of
-        model and benchmark (``where = "model | benchmark"``) and quantity. ``mean`` and
-        ``sd`` are those of the resamples. ``rank`` is −1 and ``ranks`` 0: there are no
-        draws. ``cell``, ``replicate``, ``estimator``, ``truth`` and ``seconds`` are the
-        caller's to fill (empty, −1, NaN).
-
-    Raises
-    ------
-    DataError
-        If the responses have no contamination.
-    UsageError
-        If there are fewer than two resamples, or the penalty is not above 0.
-    FitError
-        If a regression does not converge.
     """
     if resamples < 2 or not 0 < penalty < np.inf:
         raise UsageError(
@@ -177,24 +148,7 @@ def regressions(
 ) -> tuple[Floats, Floats]:
     """Fit a logistic regression with a penalised slope to every resample at once.
 
-    Parameters
-    ----------
-    correct, trials, contamination : array, dims (item,)
-    weights : array, dims (resample, item)
-        How often each item counts.
-    penalty : float
-        λ in ``penalty / 2 * slope**2``; above 0.
-
-    Returns
-    -------
-    intercept, slope : array, dims (resample,)
-        Where every trial of a resample is right (or wrong) the intercept is infinite, and
-        the slope its limit, 0.
-
-    Raises
-    ------
-    FitError
-        If Newton's method does not converge.
+    Dims (resample,).
     """
     n = weights * trials
     share = (weights @ correct) / n.sum(axis=1)
@@ -213,21 +167,12 @@ def regressions(
 
 @dataclass(frozen=True)
 class _Problem:
-    """Many logistic regressions on one predictor, to be minimised together.
+    """Many logistic regressions on one predictor, to be minimised together."""
 
-    Attributes
-    ----------
-    right : array, dims (resample, 2)
-        Weighted sums of correct trials, and of these times the predictor.
-    trials : array, dims (resample, item)
-        Weighted trials.
-    x : array, dims (item,)
-        Predictor, near its mean, so that intercept and slope hardly depend on each other.
-    penalty : float
-    """
-
+    # (resample, 2): weighted sums of correct trials, and of these times the predictor
     right: Floats
-    trials: Floats
+    trials: Floats  # (resample, item): weighted trials
+    # (item,): predictor, near its mean, so that intercept and slope hardly depend on each other
     x: Floats
     penalty: float
 

@@ -12,17 +12,11 @@ SPREAD = 1.0
 
 
 class Length(NamedTuple):
-    """How long ChEES-HMC runs; it is compiled anew for each.
+    """How long ChEES-HMC runs; it is compiled anew for each."""
 
-    Attributes
-    ----------
-    chains : int
-        Side by side; all adapt one step size, one length of trajectory and one mass matrix.
-    draws, tune : int
-        Draws stored of each chain, and draws before those.
-    """
-
+    # side by side; all adapt one step size, one length of trajectory and one mass matrix
     chains: int
+    # draws, tune: draws stored of each chain, and draws before those
     draws: int
     tune: int
 
@@ -30,27 +24,9 @@ class Length(NamedTuple):
 def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Callable[..., Any]:
     """Return ChEES-HMC on a density, as a JAX function that can be compiled and mapped.
 
-    Parameters
-    ----------
-    log_density : callable
-        Of a vector, dims (size,), and whatever further arguments the result is called with.
-    size : int
-    length : Length
-
-    Returns
-    -------
-    callable
-        Of a random key, an acceptance in (0, 1) that the step size is adapted to, and the
-        further arguments of `log_density`. It returns the draws, dims (chain, draw, size),
-        and whether each diverged, dims (chain, draw).
-
-    Notes
-    -----
     The mass matrix is diagonal, estimated from all chains over the second half of the
     tuning. Trajectories are jittered by a Halton sequence that all chains share.
 
-    References
-    ----------
     Hoffman, Radul & Sountsov (2021), An adaptive-MCMC scheme for setting trajectory lengths
     in Hamiltonian Monte Carlo, AISTATS, PMLR 130:3907.
     """

@@ -12,21 +12,13 @@ Integers = npt.NDArray[np.integer[Any]]
 
 @dataclass(frozen=True)
 class Means:
-    """Mean of each group, dims (group,).
+    """Mean of each group, dims (group,)."""
 
-    Attributes
-    ----------
-    mean : array of float
-        NaN where a group has no value.
-    error : array of float
-        Monte Carlo standard error. Values of one cluster may depend on each other in any
-        way, clusters are independent. NaN where a group has fewer than two clusters.
-    count, clusters : array of int
-        Values, and clusters that have any.
-    """
-
-    mean: Floats
+    mean: Floats  # naN where a group has no value
+    # monte Carlo standard error. Values of one cluster may depend on each other in any way,
+    # clusters are independent. NaN where a group has fewer than two clusters.
     error: Floats
+    # count, clusters: values, and clusters that have any
     count: Integers
     clusters: Integers
 
@@ -37,21 +29,6 @@ def clustered_means(values: Floats, group: Integers, cluster: Integers, groups: 
     The mean is a ratio of two sums over clusters, and its error that of such a ratio
     (Cochran 1977, Sampling Techniques, section 6.4), because clusters may differ in size.
     With one value in each cluster it is the usual standard error of a mean.
-
-    Parameters
-    ----------
-    values : array of float, dims (row,)
-        NaN values do not count.
-    group : array of int, dims (row,)
-        Number of the group, from 0.
-    cluster : array of int, dims (row,)
-        Number of the cluster, from 0; no cluster lies in two groups.
-    groups : int
-        How many groups there are.
-
-    Returns
-    -------
-    Means
     """
     known = np.isfinite(values)
     values, group, cluster = values[known], group[known], cluster[known]

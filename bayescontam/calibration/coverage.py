@@ -34,39 +34,6 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     overfitting where every item is clean), nor what has no value (such as the logarithm of a
     negative number); see `undefined`.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each ``cell``, ``estimator``, ``quantity``, way of counting and level:
-
-        - ``counted``: ``"all fits"``; ``"without failures"``; ``"failures as misses"``, where
-          the intervals of failed fits count as if they had missed the truth, and the other
-          figures are those of all fits;
-        - ``level``: 0.5, 0.8, 0.9 or 0.95;
-        - ``coverage``, ``mc_se``: share of intervals that hold the truth, and its Monte Carlo
-          standard error. A fit without an interval has not held the truth. Where all
-          replicates agree, the error is that of one more that may not (the standard deviation
-          of a Beta(m + 1, 1), m replicates);
-        - ``width``, ``interval_score``: mean width, and mean Winkler score, which is the width
-          and, for a truth outside, 2 / (1 − level) times the distance to it [1]_. Smaller is
-          better;
-        - ``bias``, ``rmse``: of the posterior mean, alike for all levels;
-        - ``n``, ``n_failed``, ``replicates``, ``n_constant``, ``n_undefined``: intervals
-          counted, how many of them are from failed fits, data sets they come from, and
-          rows left out as constant and as undefined;
-        - ``…_se``: Monte Carlo standard errors;
-        - ``score_rank``: place of the estimator by mean interval score (1 = best) over the data
-          sets that all estimators have; ``score_behind`` and ``score_behind_se``: by how
-          much its score is above that of the best, paired by data set. NaN where there is
-          nothing to compare.
-
-    References
-    ----------
     .. [1] Gneiting & Raftery (2007). Strictly proper scoring rules, prediction, and
        estimation. doi:10.1198/016214506000001437
     """
@@ -223,25 +190,17 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Which rows of several estimators are of the same table and quantity.
+    """Which rows of several estimators are of the same table and quantity."""
 
-    Attributes
-    ----------
-    unit, estimator : array of int, dims (row,)
-        Number of the interval that all estimators report, and of the estimator.
-    shape : tuple of int
-        How many there are of both.
-    block, replicate : array of int, dims (unit,)
-        Number of its cell and quantity, and its replicate.
-    group, present : array, dims (block, estimator)
-        Number of the group, and whether there is one.
-    """
-
+    # unit, estimator: (row,): number of the interval that all estimators report, and of the
+    # estimator
     unit: Integers
     estimator: Integers
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # how many there are of both
+    # block, replicate: (unit,): number of its cell and quantity, and its replicate
     block: Integers
     replicate: Integers
+    # group, present: (block, estimator): number of the group, and whether there is one
     group: Integers
     present: npt.NDArray[np.bool_]
 
@@ -249,18 +208,6 @@ class _Pairs:
 def interval_score(low: Floats, high: Floats, truth: Floats, level: int) -> Floats:
     """Return Winkler's score of intervals: width, and a penalty for a truth outside.
 
-    Parameters
-    ----------
-    low, high, truth : array of float
-    level : int
-        Probability of the intervals, in percent.
-
-    Returns
-    -------
-    array of float
-
-    Examples
-    --------
     >>> import numpy as np
     >>> interval_score(np.zeros(2), np.ones(2), np.array([0.5, 1.5]), 90).tolist()
     [1.0, 11.0]

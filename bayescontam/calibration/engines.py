@@ -39,21 +39,11 @@ def longer(sampling: Sampling) -> Sampling:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Draws from a posterior.
+    """Draws from a posterior."""
 
-    Attributes
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    diverged : float
-        Share of draws that diverged.
-    built : Built
-        With the data of the table that was fitted.
-    """
-
-    posterior: xr.Dataset
-    diverged: float
-    built: Built
+    posterior: xr.Dataset  # dims (chain, draw, …)
+    diverged: float  # share of draws that diverged
+    built: Built  # with the data of the table that was fitted
 
 
 class Engine(Protocol):
@@ -66,13 +56,7 @@ class Engine(Protocol):
 
 
 class Anew:
-    """A model built and compiled for each table: slow, and good for anything.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    name : {"nutpie", "pymc"}
-    """
+    """A model built and compiled for each table: slow, and good for anything."""
 
     def __init__(self, spec: ModelSpec, name: Any) -> None:
         self._spec, self.name = spec, name
@@ -85,13 +69,7 @@ class Anew:
 
 
 class Frozen:
-    """A model compiled once by PyMC.
-
-    Parameters
-    ----------
-    varying : Varying
-        Its model is changed.
-    """
+    """A model compiled once by PyMC."""
 
     name = "pymc"
 
@@ -113,12 +91,7 @@ class Frozen:
 
 
 class Compiled:
-    """A model compiled once by nutpie.
-
-    Parameters
-    ----------
-    varying : Varying
-    """
+    """A model compiled once by nutpie."""
 
     name = "nutpie"
 
@@ -149,28 +122,7 @@ class Compiled:
 
 
 def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Engine:
-    """Return an engine by name.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    name : {"nutpie", "jax", "pymc"}
-    first : Responses
-        A table of the cell, the same wherever this is called.
-    moving : bool
-        Whether contaminations differ between tables.
-
-    Returns
-    -------
-    Engine
-        Where nothing can be compiled once for all tables, one that is built anew for each:
-        of nutpie in place of ``"jax"``, as its ``name`` says.
-
-    Raises
-    ------
-    MissingExtraError
-        If what the engine needs is not installed.
-    """
+    """Return an engine by name."""
     from bayescontam.calibration.jax_engine import Jax
 
     require_engine(name)

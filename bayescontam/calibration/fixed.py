@@ -22,25 +22,7 @@ _WORDS = {
 
 
 def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
-    """Return the values at which a cell holds parameters.
-
-    Parameters
-    ----------
-    built : Built
-        The model that tables are simulated from.
-    plan : Plan
-    cell : Cell
-
-    Returns
-    -------
-    dict of str to array
-        In the shape of the model's variable of that name.
-
-    Raises
-    ------
-    SpecError
-        If the model has no such parameter, or it is fixed twice.
-    """
+    """Return the values at which a cell holds parameters."""
     simulator, source = cell.simulator, plan.source
     model = built.model
     values = {key: (f"parameters.{key}", np.asarray(v)) for key, v in simulator.parameters.items()}
@@ -61,20 +43,7 @@ def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
 
 
 def refuse_idle(names: set[str], plan: Plan, cell: Cell) -> None:
-    """Refuse parameters that are fixed and that no count depends on.
-
-    Parameters
-    ----------
-    names : set of str
-        Of what `fixed_values` holds.
-    plan : Plan
-    cell : Cell
-
-    Raises
-    ------
-    SpecError
-        If there is one.
-    """
+    """Refuse parameters that are fixed and that no count depends on."""
     for name in sorted(names):
         problem = (
             "counts do not depend on it, since what it governs is fixed too; leave one of them out"

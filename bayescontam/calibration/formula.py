@@ -50,24 +50,8 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 def evaluated(expression: Expression, values: Mapping[str, Floats]) -> Floats:
     """Return the value of an expression for every draw.
 
-    Parameters
-    ----------
-    expression : Expression
-    values : mapping of str to array
-        Dims (draw, …) under each of its names.
+    Dims (draw,).
 
-    Returns
-    -------
-    array
-        Dims (draw,).
-
-    Raises
-    ------
-    ValueError
-        If a position does not exist, or there are several values for each draw.
-
-    Examples
-    --------
     >>> evaluated(Expression("mean(beta) - beta[0]"), {"beta": np.array([[1.0, 3.0], [2.0, 2.0]])})
     array([1., 0.])
     """
@@ -86,13 +70,7 @@ def evaluated(expression: Expression, values: Mapping[str, Floats]) -> Floats:
 
 
 def _aligned(left: Any, right: Any) -> tuple[Any, Any]:
-    """Return two operands so that draws meet draws, and one value meets all cells.
-
-    Raises
-    ------
-    ValueError
-        If both have several values for each draw, in other dims.
-    """
+    """Return two operands so that draws meet draws, and one value meets all cells."""
     most = max(np.ndim(left), np.ndim(right))
     if min(np.ndim(left), np.ndim(right)) > 1 and left.shape[1:] != right.shape[1:]:
         shapes = f"{left.shape[1:]} and {right.shape[1:]}"

@@ -17,22 +17,7 @@ PASSED, RERUN, FAILED = "passed", "rerun", "failed"
 def faults_of(
     keys: list[Key], ess: Floats, rhat: Floats, diverged: float, gates: Gates
 ) -> list[str]:
-    """Return what is wrong with a fit; nothing if it passes.
-
-    Parameters
-    ----------
-    keys : list of (str, str)
-    ess, rhat : array
-        Dims (key,). NaN for a constant, which is no fault: it has nothing to converge.
-    diverged : float
-        Share of draws that diverged.
-    gates : Gates
-
-    Returns
-    -------
-    list of str
-        A short text for each gate that is not passed, with the worst quantity.
-    """
+    """Return what is wrong with a fit; nothing if it passes."""
     faults = []
     known = ~np.isnan(rhat)
     if known.any():

@@ -26,13 +26,7 @@ Shape = tuple[int, ...]
 
 
 def lay_out(graph: FunctionGraph) -> None:
-    """Turn lookups by regular positions into repetitions, and vectors made of them into grids.
-
-    Parameters
-    ----------
-    graph : pytensor.graph.FunctionGraph
-        Is changed. It computes what it did, but for the order in which numbers are summed.
-    """
+    """Turn lookups by regular positions into repetitions, and vectors made of them into grids."""
     nodes: list[Any] = list(graph.toposort())
     lookups = {node: axes for node in nodes if (axes := _axes_of(node))}
     shapes = _common_shapes(lookups.values())
@@ -60,18 +54,6 @@ def lay_out(graph: FunctionGraph) -> None:
 def regular_axes(positions: NDArray[np.integer[Any]]) -> Axes | None:
     """Return how positions run, if regularly and through each from 0 to the largest.
 
-    Parameters
-    ----------
-    positions : array of int
-        Dims (entry,).
-
-    Returns
-    -------
-    tuple of (int, int), or None
-        See `Axes`.
-
-    Examples
-    --------
     >>> regular_axes(np.array([0, 0, 2, 2, 1, 1, 3, 3]))
     ((2, 1), (2, 2), (2, 0))
     >>> regular_axes(np.array([0, 1, 1]))

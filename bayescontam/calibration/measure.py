@@ -34,17 +34,10 @@ _CLOSEST = 1e-15
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Values of quantities.
-
-    Attributes
-    ----------
-    keys : tuple of (str, str)
-    values : array
-        Dims (chain, draw, key).
-    """
+    """Values of quantities."""
 
     keys: tuple[Key, ...]
-    values: Floats
+    values: Floats  # dims (chain, draw, key)
 
     def part(self, keys: list[Key]) -> Floats:
         """Return the values of some keys, dims (chain, draw, key)."""
@@ -55,32 +48,7 @@ class Measured:
 def measure(
     parameters: xr.Dataset, draws: Draws, built: Built, plan: Plan, strict: bool = False
 ) -> Measured:
-    """Compute the quantities of a study from draws, of the posterior or the truth itself.
-
-    Parameters
-    ----------
-    parameters : xarray.Dataset
-        Dims (chain, draw, …).
-    draws : Draws
-        The same as flat arrays, contamination located.
-    built : Built
-        With the data that the draws go with.
-    plan : Plan
-    strict : bool, default False
-        Whether everything that the study names must be there, as it must in the truth.
-
-    Returns
-    -------
-    Measured
-        Parameters of single items, and estimands of what nobody answered, are left out.
-        ``log_likelihood`` is the log probability of all counts, given all effects and
-        contaminations.
-
-    Raises
-    ------
-    SpecError
-        If a quantity must be there and is not, or a formula cannot be computed.
-    """
+    """Compute the quantities of a study from draws, of the posterior or the truth itself."""
     found = {
         "parameters": dict(_parameters(parameters, built)),
         "estimands": dict(_estimands(draws, built, plan.study, parameters)),
@@ -108,33 +76,18 @@ def measure(
 
 
 def asked(plan: Plan) -> set[str]:
-    """Return the names of quantities and groups that a study requests, or computes with.
-
-    Parameters
-    ----------
-    plan : Plan
-    """
+    """Return the names of quantities and groups that a study requests, or computes with."""
     study = plan.study
     return set(study.quantities).union(*(Expression(t).names for t in study.expressions.values()))
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Draws of one quantity, with a label for each cell that it has.
+    """Draws of one quantity, with a label for each cell that it has."""
 
-    Attributes
-    ----------
-    values : array
-        Dims (chain, draw, …).
-    labels : list of str
-        Of the cells that are reported, flattened.
-    present : array of bool
-        Which cells these are, dims (cell,).
-    """
-
-    values: Floats
-    labels: list[str]
-    present: NDArray[np.bool_]
+    values: Floats  # dims (chain, draw, …)
+    labels: list[str]  # of the cells that are reported, flattened
+    present: NDArray[np.bool_]  # which cells these are, dims (cell,)
 
     @property
     def flat(self) -> Floats:

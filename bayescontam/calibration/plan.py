@@ -28,17 +28,9 @@ HASH_LENGTH = 12
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a study's grid.
+    """One point of a study's grid."""
 
-    Attributes
-    ----------
-    name : str
-        Such as ``"slope=1, contamination_sd=0.2"``; empty where there is no grid.
-    simulator : Simulator
-    layout : Layout
-    """
-
-    name: str
+    name: str  # such as `"slope=1, contamination_sd=0.2"`; empty where there is no grid
     simulator: Simulator
     layout: Layout
 
@@ -69,23 +61,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Plan:
-    """A study with the model specs that it names; make one with `plan_of`.
-
-    Attributes
-    ----------
-    study : StudySpec
-    specs : mapping of str to ModelSpec
-        Of each estimator that has one, by the estimator's name.
-    truth : ModelSpec or None
-        Of the simulator, if it has one.
-    fit : Source or None
-        Of the simulator ``"posterior"``.
-    """
+    """A study with the model specs that it names; make one with `plan_of`."""
 
     study: StudySpec
-    specs: Mapping[str, ModelSpec]
-    truth: ModelSpec | None
-    fit: Source | None = None
+    specs: Mapping[str, ModelSpec]  # of each estimator that has one, by the estimator's name
+    truth: ModelSpec | None  # of the simulator, if it has one
+    fit: Source | None = None  # of the simulator `"posterior"`
 
     @property
     def source(self) -> str:
@@ -114,25 +95,7 @@ class Plan:
 
 
 def plan_of(study: StudySpec, base: Path) -> Plan:
-    """Find the model specs that a study names.
-
-    Parameters
-    ----------
-    study : StudySpec
-    base : pathlib.Path
-        Folder that paths of model specs and fits start from.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    SpecError
-        If a model spec does not exist or cannot be used, or a name stands for two things.
-    FitError, UsageError
-        If a fit does not exist, or nothing can be simulated from it.
-    """
+    """Find the model specs that a study names."""
     specs = {}
     for at, estimator in enumerate(study.estimators):
         if estimator.kind == "model":
@@ -183,21 +146,7 @@ def _refuse_formulas(study: StudySpec) -> None:
 
 
 def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> ModelSpec:
-    """Return a model spec with some of its keys changed.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    changes : mapping
-        Tables of keys, as in the spec's file. A prior is replaced as a whole.
-    source : str
-        Where the changes stand, for messages.
-
-    Raises
-    ------
-    SpecError
-        If the result is no model spec.
-    """
+    """Return a model spec with some of its keys changed."""
     if not changes:
         return spec
     content = spec.model_dump(exclude_unset=True)

@@ -64,8 +64,6 @@ def compositions(tasks: int, rng: np.random.Generator) -> Floats:
 def contamination_of(exposure: Floats) -> Floats:
     """Return the contamination of tasks by the mean exposure of their concepts.
 
-    Examples
-    --------
     >>> contamination_of(np.array([0.5, 0.7])).round(3).tolist()
     [0.3, 0.538]
     """
@@ -91,14 +89,9 @@ def table_of(layout: Layout) -> Responses:
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Contaminations, and the accuracies that follow from them.
+    """Contaminations, and the accuracies that follow from them."""
 
-    Attributes
-    ----------
-    contamination, accuracy : array
-        Dims (model, benchmark, item).
-    """
-
+    # contamination, accuracy: dims (model, benchmark, item)
     contamination: Floats
     accuracy: Floats
 

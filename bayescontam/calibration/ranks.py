@@ -24,25 +24,6 @@ _TIE = 1e-12
 def rank_of(truth: float, draws: Floats, ess: float, rng: np.random.Generator) -> tuple[int, int]:
     """Return the rank of the truth among nearly independent draws, and their number.
 
-    Parameters
-    ----------
-    truth : float
-    draws : array
-        Dims (draw,), chains one after the other.
-    ess : float
-        Their effective size: of every ``len(draws) / ess`` draws one remains, rounded up.
-        NaN (a constant) keeps all.
-    rng : numpy.random.Generator
-        Breaks ties: the rank is any of those that the truth could have, with equal
-        probability.
-
-    Returns
-    -------
-    rank, ranks : int
-        0 to `ranks`; −1 and 0 if the draws or the truth are not finite.
-
-    Examples
-    --------
     >>> rank_of(0.5, np.arange(-2.0, 4.0), 6, np.random.default_rng(1))
     (3, 6)
     """
@@ -63,28 +44,7 @@ def rank_tree(
     cell: str | None,
     quantities: Sequence[str] | None,
 ) -> xr.DataTree:
-    """Return the ranks of an estimator in one cell of a study.
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`, of a study whose truths are drawn.
-    estimator, cell : str or None
-        None: the only one.
-    quantities : sequence of str or None
-        None: all.
-
-    Returns
-    -------
-    xarray.DataTree
-        See `bayescontam.calibration.results.StudyResults.ranks`.
-
-    Raises
-    ------
-    UsageError
-        If there are no such ranks, several estimators or cells to choose from, or names of
-        quantities that a DataTree cannot have.
-    """
+    """Return the ranks of an estimator in one cell of a study."""
     used = ranked(rows)
     if used.empty:
         raise UsageError("the study has no ranks yet: none of its fits with draws has ended")

@@ -47,13 +47,7 @@ def statuses(rows: pd.DataFrame) -> Counter[str]:
 
 
 def record_of(folder: Path) -> dict[str, Any]:
-    """Return the content of ``study.json``.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be read, or lacks a key.
-    """
+    """Return the content of ``study.json``."""
     path = folder / RECORD
     shown = visible(str(path))
     try:
@@ -76,13 +70,7 @@ def hash_of(folder: Path) -> str | None:
 
 
 def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dict[str, Any]:
-    """Write what is planned, and return it.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds a run of another study.
-    """
+    """Write what is planned, and return it."""
     done = done_keys(folder)
     if done and not (folder / RECORD).exists():
         raise UsageError(

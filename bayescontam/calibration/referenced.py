@@ -29,20 +29,6 @@ def refuse_other_reference(
 
     What the cleanest items are depends on what is taken for contamination: of a latent
     event it is 0, of the probability of that event the smallest one.
-
-    Parameters
-    ----------
-    plan : Plan
-    design : Design
-        Of the model spec that tables are simulated from.
-    estimator : Estimator
-    responses : Responses
-        Any table of the cell.
-
-    Raises
-    ------
-    SpecError
-        If its reference is not that of the truth.
     """
     if estimator.reversed or design.contamination is None or not _matters(plan):
         return

@@ -41,11 +41,6 @@ class Replicates:
     """Makes the rows of a cell's replicates.
 
     What is compiled for a cell is stored, and depends on the cell alone.
-
-    Parameters
-    ----------
-    plan : Plan
-    cell : Cell
     """
 
     def __init__(self, plan: Plan, cell: Cell) -> None:
@@ -63,17 +58,7 @@ class Replicates:
         return simulate
 
     def check(self) -> None:
-        """Refuse what the cell's first table shows to be wrong, without a fit.
-
-        Raises
-        ------
-        SpecError
-            If nothing can be simulated, a formula has no value for it, an estimator reports
-            genuine ability at another contamination than the truth or none of the quantities
-            requested, or its model spec does not go with such tables.
-        UsageError
-            If nothing can be simulated from the study's fit.
-        """
+        """Refuse what the cell's first table shows to be wrong, without a fit."""
         made = self._simulate("first")
         for estimator in self.plan.study.estimators:
             wanted = {_estimate(key) for key in made.truth}
@@ -98,18 +83,7 @@ class Replicates:
             raise SpecError([Fault(self.plan.source, problem, column="estimators")]) from error
 
     def rows(self, replicate: int) -> pd.DataFrame:
-        """Return the rows of a replicate.
-
-        Parameters
-        ----------
-        replicate : int
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of `bayescontam.calibration.rows.COLUMNS`: one row for each
-            estimator, quantity and cell of it; a fit that could not be made has rows too.
-        """
+        """Return the rows of a replicate."""
         made = self._simulate(replicate)
         audited = self._stream(replicate, "audit").random() < self.plan.study.audit
         parts = []
@@ -231,20 +205,11 @@ class Replicates:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """One try: draws of the quantities that have a truth, and what is wrong with them.
-
-    Attributes
-    ----------
-    keys : list of (str, str)
-    values : array
-        Dims (chain, draw, key); NaN where nothing could be drawn.
-    mcse, ess, rhat : array
-        Dims (key,).
-    faults : list of str
-    """
+    """One try: draws of the quantities that have a truth, and what is wrong with them."""
 
     keys: list[Key]
-    values: Floats
+    values: Floats  # dims (chain, draw, key); NaN where nothing could be drawn
+    # mcse, ess, rhat: dims (key,)
     mcse: Floats
     ess: Floats
     rhat: Floats

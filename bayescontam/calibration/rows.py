@@ -33,8 +33,6 @@ _TEXTS = ("cell", "estimator", "quantity", "where", "status", "reason", "engine"
 def interval_columns(level: int) -> tuple[str, str]:
     """Return the columns of the interval of a level.
 
-    Examples
-    --------
     >>> interval_columns(95)
     ('low_95', 'high_95')
     """
@@ -44,18 +42,6 @@ def interval_columns(level: int) -> tuple[str, str]:
 def intervals(draws: Any) -> dict[str, float]:
     """Return the equal-tailed intervals of draws at every level.
 
-    Parameters
-    ----------
-    draws : array_like of float
-        Draws or resamples of one quantity.
-
-    Returns
-    -------
-    dict of str to float
-        ``low_50, high_50``, … ``high_95``.
-
-    Examples
-    --------
     >>> intervals(range(101))["low_90"]
     5.0
     """
@@ -65,24 +51,7 @@ def intervals(draws: Any) -> dict[str, float]:
 
 
 def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read all rows that a run has written so far.
-
-    Parameters
-    ----------
-    folder : path-like
-        Folder of a run, finished or not.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of `COLUMNS`, sorted by cell, replicate, estimator, quantity and
-        where. Empty if no shard is written yet.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds no run, or a shard cannot be read.
-    """
+    """Read all rows that a run has written so far."""
     place = Path(folder)
     shards = place / SHARDS
     if not (shards.is_dir() or (place / "study.json").is_file()):
@@ -112,14 +81,7 @@ def _read_shard(path: Path) -> pd.DataFrame:
 
 
 def refuse_lacking(columns: Collection[str], path: Path) -> None:
-    """Raise a UsageError if a shard has not all columns.
-
-    Parameters
-    ----------
-    columns : collection of str
-        That it has.
-    path : pathlib.Path
-    """
+    """Raise a UsageError if a shard has not all columns."""
     if missing := [column for column in COLUMNS if column not in columns]:
         raise UsageError(
             f"{visible(str(path))}: is no shard of a study, it lacks {', '.join(missing)};"

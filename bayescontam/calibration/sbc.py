@@ -34,33 +34,6 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     counted in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not passed.
     Second fits of audits do not count, nor constants, nor estimators without draws.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each ``cell, estimator, quantity, where``, the worst first:
-
-        - ``p_value``: from `bayescontam.calibration.uniformity.uniformity`; NaN with fewer than
-          10 ranks;
-        - ``p_adjusted``: by Holm's method over all rows of an estimator, so that a
-          right one has an adjusted p-value below 0.05 anywhere in at most 5 % of studies;
-        - ``n``, ``n_failed``: ranks, and how many are from failed fits;
-          ``p_without_failures``: the p-value without these; ``n_without``: fits that have no rank,
-          because nothing was drawn;
-        - ``statistic``, ``p_ecdf``: of the envelope of the empirical distribution function;
-        - ``shift``, ``p_shift``: by how many posterior standard deviations the truth lies above
-          the estimate on average (0 if right), and the p-value of that alone;
-        - ``spread``, ``p_spread``: by what factor intervals are too narrow (1 if right, below 1
-          if too wide), and the p-value of that alone;
-        - ``outcome``: ``"failed"`` (adjusted p-value below 0.01), ``"caution"`` (below
-          0.05) or ``"passed"``; ``sentence``: what was found.
-
-    References
-    ----------
     .. [1] Talts, Betancourt, Simpson, Vehtari & Gelman (2018). Validating Bayesian inference
        algorithms with simulation-based calibration. arXiv:1804.06788
     """
@@ -84,18 +57,7 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that count, with the column ``u``: ranks spread over (0, 1).
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``u`` is (rank + v) / (ranks + 1) with v uniform. It is uniform however many draws a
-        rank is among, and the same for the same rows.
-    """
+    """Return the rows that count, with the column ``u``: ranks spread over (0, 1)."""
     counts = ~rows["audit"] & (rows["ranks"] > 0) & (rows["rank"] >= 0)
     used = rows[counts.to_numpy() & ~constant(rows)].sort_values([*UNIT, "replicate"])
     v = np.empty(len(used))
@@ -114,8 +76,6 @@ def _without_ranks(rows: pd.DataFrame) -> "pd.Series[int]":
 def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":
     """Return p-values adjusted by Holm's method; NaN stays and does not count.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> holm(pd.Series([0.01, 0.04, 0.03, float("nan")])).tolist()
     [0.03, 0.06, 0.06, nan]

@@ -33,19 +33,7 @@ class Task:
 
 
 class Shards:
-    """Rows on their way to disk; a context manager, at whose end all are there.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Of the run.
-    plan : Plan
-    size : int, default 25
-        Replicates of one cell that make a shard. Fewer do after 20 seconds, or if their
-        fits took as long together, and at the end, also if that is an error.
-    clock : callable, default time.monotonic
-        Gives the seconds.
-    """
+    """Rows on their way to disk; a context manager, at whose end all are there."""
 
     def __init__(
         self,
@@ -102,13 +90,7 @@ def shard_path(folder: Path, cell: Cell, first: int) -> Path:
 
 
 def done_keys(folder: Path) -> set[tuple[str, int]]:
-    """Return cell and replicate of everything that shards hold.
-
-    Raises
-    ------
-    UsageError
-        If a shard cannot be read.
-    """
+    """Return cell and replicate of everything that shards hold."""
     done: set[tuple[str, int]] = set()
     for path in sorted((folder / SHARDS).glob("*.parquet")):
         try:
@@ -124,21 +106,7 @@ def done_keys(folder: Path) -> set[tuple[str, int]]:
 
 
 def tasks_of(plan: Plan, replicates: int, done: set[tuple[str, int]]) -> dict[str, Task]:
-    """Return what is left to do, under the names that messages use.
-
-    Parameters
-    ----------
-    plan : Plan
-    replicates : int
-        Of each cell.
-    done : set of (str, int)
-        Cells and replicates that need not be made.
-
-    Returns
-    -------
-    dict of str to Task
-        Cell after cell, so that a worker compiles as seldom as can be.
-    """
+    """Return what is left to do, under the names that messages use."""
     return {
         _name(cell, replicate): Task(at, replicate)
         for at, cell in enumerate(plan.cells)

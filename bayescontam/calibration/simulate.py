@@ -53,15 +53,7 @@ class Simulate(Protocol):
 
 
 def simulator_of(plan: Plan, cell: Cell) -> Simulate:
-    """Return what makes the tables of a cell.
-
-    Raises
-    ------
-    SpecError
-        If the study fixes a parameter that its model spec does not have in this design.
-    UsageError
-        If the study's fit is no longer that with which the run began.
-    """
+    """Return what makes the tables of a cell."""
     if plan.fit is not None:
         plan.fit.refuse_changed()
         return FromPosterior(plan, cell, Observed.load(plan.fit.path))
@@ -71,14 +63,7 @@ def simulator_of(plan: Plan, cell: Cell) -> Simulate:
 
 
 def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Key, ...]:
-    """Return what a fit of a model spec to a table reports, without a fit.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    responses : Responses
-    plan : Plan
-    """
+    """Return what a fit of a model spec to a table reports, without a fit."""
     built, rng = build(spec, responses), plan.stream("quantities")
     drawn = _Forward(built.model)(rng)
     del drawn["n_correct"]

@@ -13,26 +13,10 @@ Floats = NDArray[np.floating[Any]]
 def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
     """Return the draws of a raw trace, and the share of them that diverged.
 
+    Dims (chain, draw, …).
+
     As what `nutpie.sample` returns otherwise, whose many labels take as long to make as a
     short chain.
-
-    Parameters
-    ----------
-    trace : nutpie's trace
-        Of ``nutpie.sample(…, return_raw_trace=True)``.
-    draws : int
-        Stored of each chain.
-
-    Returns
-    -------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …), the last without coordinates.
-    diverged : float
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If a chain is short: on Ctrl-C nutpie returns what it has.
     """
     chains, statistics = trace.get_arrow_trace()
     for chain in statistics:

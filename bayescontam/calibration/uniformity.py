@@ -25,30 +25,19 @@ _MOST_FACTOR = 6.0
 
 @dataclass(frozen=True)
 class Uniformity:
-    """What three tests show about numbers that should be uniform.
+    """What three tests show about numbers that should be uniform."""
 
-    Attributes
-    ----------
-    p_value : float
-        Smallest of the three p-values, times three.
-    gamma : float
-        Smallest two-sided binomial tail probability of the empirical distribution function at
-        any point: how far it leaves the diagonal.
-    p_ecdf : float
-        P-value of `gamma`: against departures of any kind.
-    shift, p_shift : float
-        Mean of the normal quantiles of the numbers, 0 if uniform, and its two-sided p-value:
-        against numbers that are too high or too low.
-    spread, p_spread : float
-        Standard deviation of the same, 1 if uniform, and its two-sided p-value: against too
-        many numbers at both ends, or in the middle.
-    """
-
-    p_value: float
+    p_value: float  # smallest of the three p-values, times three
+    # smallest two-sided binomial tail probability of the empirical distribution function at any
+    # point: how far it leaves the diagonal
     gamma: float
-    p_ecdf: float
+    p_ecdf: float  # P-value of `gamma`: against departures of any kind
+    # shift, p_shift: mean of the normal quantiles of the numbers, 0 if uniform, and its two-sided
+    # p-value: against numbers that are too high or too low
     shift: float
     p_shift: float
+    # spread, p_spread: standard deviation of the same, 1 if uniform, and its two-sided p-value:
+    # against too many numbers at both ends, or in the middle
     spread: float
     p_spread: float
 
@@ -62,17 +51,6 @@ def uniformity(values: Floats) -> Uniformity:
     against the two ways in which intervals are commonly wrong: off to one side, and too narrow
     or too wide.
 
-    Parameters
-    ----------
-    values : array of float, dims (draw,)
-        In [0, 1], two or more.
-
-    Returns
-    -------
-    Uniformity
-
-    References
-    ----------
     .. [1] Säilynoja, Bürkner & Vehtari (2022). Graphical test for discrete uniformity and its
        applications in goodness-of-fit evaluation and multiple sample comparison.
        doi:10.1007/s11222-022-10090-6
@@ -101,24 +79,6 @@ def detectable(n: int, draws: int, p_value: float, probability: float = 0.8) -> 
 
     Of Normal posteriors. Ranks among few draws show less: how far outside of all of them a
     truth lies is not known.
-
-    Parameters
-    ----------
-    n : int
-        Two or more.
-    draws : int
-        Among which each is a rank, 1 or more.
-    p_value : float
-        Below which a single test finds something, in (0, 1).
-    probability : float, default 0.8
-        With which it shall.
-
-    Returns
-    -------
-    shift, factor : float
-        Shift of estimates in posterior standard deviations, and factor by which intervals
-        are too narrow; infinite where even a factor, or a shift, of 6 would not be found as
-        often.
     """
     shift = float(ndtri(1 - p_value / 2) + ndtri(probability)) / np.sqrt(n)
     square = float(chdtri(n - 1, p_value / 2) / chdtri(n - 1, probability))
@@ -163,20 +123,7 @@ def points(n: int) -> Floats:
 
 
 def envelope_probability(n: int, level: float) -> float:
-    """Return the pointwise probability of bands that hold a uniform ECDF everywhere.
-
-    Parameters
-    ----------
-    n : int
-        Numbers.
-    level : float
-        Probability that the ECDF of uniform numbers stays within the bands at all `points`.
-
-    Returns
-    -------
-    float
-        To be given to ``arviz_stats.ecdf_utils.get_pointwise_confidence_band``.
-    """
+    """Return the pointwise probability of bands that hold a uniform ECDF everywhere."""
     return 1 - float(np.quantile(_null(n), 1 - level))
 
 

@@ -27,22 +27,6 @@ _ROUNDING = 1e-9
 class Varying:
     """A model whose data vary: what differs between tables of a cell, and nothing else.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    first : Responses
-        Any table of the layout of all others.
-    moving : bool
-        Whether contaminations differ between tables too.
-
-    Attributes
-    ----------
-    model : pymc.Model
-    names : tuple of str
-        Names of its data.
-
-    Notes
-    -----
     Data of the model are the counts, the contaminations if they move, and what the
     sampler's coordinates are informed by: with those of another table it would draw from
     the same posterior, and need several times as many draws.
@@ -58,25 +42,7 @@ class Varying:
         let_data_vary(self._built)
 
     def given(self, responses: Responses) -> tuple[Built, dict[str, Any]]:
-        """Return what a table makes of the model.
-
-        Parameters
-        ----------
-        responses : Responses
-            Of the same layout as the first.
-
-        Returns
-        -------
-        built : Built
-            With the table's design.
-        values : dict of str to array
-            Of the model's data, by name.
-
-        Raises
-        ------
-        ValueError
-            If the table has another layout.
-        """
+        """Return what a table makes of the model."""
         design = make_design(self._built.spec, responses)
         self._refuse_another_layout(design)
         # Built for its coordinates alone: a tenth of a second, against seconds to compile.
@@ -85,18 +51,7 @@ class Varying:
         return replace(self._built, design=design), values
 
     def check(self, design: Design) -> None:
-        """Hold the model, with the data that it has now, against one built for a table.
-
-        Parameters
-        ----------
-        design : Design
-            Of the table whose data the model has.
-
-        Raises
-        ------
-        ValueError
-            If their log densities differ by more than a constant.
-        """
+        """Hold the model, with the data that it has now, against one built for a table."""
         own = build_design(self._built.spec, design, self._seen).model
         start, rng = self.model.initial_point(0), np.random.default_rng(0)
         points = [
@@ -146,11 +101,6 @@ def let_data_vary(built: Built) -> None:
     """Make the counts, and what informs the sampler's coordinates, data of the model.
 
     Once compiled, the model can then be given the counts of another table; see `data_of`.
-
-    Parameters
-    ----------
-    built : Built
-        Its model is changed.
     """
     model = built.model
     with model:
@@ -163,13 +113,7 @@ def let_data_vary(built: Built) -> None:
 
 
 def data_of(built: Built) -> dict[str, Any]:
-    """Return the values of a table for what `let_data_vary` made data, under their names.
-
-    Parameters
-    ----------
-    built : Built
-        The model spec built for this table, as it is built at first.
-    """
+    """Return the values of a table for what `let_data_vary` made data, under their names."""
     values = {"counts": built.design.n_correct}
     for name, transform in _informed(built.model).items():
         values |= {f"{name}_{part}": getattr(transform, part) for part in _INFORMING}

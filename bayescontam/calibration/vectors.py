@@ -24,22 +24,6 @@ class Vectors:
     The vector is in the sampler's coordinates. Functions are JAX's own and not compiled:
     they can be differentiated, and mapped over vectors and over data.
 
-    Parameters
-    ----------
-    model : pymc.Model
-    data : sequence of str
-        Names of the model's data that are arguments, in their order; other data, and
-        the lengths of dims, are constants.
-
-    Attributes
-    ----------
-    size : int
-        Length of the vector.
-    names : list of str
-        Variables that `variables` returns: all but those that only the sampler needs.
-
-    Notes
-    -----
     Not by ``pymc.sampling.jax``, which takes data for constants and, when it is imported,
     makes a hundred devices of one processor.
     """
@@ -56,14 +40,7 @@ class Vectors:
         self._outputs = _function(model, [outputs[name] for name in self.names], data)
 
     def log_density(self, vector: Any, data: Sequence[Any]) -> Any:
-        """Return the log density, −∞ where a parameter is out of its range.
-
-        Parameters
-        ----------
-        vector : jax.Array
-            Dims (size,).
-        data : sequence of jax.Array
-        """
+        """Return the log density, −∞ where a parameter is out of its range."""
         return self._density(*self._parts(vector), *data)[0]
 
     def variables(self, vector: Any, data: Sequence[Any]) -> tuple[Any, ...]:
@@ -132,12 +109,7 @@ def _jax_softplus(op: Any, **_: Any) -> Any:
 
 @contextmanager
 def precision(double: bool) -> Iterator[None]:
-    """Let JAX work in double or in single precision, and leave it as it was.
-
-    Parameters
-    ----------
-    double : bool
-    """
+    """Let JAX work in double or in single precision, and leave it as it was."""
     import jax
 
     with jax.enable_x64(double), warnings.catch_warnings():

@@ -31,18 +31,7 @@ def import_table[**Options](
     *args: Options.args,
     **options: Options.kwargs,
 ) -> None:
-    """Read responses, write the table, and print what was read and what was left out.
-
-    Parameters
-    ----------
-    out : pathlib.Path
-        The table; what could not be written is refused before minutes of reading.
-    quiet : bool
-    read : callable
-        An importer.
-    *args, **options
-        What it is given.
-    """
+    """Read responses, write the table, and print what was read and what was left out."""
     from bayescontam.written import check_table_ending, write_table
 
     check_table_ending(out, "responses")

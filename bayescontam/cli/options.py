@@ -244,14 +244,7 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
 
 
 def check_file(out: Path, *read: object) -> None:
-    """Refuse a file that cannot be written, or that the command is given to read.
-
-    Parameters
-    ----------
-    out : pathlib.Path
-    *read : object
-        Arguments of the command; those that are paths, or lists of them, are compared.
-    """
+    """Refuse a file that cannot be written, or that the command is given to read."""
     from bayescontam.errors import UsageError
     from bayescontam.names import visible
     from bayescontam.storage import check_writable

@@ -31,21 +31,11 @@ _GAP = "  "
 
 @dataclass(frozen=True)
 class Laid:
-    """A table as lines.
+    """A table as lines."""
 
-    Attributes
-    ----------
-    lines : list of str
-        Heading and rows, and below them the names that were cut, in full.
-    columns : list of str
-        Columns that were left out for want of room.
-    rows : int
-        How many rows were left out in the middle.
-    """
-
-    lines: list[str]
-    columns: list[str]
-    rows: int
+    lines: list[str]  # heading and rows, and below them the names that were cut, in full
+    columns: list[str]  # columns that were left out for want of room
+    rows: int  # how many rows were left out in the middle
 
 
 @dataclass(frozen=True)
@@ -91,25 +81,7 @@ class _Column:
 def lay_out(
     table: "pd.DataFrame", room: int, spare: Sequence[str] = (), *, whole: bool = False
 ) -> Laid:
-    """Lay out a table for a terminal.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Numbers are shown with three decimals (whole ones and ranks without) and never cut;
-        NaN is left empty. ``x_low`` and ``x_high`` become an interval beside ``x``. A
-        benchmark that is the same in all rows is named above the table.
-    room : int
-        Columns of the terminal. A table whose figures need more is wider than that.
-    spare : sequence of str, optional
-        Columns that are left out while there is not enough room, in this order.
-    whole : bool, default False
-        Whether to have all rows, however many there are.
-
-    Returns
-    -------
-    Laid
-    """
+    """Lay out a table for a terminal."""
     import pandas as pd
 
     title = []

@@ -29,19 +29,7 @@ def print_table(
     *,
     whole: bool = False,
 ) -> None:
-    """Print a table of texts and numbers, for people; of a long one the first and last rows.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        See `bayescontam.cli.table.lay_out`.
-    spare : sequence of str, optional
-        Columns to leave out where the terminal is narrow, in this order.
-    see_all : str, default "--format csv"
-        What shows all rows and columns.
-    whole : bool, default False
-        Whether to print all rows, however many there are.
-    """
+    """Print a table of texts and numbers, for people; of a long one the first and last rows."""
     from bayescontam.cli.table import lay_out
 
     room = room_of_output()

@@ -18,36 +18,7 @@ _KEYS = ["benchmark", "item"]
 
 
 def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataFrame:
-    """Return contamination covariates, one row for each item.
-
-    Parameters
-    ----------
-    weighed : Weighed
-    scan : Scan
-    curve : Curve
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, item``, then
-
-        - ``contamination``, ``contamination_sd``: mean and standard deviation of whether
-          the whole corpus holds a duplicate of the item (1) or not (0); of a yes-or-no
-          fact of probability p they are p and ``sqrt(p (1 - p))``;
-        - ``p_duplicate``, ``p_duplicate_sd``: that probability, and how unsure it is
-          because the curve, the judges and what was not scanned are: errors that the items
-          of a benchmark share;
-        - ``p_scanned``: the same for the scanned part;
-        - ``expected_duplicates``: documents of the whole corpus that hold a duplicate,
-          copies counted, and between ``duplicates_low`` and ``duplicates_high`` with the
-          probability of the curve's intervals; of those ``expected_scanned`` in the scanned
-          part, and ``expected_rest`` of these among matches that are not listed one by one;
-        - ``source_NAME``: probability of a duplicate in one source, where there are
-          several; ``kind_NAME``: of one kind, where judges gave kinds;
-        - ``top_cosine``, ``judged`` (pairs), ``judged_duplicates`` (called so by most);
-        - the largest of each lexical score over the listed matches, such as
-          ``max_ngram_13``.
-    """
+    """Return contamination covariates, one row for each item."""
     p = 1 - weighed.none
     mean = _chance(weighed.none)
     tails = np.round([(1 - curve.level) / 2, (1 + curve.level) / 2], 12)

@@ -25,19 +25,6 @@ class BuiltCurve:
 def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
     """Build the PyMC model of a curve spec for judgements.
 
-    Parameters
-    ----------
-    spec : CurveSpec
-    verdicts : Verdicts
-        May be empty: then the model is its prior.
-
-    Returns
-    -------
-    BuiltCurve
-        Dims ``benchmark``, ``source``, ``judge``, ``item``, ``segment``, ``verdict``.
-
-    Notes
-    -----
     For item i of benchmark b and a document of source s, whose chunk nearest to the item has
     the cosine c,
 
@@ -54,8 +41,6 @@ def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
     and items' effects u ~ Normal(0, sigma_item) are summed over: the sampler meets no more
     than some twenty parameters.
 
-    References
-    ----------
     Dawid & Skene (1979), doi:10.2307/2346806; Joseph, Gyorkos & Coupal (1995),
     doi:10.1093/oxfordjournals.aje.a117428.
     """
@@ -220,13 +205,7 @@ def _add_verdicts(
 
 
 def effects(pairs: int) -> tuple[Floats, Floats]:
-    """Return standard Normal effects of an item within 4 sd, and their log weights.
-
-    Parameters
-    ----------
-    pairs : int
-        Most judged pairs of an item: the more, the finer must the steps be.
-    """
+    """Return standard Normal effects of an item within 4 sd, and their log weights."""
     effect = np.linspace(-4.0, 4.0, 17 if pairs <= 12 else 33)
     log_weight = -(effect**2) / 2
     return effect, log_weight - np.log(np.exp(log_weight).sum())
@@ -243,8 +222,6 @@ def basis(cosine: Floats, edges: Floats) -> Floats:
     Counted from the first knot: negative below it, so that their sum over segments is the
     cosine less the first knot.
 
-    Examples
-    --------
     >>> basis(np.array([0.3, 0.55]), np.array([-np.inf, 0.4, 0.5, np.inf])).round(2).tolist()
     [[-0.1, 0.0, 0.0], [0.0, 0.1, 0.05]]
     """

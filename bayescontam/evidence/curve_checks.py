@@ -23,16 +23,7 @@ LEAST = 5
 
 
 def marginal(draws: CurveDraws, cosine: Floats, benchmark: int, source: int = -1) -> Floats:
-    """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine).
-
-    Parameters
-    ----------
-    draws : CurveDraws
-    cosine : array
-    benchmark : int
-    source : int, default -1
-        Position; -1 stands for the mean of the sources.
-    """
+    """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(31)
     level = draws.log_odds(cosine, benchmark, source)
     total = np.zeros_like(level)
@@ -94,15 +85,10 @@ def bins(verdicts: Verdicts) -> Integers:
 def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset:
     """Replicate the judgements from posterior draws and keep shares of groups.
 
+    Dims (cell,).
+
     Effects of items are drawn anew: with their own, fitted to the verdicts that they are
     checked against, no check could fail.
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims (cell,) and (replicate, cell), a cell being a benchmark and a bin of cosines:
-        ``benchmark``, ``cosine`` (mean), ``count``, ``share`` (called duplicates) and
-        ``share_replicated``.
     """
     verdicts, rng = built.verdicts, stream(seed, "curve predictive")
     draws = take_curve(posterior, built.spec)

@@ -92,18 +92,7 @@ class CurveDraws:
 
 
 def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
-    """Return the draws of a posterior (or prior) group, chains joined.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    spec : CurveSpec
-
-    Returns
-    -------
-    CurveDraws
-    """
+    """Return the draws of a posterior (or prior) group, chains joined."""
     count = posterior.sizes["chain"] * posterior.sizes["draw"]
     edges = segments(spec)
 

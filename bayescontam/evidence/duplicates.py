@@ -54,27 +54,15 @@ _JUDGED = {
 
 @dataclass(frozen=True)
 class CurveOptions:
-    """How a curve is fitted and judged, beside spec and judgements.
-
-    Attributes
-    ----------
-    seed : int
-    level : float, default 0.95
-        Probability of intervals.
-    thresholds : Thresholds
-        What the checks require.
-    sampling : Sampling
-    command : str
-        What the user ran, for the record.
-    """
+    """How a curve is fitted and judged, beside spec and judgements."""
 
     seed: int
-    level: float = LEVEL
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    level: float = LEVEL  # probability of intervals
+    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
     sampling: Sampling = field(
         default_factory=lambda: Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
     )
-    command: str = ""
+    command: str = ""  # what the user ran, for the record
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
@@ -184,28 +172,7 @@ def fit_curve(
     options: CurveOptions,
     progress: bool = False,
 ) -> Curve:
-    """Fit P(duplicate | cosine) to judgements, and judge the fit.
-
-    Parameters
-    ----------
-    judged : pandas.DataFrame
-        A row for each judgement: ``benchmark, item, source, document, chunk, cosine, best,
-        judge, is_duplicate, kind``, and ``lead, lead_cosine, place`` if known: see
-        `bayescontam.evidence.verdicts.make_verdicts`. Open judgements and second runs are
-        left out. Without rows the result is the prior.
-    names : mapping
-        ``benchmarks`` and ``sources`` of the scan: those without judgements get what the
-        others and the prior say. ``embedder``, if known: its description, which scans that
-        the curve is used for must share.
-    spec : CurveSpec
-    options : CurveOptions
-    progress : bool, default False
-        Whether to show what goes on.
-
-    Returns
-    -------
-    Curve
-    """
+    """Fit P(duplicate | cosine) to judgements, and judge the fit."""
     verdicts = make_verdicts(judged, names["benchmarks"], names["sources"])
     with stage(progress, "building the model"):
         built = build_curve(spec, verdicts)

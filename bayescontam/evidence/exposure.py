@@ -19,11 +19,6 @@ class ItemExposure:
     which are summed over after the item's own verdicts have spoken. This takes the place of
     independence of all matches: some items have no duplicates at all however many texts are
     near them, and that one text is a duplicate makes it likelier of another.
-
-    Parameters
-    ----------
-    draws : CurveDraws
-    item : Matched
     """
 
     def __init__(self, draws: CurveDraws, item: Matched) -> None:
@@ -62,15 +57,7 @@ class ItemExposure:
         return item.rest_count * expit(level[:, None, :] + self._effect[:, :, None])
 
     def none(self, listed: np.ndarray, rest: np.ndarray, thin: Floats | None = None) -> Floats:
-        """Return the probability that no match is a duplicate, dims (draw,).
-
-        Parameters
-        ----------
-        listed, rest : array of bool
-            Which listed matches and which bins count.
-        thin : array, optional
-            Share of duplicates that count, dims (draw, listed match + one for the rest).
-        """
+        """Return the probability that no match is a duplicate, dims (draw,)."""
         if thin is None:
             log_none = log_expit(-self._odds[..., listed]).sum(axis=-1)
             log_none = log_none - self.rest_rate[..., rest].sum(axis=-1)

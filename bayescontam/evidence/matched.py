@@ -29,65 +29,33 @@ _BIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The documents that match one item: some one by one, and the rest in bins.
+    """The documents that match one item: some one by one, and the rest in bins."""
 
-    Attributes
-    ----------
-    benchmark : int
-        Position of the benchmark.
-    listed : int
-        Number of documents with a chunk among the best matches; they come first, best first.
-        Judged documents of the tail sample follow.
-    cosine, source : array
-        Of each single document: of its chunk nearest to the item.
-    copies : array
-        Occurrences of that chunk's text in each source, dims (match, source).
-    best : float
-        Cosine of the best match.
-    judged : array of bool
-        Which of these were judged.
-    called : array
-        Log likelihood of the verdicts of judged matches if they are duplicates, and if not;
-        dims (2, draw, judged match).
-    kind : array of int
-        Position in `KINDS` of the kind that most judges gave; -1 where none.
-    place : array
-        Place of each document among those of the item, the nearest being the first.
-    rest_cosine, rest_source, rest_count : array
-        Occurrences of all chunks that are not listed, in bins of cosine and source; each
-        counts as a document of its own.
-    rest_place : array
-        Place of those in the middle of the bin.
-    """
-
-    benchmark: int
+    benchmark: int  # position of the benchmark
+    # number of documents with a chunk among the best matches; they come first, best first. Judged
+    # documents of the tail sample follow.
     listed: int
+    # cosine, source: of each single document: of its chunk nearest to the item
     cosine: Floats
     source: Integers
-    copies: Integers
-    best: float
-    judged: np.ndarray
+    copies: Integers  # occurrences of that chunk's text in each source, dims (match, source)
+    best: float  # cosine of the best match
+    judged: np.ndarray  # which of these were judged
+    # log likelihood of the verdicts of judged matches if they are duplicates, and if not; dims (2,
+    # draw, judged match)
     called: Floats
-    kind: Integers
-    place: Floats
+    kind: Integers  # position in `KINDS` of the kind that most judges gave; -1 where none
+    place: Floats  # place of each document among those of the item, the nearest being the first
+    # rest_cosine, rest_source, rest_count: occurrences of all chunks that are not listed, in bins
+    # of cosine and source; each counts as a document of its own
     rest_cosine: Floats
     rest_source: Integers
     rest_count: Floats
-    rest_place: Floats
+    rest_place: Floats  # place of those in the middle of the bin
 
 
 class Matches:
-    """The matches of a scan, item by item.
-
-    Parameters
-    ----------
-    scan : Scan
-    curve : Curve
-    floor : float
-        Cosine below which matches are left out that were not judged.
-    draws : int
-        Draws of the curve; as many of judges' errors are taken.
-    """
+    """The matches of a scan, item by item."""
 
     def __init__(self, scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
         self.benchmarks, self.sources = curve.benchmarks, curve.sources
@@ -138,13 +106,7 @@ class Matches:
         return len(self._items)
 
     def listed(self, item: tuple[str, str]) -> pd.DataFrame:
-        """Return `PAIR` of the listed documents of an item, in the order of `Matched`.
-
-        Parameters
-        ----------
-        item : tuple of str
-            Benchmark and item.
-        """
+        """Return `PAIR` of the listed documents of an item, in the order of `Matched`."""
         rows = self._matches.iloc[self._groups.get(item, [])]
         rows = rows[rows["listed"]]
         return rows[_PAIR].assign(source=[self.sources[place] for place in rows["source"]])

@@ -26,33 +26,18 @@ class Occurrence:
     ``1 - open`` and otherwise negative binomial; each duplicate is in the sample with
     probability `share`, so that the number in the sample is of the same family.
 
-    Attributes
-    ----------
-    mean, shape, open : array
-        Dims (draw,): mean and shape of the negative binomial, and the probability that an
-        item may have duplicates.
-    share : float
-        Share of the corpus that was scanned, in [0, 1].
-
-    References
-    ----------
     Lambert (1992), doi:10.2307/1269547, on counts with extra zeros.
     """
 
+    # mean, shape, open: dims (draw,): mean and shape of the negative binomial, and the probability
+    # that an item may have duplicates
     mean: Floats
     shape: Floats
     open: Floats
-    share: float
+    share: float  # share of the corpus that was scanned, in [0, 1]
 
     def none(self, share: float = 1.0, thin: Floats | float = 1.0) -> Floats:
-        """Return the probability that a share of the corpus holds no duplicate, (draw,).
-
-        Parameters
-        ----------
-        share : float, default 1
-        thin : float or array, default 1
-            Share of duplicates that count, such as those of one kind.
-        """
+        """Return the probability that a share of the corpus holds no duplicate, (draw,)."""
         empty = (1 + share * thin * self.mean / self.shape) ** -self.shape
         return 1 - self.open + self.open * empty
 
@@ -61,13 +46,7 @@ class Occurrence:
         return self.none(1.0, thin) / self.none(self.share, thin)
 
     def total(self, counts: Floats) -> Floats:
-        """Return the expected number in the whole corpus given the number in the sample.
-
-        Parameters
-        ----------
-        counts : array
-            Dims (draw, item).
-        """
+        """Return the expected number in the whole corpus given the number in the sample."""
         rate = (1 - self.share) / (self.shape / self.mean + self.share)
         empty = (1 + self.share * self.mean / self.shape) ** -self.shape
         still = self.open * empty / (1 - self.open + self.open * empty)
@@ -75,14 +54,7 @@ class Occurrence:
         return counts + susceptible * rate[:, None] * (self.shape[:, None] + counts)
 
     def draw_rest(self, counts: Integers, rng: np.random.Generator) -> Integers:
-        """Draw the number in what was not scanned given the number in the sample.
-
-        Parameters
-        ----------
-        counts : array of int
-            Dims (draw, item).
-        rng : numpy.random.Generator
-        """
+        """Draw the number in what was not scanned given the number in the sample."""
         empty = (1 + self.share * self.mean / self.shape) ** -self.shape
         still = self.open * empty / (1 - self.open + self.open * empty)
         susceptible = (counts > 0) | (rng.random(counts.shape) < still[:, None])
@@ -95,21 +67,6 @@ class Occurrence:
 def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) -> Occurrence:
     """Draw from the posterior of how duplicates are spread, given the numbers in a sample.
 
-    Parameters
-    ----------
-    counts : array of int
-        Duplicates of each item in the sample, dims (draw, item): each draw is one state of
-        knowledge of them, and gives one draw of the result.
-    share : float
-        Share of the corpus that was sampled, in [0, 1].
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Occurrence
-
-    Notes
-    -----
     On a grid of mean, shape and share of susceptible items, and at random in its cells. The
     priors are, on the log scale, Student's t (median 4.5 duplicates, 0.07 to 290 with
     probability 0.95) and Normal around 1, and Beta(2, 1).

@@ -27,25 +27,7 @@ _COLUMNS = [
 
 
 def scan_pairs(scan: Scan) -> pd.DataFrame:
-    """Return the distinct pairs of a scan: its best matches and its tail sample.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``chunk_id``, ``cosine``,
-        ``stratum``, ``copies``, ``start``, ``end`` as in `Scan.matches`, ``listed`` (whether
-        the pair is among the best matches), ``lead`` and ``lead_cosine``: the chunk of the
-        pair's document that is nearest to the item, and its cosine, and ``place``: 1 for the
-        item's nearest document, and so on. Of documents that only the tail sample holds, it
-        counts all that the histogram has above them. In the order of the
-        items, then by falling cosine. Where documents of one name hold different texts, the
-        five columns that name a pair are not unique; they then stand for the first of these
-        rows.
-    """
+    """Return the distinct pairs of a scan: its best matches and its tail sample."""
     tables = [scan.matches.assign(listed=True), scan.tail.assign(listed=False)]
     pairs = pd.concat([table[_COLUMNS] for table in tables], ignore_index=True)
     pairs = pairs.drop_duplicates([*_KEYS, "chunk_id"])
@@ -96,31 +78,7 @@ def _sources_of_vectors(scan: Scan) -> list[str]:
 def located(
     judgements: Judgements, scan: Scan, *, missing: Literal["error", "drop"] = "error"
 ) -> pd.DataFrame:
-    """Return judgements with what the scan shows about their pairs.
-
-    Parameters
-    ----------
-    judgements : Judgements
-        A blank ``source`` is filled in where the scan knows the pair in one source only.
-    scan : Scan
-    missing : {"error", "drop"}, default "error"
-        What to do with judgements of pairs that the scan does not hold. With "drop", the
-        result is shorter than the judgements by as many rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of the judgements, then those of `scan_pairs`; in the order of the
-        judgements.
-
-    Raises
-    ------
-    DataError
-        If a pair is not in the scan, a blank source could be any of several, or two rows of
-        one judge turn out to be about the same pair; it lists all.
-    UsageError
-        If `missing` is neither "error" nor "drop".
-    """
+    """Return judgements with what the scan shows about their pairs."""
     if missing not in ("error", "drop"):
         raise UsageError(f"missing={missing!r}: allowed are 'error' and 'drop'")
     pairs = scan_pairs(scan).drop_duplicates(_KEYS).reset_index(drop=True)
@@ -184,32 +142,6 @@ def choose_pairs(
     as likely as any other. Turns of items would prefer items with few near documents, of
     which more are duplicates, and the curve would be too high. A smaller count with the same
     seed chooses the first of the same pairs.
-
-    Parameters
-    ----------
-    scan : Scan
-    count : int
-        Pairs to choose, at least 1; where the scan has fewer, all are chosen.
-    seed : int
-    exclude : pandas.DataFrame, optional
-        Pairs not to choose (such as those judged): ``benchmark``, ``item``, ``source``,
-        ``document``, ``chunk``.
-    benchmarks : sequence of str, optional
-        Benchmarks to choose from; default: all.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of `scan_pairs`, ``text`` (of the item) and ``chunk_text``, in the order
-        of choice: any first rows are spread as well as all are. Pairs of chunks whose text
-        the scan does not hold are left out.
-
-    Raises
-    ------
-    UsageError
-        If `count` is below 1 or the scan has no such benchmark.
-    DataError
-        If there is no pair to choose from.
     """
     pairs = _candidates(scan, count, "pairs", benchmarks)
     pairs = pairs.sort_values(_KEYS, ignore_index=True)
@@ -228,30 +160,7 @@ def top_pairs(
     exclude: pd.DataFrame | None = None,
     benchmarks: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Choose the pairs of each item with the highest cosines, one of each document.
-
-    Parameters
-    ----------
-    scan : Scan
-    per_item : int
-        Pairs of each item, at least 1; where an item has fewer, all are chosen.
-    exclude : pandas.DataFrame, optional
-        As in `choose_pairs`. No further pairs take the place of these.
-    benchmarks : sequence of str, optional
-        Benchmarks to choose from; default: all.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns as in `choose_pairs`; first the best pair of each item, then the second, …
-
-    Raises
-    ------
-    UsageError
-        If `per_item` is below 1 or the scan has no such benchmark.
-    DataError
-        If there is no pair to choose from.
-    """
+    """Choose the pairs of each item with the highest cosines, one of each document."""
     pairs = _candidates(scan, per_item, "pairs of an item", benchmarks)
     turn = pairs.groupby(_ITEM, sort=False, observed=True).cumcount()
     pairs = pairs.assign(turn=turn).sort_values("turn", kind="stable")

@@ -68,37 +68,7 @@ def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.D
 def duplicate_numbers(weighed: Weighed, *, level: float = LEVEL) -> pd.DataFrame:
     """Return how many documents hold a duplicate, by benchmark.
 
-    Parameters
-    ----------
-    weighed : Weighed
-    level : float, default 0.95
-        Probability of the equal-tailed intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, by, median, mean, ci_low, ci_high``: number of documents that hold a
-        duplicate of an item, summed over the items of the benchmark, copies counted. ``by`` is
-        ``"corpus"`` (whole) or ``"scanned"`` (the scanned part). Such numbers have long upper
-        tails: the median is the better guess, the mean what one would expect.
-
-    Raises
-    ------
-    UsageError
-        If `level` is none that an interval can have.
-
-    Notes
-    -----
     Of every draw of the curve one draw of each item's number is taken and summed over items.
-
-    Examples
-    --------
-    >>> import bayescontam
-    >>> duplicate_numbers(bayescontam.weigh_scan("no-such-folder", "curve.nc"))
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
-    Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     check_level(level)
     rows = []

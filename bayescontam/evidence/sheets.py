@@ -49,21 +49,11 @@ _WORD, _WORDS = re.compile(r"\w+"), 8
 
 @dataclass(frozen=True)
 class Imported:
-    """What a sheet brought.
+    """What a sheet brought."""
 
-    Attributes
-    ----------
-    judgements : Judgements
-        Those of the sheet.
-    blank : int
-        Rows of the sheet without a verdict; they are left out.
-    total : int
-        Rows of the judgements file now.
-    """
-
-    judgements: Judgements
-    blank: int
-    total: int
+    judgements: Judgements  # those of the sheet
+    blank: int  # rows of the sheet without a verdict; they are left out
+    total: int  # rows of the judgements file now
 
 
 def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int) -> None:
@@ -72,22 +62,6 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
     Neither the columns nor the order of the rows show anything of cosines, ranks, documents or
     earlier verdicts. Texts that a spreadsheet would take for formulas cannot become such, and
     those that are too long for a cell are cut, with a mark.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        From `bayescontam.evidence.pairs.choose_pairs` or `top_pairs`.
-    out : path-like
-        ``.csv`` or ``.xlsx``. Never replaced: it may hold hours of somebody's work.
-    seed : int
-        Decides the order of the rows.
-
-    Raises
-    ------
-    UsageError
-        If the file exists, cannot be written, or has another ending.
-    MissingExtraError
-        If openpyxl is needed (.xlsx) and not installed.
     """
     suffix = _ending(out)
     if Path(out).exists():
@@ -111,18 +85,7 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
 
 
 def sheet_key(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return which pair each row of a sheet is about.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        As for `export_sheet`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``pair`` as on the sheet, ``benchmark, item, source, document, chunk`` and ``cosine``.
-    """
+    """Return which pair each row of a sheet is about."""
     key = pairs[[*PAIR, "cosine"]].reset_index(drop=True)
     key.insert(0, "pair", _ids(pairs))
     return key
@@ -136,33 +99,7 @@ def import_sheet(
     *,
     replace: bool = False,
 ) -> Imported:
-    """Add the verdicts of a sheet to a file of judgements.
-
-    Parameters
-    ----------
-    scan : Scan
-        The scan that the sheet was exported from.
-    path : path-like
-        The sheet, filled in whole or in part.
-    judge : str or None
-        Who filled it in; None if the sheet has a column ``judge``.
-    out : path-like
-        File of judgements (.csv or .parquet); made if need be.
-    replace : bool, default False
-        Whether other verdicts of the same judge on the same pairs are replaced.
-
-    Returns
-    -------
-    Imported
-
-    Raises
-    ------
-    UsageError
-        If a file cannot be read or written, or it is not clear who judged.
-    DataError
-        If the sheet cannot be used, or holds verdicts that differ from those in `out` and may
-        not replace them; it lists every fault, and nothing is written.
-    """
+    """Add the verdicts of a sheet to a file of judgements."""
     check_table_ending(out, "judgements")
     found, blank = read_sheet(scan, path, judge)
     total = read_judgements(out).merged(found, replace=replace) if Path(out).exists() else found
@@ -238,8 +175,6 @@ def _fitting(text: str) -> str:
 def _guarded(text: str) -> str:
     """Return `text` so that no spreadsheet takes it for a formula.
 
-    Examples
-    --------
     >>> _guarded("=1+1"), _guarded("'=1"), _guarded("it's")
     ("'=1+1", "''=1", "it's")
     """

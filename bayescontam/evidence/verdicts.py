@@ -25,43 +25,28 @@ class Verdicts:
     A document represents all its chunks, at the cosine of the one nearest to the item: else
     the further chunks of one duplicate would count as duplicates of their own, and, with
     their low cosines, lift the curve where thousands of other documents are.
-
-    Attributes
-    ----------
-    benchmarks, sources : tuple of str
-        All of the scan, also those without judgements.
-    judges, items : tuple of str
-        Judges; items with judged pairs, as ``benchmark/item``.
-    benchmark, source, item : array of int, one for each pair
-        Positions in the labels.
-    cosine, place : array of float, one for each pair
-        Cosine of the document, and its place among those of the item, from 1.
-    best : array of float, one for each item
-        Cosine of its best match.
-    benchmark_of_item : array of int
-    pair, judge : array of int, one for each verdict
-        Positions of the pair and of the judge.
-    called : array of int, one for each verdict
-        1 where the pair was called a duplicate, else 0.
-    further : array of bool, one for each verdict
-        Whether another chunk of the document was judged than the nearest.
     """
 
+    # benchmarks, sources: all of the scan, also those without judgements
     benchmarks: tuple[str, ...]
     sources: tuple[str, ...]
+    # judges, items: judges; items with judged pairs, as `benchmark/item`
     judges: tuple[str, ...]
     items: tuple[str, ...]
+    # benchmark, source, item: positions in the labels
     benchmark: Integers
     source: Integers
     item: Integers
+    # cosine, place: cosine of the document, and its place among those of the item, from 1
     cosine: Floats
     place: Floats
-    best: Floats
+    best: Floats  # cosine of its best match
     benchmark_of_item: Integers
+    # pair, judge: positions of the pair and of the judge
     pair: Integers
     judge: Integers
-    called: Integers
-    further: NDArray[np.bool_]
+    called: Integers  # 1 where the pair was called a duplicate, else 0
+    further: NDArray[np.bool_]  # whether another chunk of the document was judged than the nearest
 
     def __len__(self) -> int:
         return len(self.cosine)
@@ -82,8 +67,6 @@ class Verdicts:
 def is_model(judge: str) -> bool:
     """Return whether a judge is a language model.
 
-    Examples
-    --------
     >>> is_model("llm:some-model"), is_model("Ada")
     (True, False)
     """
@@ -91,19 +74,7 @@ def is_model(judge: str) -> bool:
 
 
 def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return one verdict of each judge on a pair, of those that were not left open.
-
-    Parameters
-    ----------
-    judged : pandas.DataFrame
-        Judgements with `PAIR`, ``judge`` and ``is_duplicate``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Of a language model's runs the first: another one repeats its errors, and counted
-        as another judge it would make them look certain. ``judge`` is without the run.
-    """
+    """Return one verdict of each judge on a pair, of those that were not left open."""
     given = judged[judged["is_duplicate"].notna()]
     runs = [run_of(judge) for judge in given["judge"]]
     given = given.assign(judge=[name for name, _ in runs], run=[run for _, run in runs])
@@ -126,16 +97,7 @@ def with_leads(judged: pd.DataFrame) -> pd.DataFrame:
 def seen(
     hit: Floats, clear: Floats, share_further: Floats | float, further: NDArray[np.bool_]
 ) -> Floats:
-    """Return P(called a duplicate) of verdicts on documents that hold one.
-
-    Parameters
-    ----------
-    hit, clear : array
-        Sensitivity and specificity of each verdict's judge.
-    share_further : array or float
-        Probability that a further chunk of a duplicate is one itself.
-    further : array of bool, one for each verdict
-    """
+    """Return P(called a duplicate) of verdicts on documents that hold one."""
     less = share_further * hit + (1 - share_further) * (1 - clear)
     return np.where(further, less, hit)
 
@@ -143,23 +105,7 @@ def seen(
 def make_verdicts(
     judged: pd.DataFrame, benchmarks: Sequence[str], sources: Sequence[str]
 ) -> Verdicts:
-    """Return judgements as arrays.
-
-    Parameters
-    ----------
-    judged : pandas.DataFrame
-        A row for each judgement: ``benchmark, item, source, document, chunk, cosine, best,
-        judge, is_duplicate``, in any order; ``best`` is the cosine of the item's best
-        match. ``lead`` and ``lead_cosine`` may say which chunk of the document is nearest to
-        the item, by default that of the pair, and ``place`` which place the document has
-        among those of the item, by default 1. Second runs and open judgements are left out.
-    benchmarks, sources : sequence of str
-        All of the scan.
-
-    Returns
-    -------
-    Verdicts
-    """
+    """Return judgements as arrays."""
     rows = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
     pair, _ = pd.factorize(pd.MultiIndex.from_frame(rows[UNIT]))
     first = np.unique(pair, return_index=True)[1]

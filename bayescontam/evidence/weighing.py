@@ -101,31 +101,6 @@ def weigh(
 ) -> Weighed:
     """Weigh the matches of every item with a curve.
 
-    Parameters
-    ----------
-    scan : Scan
-    curve : Curve
-        Fitted to judgements of this scan or of one like it. Pairs of this scan that were
-        judged count as judged.
-    floor : float, default 0.35
-        Cosine below which matches are not counted.
-    draws : int, default 200
-        Draws of the curve to use.
-    progress : bool, default False
-        Whether to show a progress bar.
-
-    Returns
-    -------
-    Weighed
-
-    Raises
-    ------
-    UsageError
-        If `floor` or `draws` cannot be used, or the curve does not cover all benchmarks and
-        sources of the scan.
-
-    Notes
-    -----
     A document counts once for an item, by its chunk nearest to the item. The documents of an
     item are independent given whether it is open and its effect on the curve, which are
     summed over. Matches that are not listed one by one enter through the histogram of

@@ -34,20 +34,7 @@ _INSTRUCTIONS = [
 
 
 def write_workbook(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
-    """Write a table of texts as a workbook, with lists to choose from, and instructions.
-
-    Parameters
-    ----------
-    path : path-like
-        File to write. Replaced if it exists.
-    table : pandas.DataFrame
-        All cells are texts that a cell can hold; none becomes a formula.
-
-    Raises
-    ------
-    MissingExtraError
-        If openpyxl is not installed.
-    """
+    """Write a table of texts as a workbook, with lists to choose from, and instructions."""
     book = require("openpyxl", "scan").Workbook()
     sheet = book.active
     sheet.title = _TITLE
@@ -105,28 +92,7 @@ def _instruct(sheet: Any) -> None:
 
 
 def read_workbook(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """Read the sheet of pairs of a workbook as it stands.
-
-    Parameters
-    ----------
-    path : path-like
-        Workbook (.xlsx). Its sheet "pairs" is read, or the first if none has that name.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Cells as they are stored (text, numbers, true and false; None where blank); row 1 is
-        that below the header.
-
-    Raises
-    ------
-    UsageError
-        If there is no such file.
-    DataError
-        If it is no workbook, or the sheet has no rows.
-    MissingExtraError
-        If openpyxl is not installed.
-    """
+    """Read the sheet of pairs of a workbook as it stands."""
     source, limit = os.fspath(path), Bounds.current()
     openpyxl = require("openpyxl", "scan")
     try:

@@ -48,22 +48,6 @@ def connected(
     """Keep one connection to Ray for several calls of `run_tasks`, which take seconds to connect.
 
     Options that these would refuse are refused at once.
-
-    Parameters
-    ----------
-    engine, address, jobs
-        As of `run_tasks`. Nothing is connected for ``"local"``.
-
-    Returns
-    -------
-    context manager
-
-    Raises
-    ------
-    UsageError
-        If an option cannot be used, or the cluster cannot be reached.
-    MissingExtraError
-        If Ray is requested and not installed.
     """
     _check(engine, jobs, address, gpus=0)
     if engine == "local":
@@ -86,46 +70,6 @@ def run_tasks[TaskT, ResultT](
     workers, as does Ctrl-C inside it; wrap it in `contextlib.closing` so that an error in
     the loop over the results stops them at once too. They are killed: a task should write
     files with `bayescontam.storage.atomic_path`.
-
-    Parameters
-    ----------
-    make_worker : callable
-        Called once in each worker, before its first task; loads what is expensive and
-        returns the function that does a task. It must be importable there: a function at
-        the top of a module, or a `functools.partial` of one. Worker processes import the
-        program that calls this, which must guard it by ``if __name__ == "__main__":``.
-    tasks : mapping of str to object
-        Tasks by name. Tasks and results cross between processes by `pickle`.
-    engine : {"local", "ray"}, default "local"
-        Worker processes on this machine, or actors of Ray on one or more machines. Ray
-        that already runs in this process is used and left running.
-    jobs : int, optional
-        Workers, never more than tasks. Default: `usable_cores`, or all that the cluster
-        of Ray has room for, at one core each. Workers have one thread each, so that a
-        result does not depend on how many there are. One local job runs in this process,
-        whose threads stay as they are: start it with ``OMP_NUM_THREADS=1`` in the
-        environment for results that are the same to the last digit.
-    address : str, optional
-        Cluster of Ray to connect to, such as ``"auto"`` or ``"ray://host:10001"``.
-        Default: start one on this machine, and stop it at the end.
-    gpus : float, default 0
-        GPUs that each worker on Ray gets; may be a fraction.
-
-    Yields
-    ------
-    tuple of str and object
-        Name of a task, and its result; each task once, though one whose worker is
-        killed is started again, at most twice.
-
-    Raises
-    ------
-    UsageError
-        If an option cannot be used, or the cluster cannot be reached.
-    TaskError
-        If a task raises, or loses its worker three times. An error of this package comes
-        out as it is.
-    MissingExtraError
-        If Ray is requested and not installed.
     """
     _check(engine, jobs, address, gpus)
     if not tasks or (engine == "local" and (jobs or usable_cores()) == 1):

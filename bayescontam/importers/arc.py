@@ -21,19 +21,13 @@ _NEEDED = ("task", "concept")
 
 @dataclass(frozen=True, eq=False)
 class ArcTasks:
-    """Tasks of a folder; make one with `read_arc`.
+    """Tasks of a folder; make one with `read_arc`."""
 
-    Attributes
-    ----------
-    items : pandas.DataFrame
-        One row for each test input: ``task``, ``item`` (task and number of the test input, from
-        0), ``folder`` (below the one that was read, "" for files right in it), ``train_pairs``,
-        ``rows``, ``columns`` and ``colours`` of the test input.
-    grids : dict
-        By task, the content of its file: ``train`` and ``test``, lists of pairs of grids.
-    """
-
+    # one row for each test input: `task`, `item` (task and number of the test input, from 0),
+    # `folder` (below the one that was read, "" for files right in it), `train_pairs`, `rows`,
+    # `columns` and `colours` of the test input
     items: pd.DataFrame
+    # by task, the content of its file: `train` and `test`, lists of pairs of grids
     grids: dict[str, dict[str, Any]]
 
     @property
@@ -42,13 +36,7 @@ class ArcTasks:
         return tuple(self.grids)
 
     def folder_concepts(self) -> pd.DataFrame:
-        """Return the folder of each task as its concept, as ConceptARC has it.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``task, concept``.
-        """
+        """Return the folder of each task as its concept, as ConceptARC has it."""
         named = self.items.drop_duplicates("task")[["task", "folder"]]
         return named.rename(columns={"folder": "concept"}).reset_index(drop=True)
 
@@ -56,27 +44,6 @@ class ArcTasks:
 def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
     """Read a folder of ARC tasks and validate every grid.
 
-    Parameters
-    ----------
-    folder : path-like
-        With one JSON file for each task, also in folders below it. A file holds ``train`` and
-        ``test``: lists of pairs of an ``input`` and an ``output`` grid. A grid is a list of 1 to
-        30 rows of 1 to 30 colours from 0 to 9, all rows of the same length. The ``output`` of a
-        test pair may be absent.
-
-    Returns
-    -------
-    ArcTasks
-
-    Raises
-    ------
-    UsageError
-        If there is no such folder, or no task in it.
-    DataError
-        If a file is no task, or two have the same name; it lists every fault.
-
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> pair = '{"input": [[0, 1]], "output": [[1, 0]]}'
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -114,28 +81,7 @@ def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
 
 
 def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame:
-    """Read which concepts each task needs.
-
-    Parameters
-    ----------
-    path : path-like
-        Table with the columns ``task`` and ``concept``; a task of several concepts has a row
-        for each.
-    tasks : ArcTasks
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``task, concept``.
-
-    Raises
-    ------
-    UsageError
-        If there is no such file.
-    DataError
-        If a column is absent or blank, a row stands twice, a task is not in the folder, or one
-        of the folder has no concept.
-    """
+    """Read which concepts each task needs."""
     table, file = read_table(path), os.fspath(path)
     absent = [name for name in _NEEDED if name not in table]
     if absent:
@@ -160,15 +106,7 @@ def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame
 
 
 def membership(concepts: pd.DataFrame, tasks: tuple[str, ...]) -> pd.DataFrame:
-    """Return the share of each concept in a task, task × concept; rows sum to 1.
-
-    Parameters
-    ----------
-    concepts : pandas.DataFrame
-        ``task, concept``.
-    tasks : tuple of str
-        The rows, in order.
-    """
+    """Return the share of each concept in a task, task × concept; rows sum to 1."""
     counts = pd.crosstab(concepts["task"], concepts["concept"]).loc[list(tasks)]
     return counts.div(counts.sum(axis=1), axis=0)
 

@@ -17,8 +17,6 @@ type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
     """Return names or paths as a list, of which there may be one that stands alone.
 
-    Examples
-    --------
     >>> several("acc"), several(["acc", "f1"])
     (['acc'], ['acc', 'f1'])
     """
@@ -30,30 +28,7 @@ def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> li
 def chosen(
     what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
 ) -> dict[str, str]:
-    """Return the candidate that was requested, or is the only one, for each benchmark.
-
-    Parameters
-    ----------
-    what : str
-        What is chosen, which is also the option's name, such as ``"filter"``.
-    given : str or sequence of str
-        Names; one of the form ``benchmark=name`` is for this benchmark only.
-    candidates : mapping of str to Counter
-        For each benchmark the names that occur, and how often.
-    unit : str, default "rows"
-        What is counted.
-
-    Returns
-    -------
-    dict
-        Name by benchmark.
-
-    Raises
-    ------
-    UsageError
-        If a benchmark has several candidates of which not exactly one is requested, or a name
-        occurs nowhere.
-    """
+    """Return the candidate that was requested, or is the only one, for each benchmark."""
     own, general = _split(several(given), candidates)
     problems, result = [], {}
     for benchmark, counts in candidates.items():

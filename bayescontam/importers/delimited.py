@@ -20,19 +20,6 @@ class BrokenQuotesError(ValueError):
 def cell_rows(lines: Iterable[str], delimiter: str = ",") -> Generator[list[str]]:
     """Give the rows of lines that are not blank.
 
-    Parameters
-    ----------
-    lines : iterable of str
-        With their ends: a line break inside a quoted cell belongs to the cell.
-    delimiter : str, default ","
-
-    Raises
-    ------
-    BrokenQuotesError
-        At the row where quotes cannot be read.
-
-    Examples
-    --------
     >>> list(cell_rows(["a,b\\n", "\\n", '1,"2\\n', '3"\\n']))
     [['a', 'b'], ['1', '2\\n3']]
     """
@@ -51,20 +38,6 @@ def cell_rows(lines: Iterable[str], delimiter: str = ",") -> Generator[list[str]
 def read_cells(text: str, delimiter: str = ",") -> tuple[list[list[str]], str]:
     """Return the rows of a text that are not blank, and what broke off the reading.
 
-    Parameters
-    ----------
-    text : str
-    delimiter : str, default ","
-
-    Returns
-    -------
-    list of list of str
-        Rows up to broken quotes, if there are any.
-    str
-        What is broken, and in which line; "" if nothing is.
-
-    Examples
-    --------
     >>> read_cells('a\\n"b')[1]
     'broken quotes in line 2: unexpected end of data; a quote inside a quoted cell is doubled'
     """
@@ -80,8 +53,6 @@ def read_cells(text: str, delimiter: str = ",") -> tuple[list[list[str]], str]:
 def delimiter_of(header: str, usual: str) -> str:
     """Return what separates the columns of a header line: the usual, or what does so instead.
 
-    Examples
-    --------
     >>> delimiter_of("model;item\\n", ","), delimiter_of("model,item;or task\\n", ",")
     (';', ',')
     """
@@ -95,8 +66,6 @@ def delimiter_of(header: str, usual: str) -> str:
 def declared_delimiter(line: str) -> str:
     """Return what a first line for Excel says that separates the columns; "" if it is none.
 
-    Examples
-    --------
     >>> declared_delimiter("sep=;\\n"), declared_delimiter("model;item\\n")
     (';', '')
     """

@@ -22,32 +22,14 @@ _WHOLE = 2**63
 
 @dataclass(frozen=True)
 class ExtraColumns:
-    """Columns to keep; make one with `ExtraColumns.of`.
+    """Columns to keep; make one with `ExtraColumns.of`."""
 
-    Attributes
-    ----------
-    paths : dict of str to list of str
-        Name of each column, and its path in a row of the log.
-    """
-
-    paths: dict[str, list[str]]
+    paths: dict[str, list[str]]  # name of each column, and its path in a row of the log
 
     @classmethod
     def of(cls, keep: Names) -> "ExtraColumns":
         """Return the columns that a user wants.
 
-        Parameters
-        ----------
-        keep : str or sequence of str
-            Paths such as ``doc.subject``, named by their last part, or ``name=path``.
-
-        Raises
-        ------
-        UsageError
-            If a name is taken.
-
-        Examples
-        --------
         >>> ExtraColumns.of(["doc.subject", "level=doc.meta.level"]).paths
         {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
         """
@@ -70,13 +52,7 @@ class ExtraColumns:
         return [MARK + name for name in self.paths]
 
     def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the values of a row: text, a number, true, false, or None for each column.
-
-        Raises
-        ------
-        TypeError
-            If it is a list or an object.
-        """
+        """Return the values of a row: text, a number, true, false, or None for each column."""
         return tuple(_value(row, path) for path in self.paths.values())
 
     def added_to(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
@@ -88,12 +64,7 @@ class ExtraColumns:
         return frame.assign(**own) if own else frame
 
     def check(self, trials: pd.DataFrame, unit: str, hint: str) -> None:
-        """Refuse a column that is in none of the trials, if there are any.
-
-        Raises
-        ------
-        UsageError
-        """
+        """Refuse a column that is in none of the trials, if there are any."""
         for column, path in zip(self.columns, self.paths.values(), strict=True):
             if len(trials) and trials[column].isna().all():
                 text = visible(".".join(path))

@@ -15,19 +15,7 @@ SUBTASK = "subtask"
 
 
 class Groups:
-    """Which benchmarks are subtasks of one.
-
-    Parameters
-    ----------
-    given : str or sequence of str
-        ``NAME=PATTERN``, such as ``mmlu=mmlu_*``; or ``NAME``, where the logs state which
-        subtasks a group has.
-
-    Raises
-    ------
-    UsageError
-        If a group has no name, no pattern, or is given twice.
-    """
+    """Which benchmarks are subtasks of one."""
 
     def __init__(self, given: Names) -> None:
         self._patterns: dict[str, str] = {}
@@ -56,18 +44,6 @@ class Groups:
         """Return trials with subtasks as one benchmark, and what was chosen for it.
 
         Items become ``subtask/item``, since items of several subtasks may have one name.
-
-        Parameters
-        ----------
-        trials : pandas.DataFrame
-            ``benchmark``, ``item`` and others.
-        chosen : mapping of str to str
-            For each benchmark what was chosen.
-
-        Raises
-        ------
-        UsageError
-            If a group has no subtask, or a benchmark is in several groups.
         """
         if not self._patterns:
             return trials, dict(chosen)

@@ -119,8 +119,6 @@ def _parsed(name: str) -> tuple[str, list[str]]:
 
     The scenario may hold an equals sign, as that of dyck_language does.
 
-    Examples
-    --------
     >>> _parsed("mmlu:subject=art,model=org_m"), _parsed("dyck_language_np=3-model=org_m")
     (('mmlu', ['subject=art', 'model=org_m']), ('dyck_language_np=3', ['model=org_m']))
     """

@@ -53,51 +53,20 @@ def alike_note(benchmark: str, count: int) -> str:
 
 @dataclass(frozen=True)
 class Distinct:
-    """Trials of which no two are the same; see `distinct`.
-
-    Attributes
-    ----------
-    trials : pandas.DataFrame
-    runs : pandas.DataFrame
-        A row for each model, benchmark and log file: ``model, benchmark, file, run``, how many
-        ``trials`` it has, how many of them ``count``, and ``same_as``: the file that has the
-        others, "" if there is none.
-    notes : list of str
-        What was merged, left out or added up, by name.
-    """
+    """Trials of which no two are the same; see `distinct`."""
 
     trials: pd.DataFrame
+    # a row for each model, benchmark and log file: `model, benchmark, file, run`, how many `trials`
+    # it has, how many of them `count`, and `same_as`: the file that has the others, "" if there is
+    # none
     runs: pd.DataFrame
-    notes: list[str]
+    notes: list[str]  # what was merged, left out or added up, by name
 
 
 def distinct(
     trials: pd.DataFrame, left_out: LeftOut, *, copies: Copies = "leave-out", texts: Texts
 ) -> Distinct:
-    """Return trials of which no two are the same.
-
-    Parameters
-    ----------
-    trials : pandas.DataFrame
-        ``model, benchmark, item, run, file, trial`` and ``correct``; ``answer``, what the model
-        said (None if the log does not hold it), and ``content``, the item's text or its hash
-        (None if unknown). The index is unique.
-    left_out : LeftOut
-        Counts how many trials were left out, by benchmark.
-    copies : {"leave-out", "count"}, default "leave-out"
-        What becomes of answers that a run shares with another one.
-    texts : {"refuse", "note"}
-        What becomes of names that stand for several texts.
-
-    Returns
-    -------
-    Distinct
-
-    Raises
-    ------
-    DataError
-        If a trial has two answers or scores, or a name stands for several texts.
-    """
+    """Return trials of which no two are the same."""
     notes = _check_texts(trials, texts)
     same_as = pd.Series("", index=trials.index, dtype=object)
     again = trials.duplicated(_TRIAL)

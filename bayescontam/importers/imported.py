@@ -66,38 +66,7 @@ def imported(
     copies: Copies = "leave-out",
     texts: Texts = "refuse",
 ) -> Imported:
-    """Add up trials to responses.
-
-    Parameters
-    ----------
-    trials : pandas.DataFrame
-        ``model``, ``benchmark``, ``item``, ``correct`` (0 or 1), ``run`` and ``file``; optional
-        ``trial`` (its number in the run), ``answer`` and ``content``, see
-        `bayescontam.importers.identity.distinct`; optional ``out_of``, where a trial has several
-        parts of which ``correct`` are; and columns to keep, see
-        `bayescontam.importers.extra_columns.ExtraColumns`.
-    left_out : LeftOut
-        What was left out so far.
-    chosen : mapping of str to str
-        For each benchmark what was chosen, such as a metric.
-    notes : sequence of str, optional
-        What else to know.
-    source : str
-        Name of the logs in messages.
-    groups : Groups, optional
-        Which benchmarks are subtasks of one.
-    copies, texts : str
-        See `bayescontam.importers.identity.distinct`.
-
-    Returns
-    -------
-    Imported
-
-    Raises
-    ------
-    DataError
-        If nothing is left, extra columns differ between trials, or names cannot be used.
-    """
+    """Add up trials to responses."""
     left_out.raise_if_broken()
     if trials.empty:
         reasons = "; ".join(

@@ -91,29 +91,7 @@ def _check_size(file: Path) -> None:
 def read_log(
     file: Path, reader: ModuleType, extra: ExtraColumns, errors: Errors, left_out: LeftOut
 ) -> list[Log]:
-    """Read a log.
-
-    Parameters
-    ----------
-    file : pathlib.Path
-    reader : module
-        ``inspect_ai.log``.
-    extra : ExtraColumns
-    errors : {"leave-out", "incorrect"}
-        What becomes of samples that ended in an error.
-    left_out : LeftOut
-        Records broken logs, and samples that are missing.
-
-    Returns
-    -------
-    list of Log
-        One log; none if it cannot be read.
-
-    Raises
-    ------
-    DataError
-        If it unpacks to more than a file may.
-    """
+    """Read a log."""
     _check_size(file)
     try:
         header = reader.read_eval_log(str(file), header_only=True)

@@ -23,20 +23,11 @@ _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class Scoring:
-    """How scores are read.
+    """How scores are read."""
 
-    Parameters
-    ----------
-    partial : {"error", "correct", "incorrect", "leave-out"}
-        What becomes of partial credit ("P").
-    no_answer : {"incorrect", "leave-out"}
-        What becomes of lacking answers ("N").
-    threshold : float, optional
-        Number from which on an answer is correct. Default: numbers must be 0 or 1.
-    """
-
-    partial: Partial = "error"
-    no_answer: NoAnswer = "incorrect"
+    partial: Partial = "error"  # what becomes of partial credit ("P")
+    no_answer: NoAnswer = "incorrect"  # what becomes of lacking answers ("N")
+    # number from which on an answer is correct. Default: numbers must be 0 or 1.
     threshold: float | None = None
 
     def __post_init__(self) -> None:
@@ -50,13 +41,7 @@ class Scoring:
         check_threshold(self.threshold)
 
     def read(self, value: Any) -> float | str:
-        """Return 1 (correct) or 0, or why there is none.
-
-        Raises
-        ------
-        ValueError
-            If the value has no meaning here; the message says what to do.
-        """
+        """Return 1 (correct) or 0, or why there is none."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "unscored"
         if isinstance(value, bool):

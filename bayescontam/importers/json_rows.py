@@ -35,21 +35,7 @@ class _Bad:
 
 
 def json_columns(opened: Opened, source: str) -> dict[str, list[Any]]:
-    """Return the objects of a file as columns; NaN where an object lacks a key.
-
-    Parameters
-    ----------
-    opened : callable
-        Opens the text, JSON Lines or one JSON list, at its start; it is read twice.
-    source : str
-        File, for messages.
-
-    Raises
-    ------
-    DataError
-        If a row is no object, repeats a key or is no valid Unicode; all such rows are listed.
-        If the file holds one object over several lines, or too much.
-    """
+    """Return the objects of a file as columns; NaN where an object lacks a key."""
     faults: list[Fault] = []
     columns: dict[str, list[Any]] = {}
     texts: dict[str, str] = {}  # names repeat: one text for all rows that hold it

@@ -35,13 +35,7 @@ class _Broken:
 
 
 class LeftOut:
-    """Counts of what was not taken.
-
-    Parameters
-    ----------
-    skip_broken : bool, default False
-        Count broken rows of log files; otherwise they are errors.
-    """
+    """Counts of what was not taken."""
 
     def __init__(self, skip_broken: bool = False) -> None:
         self._skip = skip_broken
@@ -85,8 +79,6 @@ class LeftOut:
 def counted(counts: Counter[str], unit: str) -> str:
     """Return names with how often each occurs.
 
-    Examples
-    --------
     >>> counted(Counter(a=1200, b=3), "rows")
     "'a' (1,200 rows), 'b' (3 rows)"
     """

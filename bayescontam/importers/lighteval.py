@@ -138,8 +138,6 @@ def _run(file: Path, naming: Naming) -> Run:
 def _task(text: str) -> tuple[str, str, str]:
     """Return suite, task and number of examples shown.
 
-    Examples
-    --------
     >>> _task("lighteval|gsm8k|5"), _task("gsm8k|0"), _task("gsm8k")
     (('lighteval', 'gsm8k', '5'), ('', 'gsm8k', '0'), ('', 'gsm8k', ''))
     """

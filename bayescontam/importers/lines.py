@@ -36,21 +36,7 @@ def log_files(
     inside: Callable[[Path], Iterable[Path]],
     advice: str,
 ) -> list[Path]:
-    """Return files, those in folders included, sorted and each once.
-
-    Parameters
-    ----------
-    paths : path-like or sequence of path-like
-    inside : callable
-        Gives the logs in a folder.
-    advice : str
-        What to report of a folder that holds none, after its name.
-
-    Raises
-    ------
-    UsageError
-        If there is no such path, or a folder holds none.
-    """
+    """Return files, those in folders included, sorted and each once."""
     found: dict[Path, Path] = {}
     for path in map(Path, several(paths)):
         if path.is_dir():
@@ -73,32 +59,7 @@ def log_files(
 def objects(
     path: Path, left_out: LeftOut, advance: Advance | None = None, *, unique: bool = False
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read objects of a file of JSON Lines, or of one JSON list.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Plain, or compressed by gzip, bzip2, xz or Zstandard.
-    left_out : LeftOut
-        Records broken rows.
-    advance : callable, optional
-        Called with the megabytes read.
-    unique : bool, default False
-        Refuse lines that repeat a key, of which readers silently take the last: for files whose
-        keys name items.
-
-    Yields
-    ------
-    tuple of str and dict
-        Place, such as ``"line 3"``, and object.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be read.
-    DataError
-        If it is damaged, as a whole or in its compression.
-    """
+    """Read objects of a file of JSON Lines, or of one JSON list."""
     with unpacked(path) as stream:
         first = _first_byte(stream)
         found = _from_list(stream, path, left_out) if first == b"[" else _from_lines(stream, path)
@@ -120,8 +81,6 @@ def objects(
 def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """Return the object that stands under these names, one in another; empty if there is none.
 
-    Examples
-    --------
     >>> part({"a": {"b": {"c": 1}}, "d": "text"}, "a", "b"), part({"d": "text"}, "d")
     ({'c': 1}, {})
     """
@@ -132,22 +91,7 @@ def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def json_file(path: Path, *, unique: bool = False) -> Any:
-    """Return the one JSON value that a file holds, plain or compressed.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    unique : bool, default False
-        Refuse an object that repeats a key, of which readers silently take the last: for files
-        whose keys name items.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be read.
-    DataError
-        If it holds something else.
-    """
+    """Return the one JSON value that a file holds, plain or compressed."""
     value = _parsed(read_whole(path), unique)
     if isinstance(value, _Bad):
         raise DataError([Fault(os.fspath(path), f"is no whole JSON file ({value})")], DAMAGED)

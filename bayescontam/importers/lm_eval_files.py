@@ -96,23 +96,7 @@ def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
 
 
 def samples_file(path: Path, naming: Naming, files: ResultsFiles) -> SamplesFile:
-    """Return what names and results file state of a file of samples.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        ``samples_{task}_{date}.jsonl``, or as lmms-eval names it; or, as versions before 0.4.3
-        wrote them, another name that ends in the task, beside ``results.json``.
-    naming : Naming
-        Names of models.
-    files : ResultsFiles
-        Where results are read.
-
-    Raises
-    ------
-    DataError
-        If the task is unknown.
-    """
+    """Return what names and results file state of a file of samples."""
     named = _named(path)
     date = (named["date"] if named else None) or ""
     results = files.of(path, date or None)

@@ -44,26 +44,7 @@ class Samples:
 def read_samples(
     file: SamplesFile, extra: ExtraColumns, left_out: LeftOut, advance: Advance
 ) -> Samples:
-    """Read a file of samples.
-
-    Parameters
-    ----------
-    file : SamplesFile
-    extra : ExtraColumns
-    left_out : LeftOut
-        Records broken rows.
-    advance : callable
-        Called with the megabytes read.
-
-    Returns
-    -------
-    Samples
-
-    Raises
-    ------
-    UsageError, DataError
-        If the file cannot be read.
-    """
+    """Read a file of samples."""
     named: dict[str, list[Row]] = {}
     unnamed: list[list[Row]] = []
     seen: set[tuple[str, str]] = set()

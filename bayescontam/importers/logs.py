@@ -95,21 +95,7 @@ class Log:
 
 
 class Importing:
-    """One import by the rules that all importers share.
-
-    Parameters
-    ----------
-    paths : path-like or sequence of path-like
-        Files and folders.
-    options : LogOptions
-
-    Raises
-    ------
-    UsageError
-        If an option cannot be used.
-    TypeError
-        If there is no such option.
-    """
+    """One import by the rules that all importers share."""
 
     def __init__(self, paths: Paths, options: LogOptions) -> None:
         if unknown := sorted(set(options) - set(LogOptions.__annotations__)):
@@ -182,29 +168,7 @@ class Importing:
         choice: Callable[[str, str], str] = lambda benchmark, metric: metric,
         odd: str = _ODD,
     ) -> Imported:
-        """Return the table of logs by a metric of each benchmark.
-
-        Parameters
-        ----------
-        logs : sequence of Log
-        tool : str
-            Name of the tool, for notes.
-        metric : str or sequence of str, optional
-            Metric that counts, where a benchmark has several.
-        threshold : float, optional
-            Value from which on an answer is correct, or up to which if lower is better.
-            Default: values must be 0 or 1.
-        unit : str, default "row"
-            What the tool calls an answer.
-        hint : str, optional
-            Where columns to keep are.
-        notes : sequence of str, optional
-            What else to know.
-        choice : callable, optional
-            Gives words for what was chosen, from benchmark and metric.
-        odd : str, optional
-            What to do about values that are neither 0 nor 1, by options that the importer has.
-        """
+        """Return the table of logs by a metric of each benchmark."""
         check_threshold(threshold)
         self.left_out.raise_if_broken()
         names, more = self.names([log.run for log in logs])

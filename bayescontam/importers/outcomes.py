@@ -21,8 +21,6 @@ def check_errors(errors: Errors) -> None:
 def error_notes(count: int, unit: str) -> list[str]:
     """Note how many errors count as incorrect, if any do.
 
-    Examples
-    --------
     >>> error_notes(2, "sample")
     ['2 samples with an error count as incorrect']
     """
@@ -32,15 +30,7 @@ def error_notes(count: int, unit: str) -> list[str]:
 def scores(
     values: Floats, threshold: float | None, *, lower_better: bool = False
 ) -> tuple[Floats, Mask]:
-    """Return values as 0 and 1 (NaN where missing), and which of them are neither.
-
-    Parameters
-    ----------
-    values : array of float
-    threshold : float, optional
-        From which value on an answer is correct, or up to which if lower is better.
-    lower_better : bool, default False
-    """
+    """Return values as 0 and 1 (NaN where missing), and which of them are neither."""
     missing = np.isnan(values)
     if threshold is None:
         return values, ~missing & ~np.isin(values, (0.0, 1.0))
@@ -49,13 +39,7 @@ def scores(
 
 
 def check_threshold(threshold: float | None) -> None:
-    """Refuse a threshold that no answer, or every answer, would pass.
-
-    Raises
-    ------
-    UsageError
-        If it is no finite number.
-    """
+    """Refuse a threshold that no answer, or every answer, would pass."""
     if threshold is not None and not math.isfinite(threshold):
         raise UsageError(
             f"threshold: got {threshold}; allowed is a finite number, from which on an answer is "
@@ -64,13 +48,7 @@ def check_threshold(threshold: float | None) -> None:
 
 
 def number(value: Any) -> float:
-    """Return a number, true or false of a log; NaN for None.
-
-    Raises
-    ------
-    TypeError
-        If it is something else.
-    """
+    """Return a number, true or false of a log; NaN for None."""
     if value is None:
         return math.nan
     if not isinstance(value, int | float):

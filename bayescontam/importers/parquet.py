@@ -20,21 +20,6 @@ def parquet_batches(file: Path, source: str, rows: int) -> Iterator[pa.RecordBat
 
     A text that is repeated in every row fits into few bytes of a file: read by reference, it is
     refused before it fills the memory.
-
-    Parameters
-    ----------
-    file : pathlib.Path
-    source : str
-        File, for messages.
-    rows : int
-        Rows of a batch, at most.
-
-    Raises
-    ------
-    DataError
-        If the file is beyond a bound.
-    OSError, ValueError, pyarrow.ArrowException
-        If it cannot be read.
     """
     limit = Bounds.current()
     with pq.ParquetFile(file, pre_buffer=False) as stored:
@@ -85,14 +70,7 @@ def text_paths(schema: pa.Schema, leaves: Any) -> list[str]:
 
 
 def decoded_size(column: pa.Array, check: Callable[[int], object] = lambda size: None) -> int:
-    """Return the bytes of a column once its references are resolved.
-
-    Parameters
-    ----------
-    column : pyarrow.Array
-    check : callable, optional
-        Called with the bytes of the longest text.
-    """
+    """Return the bytes of a column once its references are resolved."""
     kind = column.type
     if pa.types.is_struct(kind):
         return sum(decoded_size(part, check) for part in column.flatten())

@@ -22,31 +22,19 @@ _COPY = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """One evaluation of a model on a benchmark.
+    """One evaluation of a model on a benchmark."""
 
-    Parameters
-    ----------
-    model, benchmark : str
-        Names.
-    file : str
-        Log file.
-    of_model : mapping of str to str
-        Settings that make it another model if they differ, such as a revision.
-    of_benchmark : mapping of str to str
-        Settings that make it another test if they differ, such as the number of examples shown.
-    id : str, optional
-        What the tool identifies the run by, such as its date. Default: the file.
-    folder : str, optional
-        Folder, or part of a file's name, that may name the model, where one name was given for
-        all: several of them under one name may be several models.
-    """
-
+    # model, benchmark: names
     model: str
     benchmark: str
-    file: str
+    file: str  # log file
+    # settings that make it another model if they differ, such as a revision
     of_model: Mapping[str, str] = field(default_factory=dict)
+    # settings that make it another test if they differ, such as the number of examples shown
     of_benchmark: Mapping[str, str] = field(default_factory=dict)
-    id: str = ""
+    id: str = ""  # what the tool identifies the run by, such as its date. Default: the file.
+    # folder, or part of a file's name, that may name the model, where one name was given for all:
+    # several of them under one name may be several models
     folder: str = ""
 
     @property
@@ -56,20 +44,7 @@ class Run:
 
 
 def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], list[str]]:
-    """Return under which name each run's answers are taken, and notes on it.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-    differing : {"error", "pool", "split"}
-        Runs of one model with other settings are no repeats of each other. Refuse them, add
-        them up nevertheless, or take them for different models, named with what differs.
-
-    Raises
-    ------
-    DataError
-        If runs differ and that is refused.
-    """
+    """Return under which name each run's answers are taken, and notes on it."""
     if differing not in ("error", "pool", "split"):
         raise UsageError(f"differing={differing!r}: allowed are 'error', 'pool' and 'split'")
     wide = _varying((run.model, run.of_model) for run in runs)
@@ -111,15 +86,7 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
 
 
 class Naming:
-    """Names of the models that logs are of: as the logs state, or as the user does.
-
-    Parameters
-    ----------
-    given : str or sequence of str
-        ``NAME`` for all logs, or ``FOLDER=NAME`` for those of a folder.
-    unknown : str
-        What does not name the model, for messages.
-    """
+    """Names of the models that logs are of: as the logs state, or as the user does."""
 
     def __init__(self, given: Names, unknown: str) -> None:
         self._given = several(given)
@@ -128,16 +95,7 @@ class Naming:
         self._nameless: dict[str, str] = {}
 
     def of(self, file: Path, label: str, stated: str) -> tuple[str, str]:
-        """Return the name of a log's model, and the folder that may name it otherwise.
-
-        Parameters
-        ----------
-        file : pathlib.Path
-        label : str
-            Folder, or part of the file's name, that may name the model.
-        stated : str
-            Name that the log states, "" if none.
-        """
+        """Return the name of a log's model, and the folder that may name it otherwise."""
         own = [text for text in self._given if text.startswith(f"{label}=")]
         general = [text for text in self._given if "=" not in text]
         self._used.update(own)
@@ -171,8 +129,6 @@ def original_name(name: str) -> str:
 
     What a file is of is in its name, and a copy is of the same.
 
-    Examples
-    --------
     >>> original_name("samples_quiz (1).jsonl"), original_name("quiz - Copy (2).json")
     ('samples_quiz.jsonl', 'quiz.json')
     """
@@ -182,16 +138,6 @@ def original_name(name: str) -> str:
 def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:
     """Say that logs are of several versions of a tool, if they are.
 
-    Parameters
-    ----------
-    tool : str
-    versions : iterable of str
-        One for each log.
-    unit : str
-        What a log is called.
-
-    Examples
-    --------
     >>> version_notes("Inspect", ["0.3.1", "0.3.2", "0.3.1"], "logs")
     ['logs of several versions of Inspect: 0.3.1 (2 logs), 0.3.2 (1 logs)']
     """

@@ -59,22 +59,13 @@ _SIGNATURES = {
 
 @dataclass(frozen=True)
 class RawTable:
-    """A table as it stands in a file.
+    """A table as it stands in a file."""
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        At least one row; column names are text, not blank and not repeated.
-    delimiter : str, default ""
-        What separates the columns of a CSV or TSV file, whose cells are all text; "" for
-        other files, whose cells have types.
-    notes : tuple of str
-        What was recognised.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # at least one row; column names are text, not blank and not repeated
+    # what separates the columns of a CSV or TSV file, whose cells are all text; "" for other files,
+    # whose cells have types
     delimiter: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what was recognised
 
 
 def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -83,29 +74,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def load_table(path: str | os.PathLike[str]) -> RawTable:
-    """Read a table from a file as it stands.
-
-    Parameters
-    ----------
-    path : path-like
-        A CSV or TSV file (every cell becomes text, an empty one ""), JSON Lines or one JSON
-        list of objects (an absent key becomes missing), or Parquet. All but Parquet are UTF-8
-        and may be compressed (gzip, bzip2, xz, Zstandard), which the content shows. Columns
-        of a CSV file that are separated by semicolons, tabs or bars are recognised, also by a
-        first line such as ``sep=;``.
-
-    Returns
-    -------
-    RawTable
-
-    Raises
-    ------
-    UsageError
-        If there is no such file, or its name has none of the known endings.
-    DataError
-        If the content is no such table, or more than the bounds of `bayescontam.bounds`; all
-        faulty rows are listed.
-    """
+    """Read a table from a file as it stands."""
     file = Path(path)
     source = os.fspath(path)
     suffix = _suffix(file)

@@ -20,13 +20,6 @@ _START = 1_000_000
 def tool_of(path: str | os.PathLike[str]) -> str | None:
     """Return the verb of ``bayescontam import`` that reads a file, or None.
 
-    Parameters
-    ----------
-    path : path-like
-        Any file. Only its beginning is read.
-
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "x.json")
@@ -48,12 +41,7 @@ def tool_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def import_advice(path: str | os.PathLike[str]) -> str:
-    """Return what to do with a file that is no table but a log of a tool; "" if it is none.
-
-    Parameters
-    ----------
-    path : path-like
-    """
+    """Return what to do with a file that is no table but a log of a tool; "" if it is none."""
     tool = tool_of(path)
     if tool is None:
         return ""

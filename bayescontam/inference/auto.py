@@ -25,27 +25,6 @@ _EQUAL = 1e-12
 def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     """Compose the model spec that a table calls for.
 
-    Parameters
-    ----------
-    responses : Responses
-
-    Returns
-    -------
-    spec : ModelSpec
-        Named ``"auto"``. Without contamination that of ``ability``, else of ``hierarchical``
-        with the blocks that the table's columns call for: ``p_duplicate`` a latent event,
-        ``contamination_sd`` a noisy covariate, ``clean`` with clean and other models
-        ``confounding = "anchored"``, ``guess`` or ``n_options`` guessing by item.
-    notes : tuple of str
-        What was composed and why, and what the table cannot identify and what would.
-
-    Raises
-    ------
-    DataError
-        If no column gives contamination, and one has nearly its name.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> table = Responses.from_frame(pd.DataFrame(
     ...     {"model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [0, 1]}
@@ -122,12 +101,7 @@ def _exposure(frame: pd.DataFrame, block: dict[str, Any]) -> Iterator[str]:
 
 
 def constant_contamination(responses: Responses) -> list[str]:
-    """Return a note where contamination does not vary, so that no effect can be estimated.
-
-    Parameters
-    ----------
-    responses : Responses
-    """
+    """Return a note where contamination does not vary, so that no effect can be estimated."""
     frame = responses.frame
     if "contamination" not in frame:
         return []

@@ -36,52 +36,20 @@ from bayescontam.specs.model import ModelSpec
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A PyMC model with what it was built from.
+    """A PyMC model with what it was built from."""
 
-    Attributes
-    ----------
-    model : pymc.Model
-        Dims ``model``, ``benchmark``, ``concept`` (if abilities are by concept),
-        ``item``, ``response``, ``repeated`` (responses with several trials) and
-        ``segment`` (of a monotone dose-response).
-    spec : ModelSpec
-    design : Design
-    terms : Terms
-    lattice : Lattice or None
-        Where item difficulties are integrated out: what stands in for the items.
-    """
-
+    # dims `model`, `benchmark`, `concept` (if abilities are by concept), `item`, `response`,
+    # `repeated` (responses with several trials) and `segment` (of a monotone dose-response)
     model: pm.Model
     spec: ModelSpec
     design: Design
     terms: Terms
+    # where item difficulties are integrated out: what stands in for the items
     lattice: Lattice | None = None
 
 
 def build(spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled") -> Built:
-    """Build the PyMC model of a model spec for a table of responses.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    responses : Responses
-    difficulties : {"sampled", "marginalised", "auto"}, default "sampled"
-        Whether item difficulties are parameters, or integrated out; ``"auto"``: of large
-        tables integrated out, where that can be done. See `plan_lattice`.
-
-    Returns
-    -------
-    Built
-
-    Raises
-    ------
-    DataError
-        If the table lacks what the spec needs.
-    SpecError
-        If the spec names what the table does not have.
-    UsageError
-        If difficulties cannot be integrated out, and are to be.
-    """
+    """Build the PyMC model of a model spec for a table of responses."""
     design = make_design(spec, responses)
     terms = plan_terms(spec, design)
     lattice = plan_lattice(spec, design, terms, difficulties)
@@ -93,16 +61,7 @@ def build(spec: ModelSpec, responses: Responses, difficulties: Difficulties = "s
 def build_design(
     spec: ModelSpec, design: Design, seen: Callable[[Design], Any] = lambda design: design
 ) -> Built:
-    """Build the PyMC model of a model spec for a design; see `build`.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Design
-    seen : callable, optional
-        Called inside the model with the design; returns what the linear predictor sees in
-        its place. Contaminations that are data of the model can be set anew later.
-    """
+    """Build the PyMC model of a model spec for a design; see `build`."""
     terms = plan_terms(spec, design)
     coords = dict(design.coords)
     if "eps" in terms:  # of what is sampled for each, if anything is

@@ -98,22 +98,7 @@ class Thresholds:
 def sampling_checks(
     posterior: xr.Dataset, sample_stats: xr.Dataset, summary: pd.DataFrame, limits: Thresholds
 ) -> Iterator[Check]:
-    """Check that the draws stand for the posterior.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Parameters, dims (chain, draw, …).
-    sample_stats : xarray.Dataset
-        ``diverging``, ``reached_max_treedepth`` and ``energy``, dims (chain, draw).
-    summary : pandas.DataFrame
-        From `summarise`.
-    limits : Thresholds
-
-    Yields
-    ------
-    Check
-    """
+    """Check that the draws stand for the posterior."""
     diverging, transitions = int(sample_stats["diverging"].sum()), sample_stats["diverging"].size
     yield _count(
         "divergences", diverging, limits.divergences,

@@ -16,24 +16,7 @@ def choose(
     level: NDArray[np.int64],
     basis: NDArray[np.float32],
 ) -> NDArray[np.int64]:
-    """Choose the first node whose distribution function lies above a random number.
-
-    Parameters
-    ----------
-    below : array
-        Dims (level, total, node): distribution functions, which end at 1.
-    random : array
-        In [0, 1), one for each item.
-    total : array
-        One for each item.
-    level, basis : array
-        Dims (item, level of its group): between which levels an item lies, as weights.
-
-    Returns
-    -------
-    array of int
-        One node for each item.
-    """
+    """Choose the first node whose distribution function lies above a random number."""
     chosen = np.empty(len(total), np.int64)
     for i in range(len(total)):
         low, high = 0, below.shape[2] - 1
@@ -66,21 +49,6 @@ def draw_log_odds(
     from these bounds is accepted nine times of ten. With guessing it may have two humps, and
     a node of a grid is chosen, which is moved by a random part of a step.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    center, spread : array
-        Mean and standard deviation of the log-odds before the trials are seen.
-    k, n, guess : array
-        Correct answers, trials, and accuracy of blind guessing.
-
-    Returns
-    -------
-    array
-        One for each response.
-
-    References
-    ----------
     Gilks & Wild (1992), doi:10.2307/2347565, on tangents as bounds.
     """
     result = np.empty(len(center))

@@ -16,25 +16,7 @@ from bayescontam.specs.model import ModelSpec
 def clean_models(
     spec: ModelSpec, responses: Responses, frame: pd.DataFrame, models: tuple[str, ...]
 ) -> NDArray[np.bool_]:
-    """Return which models a model spec says are known to be clean, dims (model,).
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    responses : Responses
-    frame : pandas.DataFrame
-        Its rows.
-    models : tuple of str
-        Their names, in the order of the design.
-
-    Raises
-    ------
-    SpecError
-        If it names a model that is not there.
-    DataError
-        If its column is missing, holds anything but 0 and 1, differs within a model, or
-        names no model, or all.
-    """
+    """Return which models a model spec says are known to be clean, dims (model,)."""
     block = spec.contamination
     if block.clean_column:
         return _by_column(block.clean_column, responses, frame, models)
@@ -62,12 +44,6 @@ def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
 
     Where all models share the contamination of each item, it says what others may have met,
     unless it is from dates.
-
-    Raises
-    ------
-    DataError
-        If contamination differs between models or is from dates, and is above 0 for one of
-        `clean`.
     """
     frame, source = responses.frame, responses.source
     if not len(clean) or "contamination" not in frame:

@@ -41,19 +41,11 @@ class Positions:
     """Positions along ``draw`` of what is stored of each chain.
 
     Those of items are among those of parameters, and those of responses among both.
-
-    Attributes
-    ----------
-    parameters : array of int
-        Of parameters and estimands.
-    items : array of int
-        Of item difficulties and discriminations.
-    responses : array of int
-        Of log densities and replicated counts of responses; empty where there are none.
     """
 
-    parameters: Integers
-    items: Integers
+    parameters: Integers  # of parameters and estimands
+    items: Integers  # of item difficulties and discriminations
+    # of log densities and replicated counts of responses; empty where there are none
     responses: Integers
 
     @classmethod
@@ -65,19 +57,7 @@ class Positions:
         whole: bool,
         item_draws: int | None = None,
     ) -> "Positions":
-        """Choose what is stored.
-
-        Parameters
-        ----------
-        posterior : xarray.Dataset
-        estimands : mapping of str to xarray.Dataset
-        built : Built
-        whole : bool
-            Whether every draw of everything is.
-        item_draws : int, optional
-            Draws of item difficulties that are requested. Default: none where they were
-            integrated out, since they can be drawn again, and at least 1,000 otherwise.
-        """
+        """Choose what is stored."""
         design = built.design
         chains, count = posterior.sizes["chain"], posterior.sizes["draw"]
         every = np.arange(count)
@@ -133,15 +113,7 @@ def without_items(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def draws_of_items(posterior: xr.Dataset, whole: bool) -> xr.Dataset:
-    """Return the draws of what items have: ``delta`` and ``alpha``.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-    whole : bool
-        Whether ``eta`` is among them, and what the sampler moved in their place. ``eta`` can
-        be drawn again given everything else; see `bayescontam.inference.own_effects`.
-    """
+    """Return the draws of what items have: ``delta`` and ``alpha``."""
     names = [n for n in item_level(posterior) if whole or n not in (*_SAME, "eta")]
     return posterior[names]
 

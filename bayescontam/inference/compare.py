@@ -25,25 +25,15 @@ FEW_RESPONSES, FEW_GROUPS = 100, 10
 
 @dataclass(frozen=True)
 class LeaveOut:
-    """What is left out to compare fits, and how.
+    """What is left out to compare fits, and how."""
 
-    Attributes
-    ----------
-    by : {"response", "item", "model"}, default "response"
-        What leaves together.
-    folds : int, optional
-        Fits made again, each without a part. Default: 10 for items and models (or as many
-        as there are), and none for responses, which PSIS-LOO leaves out by weights.
-    refit : bool, default False
-        Whether responses for which PSIS-LOO fails are left out by fits without them.
-    work : Work
-        How fits are made again.
-    """
-
-    by: By = "response"
+    by: By = "response"  # what leaves together
+    # fits made again, each without a part. Default: 10 for items and models (or as many as there
+    # are), and none for responses, which PSIS-LOO leaves out by weights.
     folds: int | None = None
+    # whether responses for which PSIS-LOO fails are left out by fits without them
     refit: bool = False
-    work: Work = field(default_factory=Work)
+    work: Work = field(default_factory=Work)  # how fits are made again
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""
@@ -70,42 +60,11 @@ class LeaveOut:
 def compare_fits(fits: Mapping[str, Fitted], how: LeaveOut | None = None) -> pd.DataFrame:
     """Compare fits by how well they predict what is left out, with stacking weights.
 
-    Parameters
-    ----------
-    fits : mapping of str to Fitted
-        At least two, under the names to show; one is enough where folds are left out. All
-        must be of the same responses.
-    how : LeaveOut, optional
-        Default: single responses by PSIS-LOO.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each fit, best first: ``fit``, ``elpd`` (sum of log predictive
-        densities of what was left out), ``se``, ``p_loo`` (effective number of
-        parameters; NaN where more than a response was left out), ``elpd_diff`` and
-        ``diff_se`` (behind the best), ``weight`` (stacking), ``bad_k`` (how many figures
-        cannot be trusted: Pareto k above 0.7 or, of a fit that was made again, a mean over
-        fewer than 100 equal draws), ``left_out`` (response, item or model); where fits
-        were made again ``refits`` (how many), ``r_hat`` (largest) and ``divergences``
-        (in all); and ``verdict``.
-
-    Raises
-    ------
-    UsageError
-        If there are too few fits, or nothing to leave out.
-    FitError
-        If they are not of the same responses, or cannot be made again.
-
-    Notes
-    -----
     Responses to a left-out item are predicted together: its log predictive density is
     that of all of them. Responses of a left-out model are predicted one by one.
     Those of one model or item are not independent, so that standard errors are those of a
     sum over left-out models or items, not over responses.
 
-    References
-    ----------
     Yao, Vehtari, Simpson & Gelman (2018), doi:10.1214/17-BA1091, on stacking; Sivula,
     Magnusson, Matamoros & Vehtari (2025), doi:10.1214/25-BA1569, on when differences
     are inconclusive; Merkle, Furr & Rabe-Hesketh (2019),

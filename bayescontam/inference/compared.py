@@ -17,31 +17,17 @@ from bayescontam.specs.base import closest
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Models that can be compared on some benchmarks.
+    """Models that can be compared on some benchmarks."""
 
-    Attributes
-    ----------
-    models : array of str
-        Those that answered every one of the benchmarks.
-    rows, columns : array of int
-        Positions of the models, and of the benchmarks, in the fit.
-    shares : pandas.Series
-        Of each benchmark in an average, by its name; they sum to 1.
-    left_out : mapping of str to tuple of str
-        Benchmarks that each model missed which did not answer all.
-    items : pandas.DataFrame
-        Number of items that a model answered, by model and benchmark.
-    sizes : pandas.Series
-        Number of items of each benchmark in the table.
-    """
-
-    models: NDArray[Any]
+    models: NDArray[Any]  # those that answered every one of the benchmarks
+    # rows, columns: positions of the models, and of the benchmarks, in the fit
     rows: Integers
     columns: Integers
-    shares: "pd.Series[float]"
+    shares: "pd.Series[float]"  # of each benchmark in an average, by its name; they sum to 1
+    # benchmarks that each model missed which did not answer all
     left_out: Mapping[str, tuple[str, ...]]
-    items: pd.DataFrame
-    sizes: "pd.Series[float]"
+    items: pd.DataFrame  # number of items that a model answered, by model and benchmark
+    sizes: "pd.Series[float]"  # number of items of each benchmark in the table
 
     @property
     def same_items(self) -> bool:
@@ -88,22 +74,7 @@ class Compared:
 def compared_models(
     fit: Fitted, benchmarks: Iterable[str] | None, *, by_item: bool = False
 ) -> Compared:
-    """Return the models that answered all of some benchmarks.
-
-    Parameters
-    ----------
-    fit : Fitted
-    benchmarks : iterable of str, optional
-        Default: all of the fit.
-    by_item : bool, default False
-        Whether benchmarks weigh by their number of items, instead of alike.
-
-    Raises
-    ------
-    UsageError
-        If a benchmark is not there or named twice, no model answered all, or models cannot
-        be compared on one.
-    """
+    """Return the models that answered all of some benchmarks."""
     known = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
     wanted = known if benchmarks is None else list(benchmarks)
     _refuse_names(wanted, known)

@@ -40,21 +40,6 @@ def confounding_curves(
     ``kappa`` is the log-odds by which surely contaminated items of a benchmark are harder
     than clean ones. Where all models share one contamination of each item, nothing but
     its prior distinguishes it from the slope.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        With ``kappa``, dims (chain, draw, benchmark), unless it was left out.
-    estimands : xarray.Dataset
-        Dims (chain, draw, model, benchmark).
-    built : Built
-    level : float
-        Probability of the equal-tailed intervals, and of a sign that is called certain.
-
-    Returns
-    -------
-    xarray.Dataset
-        As `shifted_curves` returns it, or only ``reason``: why there are no curves.
     """
     if "kappa" not in posterior:
         return _no_curves("All items of each benchmark have the same contamination.")
@@ -84,42 +69,6 @@ def shifted_curves(
 ) -> xr.Dataset:
     """Weigh draws as if the prior of ``kappa`` had other locations.
 
-    Parameters
-    ----------
-    kappa : xarray.DataArray
-        Draws, dims (chain, draw, benchmark), log-odds.
-    estimands : xarray.Dataset
-        Of the same draws, dims (chain, draw, model, benchmark).
-    prior : Prior
-        Of each benchmark's ``kappa``, as it was in the fit.
-    level : float
-        Probability of the equal-tailed intervals, and of a sign that is called certain.
-    concerned : array of bool
-        Dims (benchmark,): whether items differ in contamination.
-    locations : array, optional
-        Ascending, with the prior's own. Default: 25 within 3 of its scales (those of a
-        Normal: standard deviations), densest around it, and 0.
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims (changed, location, model, benchmark). ``changed`` is ``"all"``, if the priors
-        of all benchmarks have that location, as a model spec would say it, and where
-        several are concerned also ``"own"``, if only that of the benchmark at hand has it.
-
-        Posterior means of ``genuine_ability, overfitting, slope`` with ``_low`` and
-        ``_high`` (equal-tailed interval), and ``p_positive`` of overfitting. ``ess``: how
-        many independent draws the less certain end of overfitting's interval is worth.
-        ``pareto_k`` as in `ShiftedWeights`, the same for all models.
-        Figures are NaN outside ``reach_low`` to ``reach_high``, dims (changed, model,
-        benchmark), between which k is at most min(0.7, 1 - 1 / log10(draws)) and ``ess``
-        at least 200. ``sign_at`` and ``sign``, of the same dims: where within reach the
-        sign of overfitting becomes certain or uncertain, as in `sign_along`.
-        ``own_location`` and ``level`` are scalars. ``reason`` is empty; a prior without a
-        location gives nothing else.
-
-    Notes
-    -----
     A draw's weight is p(kappa | location) / p(kappa | own location), with ``"all"`` the
     product over benchmarks, for which the reach is shorter. Good weights of means are not
     yet good enough for intervals: the tail that they move into holds few draws.
@@ -141,19 +90,7 @@ def shifted_curves(
 
 
 def confounding_table(curves: xr.Dataset | None) -> pd.DataFrame:
-    """Return curves as a table.
-
-    Parameters
-    ----------
-    curves : xarray.Dataset or None
-        From `confounding_curves`; None where there are none.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each change, model, benchmark that the model answered, and location;
-        columns as `shifted_curves` names them. Empty if there are no curves.
-    """
+    """Return curves as a table."""
     figures = [f"{name}{end}" for name in QUANTITIES for end in _ENDS]
     spans = ["p_positive", "pareto_k", "ess", "reach_low", "reach_high", "sign_at", "sign"]
     columns = [*_KEYS, "location", *figures, *spans]

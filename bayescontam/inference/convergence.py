@@ -20,33 +20,15 @@ _AT_ONCE = 1_000_000
 def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str, Floats]:
     """Return ESS, R-hat and MCSE of each column.
 
-    Parameters
-    ----------
-    cells : array
-        Dims (chain, draw, column), at least 4 draws.
-    only : collection of str, default all four
-        Which of ``ess_bulk``, ``ess_tail``, ``r_hat``, ``mcse_mean`` to compute.
+    Dims (column,).
 
-    Returns
-    -------
-    dict of str to array
-        Dims (column,). NaN where all draws are equal, since nothing is there that could
-        converge; an ESS of 0, and infinity, where a draw is not finite, whatever the other
-        draws say. ``ess_tail`` is the smaller of those of the 5 % and the 95 % quantile.
-
-    Notes
-    -----
     The rank-normalised split-chain statistics, as ArviZ computes them, to rounding. ArviZ goes
     column by column, some ten milliseconds each, which of a fit with thousands of items, or of
     many small fits, is most of the time. Its tail ESS is by default of other quantiles, which
     depend on its settings.
 
-    References
-    ----------
     Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), doi:10.1214/20-BA1221.
 
-    Examples
-    --------
     >>> draws = np.random.default_rng(1).standard_normal((4, 500, 2))
     >>> draws[:2, :, 1] += 3
     >>> convergence(draws, only=["r_hat"])["r_hat"].round(1)

@@ -24,13 +24,6 @@ class Informed(Transform):
     se → ∞. Only the geometry depends on `estimate` and `se`: the model, its prior and
     its posterior are the same whatever they are.
 
-    Parameters
-    ----------
-    estimate, se : array
-        Of the shape of the variable. ``se`` may be infinite: no data.
-
-    References
-    ----------
     Papaspiliopoulos, Roberts & Sköld (2007), doi:10.1214/088342307000000014, on
     partially non-centred parametrisation.
     """
@@ -74,13 +67,6 @@ class Nested(Informed):
 
     Given tau, the effects inform on their mean with precision count / (tau² + se²): the less
     they differ the better, so that no fixed precision would do.
-
-    Parameters
-    ----------
-    estimate, se : array
-        Of the shape of the variable; ``se`` of one effect.
-    count : array
-        Of the shape of the variable; how many effects there are.
     """
 
     name = "nested"
@@ -170,18 +156,12 @@ class CommonFirst:
     Independent Normals of one spread are such in any orthonormal basis. In this one the mean
     of a benchmark's items is one coordinate, and so is, if wanted, their slope along a regressor,
     where these would each be a sum of all. Other effects are confounded with these two alone.
-
-    Attributes
-    ----------
-    axes : tuple of array
-        Of Householder's reflections, in turn, dims (group, item): of length 1, or 0 where a
-        benchmark has none.
-    common : array of int
-        The items whose coordinates are means and slopes.
     """
 
+    # of Householder's reflections, in turn, dims (group, item): of length 1, or 0 where a benchmark
+    # has none
     axes: tuple[Floats, ...]
-    common: Integers
+    common: Integers  # the items whose coordinates are means and slopes
 
     @classmethod
     def of(cls, benchmark: Integers, along: Floats | None = None) -> "CommonFirst":

@@ -34,25 +34,15 @@ _INSTEAD = "compare it by PSIS-LOO alone, which leaves out single responses with
 
 @dataclass(frozen=True)
 class Work:
-    """How fits are made again.
+    """How fits are made again."""
 
-    Attributes
-    ----------
-    seed : int, default 0
-        Seed of the folds; samplers have seeds that follow from it and from the fit's.
-    jobs : int or None, default 1
-        Fits made at the same time, each in a process of its own if there are several;
-        None: one for each core.
-    cache : path-like, optional
-        Folder in which finished fits' figures are stored, and looked up by the next run.
-    progress : bool, default False
-        Whether to show progress.
-    """
-
-    seed: int = 0
+    seed: int = 0  # seed of the folds; samplers have seeds that follow from it and from the fit's
+    # fits made at the same time, each in a process of its own if there are several; None: one for
+    # each core
     jobs: int | None = 1
+    # folder in which finished fits' figures are stored, and looked up by the next run
     cache: str | os.PathLike[str] | None = None
-    progress: bool = False
+    progress: bool = False  # whether to show progress
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
@@ -66,30 +56,6 @@ def by_folds(fits: Mapping[str, Fitted], by: By, folds: int, work: Work) -> dict
     benchmarks keep their parameters, and the responses of the fold have no weight. So a
     left-out item's difficulty and a left-out model's abilities are drawn from their
     population, given all else. Effects of single responses are integrated out.
-
-    Parameters
-    ----------
-    fits : mapping of str to Fitted
-        Of the same responses.
-    by : {"response", "item", "model"}
-        What leaves together. All responses to a left-out item are predicted together, so
-        that it counts whether a spec knows how they hang together; those of a left-out
-        model one by one.
-    folds : int
-        At least 2; where there are fewer items or models, each is a fold.
-    work : Work
-
-    Returns
-    -------
-    dict of str to Pointwise
-        All in the same order of units.
-
-    Raises
-    ------
-    UsageError
-        If there is nothing to leave out, or an option cannot be used.
-    FitError
-        If a fit cannot be made again from its file.
     """
     sources, designs = _sources(fits, work)
     units = {name: units_of(design, by) for name, design in designs.items()}
@@ -118,28 +84,7 @@ def _parts(fit: Fitted, units: Units, folds: int, seed: int) -> list[Leave]:
 def one_by_one(
     fits: Mapping[str, Fitted], work: Work, most: int = MOST_REFITS
 ) -> dict[str, Pointwise]:
-    """Leave out the responses for which PSIS-LOO fails, each by a fit without it.
-
-    Parameters
-    ----------
-    fits : mapping of str to Fitted
-        Of the same responses.
-    work : Work
-    most : int, default 20
-        Responses of a fit that are left out so at most.
-
-    Returns
-    -------
-    dict of str to Pointwise
-        PSIS-LOO, exact where its Pareto k was above 0.7.
-
-    Raises
-    ------
-    UsageError
-        If there are more such responses.
-    FitError
-        If a fit cannot be made again from its file.
-    """
+    """Leave out the responses for which PSIS-LOO fails, each by a fit without it."""
     loos = {name: stored_loo(fit) for name, fit in fits.items()}
     chosen = {name: _chosen(name, loo, most) for name, loo in loos.items()}
     sources, designs = _sources({name: fits[name] for name in fits if len(chosen[name])}, work)

@@ -22,24 +22,7 @@ def dose_response(
 ) -> xr.Dataset:
     """Compute dose-response curves.
 
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    level : float
-        Probability of the pointwise equal-tailed bands.
-    items : {"all", "answered"}, default "all"
-        Items that are averaged over, as for `estimands`.
-    rng : numpy.random.Generator, optional
-    sampled : bool, default False
-        As for `estimands`.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``mean``, ``low`` and ``high``, dims (model, benchmark, point): mean accuracy
-        over the items if all had the ``contamination`` (benchmark, point), which runs
-        over the range observed in the benchmark.
+    Dims (model, benchmark, point).
     """
     design = built.design
     population = Population.of(built, items, sampled)

@@ -17,19 +17,12 @@ NODES = 31
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some responses: the arrays that their likelihood needs.
+    """Some responses: the arrays that their likelihood needs."""
 
-    Attributes
-    ----------
-    k, n : array
-        Correct answers and trials, dims (response,).
-    guess : array
-        Accuracy of blind guessing, dims (response,), or (draw, response).
-    """
-
+    # k, n: correct answers and trials, dims (response,)
     k: Floats
     n: Floats
-    guess: Floats
+    guess: Floats  # accuracy of blind guessing, dims (response,), or (draw, response)
 
     @classmethod
     def of(cls, built: Built, draws: Draws) -> "Rows":

@@ -26,57 +26,37 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Responses as arrays. Rows with one trial come first, repeated ones after them.
+    """Responses as arrays. Rows with one trial come first, repeated ones after them."""
 
-    Attributes
-    ----------
-    models, benchmarks, units, items : tuple of str
-        Labels, in order of first appearance. A unit is what ability is estimated for: a
-        benchmark, or a concept within one.
-    by : str
-        ``"benchmark"``, or the item column that the units come from.
-    benchmark_of_unit, benchmark_of_item : array of int
-    model, benchmark, unit, item : array of int, one for each response
-        Positions in the labels.
-    n_correct, n_trials : array of int
-    contamination : array of float, or None
-        In [0, 1]; None where the model spec uses none. Its expected value where it is
-        not known.
-    weight : array of float
-        Items that each response stands for: 1, or where rows count different items
-        their number of trials.
-    exposure : Exposure or None
-        What is known of the true contamination; None where it is `contamination`.
-    knots : tuple of float
-        Where a monotone dose-response may bend; empty where it is a straight line.
-    clean : array of bool, one for each model
-        Whether it is known to be clean, so that its slopes are zero.
-    additive : bool
-        Whether accuracy, not its log-odds, is a straight line in what contamination reaches.
-    item_guess : array of float, one for each item, or None
-        Accuracy of blind guessing; None where items have none of their own.
-    """
-
+    # models, benchmarks, units, items: labels, in order of first appearance. A unit is what ability
+    # is estimated for: a benchmark, or a concept within one.
     models: tuple[str, ...]
     benchmarks: tuple[str, ...]
     units: tuple[str, ...]
     items: tuple[str, ...]
-    by: str
+    by: str  # `"benchmark"`, or the item column that the units come from
     benchmark_of_unit: Integers
     benchmark_of_item: Integers
+    # model, benchmark, unit, item: positions in the labels
     model: Integers
     benchmark: Integers
     unit: Integers
     item: Integers
     n_correct: Integers
     n_trials: Integers
+    # in [0, 1]; None where the model spec uses none. Its expected value where it is not known.
     contamination: Floats | None
+    # items that each response stands for: 1, or where rows count different items their number of
+    # trials
     weight: Floats
+    # what is known of the true contamination; None where it is `contamination`
     exposure: Exposure | None
+    # where a monotone dose-response may bend; empty where it is a straight line
     knots: tuple[float, ...]
-    clean: NDArray[np.bool_]
+    clean: NDArray[np.bool_]  # whether it is known to be clean, so that its slopes are zero
+    # whether accuracy, not its log-odds, is a straight line in what contamination reaches
     additive: bool
-    item_guess: Floats | None
+    item_guess: Floats | None  # accuracy of blind guessing; None where items have none of their own
 
     def __len__(self) -> int:
         return len(self.model)
@@ -312,14 +292,9 @@ class DerivedDesign(Design):
 
     What contamination is centred at, a model's mean contamination of a benchmark, the observed
     range, and which items models chose to answer, are those of the table that was fitted.
-
-    Attributes
-    ----------
-    whole : Design
-        Of the table.
     """
 
-    whole: Design
+    whole: Design  # of the table
 
     @classmethod
     def derived(cls, whole: Design, **changed: Any) -> Self:
@@ -360,25 +335,7 @@ class DerivedDesign(Design):
 
 
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
-    """Return the design that `spec` needs of `responses`.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    responses : Responses
-
-    Returns
-    -------
-    Design
-
-    Raises
-    ------
-    DataError
-        If the spec needs contamination or an item column that the table lacks, an item has
-        several values of that column, its accuracy of blind guessing cannot be used, a
-        standard deviation of contamination is larger than possible, or no model that is
-        known to be clean is there.
-    """
+    """Return the design that `spec` needs of `responses`."""
     frame = responses.frame
     frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
     model, models = _codes(frame["model"], responses.models)

@@ -32,23 +32,6 @@ def placed(
     step for each draw. A sum over evenly spaced nodes hardly depends on where they lie, so
     that means over items have their distribution for any one draw, and a single item's
     difficulty has its own over draws.
-
-    Parameters
-    ----------
-    draws : Draws
-        As `take_draws` returns them.
-    lattice : Lattice or None
-        None where difficulties are in the draws, or where there are none.
-    rng : numpy.random.Generator
-    responses : bool, default True
-        Whether the responses are known too; False for draws from the prior.
-    cores : int, default 1
-        Threads.
-
-    Returns
-    -------
-    Draws
-        With `place` and `offset`; as given without a lattice.
     """
     if lattice is None:
         return draws
@@ -82,25 +65,7 @@ def _conditional(draw: Draws, lattice: Lattice, z: Floats, random: Floats) -> Pl
 
 
 def at_nodes(draw: Draws, lattice: Lattice, z: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the log-odds that one draw gives to items at nodes of difficulty.
-
-    Parameters
-    ----------
-    draw : Draws
-        A single one.
-    lattice : Lattice
-    z : array
-        Nodes, in standard deviations.
-
-    Returns
-    -------
-    level : array
-        Dims (level, model): log-odds of an item of no difficulty.
-    added : array
-        Dims (level,): what one standard deviation of difficulty adds to them.
-    normaliser : array
-        Dims (level, node): sum over trials of log(1 + exp(log-odds)).
-    """
+    """Return the log-odds that one draw gives to items at nodes of difficulty."""
     level, step = at_levels(draw.effects, lattice, np.zeros, np.ones)
     added = step[0] * _scale(draw, lattice, lattice.design.benchmark_of_item)[0]
     normaliser = np.zeros((len(added), len(z)))
@@ -120,17 +85,7 @@ def _scale(draws: Draws, lattice: Lattice, benchmark: Integers) -> Floats:
 def spelt_out(draws: Draws, lattice: Lattice | None, items: Integers | None = None) -> Draws:
     """Return draws with the difficulties that `placed` chose.
 
-    Parameters
-    ----------
-    draws : Draws
-    lattice : Lattice or None
-    items : array of int, optional
-        Of which items; default: all.
-
-    Returns
-    -------
-    Draws
-        With ``delta``, dims (draw, item); as given without a lattice.
+    Dims (draw, item).
     """
     if lattice is None:
         return draws
@@ -164,22 +119,7 @@ def stand_ins(built: Built) -> Built:
 
 
 def counted(draws: Draws, lattice: Lattice | None, weights: Floats | None = None) -> Draws:
-    """Return draws of made-up items, with how many items each of them stands for.
-
-    Parameters
-    ----------
-    draws : Draws
-        With `place`.
-    lattice : Lattice or None
-    weights : array, optional
-        Dims (draw, item): how many items each item of the table counts as. Default: 1.
-
-    Returns
-    -------
-    Draws
-        Of the design of `stand_ins`, with ``delta`` and ``tally``; as given without a
-        lattice.
-    """
+    """Return draws of made-up items, with how many items each of them stands for."""
     if lattice is None or draws.place is None or draws.offset is None:
         return draws
     at = lattice.nodes

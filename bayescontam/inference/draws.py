@@ -25,64 +25,40 @@ CACHED = 250_000
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws of effects, one row for each draw.
+    """Draws of effects, one row for each draw."""
 
-    Attributes
-    ----------
-    theta : array
-        Dims (draw, model × unit).
-    beta : array or None
-        Dims (draw, model × benchmark).
-    psi : array or None
-        Dims (draw, model × benchmark); see `bayescontam.inference.effects.add_selection`.
-    delta, alpha : array or None
-        Dims (draw, item).
-    increments : array or None
-        Dims (draw, segment).
-    kappa : array or None
-        Dims (draw, benchmark).
-    gamma, spillover : array or None
-        Dims (draw, 1).
-    guess : array or None
-        Dims (draw, benchmark): accuracy of blind guessing, where it is estimated.
-    eta : array or None
-        Dims (draw, repeated): log-odds of responses with several trials, where they
-        have an effect of their own; at their mean contamination once `node` is there. Where
-        these effects were integrated out, `with_own_effects` draws them.
-    sigma_eps : array or None
-        Dims (draw, repeated) or (draw, 1): spread of these effects.
-    p_shift : array or None
-        Dims (draw, benchmark), where the probabilities of latent events are unsure.
-    node : array of int or None
-        Dims (draw, group): which of its values each group's contamination has, where it
-        is not known; see `locate`.
-    sigma_delta : array or None
-        Dims (draw, benchmark).
-    place, offset : array or None
-        Where difficulties were integrated out: which node each item's difficulty lies at,
-        dims (draw, item), and by how many standard deviations the nodes of a draw are
-        moved, (draw, 1); see `bayescontam.inference.difficulties`.
-    tally : array or None
-        Dims (draw, item): how many items of the table an item stands for, if not itself.
-    """
-
-    theta: Floats
-    beta: Floats | None
+    theta: Floats  # dims (draw, model × unit)
+    beta: Floats | None  # dims (draw, model × benchmark)
+    # delta, alpha: dims (draw, item)
     delta: Floats | None
+    # dims (draw, repeated): log-odds of responses with several trials, where they have an effect of
+    # their own; at their mean contamination once `node` is there. Where these effects were
+    # integrated out, `with_own_effects` draws them.
     eta: Floats | None
-    sigma_eps: Floats | None
+    sigma_eps: Floats | None  # dims (draw, repeated) or (draw, 1): spread of these effects
     alpha: Floats | None = None
-    increments: Floats | None = None
+    increments: Floats | None = None  # dims (draw, segment)
+    # kappa, sigma_delta: dims (draw, benchmark)
     kappa: Floats | None = None
+    # gamma, spillover: dims (draw, 1)
     gamma: Floats | None = None
     spillover: Floats | None = None
+    # dims (draw, benchmark): accuracy of blind guessing, where it is estimated
     guess: Floats | None = None
+    # dims (draw, benchmark), where the probabilities of latent events are unsure
     p_shift: Floats | None = None
+    # dims (draw, group): which of its values each group's contamination has, where it is not known;
+    # see `locate`
     node: NDArray[np.int8] | None = None
     sigma_delta: Floats | None = None
+    # place, offset: where difficulties were integrated out: which node each item's difficulty lies
+    # at, dims (draw, item), and by how many standard deviations the nodes of a draw are moved,
+    # (draw, 1); see `bayescontam.inference.difficulties`
     place: NDArray[np.integer[Any]] | None = None
     offset: Floats | None = None
+    # dims (draw, item): how many items of the table an item stands for, if not itself
     tally: Floats | None = None
+    # dims (draw, model × benchmark); see `bayescontam.inference.effects.add_selection`
     psi: Floats | None = None
 
     def __len__(self) -> int:
@@ -106,36 +82,14 @@ class Draws:
         return self[self.spaced(most)]
 
     def chunks(self, design: Design, most: int = CHUNK) -> Iterator["Draws"]:
-        """Yield the draws in parts small enough to expand to all responses.
-
-        Parameters
-        ----------
-        design : Design
-        most : int
-            Numbers of a part when expanded, unless a single draw has more. Default: 4 million.
-
-        Yields
-        ------
-        Draws
-        """
+        """Yield the draws in parts small enough to expand to all responses."""
         step = max(1, most // len(design))
         for start in range(0, len(self), step):
             yield self[slice(start, start + step)]
 
 
 def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
-    """Return the draws of a posterior (or prior) group, chains joined.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    design : Design
-
-    Returns
-    -------
-    Draws
-    """
+    """Return the draws of a posterior (or prior) group, chains joined."""
 
     def flat(name: str) -> Floats | None:
         if name not in posterior:
@@ -190,21 +144,6 @@ def accuracy_at(
     guess: Floats,
     spilled: bool = True,
 ) -> Floats:
-    """Return each response's accuracy if contamination were changed, (draw, response).
-
-    Parameters
-    ----------
-    draws : Draws
-    design : Design
-    eta : array
-        Log-odds at the observed contamination, as `log_odds` gives them: difficulty
-        and model-by-item effect stay what they are.
-    contamination : array
-        One value in [0, 1] for each response, the same for all of a benchmark.
-    guess : array
-        Accuracy of blind guessing for each response, ([draw,] response).
-    spilled : bool, default True
-        Whether spillover changes too, as if all of the benchmark had this contamination.
-    """
+    """Return each response's accuracy if contamination were changed, (draw, response)."""
     shift = contamination_shift(draws.effects, design, contamination, spilled)
     return accuracy(eta + shift, guess)

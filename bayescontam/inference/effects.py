@@ -45,16 +45,6 @@ def add_abilities(
     the items at hand: that difference is what data identify. Abilities and difficulties
     themselves they identify only together, up to a shift of both that costs nothing but prior
     density; the more models, the longer and thinner a posterior is in that direction.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Design
-    terms : Terms
-    factor : callable
-        See `Factor`.
-    difficulty : Tensor, optional
-        Of the items, dims (item,).
     """
     dims = ("model", design.unit_dim)
     if spec.ability.pooling == "none":
@@ -369,8 +359,6 @@ def add_selection(spec: ModelSpec, design: Design, terms: Terms, factor: Factor)
     their mean. Where models chose what to answer, such as weak ones easy items, that mean
     is not the same for all items: it depends on who answered them.
 
-    References
-    ----------
     Little (1993), doi:10.1080/01621459.1993.10594302, on models by pattern of missing data;
     Mundlak (1978), doi:10.2307/1913646, on effects whose mean depends on a regressor.
     """
@@ -414,13 +402,6 @@ def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
     a little more, so that it is never near zero. Data show how far log-odds rise between
     responses. Where few of these lie at one end, what is added there is nearly unknown,
     and with it the slope from 0 to 1; the product of slope and this is known none the less.
-
-    Parameters
-    ----------
-    increments : Tensor
-        Dims (segment,).
-    design : Design
-        Its doses may be tensors.
     """
     weighed = design.weight * design.dose
     square = (weighed * design.dose).sum() + _ALIKE * design.weight.sum()

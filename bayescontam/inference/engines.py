@@ -23,31 +23,16 @@ MAX_DEPTH = 10
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a posterior is sampled.
-
-    Attributes
-    ----------
-    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
-    draws : int, default 1500
-        Draws stored of each chain.
-    tune : int, default 700
-        Draws of each chain before those, used to adapt the sampler.
-    chains : int, default 4
-    cores : int, default 2
-        Chains that run at the same time.
-    target_accept : float, default 0.9
-        Acceptance that the step size is adapted to, in (0, 1).
-    difficulties : {"auto", "sampled", "marginalised"}, default "auto"
-        Whether item difficulties are sampled with all other parameters, or integrated out
-        and drawn afterwards. ``"auto"`` integrates out those of large tables.
-    """
+    """How a posterior is sampled."""
 
     engine: Engine = "nutpie"
-    draws: int = 1500
-    tune: int = 700
+    draws: int = 1500  # draws stored of each chain
+    tune: int = 700  # draws of each chain before those, used to adapt the sampler
     chains: int = 4
-    cores: int = 2
-    target_accept: float = 0.9
+    cores: int = 2  # chains that run at the same time
+    target_accept: float = 0.9  # acceptance that the step size is adapted to, in (0, 1)
+    # whether item difficulties are sampled with all other parameters, or integrated out and drawn
+    # afterwards. `"auto"` integrates out those of large tables.
     difficulties: Difficulties = "auto"
 
     def __post_init__(self) -> None:
@@ -78,31 +63,7 @@ def sample(
 def sample_model(
     model: pm.Model, sampling: Sampling, seed: int, progress: bool
 ) -> tuple[xr.Dataset, xr.Dataset]:
-    """Draw from the posterior of a PyMC model.
-
-    Parameters
-    ----------
-    model : pymc.Model
-    sampling : Sampling
-    seed : int
-    progress : bool
-        Whether to show what goes on.
-
-    Returns
-    -------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    sample_stats : xarray.Dataset
-        ``diverging``, ``energy``, ``tree_depth``, ``n_steps`` and
-        ``reached_max_treedepth``, dims (chain, draw).
-
-    Raises
-    ------
-    MissingExtraError
-        If the engine is not installed.
-    KeyboardInterrupt
-        On Ctrl-C.
-    """
+    """Draw from the posterior of a PyMC model."""
     if sampling.engine == "nutpie":
         tree = _by_nutpie(model, sampling, seed, progress)
     else:

@@ -30,20 +30,7 @@ QUANTITIES = (
 
 
 def reference_levels(reference: Reference, design: Design) -> Floats:
-    """Return the reference contamination of each benchmark, dims (benchmark,).
-
-    Parameters
-    ----------
-    reference : {"min_observed", "zero"} or float
-        ``"min_observed"``: the smallest contamination of any response to the
-        benchmark; of a latent event 0. A number must lie in [0, 1].
-    design : Design
-
-    Raises
-    ------
-    UsageError
-        If the reference is none of these.
-    """
+    """Return the reference contamination of each benchmark, dims (benchmark,)."""
     level = reference_level(reference)
     if level is None:
         return design.contamination_range()[0]
@@ -51,13 +38,7 @@ def reference_levels(reference: Reference, design: Design) -> Floats:
 
 
 def reference_level(reference: Reference) -> float | None:
-    """Return the reference as a number; None stands for the smallest observed.
-
-    Raises
-    ------
-    UsageError
-        If it is not ``"min_observed"``, ``"zero"`` or a number in [0, 1].
-    """
+    """Return the reference as a number; None stands for the smallest observed."""
     if reference == "min_observed":
         return None
     try:
@@ -83,34 +64,7 @@ def estimands(
 ) -> dict[str, xr.Dataset]:
     """Compute the estimands of every draw.
 
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    shape : tuple of int
-        Numbers of chains and of draws in each.
-    reference : {"min_observed", "zero"} or float
-        Contamination at which genuine ability is evaluated.
-    items : {"all", "answered"}, default "all"
-        Reference population: all items of the benchmark in the table, or those that each
-        model answered.
-    rng : numpy.random.Generator, optional
-        For model-by-item effects of pairs that were not observed, and for weights of sampled
-        items. Default: of seed 0.
-    sampled : bool, default False
-        Whether estimands are about the population that the items were drawn from.
-
-    Returns
-    -------
-    dict of str to xarray.Dataset
-        ``"estimands"`` with dims (chain, draw, model, benchmark), and where abilities
-        vary over concepts ``"estimands_by_concept"`` with (chain, draw, model,
-        concept). NaN where a model answered nothing. On the probability scale, except
-        ``slope`` (log-odds per unit of contamination) and ``rank`` (1 = best, by
-        genuine ability, or by accuracy where there is no contamination; equal models share
-        their mean rank; NaN in a benchmark in which models cannot be compared, see
-        `comparable`). ``spillover`` is the part of overfitting that items at the reference
-        have too.
+    Dims (chain, draw, model, benchmark).
     """
     design = built.design
     population = Population.of(built, items, sampled)

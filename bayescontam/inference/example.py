@@ -25,29 +25,18 @@ GUESSES = (0.25, 0.1)
 
 @dataclass(frozen=True)
 class Layout:
-    """Size and contaminations of a made-up table.
+    """Size and contaminations of a made-up table."""
 
-    Attributes
-    ----------
-    models, benchmarks : int
-        At least 1.
-    items : int
-        Items of each benchmark, at least 2. Every model answers every item.
-    trials : int, default 1
-        Trials of each response.
-    contamination : (float, float), default (1, 1)
-        Parameters of the Beta distribution that the contamination of each item is drawn
-        from; the default is uniform on [0, 1].
-    p_duplicate_sd : float, default 0
-        Standard deviation of every item's ``p_duplicate``, as a share of the largest
-        possible, √(p (1 − p)); 0 leaves the column out.
-    """
-
+    # models, benchmarks: at least 1
     models: int = 8
     benchmarks: int = 2
-    items: int = 200
-    trials: int = 1
+    items: int = 200  # items of each benchmark, at least 2. Every model answers every item.
+    trials: int = 1  # trials of each response
+    # parameters of the Beta distribution that the contamination of each item is drawn from; the
+    # default is uniform on [0, 1]
     contamination: tuple[float, float] = (1.0, 1.0)
+    # standard deviation of every item's `p_duplicate`, as a share of the largest possible, √(p (1 −
+    # p)); 0 leaves the column out
     p_duplicate_sd: float = 0.0
 
     def __post_init__(self) -> None:
@@ -88,8 +77,6 @@ class Layout:
 def size_text(models: int, benchmarks: int) -> str:
     """Return how many models and benchmarks a table has, in words.
 
-    Examples
-    --------
     >>> size_text(1, 2)
     '1 model, 2 benchmarks'
     """
@@ -98,33 +85,7 @@ def size_text(models: int, benchmarks: int) -> str:
 
 
 def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> Responses:
-    """Make up a table of responses that has every column that a model spec needs.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    layout : Layout
-        See `fitting`: names that the spec needs all come.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Responses
-        With ``contamination``, drawn for each item and the same for all models, except
-        that a spec with spillover has it multiplied by a share of each model on each
-        benchmark, uniform on [0, 1]; ``contamination_sd``, half of the largest possible;
-        ``p_duplicate``, which is ``contamination``, with ``p_duplicate_sd`` if the layout
-        requests it; the item column of ``ability.by``, up
-        to ten groups of each benchmark; ``guess``, by turns that of 4 and of 10 options, if
-        the spec takes it from the table; and the column of ``contamination.clean_column``,
-        by which the first model is clean. The answers mean nothing: they are right and
-        wrong by turns.
-
-    Raises
-    ------
-    DataError
-        If the spec requests a column under a name that another column has.
-    """
+    """Make up a table of responses that has every column that a model spec needs."""
     models = names_of(spec.contamination.clean, "model", layout.models)
     benchmarks = names_of(_guessed(spec), "bench", layout.benchmarks)
     shape = len(models), len(benchmarks), layout.items
@@ -164,8 +125,6 @@ def fitting(spec: ModelSpec, layout: Layout) -> Layout:
 def names_of(given: Sequence[str], what: str, count: int) -> list[str]:
     """Return `count` names, those that are given first.
 
-    Examples
-    --------
     >>> names_of(["quiz", "bench 2"], "bench", 4)
     ['quiz', 'bench 2', 'bench 1', 'bench 3']
     """

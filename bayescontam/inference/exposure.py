@@ -32,34 +32,21 @@ class Exposure:
 
     A group is all responses that share one true contamination: those to an item or,
     where the covariate of any item differs between models, single (model, item) pairs.
-
-    Attributes
-    ----------
-    pairs : bool
-        Whether groups are (model, item) pairs.
-    group : array of int, one for each response
-    first : array of int, one for each group
-        Position of a response of the group.
-    mean : array, one for each group
-        Expected contamination before the responses are seen.
-    nodes, log_weights : array
-        Dims (group, node): values that the contamination can take, and the logarithms
-        of their probabilities, of latent events where `p_shift` is 0; −inf for a value
-        that fills up the array.
-    scale : array or None
-        One for each group: by how much the log-odds of a latent event move for one unit
-        of ``p_shift`` of its benchmark. None where the probabilities are known.
-    low, high : array
-        One for each group: the range that its contamination counts as observed in.
     """
 
-    pairs: bool
+    pairs: bool  # whether groups are (model, item) pairs
     group: Ints
-    first: Ints
-    mean: Floats
+    first: Ints  # position of a response of the group
+    mean: Floats  # expected contamination before the responses are seen
+    # nodes, log_weights: dims (group, node): values that the contamination can take, and the
+    # logarithms of their probabilities, of latent events where `p_shift` is 0; −inf for a value
+    # that fills up the array
     nodes: Floats
     log_weights: Floats
+    # one for each group: by how much the log-odds of a latent event move for one unit of `p_shift`
+    # of its benchmark. None where the probabilities are known.
     scale: Floats | None
+    # low, high: one for each group: the range that its contamination counts as observed in
     low: Floats
     high: Floats
 
@@ -91,17 +78,7 @@ class Exposure:
     def weights(
         self, p_shift: Floats | None, benchmark: Ints, groups: slice = slice(None)
     ) -> Floats:
-        """Return log probabilities of nodes for each draw, dims (draw or 1, group, node).
-
-        Parameters
-        ----------
-        p_shift : array or None
-            Dims (draw, benchmark); None where the probabilities are known.
-        benchmark : array of int
-            Benchmark of each response.
-        groups : slice
-            Which groups; default: all.
-        """
+        """Return log probabilities of nodes for each draw, dims (draw or 1, group, node)."""
         known = self.log_weights[groups]
         if p_shift is None or self.scale is None:
             return known[None]
@@ -118,16 +95,7 @@ class Exposure:
 def draw_nodes(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int8]:
     """Draw a node for each group of each draw.
 
-    Parameters
-    ----------
-    log_weights : array
-        Dims (draw, group, node), normalised.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    array of int
-        Dims (draw, group).
+    Dims (draw, group).
     """
     reached = np.cumsum(np.exp(log_weights), axis=-1)
     wanted = rng.random(log_weights.shape[:2]) * reached[..., -1]
@@ -138,22 +106,7 @@ def draw_nodes(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int8
 def make_exposure(
     spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: Ints, item: Ints
 ) -> Exposure | None:
-    """Return the exposure that a model spec requests; None where all is known.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    responses : Responses
-    frame : pandas.DataFrame
-        Its rows in the order of the design.
-    model, item : array of int
-        Labels of these rows.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, or a standard deviation is larger than possible.
-    """
+    """Return the exposure that a model spec requests; None where all is known."""
     if spec.contamination.exposure == "known":
         return None
     names = exposure_columns(spec, frame)

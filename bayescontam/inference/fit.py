@@ -59,47 +59,25 @@ _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarra
 
 @dataclass(frozen=True)
 class Options:
-    """How a fit is made and judged, beside model spec and data.
+    """How a fit is made and judged, beside model spec and data."""
 
-    Attributes
-    ----------
-    seed : int
-        Seed of everything random.
-    reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is evaluated.
-    items : {"all", "answered"}, default "all"
-        Items that each model's estimands average over: all of the benchmark in the table, or
-        those that the model answered.
-    population : bool, default False
-        Whether estimands are about the population that the items were drawn from.
-    level : float, default 0.95
-        Probability of intervals.
-    smallest_effect : float, default 0.02
-        Smallest overfitting that matters, against which verdicts are given.
-    thresholds : Thresholds
-        What the checks require.
-    sampling : Sampling
-        How the posterior is sampled.
-    command : str
-        What the user ran, for the record.
-    item_draws : int, optional
-        Draws of item difficulties that are stored. Default: none where they were integrated
-        out, and at least 1,000 otherwise.
-    store_all : bool, default False
-        Whether all draws of everything are stored, in double precision.
-    """
-
-    seed: int
-    reference: Reference = "min_observed"
+    seed: int  # seed of everything random
+    reference: Reference = "min_observed"  # contamination at which genuine ability is evaluated
+    # items that each model's estimands average over: all of the benchmark in the table, or those
+    # that the model answered
     items: Items = "all"
+    # whether estimands are about the population that the items were drawn from
     population: bool = False
-    level: float = LEVEL
+    level: float = LEVEL  # probability of intervals
+    # smallest overfitting that matters, against which verdicts are given
     smallest_effect: float = SMALLEST_EFFECT
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    sampling: Sampling = field(default_factory=Sampling)
-    command: str = ""
+    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
+    sampling: Sampling = field(default_factory=Sampling)  # how the posterior is sampled
+    command: str = ""  # what the user ran, for the record
+    # draws of item difficulties that are stored. Default: none where they were integrated out, and
+    # at least 1,000 otherwise.
     item_draws: int | None = None
-    store_all: bool = False
+    store_all: bool = False  # whether all draws of everything are stored, in double precision
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
@@ -125,26 +103,7 @@ def fit_responses(
     options: Options,
     progress: bool = False,
 ) -> Fitted:
-    """Fit a model spec to responses and judge the fit.
-
-    Parameters
-    ----------
-    responses : Responses
-        With contamination, if the spec needs it.
-    spec : ModelSpec
-    options : Options
-    progress : bool, default False
-        Whether to show what goes on.
-
-    Returns
-    -------
-    Fitted
-
-    Raises
-    ------
-    DataError, SpecError, UsageError
-        If the parts do not go together; before anything long is started.
-    """
+    """Fit a model spec to responses and judge the fit."""
     started = time.perf_counter()
     with stage(progress, "building the model"):
         built = build(spec, responses, options.sampling.difficulties)

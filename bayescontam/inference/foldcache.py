@@ -18,15 +18,7 @@ _SCHEMA = 1
 
 
 def fold_key(source: Source, fingerprint: str, leave: Leave) -> str:
-    """Return the key of a fold: a hash of all that its figures depend on.
-
-    Parameters
-    ----------
-    source : Source
-    fingerprint : str
-        Of its design; see `fingerprint`.
-    leave : Leave
-    """
+    """Return the key of a fold: a hash of all that its figures depend on."""
     sampling = asdict(source.sampling)
     del sampling["cores"]  # of no effect on draws
     parts = [
@@ -48,20 +40,11 @@ def fingerprint(design: Design) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Shelf:
-    """A folder of finished folds, each written whole or not at all; or nothing.
+    """A folder of finished folds, each written whole or not at all; or nothing."""
 
-    Attributes
-    ----------
-    folder : pathlib.Path or None
-        None: nothing is stored.
-    sources : mapping of str to Source
-    prints : mapping of str to str
-        Fingerprints of their designs.
-    """
-
-    folder: Path | None
+    folder: Path | None  # none: nothing is stored
     sources: Mapping[str, Source]
-    prints: Mapping[str, str]
+    prints: Mapping[str, str]  # fingerprints of their designs
 
     @classmethod
     def open(
@@ -70,13 +53,7 @@ class Shelf:
         sources: Mapping[str, Source],
         designs: Mapping[str, Design],
     ) -> "Shelf":
-        """Make the folder if need be.
-
-        Raises
-        ------
-        UsageError
-            If it cannot be made or written to.
-        """
+        """Make the folder if need be."""
         if folder is None:
             return cls(None, sources, {})
         path = made_folder(folder)

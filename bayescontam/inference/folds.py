@@ -22,44 +22,16 @@ class Units:
 
     A unit is predicted as a whole: the responses to a left-out item, and else single
     responses. A group is what is left out together.
-
-    Attributes
-    ----------
-    by : {"response", "item", "model"}
-    unit : array of int, one for each response
-        Its unit.
-    group : array of int, one for each unit
-        Its group.
-    stratum : array of int, one for each group
-        Groups of each stratum are spread evenly over folds.
     """
 
     by: By
-    unit: Integers
-    group: Integers
-    stratum: Integers
+    unit: Integers  # its unit
+    group: Integers  # its group
+    stratum: Integers  # groups of each stratum are spread evenly over folds
 
 
 def units_of(design: Design, by: By) -> Units:
-    """Return what of a table is left out and predicted together.
-
-    Parameters
-    ----------
-    design : Design
-    by : {"response", "item", "model"}
-        ``"response"``: strata are pairs of model and benchmark. ``"item"``: strata are
-        benchmarks. ``"model"``: one stratum.
-
-    Returns
-    -------
-    Units
-        Numbered in the order of names, not of rows.
-
-    Raises
-    ------
-    UsageError
-        If `by` is something else.
-    """
+    """Return what of a table is left out and predicted together."""
     if by not in get_args(By):
         raise UsageError(f"leave out: got {by!r}; {closest(str(by), get_args(By))}")
     names = {
@@ -84,27 +56,7 @@ def units_of(design: Design, by: By) -> Units:
 
 
 def fold_of(units: Units, folds: int, seed: int) -> Integers:
-    """Deal groups to folds.
-
-    Parameters
-    ----------
-    units : Units
-    folds : int
-        At least 2. Where there are fewer groups, each is a fold.
-    seed : int
-
-    Returns
-    -------
-    array of int
-        Fold of each response, from 0. Numbers of groups in two folds differ by at most
-        one, in the whole and within each stratum. The same for the same responses in
-        another order.
-
-    Raises
-    ------
-    UsageError
-        If there are fewer than two folds, or nothing to deal.
-    """
+    """Deal groups to folds."""
     groups = len(units.stratum)
     if folds < 2:
         raise UsageError(f"folds: got {folds}; at least 2 are needed")

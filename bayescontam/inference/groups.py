@@ -16,31 +16,13 @@ def alike_groups(distinct: NDArray[np.bool_]) -> list[Group]:
     Two models share a group if and only if they cannot be distinguished. No group can take
     in another model. One model may be in several groups, or alone in its own.
 
-    Parameters
-    ----------
-    distinct : array of bool
-        Dims (model, other), symmetric: whether a pair can be distinguished. Models in the
-        order in which they are shown.
-
-    Returns
-    -------
-    list of tuple of int
-        Positions, ascending; groups in the order of their first and then their last
-        models.
-
-    Notes
-    -----
     The groups are maximal cliques that cover every edge of the graph of pairs that cannot
     be distinguished, grown one by one from the first pair that none has yet. That takes
     polynomial time, where all maximal cliques, or the fewest that are enough, may not.
 
-    References
-    ----------
     Piepho (2004), doi:10.1198/1061860043515. Gramm, Guo, Hüffner, Niedermeier, Piepho &
     Schmid (2007), doi:10.1016/j.csda.2006.09.035.
 
-    Examples
-    --------
     >>> distinct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
     >>> alike_groups(distinct)
     [(0, 1), (1, 2), (3,)]
@@ -91,8 +73,6 @@ def _needed(groups: list[Group], models: int) -> Iterator[Group]:
 def letters(size: int) -> list[str]:
     """Return names of groups: a to z, then aa, ab and so on.
 
-    Examples
-    --------
     >>> letters(28)[::9]
     ['a', 'j', 's', 'ab']
     """
@@ -105,8 +85,6 @@ def letters(size: int) -> list[str]:
 def letters_of(groups: list[Group], models: int) -> list[str]:
     """Return the letters of each model's groups, a space between them.
 
-    Examples
-    --------
     >>> letters_of([(0, 1), (1, 2)], 3)
     ['a', 'a b', 'b']
     """

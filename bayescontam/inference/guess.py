@@ -19,11 +19,6 @@ def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
     """Return what the spec states of each benchmark's guessing: a number, or a prior.
 
     Of a spec by which every item has its own, as the table says, zeros.
-
-    Raises
-    ------
-    SpecError
-        If the model spec names a benchmark that the responses do not have.
     """
     guess = spec.likelihood.guess
     if guess == "column":
@@ -51,11 +46,6 @@ def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
 
     Where that of any benchmark has a prior, adds ``guess``, dims (benchmark,), to the
     current PyMC model.
-
-    Raises
-    ------
-    SpecError
-        As `guess_priors`.
     """
     if design.item_guess is not None:
         return design.item_guess[design.item]
@@ -75,10 +65,7 @@ def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
 def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
     """Return the accuracy of blind guessing for each response.
 
-    Returns
-    -------
-    array
-        Dims (response,) where it is set, (draw, response) where it is estimated.
+    Dims (response,).
     """
     if draws.guess is not None:
         return draws.guess[:, design.benchmark]

@@ -14,11 +14,6 @@ class HeldOutDesign(DerivedDesign):
     which held-out responses add nothing. Parameters of items and models that are held out
     altogether follow their population, given all others. What contamination is centred
     at, and which terms enter, stay those of the whole table.
-
-    Attributes
-    ----------
-    n_correct, n_trials : array of int
-        0 where held out.
     """
 
     @cached_property
@@ -28,14 +23,7 @@ class HeldOutDesign(DerivedDesign):
 
 
 def hold_out(design: Design, rows: Integers) -> HeldOutDesign:
-    """Return the design with some responses held out.
-
-    Parameters
-    ----------
-    design : Design
-    rows : array of int
-        Positions of the responses to hold out.
-    """
+    """Return the design with some responses held out."""
     seen = {"n_correct": design.n_correct.copy(), "n_trials": design.n_trials.copy()}
     for counts in seen.values():
         counts[rows] = 0

@@ -47,18 +47,7 @@ class _Slope:
 def extrapolation(design: Design, reference: Floats) -> Floats:
     """Return how far the reference lies outside what was observed for a model.
 
-    Parameters
-    ----------
-    design : Design
-    reference : array
-        Reference contamination of each benchmark, dims (benchmark,).
-
-    Returns
-    -------
-    array
-        Dims (model, benchmark), in units of contamination: 0 inside the range of the
-        model's items on the benchmark, else the distance to its nearer end. NaN where
-        nothing was answered.
+    Dims (model, benchmark).
     """
     low, high = design.contamination_range(by_model=True)
     distance: Floats = np.maximum(np.maximum(low - reference, reference - high), 0.0)
@@ -76,35 +65,8 @@ def identify(
 ) -> xr.Dataset:
     """Judge whether each slope is identified.
 
-    Parameters
-    ----------
-    slope : xarray.DataArray
-        Posterior draws, dims (chain, draw, model, benchmark).
-    prior_slope : xarray.DataArray
-        Prior draws with the same dims.
-    sensitivity : xarray.Dataset
-        From `power_scaling`.
-    built : Built
-    own : OwnSlopes
-        From `own_slopes`.
-    level : float
-        Probability of the intervals that must exclude zero for "shown".
-    reference : {"min_observed", "zero"} or float, optional
-        Contamination at which genuine ability is evaluated; without it `extrapolation` is NaN.
+    Dims (model, benchmark).
 
-    Returns
-    -------
-    xarray.Dataset
-        Dims (model, benchmark): ``verdict`` and ``sentence`` (strings, empty where
-        nothing was answered), ``own_slope``, ``own_sd`` and ``own_information`` (see
-        `own_slopes`), ``contraction`` (1 − posterior variance / prior
-        variance), ``detectable_slope`` (the slope that is shown with probability 0.8: 2.8
-        standard errors of what the data alone say at a level of 0.95; infinite if they
-        say nothing), ``prior_sd``, ``prior_sensitivity``, ``extrapolation`` (see
-        `extrapolation`).
-
-    Notes
-    -----
     Of a prior variance V and a posterior variance v, the data alone carry the
     precision 1/v − 1/V; this is exact for Normal distributions and the usual
     approximation otherwise.

@@ -34,35 +34,21 @@ SINGLE_ITEMS = 100
 
 @dataclass(frozen=True, eq=False)
 class Implied:
-    """What a prior implies; made by `implied`.
-
-    Attributes
-    ----------
-    spec : ModelSpec
-    data : str
-        The table of responses that the prior was evaluated for, in words.
-    draws, seed : int
-    values : mapping of str to array
-        Under each quantity's name its values, all draws, models and benchmarks in one
-        array; without what is not finite.
-    lost : mapping of str to float
-        Share of each quantity's values that are not finite: the prior is so wide that
-        they overflow. Above 0.001 nothing is reported of the quantity.
-    left_out : tuple of (str, str)
-        Effects of the spec that this table cannot carry, with the reason. Their priors
-        had no say.
-    clean : tuple of str
-        Models whose slopes are zero, since the spec calls them clean.
-    """
+    """What a prior implies; made by `implied`."""
 
     spec: ModelSpec
-    data: str
+    data: str  # the table of responses that the prior was evaluated for, in words
     draws: int
     seed: int
+    # under each quantity's name its values, all draws, models and benchmarks in one array; without
+    # what is not finite
     values: Mapping[str, Floats]
+    # share of each quantity's values that are not finite: the prior is so wide that they overflow.
+    # Above 0.001 nothing is reported of the quantity.
     lost: Mapping[str, float]
+    # effects of the spec that this table cannot carry, with the reason. Their priors had no say.
     left_out: tuple[tuple[str, str], ...]
-    clean: tuple[str, ...] = ()
+    clean: tuple[str, ...] = ()  # models whose slopes are zero, since the spec calls them clean
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -70,16 +56,7 @@ class Implied:
         return tuple(known for known in QUANTITIES if known.name in self.values)
 
     def table(self) -> pd.DataFrame:
-        """Return quantiles and probabilities of extremes.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each quantity: ``quantity``, ``q2.5``, ``q25``, ``median``,
-            ``q75``, ``q97.5``, ``below`` and ``above`` (bounds), ``p_below`` and
-            ``p_above`` (probabilities of values beyond them), ``lost``, ``meaning``.
-            NaN in what cannot be estimated.
-        """
+        """Return quantiles and probabilities of extremes."""
         return pd.DataFrame([self._row(known) for known in self.quantities])
 
     def is_told(self, name: str) -> bool:
@@ -135,34 +112,6 @@ def implied(
 ) -> Implied:
     """Draw from a model spec's prior what it implies for accuracies.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    models, benchmarks, items, trials, contamination
-        Layout of the made-up table that the prior is evaluated for; see `Layout`.
-    draws : int, default 1000
-        Draws from the prior, 100 to 100,000.
-    seed : int, default 0
-        Seed of everything random.
-    reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is reported.
-    responses : Responses, optional
-        Evaluate this table instead. Its answers have no say, only who answered what
-        and how contaminated it is.
-
-    Returns
-    -------
-    Implied
-
-    Raises
-    ------
-    UsageError
-        If a number is out of range.
-    DataError, SpecError
-        If the spec does not go with the table.
-
-    Notes
-    -----
     Draws come from the PyMC model that fitting uses, and estimands from the same
     function as those of a fit. All pairs of model and benchmark count alike; models
     that are compared are drawn at random.

@@ -20,15 +20,7 @@ s of their own standard deviations at most: they move by the covariance with the
 
 
 def integration_check(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> Check:
-    """Check the log likelihood against one of twice the nodes at each item's own level.
-
-    Parameters
-    ----------
-    draws : Draws
-    lattice : Lattice
-    rng : numpy.random.Generator
-        Chooses the items, where they are more than 2,000.
-    """
+    """Check the log likelihood against one of twice the nodes at each item's own level."""
     error = integration_errors(draws.thinned(MOST_DRAWS), lattice, rng)
     spread = float(error.std())
     fine = spread <= MOST_ERROR
@@ -84,20 +76,7 @@ def _item_by_item(lattice: Lattice, items: Integers) -> Lattice:
 def _log_density(
     draw: Draws, lattice: Lattice, z: Floats, items: Integers, correct: Floats
 ) -> Floats:
-    """Return the log density of the responses to some items, difficulty integrated out.
-
-    Parameters
-    ----------
-    draw : Draws
-        A single one.
-    lattice : Lattice
-    z : array
-        Nodes, in standard deviations.
-    items : array of int
-        Positions in the lattice.
-    correct : array
-        Dims (item, model): their correct answers.
-    """
+    """Return the log density of the responses to some items, difficulty integrated out."""
     level, added, normaliser = at_nodes(draw, lattice, z)
     own, basis = lattice.level[items], lattice.basis[items]
     joint = (lattice.total[items, None] * added[own])[:, :, None] * z

@@ -32,35 +32,20 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Responses, item by item, and what is expected of them.
+    """Responses, item by item, and what is expected of them."""
 
-    Attributes
-    ----------
-    starts : array of int
-        Dims (item,): first response to each item; responses to an item follow each other.
-    correct, trials : array
-        Dims (response,).
-    log_odds : array
-        Dims (draw, response), on an item of average difficulty.
-    ability : array
-        Dims (draw, response), of the model that answered, log-odds.
-    guess : array
-        Accuracy of blind guessing, ([draw,] response).
-    spread : array or None
-        Dims (draw, response): standard deviation of a response's own log-odds, 0 where it
-        has one trial; None where none has any.
-    difficulty_sd : array
-        Dims (draw, item).
-    """
-
+    # dims (item,): first response to each item; responses to an item follow each other
     starts: Integers
+    # correct, trials: dims (response,)
     correct: Floats
     trials: Floats
-    log_odds: Floats
-    ability: Floats
-    guess: Floats
+    log_odds: Floats  # dims (draw, response), on an item of average difficulty
+    ability: Floats  # dims (draw, response), of the model that answered, log-odds
+    guess: Floats  # accuracy of blind guessing, ([draw,] response)
+    # dims (draw, response): standard deviation of a response's own log-odds, 0 where it has one
+    # trial; None where none has any
     spread: Floats | None
-    difficulty_sd: Floats
+    difficulty_sd: Floats  # dims (draw, item)
 
     def by_item(self, values: Floats) -> Floats:
         """Return sums over the responses to each item, dims (…, item)."""
@@ -75,43 +60,24 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How far the answers to items rise with ability beside what the model expects.
+    """How far the answers to items rise with ability beside what the model expects."""
 
-    Attributes
-    ----------
-    score, variance : array
-        Dims (draw, item): derivative of the log likelihood by the item's discrimination, made
-        independent of its difficulty, and its variance. Negative where weak models solve the
-        item and strong ones do not.
-    p_value : array
-        Dims (draw, item): probability of a score that is as low or lower.
-    """
-
+    # score, variance: dims (draw, item): derivative of the log likelihood by the item's
+    # discrimination, made independent of its difficulty, and its variance. Negative where weak
+    # models solve the item and strong ones do not.
     score: Floats
     variance: Floats
-    p_value: Floats
+    p_value: Floats  # dims (draw, item): probability of a score that is as low or lower
 
 
 def score_items(answers: Answers) -> Scores:
     """Score each item, draw by draw.
 
-    Parameters
-    ----------
-    answers : Answers
-
-    Returns
-    -------
-    Scores
-
-    Notes
-    -----
     Each item's difficulty is set to its most probable value given its own answers, so that
     a hard item is no misfit. The tail is a saddlepoint approximation of a sum of independent
     answers. An effect of a response's own counts as fewer trials, by the correlation that it
     gives them.
 
-    References
-    ----------
     Score tests of item fit: Glas (1999), doi:10.1007/BF02294296. Tails: Lugannani & Rice
     (1980), doi:10.2307/1426607.
     """
@@ -190,32 +156,12 @@ def _lower_tail(
 def item_fit(draws: Draws, built: Built) -> xr.Dataset | None:
     """Judge how every item fits.
 
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
+    Dims (item,).
 
-    Returns
-    -------
-    xarray.Dataset or None
-        Dims (item,): ``answers``, models that answered; ``solved``, the share of them that
-        solved it; ``solved_by_weaker``, ``solved_by_stronger``: the same of their weaker and
-        their stronger half; with contamination ``contamination``, its mean; ``z``, the score
-        in its standard deviations, ``p_value``, means over draws; ``q_value``: the smallest
-        false discovery rate at which the item is a suspect. NaN in the last three where fewer
-        than 3 models answered, or all or none solved it. With contamination also, dims
-        (benchmark,), ``contaminated_items``, ``contaminated_z`` and ``contaminated_p``: the
-        same for all items together that are contaminated by 0.5 or more. None where a row
-        counts different items.
-
-    Notes
-    -----
     Answers are compared with what a model's ability leads to expect, plus what contamination
     lifts: where a slope is negative it counts as zero, since it may be the misfit itself.
     The false discovery rate is that of Benjamini & Hochberg over all judged items.
 
-    References
-    ----------
     Benjamini & Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
     """
     design = built.design

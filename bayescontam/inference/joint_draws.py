@@ -8,19 +8,6 @@ from bayescontam.seeds import stream
 
 
 def joint_draws(fit: Fitted, built: Built) -> Draws:
-    """Return the stored draws of a fit with all effects of items and responses.
-
-    Parameters
-    ----------
-    fit : Fitted
-        Of a model spec that takes contamination as known.
-    built : Built
-        Its model.
-
-    Returns
-    -------
-    Draws
-        The same at every call: effects that are drawn again follow from the fit's seed.
-    """
+    """Return the stored draws of a fit with all effects of items and responses."""
     draws = take_draws(fit.joint_posterior(), built.design)
     return with_own_effects(draws, built, stream(fit.record["seed"], "own effects"))

@@ -28,14 +28,9 @@ class LatticeDesign(DerivedDesign):
 
     Every model has a response to every item, of weight 0 where it answered none of those
     that the item stands for.
-
-    Attributes
-    ----------
-    like : array of int, one for each item
-        An item of the table that it stands for.
     """
 
-    like: Integers
+    like: Integers  # an item of the table that it stands for
 
     @classmethod
     def of(
@@ -46,20 +41,7 @@ class LatticeDesign(DerivedDesign):
         answered: Floats,
         like: Integers,
     ) -> "LatticeDesign":
-        """Return the design of items of given units and contaminations.
-
-        Parameters
-        ----------
-        whole : Design
-            Of the table.
-        item_unit : array of int, one for each made-up item
-        level : array or None
-            Contamination of each; None where the model spec uses none.
-        answered : array
-            Dims (made-up item, model): 1 where the items that it stands for were answered.
-        like : array of int, one for each made-up item
-            An item of the table that it stands for.
-        """
+        """Return the design of items of given units and contaminations."""
         n_models, n_items = len(whole.models), len(item_unit)
         item = np.repeat(np.arange(n_items), n_models)
         unit = item_unit[item]
@@ -114,36 +96,18 @@ class Lattice:
     polynomial through Chebyshev points. Where contamination takes few values these are
     the levels, and nothing is interpolated.
 
-    Attributes
-    ----------
-    design : LatticeDesign
-        Its items are the levels of all groups.
-    group : array of int, one for each item of the table
-    first : array of int, one for each group
-        Position of its first level.
-    basis : array
-        Dims (item, level of its group): weights of the levels, filled up with zeros.
-    total : array of int, one for each item of the table
-        Correct answers.
-    trials : array
-        Dims (level, model): trials of each model at each item of the group.
-    correct : array
-        Dims (level, model): correct answers, shared out among the levels.
-
-    References
-    ----------
     Trefethen (2019), Approximation Theory and Approximation Practice,
     doi:10.1137/1.9781611975949, chapter 8, on the geometric convergence of polynomials
     through Chebyshev points; Rasch (1960) on totals as sufficient statistics.
     """
 
-    design: LatticeDesign
+    design: LatticeDesign  # its items are the levels of all groups
     group: Integers
-    first: Integers
-    basis: Floats
-    total: Integers
-    trials: Floats
-    correct: Floats
+    first: Integers  # position of its first level
+    basis: Floats  # dims (item, level of its group): weights of the levels, filled up with zeros
+    total: Integers  # correct answers
+    trials: Floats  # dims (level, model): trials of each model at each item of the group
+    correct: Floats  # dims (level, model): correct answers, shared out among the levels
 
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
@@ -169,8 +133,6 @@ class Lattice:
         half as much spread again as the totals show; for more where a benchmark has so few
         items that draws of the spread may go further up.
 
-        References
-        ----------
         Trefethen & Weideman (2014), doi:10.1137/130932132.
         """
         trials = self.trials.sum(axis=1)[self.level[:, 0]]
@@ -195,27 +157,14 @@ class Lattice:
 
 
 def log_weights(z: Floats) -> Floats:
-    """Return the logarithms of the weights of evenly spaced nodes, which add up to 1.
-
-    Parameters
-    ----------
-    z : array
-        Nodes, in standard deviations of a difficulty.
-    """
+    """Return the logarithms of the weights of evenly spaced nodes, which add up to 1."""
     density = -0.5 * z**2
     result: Floats = density - logsumexp(density)
     return result
 
 
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
-    """Return the lattice of a table in which an item has one contamination for all models.
-
-    Parameters
-    ----------
-    design : Design
-    levels : int, default 12
-        Chebyshev points of a group, between two knots of a dose-response.
-    """
+    """Return the lattice of a table in which an item has one contamination for all models."""
     shape = len(design.items), len(design.models)
     trials, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
     trials[design.item, design.model] = design.n_trials

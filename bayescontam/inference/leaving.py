@@ -20,14 +20,7 @@ from bayescontam.specs.model import ModelSpec
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What a fit is made of, to make it again.
-
-    Attributes
-    ----------
-    spec : ModelSpec
-    responses : Responses
-    sampling : Sampling
-    """
+    """What a fit is made of, to make it again."""
 
     spec: ModelSpec
     responses: Responses
@@ -40,21 +33,11 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Leave:
-    """Responses to leave out of a fit.
+    """Responses to leave out of a fit."""
 
-    Attributes
-    ----------
-    rows : array of int
-        Positions in the design.
-    unit : array of int, one for each
-        Those of one number are predicted together.
-    seed : int
-        Seed of the sampler.
-    """
-
-    rows: Integers
-    unit: Integers
-    seed: int
+    rows: Integers  # positions in the design
+    unit: Integers  # those of one number are predicted together
+    seed: int  # seed of the sampler
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,22 +50,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Left:
-    """How well responses were predicted by a fit without them.
+    """How well responses were predicted by a fit without them."""
 
-    Attributes
-    ----------
-    elpd : tuple of float
-        Log predictive density of each unit, in the order of their numbers.
-    worth : tuple of float
-        How many equal draws each of these is the mean of.
-    r_hat : float
-        Largest of all parameters.
-    divergences : int
-    """
-
-    elpd: tuple[float, ...]
-    worth: tuple[float, ...]
-    r_hat: float
+    elpd: tuple[float, ...]  # log predictive density of each unit, in the order of their numbers
+    worth: tuple[float, ...]  # how many equal draws each of these is the mean of
+    r_hat: float  # largest of all parameters
     divergences: int
 
 
@@ -93,19 +65,7 @@ def make_worker(sources: Mapping[str, Source]) -> Callable[[Task], Left]:
 
 
 def leave_out(source: Source, design: Design, leave: Leave) -> Left:
-    """Fit without some responses, and predict them.
-
-    Parameters
-    ----------
-    source : Source
-    design : Design
-        Of all responses.
-    leave : Leave
-
-    Returns
-    -------
-    Left
-    """
+    """Fit without some responses, and predict them."""
     built = build_design(source.spec, hold_out(design, leave.rows))
     posterior, statistics = sample(built, source.sampling, leave.seed, progress=False)
     draws = take_draws(posterior, design)
@@ -129,20 +89,7 @@ def _worst_r_hat(posterior: xr.Dataset) -> float:
 def predicted(prediction: Prediction, rows: Integers, unit: Integers) -> tuple[Floats, Floats]:
     """Return how probable responses are, averaged over draws.
 
-    Parameters
-    ----------
-    prediction : Prediction
-    rows : array of int
-        Positions of responses.
-    unit : array of int, one for each
-        Those of one number are predicted together: given a draw they are independent, and
-        averaging the product lets what they share count, such as an item's difficulty.
-
-    Returns
-    -------
-    elpd, worth : array
-        Dims (unit,), in the order of their numbers: log of the mean density, and how many
-        draws of equal density are worth as much.
+    Dims (unit,).
     """
     order = np.argsort(unit, kind="stable")
     rows, unit = rows[order], unit[order]

@@ -47,14 +47,6 @@ def add_responses(design: Design, eta: Tensor, guess: Floats | Tensor) -> Tensor
 
     On the logit scale, which is several times faster than a Binomial of a probability,
     and as a distribution with a random method, so that predictive draws work.
-
-    Parameters
-    ----------
-    design : Design
-    eta : Tensor
-        Log-odds of each response.
-    guess : array or Tensor
-        Accuracy of blind guessing for each response.
     """
     options: dict[str, Any] = {
         "observed": design.n_correct, "dims": "response", "dist": _binomial,
@@ -106,21 +98,7 @@ def accuracy(eta: Floats, guess: Floats | float) -> Floats:
 
 
 def log_likelihood(eta: Floats, k: Floats, n: Floats, guess: Floats) -> Floats:
-    """Return log P(k of n correct | eta) without the binomial coefficient.
-
-    Parameters
-    ----------
-    eta : array
-        Log-odds; all arguments broadcast.
-    k, n : array
-        Correct answers and trials.
-    guess : array
-        Accuracy of blind guessing.
-
-    Returns
-    -------
-    array
-    """
+    """Return log P(k of n correct | eta) without the binomial coefficient."""
     if not np.any(guess):
         # Single trials are many, and their product with 1 need not be made.
         shared = softplus(eta) if np.all(n == 1) else n * softplus(eta)

@@ -32,22 +32,6 @@ def located(
     It was summed out for sampling; its distribution given the parameters of a draw is
     known, and estimands need it: what the accuracy of these items is depends on which of
     them are contaminated.
-
-    Parameters
-    ----------
-    draws : Draws
-        As `take_draws` returns them.
-    built : Built
-    rng : numpy.random.Generator
-    responses : bool, default True
-        Whether the responses are known too; False for draws from the prior.
-
-    Returns
-    -------
-    draws : Draws
-        With `node`, and with `eta` at the mean contamination. As given where all
-        contamination is known.
-    moments : Moments or None
     """
     exposure = built.design.exposure
     if exposure is None:

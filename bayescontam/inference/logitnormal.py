@@ -18,25 +18,9 @@ _WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
 def logit_normal(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
     """Return location and scale of logit-normal distributions of given moments.
 
-    Parameters
-    ----------
-    mean, sd : array
-        Means in (0, 1) and standard deviations, of the same shape. A deviation above 0.9 of
-        the largest possible, ``sqrt(mean (1 - mean))``, is cut to that.
-
-    Returns
-    -------
-    location, scale : array
-        Such that ``expit(location + scale * z)`` with a standard Normal z has this mean
-        and deviation.
-
-    Notes
-    -----
     By bisection. To first order the scale is ``sd / (mean (1 - mean))``; near 0 and 1, where
     deviations are not small beside that, it is far less.
 
-    Examples
-    --------
     >>> location, scale = logit_normal(np.array([0.5]), np.array([0.01]))
     >>> abs(location).round(6).tolist(), scale.round(3).tolist()
     ([0.0], [0.04])

@@ -26,23 +26,6 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     Where item difficulties were integrated out and many responses are alike, so are they;
     see `pooled_leave_one_out`.
 
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    rng : numpy.random.Generator
-        Randomises the probability integral transform of discrete counts.
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims (response,): ``elpd`` (log predictive density), ``log_density`` (the same
-        without leaving out), ``pareto_k``, and ``pit`` (uniform if the predictive
-        distributions are right). ``log_likelihood``, dims (kept_draw,), is the joint
-        log likelihood of each draw used.
-
-    References
-    ----------
     Vehtari, Gelman & Gabry (2017), doi:10.1007/s11222-016-9696-4; Merkle, Furr &
     Rabe-Hesketh (2019), doi:10.1007/s11336-019-09679-0, on integrating effects out.
     """
@@ -66,20 +49,11 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
 def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     """Return the log density of each response given parameters and its item.
 
+    Dims (draw, response).
+
     Its own effect is integrated out, and an unknown contamination given the other responses
     that share it, as in `leave_one_out`. Difficulties that were integrated out are those that
     `placed` drew.
-
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    array
-        Dims (draw, response).
     """
     result = np.empty((len(draws), len(built.design)))
     for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
@@ -117,23 +91,12 @@ def _densities(
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some groups of responses that share a contamination.
-
-    Attributes
-    ----------
-    groups : slice
-    rows : array of int
-        Their responses, group by group.
-    group : array of int
-        Group of each of these, counted in the block.
-    starts : array of int
-        Where each group begins in `rows`.
-    """
+    """Some groups of responses that share a contamination."""
 
     groups: slice
-    rows: Integers
-    group: Integers
-    starts: Integers
+    rows: Integers  # their responses, group by group
+    group: Integers  # group of each of these, counted in the block
+    starts: Integers  # where each group begins in `rows`
 
     @classmethod
     def of(cls, exposure: Exposure, groups: slice) -> "_Block":
@@ -157,17 +120,7 @@ def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
 def _mixed(
     predictive: Prediction, exposure: Exposure, block: _Block, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Sum the contamination of groups out of their responses' densities.
-
-    Returns
-    -------
-    density : array
-        Dims (draw, rows): log density of a response given the others of its group.
-    center : array
-        Dims (draw, rows): log-odds at a contamination drawn given the others.
-    joint : array
-        Dims (draw,): log density of all responses of the block.
-    """
+    """Sum the contamination of groups out of their responses' densities."""
     design, draws = predictive.built.design, predictive.draws
     slope = predictive.slope(block.rows)
     offsets = exposure.offsets[block.groups][block.group]

@@ -24,14 +24,7 @@ LARGE = 50_000
 
 
 def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
-    """Say why item difficulties cannot be integrated out; None where they can.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Design
-    terms : Terms
-    """
+    """Say why item difficulties cannot be integrated out; None where they can."""
     reasons = {
         "the fit has no item difficulties": "delta" not in terms,
         "items differ in discrimination": "alpha" in terms,
@@ -56,22 +49,7 @@ def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
 def plan_lattice(
     spec: ModelSpec, design: Design, terms: Terms, difficulties: Difficulties
 ) -> Lattice | None:
-    """Return what stands in for the items; None where their difficulties are sampled.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Design
-    terms : Terms
-    difficulties : {"sampled", "marginalised", "auto"}
-        ``"auto"``: integrated out of tables of at least 50,000 responses, where it can be
-        done and the lattice is at most a fifth of the table.
-
-    Raises
-    ------
-    UsageError
-        If they are to be integrated out and cannot be.
-    """
+    """Return what stands in for the items; None where their difficulties are sampled."""
     if difficulties == "sampled" or (difficulties == "auto" and len(design) < LARGE):
         return None
     reason = why_sampled(spec, design, terms)
@@ -91,14 +69,6 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
     """Add responses whose item difficulties are integrated out.
 
     Adds ``sigma_delta``, dims (benchmark,), and ``n_correct``, dims (response,), observed.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Design
-    effects : mapping of str to tensor
-        Without ``delta``.
-    lattice : Lattice
     """
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     made = lattice.design
@@ -122,23 +92,7 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
 
 
 def at_levels(effects: Effects, lattice: Lattice, zeros: Any, ones: Any) -> tuple[Any, Any]:
-    """Return log-odds of an item of no difficulty, and what one unit of difficulty adds.
-
-    Parameters
-    ----------
-    effects : mapping of str to array or tensor
-        Without ``delta``; leading axes are kept.
-    lattice : Lattice
-    zeros, ones : callable
-        Of a shape, as NumPy or PyTensor have them.
-
-    Returns
-    -------
-    level : array or tensor
-        Dims (…, level, model).
-    step : array or tensor
-        Dims (…, level); the same for all models.
-    """
+    """Return log-odds of an item of no difficulty, and what one unit of difficulty adds."""
     made = lattice.design
     count = len(made.items)
     easy = linear_predictor({**effects, "delta": zeros(count)}, made)
@@ -149,18 +103,7 @@ def at_levels(effects: Effects, lattice: Lattice, zeros: Any, ones: Any) -> tupl
 
 
 def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: Floats) -> Tensor:
-    """Return the log density of all responses, difficulties integrated out.
-
-    Parameters
-    ----------
-    level : Tensor
-        Dims (level, model): log-odds of an item of no difficulty.
-    step : Tensor
-        Dims (level,): what one standard deviation of difficulty adds to them.
-    lattice : Lattice
-    at : array
-        Nodes of the quadrature, in standard deviations.
-    """
+    """Return the log density of all responses, difficulties integrated out."""
     added = step[:, None] * at
     normaliser = (
         lattice.trials[:, :, None] * pt.softplus(level[:, :, None] + added[:, None, :])

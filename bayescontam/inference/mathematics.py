@@ -14,18 +14,7 @@ from bayescontam.specs.priors import Beta, Dirichlet, Prior
 
 
 def mathematics(spec: ModelSpec) -> list[str]:
-    """Return the model that a spec describes, one line for each statement.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-
-    Returns
-    -------
-    list of str
-        m is a model, b a benchmark, i an item, d its contamination; where abilities
-        are by concept, c is the unit of ability that the item belongs to.
-    """
+    """Return the model that a spec describes, one line for each statement."""
     parts = (_likelihood, _predictor, _exposure, _ability, _slope, _doses, _rest)
     return [line for part in parts for line in part(spec)]
 
@@ -192,17 +181,7 @@ def _meaning_of_parts(prior: Dirichlet, count: int) -> str:
 
 
 def prior_meanings(spec: ModelSpec) -> list[tuple[str, str, str]]:
-    """Say what the priors mean on the accuracy scale.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-
-    Returns
-    -------
-    list of (str, str, str)
-        Parameter, its prior, and a sentence. Only parameters that the spec uses.
-    """
+    """Say what the priors mean on the accuracy scale."""
     used = [(name, getattr(spec.priors, name)) for name in _used(spec)] + [*_guesses(spec)]
     return [(name, prior.text(), _meaning(name, prior, spec)) for name, prior in used]
 

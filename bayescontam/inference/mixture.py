@@ -17,24 +17,12 @@ from bayescontam.inference.priors import Tensor
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Some responses, and which of them share an unsure contamination.
+    """Some responses, and which of them share an unsure contamination."""
 
-    Attributes
-    ----------
-    count : int
-        How many responses.
-    rows : array of int
-        Positions of those whose contamination is unsure.
-    group : array of int
-        Their groups, counted over unsure groups.
-    offsets : array
-        Dims (unsure group, node): contamination less its mean.
-    """
-
-    count: int
-    rows: Integers
-    group: Integers
-    offsets: Floats
+    count: int  # how many responses
+    rows: Integers  # positions of those whose contamination is unsure
+    group: Integers  # their groups, counted over unsure groups
+    offsets: Floats  # dims (unsure group, node): contamination less its mean
 
     @classmethod
     def of(cls, exposure: Exposure, part: slice) -> "_Rows":
@@ -54,17 +42,7 @@ class _Rows:
         return pt.zeros(self.count)[self.rows].set(offset[self.group])
 
     def log_density(self, term: Any, log_weights: Tensor, *vectors: Any) -> Tensor:
-        """Return the joint log density of all responses, their contamination summed out.
-
-        Parameters
-        ----------
-        term : callable
-            Log density of responses, given offsets of their contamination and `vectors`.
-        log_weights : Tensor
-            Dims (unsure group, node).
-        *vectors : array or Tensor
-            One value for each response.
-        """
+        """Return the joint log density of all responses, their contamination summed out."""
         known = np.setdiff1d(np.arange(self.count), self.rows)
         total = term(0.0, *(vector[known] for vector in vectors)).sum()
         return total + _log_sum(log_weights + self.by_node(term, *vectors)).sum()
@@ -93,19 +71,6 @@ def add_mixture(
     Adds ``n_correct``, dims (response,), observed; where the probabilities of latent
     events are unsure ``p_shift``, dims (benchmark,); and where repeated trials have an
     effect of their own ``eta``, dims (repeated,).
-
-    Parameters
-    ----------
-    design : Design
-        With an exposure.
-    predictor : Tensor
-        Log-odds of each response at its mean contamination.
-    slope : Tensor
-        Slope that holds for each response.
-    guess : array or Tensor
-        Accuracy of blind guessing for each response.
-    spreads : (Tensor, array of int), optional
-        Of model-by-item effects, and which is that of each repeated response.
     """
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)
@@ -150,13 +115,6 @@ def in_trials(spread: Any, se: Floats) -> Any:
     sum of the first two and of the other part of the shift. The model is the same with
     any part; with this one the conditional posterior of ``eta`` is about the same
     whatever the contamination, so that it has one mode.
-
-    Parameters
-    ----------
-    spread : array or Tensor
-        Standard deviation of the model-by-item effect.
-    se : array
-        Standard error with which the trials alone inform on the log-odds.
     """
     return se**2 / (se**2 + spread**2)
 

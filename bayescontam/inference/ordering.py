@@ -10,18 +10,8 @@ from bayescontam.inference.design import Floats
 def shared_ranks(ability: Floats) -> Floats:
     """Return ranks within each draw, 1 for the largest; equal models share their mean rank.
 
-    Parameters
-    ----------
-    ability : array
-        Dims (draw, model).
+    Dims (draw, model).
 
-    Returns
-    -------
-    array
-        Dims (draw, model).
-
-    Examples
-    --------
     >>> shared_ranks(np.array([[0.2, 0.9, 0.2], [0.3, 0.2, 0.1]])).tolist()
     [[2.5, 1.0, 2.5], [1.0, 2.0, 3.0]]
     """
@@ -34,13 +24,6 @@ def first_places(ranks: Floats) -> Floats:
 
     Models that share it have equal parts, which add up to 1; NaN where a model has no rank.
 
-    Parameters
-    ----------
-    ranks : array
-        Dims (…, model, benchmark), 1 for the best; see `shared_ranks`.
-
-    Examples
-    --------
     >>> first_places(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
     [0.5, 0.0, 0.5]
     >>> first_places(np.array([[np.nan, np.nan], [1.0, np.nan]])).tolist()
@@ -54,24 +37,11 @@ def first_places(ranks: Floats) -> Floats:
 def p_larger(ability: Floats) -> Floats:
     """Return the share of draws in which a model is better than another.
 
-    Parameters
-    ----------
-    ability : array
-        Dims (draw, model).
+    Dims (model, other).
 
-    Returns
-    -------
-    array
-        Dims (model, other). A draw in which both are equal counts half, so that the two
-        directions of a pair sum to 1. NaN on the diagonal.
-
-    Notes
-    -----
     One model is compared at a time: memory grows with draws and models, never with their
     pairs in every draw.
 
-    Examples
-    --------
     >>> p_larger(np.array([[0.5, 0.4], [0.5, 0.6], [0.5, 0.5], [0.5, 0.1]])).tolist()
     [[nan, 0.625], [0.375, nan]]
     """
@@ -94,13 +64,6 @@ def p_first(ability: Floats) -> Floats:
     A draw in which several are equally good counts for each by its share, so that all
     sum to 1.
 
-    Parameters
-    ----------
-    ability : array
-        Dims (draw, model).
-
-    Examples
-    --------
     >>> p_first(np.array([[0.5, 0.5, 0.1], [0.2, 0.3, 0.1]])).tolist()
     [0.25, 0.75, 0.0]
     """
@@ -112,15 +75,6 @@ def p_first(ability: Floats) -> Floats:
 def p_all_hold(ability: Floats, above: NDArray[np.bool_]) -> float:
     """Return the share of draws in which every one of some orders holds.
 
-    Parameters
-    ----------
-    ability : array
-        Dims (draw, model).
-    above : array of bool
-        Dims (model, other): where the model is said to be better than the other.
-
-    Examples
-    --------
     >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
     >>> p_all_hold(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), said)
     0.5
@@ -135,27 +89,13 @@ def p_all_hold(ability: Floats, above: NDArray[np.bool_]) -> float:
 def joint_intervals(values: Floats, level: float) -> tuple[Floats, Floats]:
     """Return intervals that hold all columns at once in a share `level` of the draws.
 
+    Dims (column,).
+
     Each column's interval lies between its k-th smallest and its k-th largest draw, with
     the smallest k for which enough draws lie inside in every column.
 
-    Parameters
-    ----------
-    values : array
-        Dims (draw, column).
-    level : float
-        Probability, jointly.
-
-    Returns
-    -------
-    low, high : array
-        Dims (column,); values that occur.
-
-    References
-    ----------
     Besag, Green, Higdon & Mengersen (1995), section 6.3, doi:10.1214/ss/1177010123.
 
-    Examples
-    --------
     >>> draws = np.array([[1, 2], [1, 2], [1, 2], [2, 1]])
     >>> [ends.tolist() for ends in joint_intervals(draws, 0.75)]
     [[1, 2], [1, 2]]

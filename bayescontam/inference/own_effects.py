@@ -20,18 +20,7 @@ from bayescontam.inference.priors import SMALLEST
 def with_own_effects(
     draws: Draws, built: Built, rng: np.random.Generator, responses: bool = True, cores: int = 1
 ) -> Draws:
-    """Return draws with ``eta``, drawn where it is not there and belongs to the model.
-
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    rng : numpy.random.Generator
-    responses : bool, default True
-        Whether the responses are known too; False for draws from the prior.
-    cores : int, default 1
-        Threads.
-    """
+    """Return draws with ``eta``, drawn where it is not there and belongs to the model."""
     if draws.eta is not None or draws.sigma_eps is None:
         return draws
     design, parts = built.design, []
@@ -49,20 +38,7 @@ def with_own_effects(
 def draw_effects(
     rows: Rows, center: Floats, scale: Floats, rng: np.random.Generator, cores: int = 1
 ) -> Floats:
-    """Draw log-odds of responses given their linear predictor, dims (draw, response).
-
-    Parameters
-    ----------
-    rows : Rows
-        The responses.
-    center : array
-        Linear predictors, dims (draw, response).
-    scale : array
-        Spread around them, dims (draw, response) or (draw, 1).
-    rng : numpy.random.Generator
-    cores : int, default 1
-        Threads.
-    """
+    """Draw log-odds of responses given their linear predictor, dims (draw, response)."""
     spread, guess = (np.broadcast_to(x, center.shape) for x in (scale + SMALLEST, rows.guess))
     result, streams = np.empty(center.shape), rng.spawn(len(center))
 

@@ -27,21 +27,15 @@ _SMALL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class OwnSlopes:
-    """Slopes estimated from each pair's own responses, dims (model, benchmark).
+    """Slopes estimated from each pair's own responses, dims (model, benchmark)."""
 
-    Attributes
-    ----------
-    slope, sd : array
-        Mean and standard deviation, log-odds, under the prior of the slope alone: no other
-        pair's slope enters. NaN where nothing was answered.
-    information : array
-        What the responses show about the slope: their expected information on it, times the
-        prior variance. At 1 they say as much as the prior, and halve its variance; 0 where
-        contamination does not vary.
-    """
-
+    # slope, sd: mean and standard deviation, log-odds, under the prior of the slope alone: no other
+    # pair's slope enters. NaN where nothing was answered.
     slope: Floats
     sd: Floats
+    # what the responses show about the slope: their expected information on it, times the prior
+    # variance. At 1 they say as much as the prior, and halve its variance; 0 where contamination
+    # does not vary.
     information: Floats
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
@@ -53,21 +47,6 @@ class OwnSlopes:
 def own_slopes(draws: Draws, built: Built, prior_sd: Floats) -> OwnSlopes:
     """Estimate each slope from the pair's own responses.
 
-    Parameters
-    ----------
-    draws : Draws
-        Of the posterior, difficulties placed.
-    built : Built
-        With slopes.
-    prior_sd : array
-        Standard deviation of each slope in the prior, dims (model, benchmark).
-
-    Returns
-    -------
-    OwnSlopes
-
-    Notes
-    -----
     How hard items are is what the *other* models say: from the posterior of each response's
     difficulty its own contribution is taken out (the cavity distribution of expectation
     propagation; Minka 2001, arXiv:1301.2294). The pair's ability and slope are then fitted
@@ -99,24 +78,16 @@ def own_slopes(draws: Draws, built: Built, prior_sd: Floats) -> OwnSlopes:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What is known of each response before its own slope is.
+    """What is known of each response before its own slope is."""
 
-    Attributes
-    ----------
-    mean : array
-        Posterior mean of what its log-odds are above those of its pair, without the slope.
-    offset, spread : array
-        The same as other responses say it, and the standard deviation of what it is not known.
-    level : array
-        One for each pair: posterior mean of its log-odds without the slope.
-    share, trials, guess, x : array
-        Share of correct trials, number of trials, accuracy of guessing, dose.
-    """
-
+    # posterior mean of what its log-odds are above those of its pair, without the slope
     mean: Floats
+    # offset, spread: the same as other responses say it, and the standard deviation of what it is
+    # not known
     offset: Floats
     spread: Floats
-    level: Floats
+    level: Floats  # one for each pair: posterior mean of its log-odds without the slope
+    # share, trials, guess, x: share of correct trials, number of trials, accuracy of guessing, dose
     share: Floats
     trials: Floats
     guess: Floats

@@ -54,15 +54,6 @@ _WORDS = {
 def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
     """Return what an element of a variable is called in a sentence.
 
-    Parameters
-    ----------
-    name : str
-        Of the variable, or of an estimand.
-    place : mapping of str to object, optional
-        Labels of the element by dim.
-
-    Examples
-    --------
     >>> in_words("delta", {"item": 3184})
     'difficulty of item 3184'
     >>> in_words("genuine_ability", {"model": "m", "benchmark": "b"})

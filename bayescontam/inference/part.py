@@ -33,19 +33,5 @@ class _Part:
 
 
 def part_of(design: Design, rows: Integers, item: Integers) -> Design:
-    """Return some responses of a design; doses are counted from the means of all of them.
-
-    Parameters
-    ----------
-    design : Design
-    rows : array of int
-        Positions of the responses.
-    item : array of int
-        What their items are called: positions in the draws of difficulties.
-
-    Returns
-    -------
-    Design
-        Gives arrays over responses, and for what does not depend on them.
-    """
+    """Return some responses of a design; doses are counted from the means of all of them."""
     return cast(Design, _Part(design, rows, item))

@@ -15,48 +15,25 @@ GOOD_K = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """How fits that were made again without some responses went.
+    """How fits that were made again without some responses went."""
 
-    Attributes
-    ----------
-    fits, failed : int
-        How many were made, and how many missed what the fit's checks require in R-hat and
-        divergences.
-    r_hat : float
-        Largest of any parameter of any of them.
-    divergences : int
-        In all.
-    """
-
+    # fits, failed: how many were made, and how many missed what the fit's checks require in R-hat
+    # and divergences
     fits: int
     failed: int
-    r_hat: float
-    divergences: int
+    r_hat: float  # largest of any parameter of any of them
+    divergences: int  # in all
 
 
 @dataclass(frozen=True, eq=False)
 class Pointwise:
-    """Log predictive densities of what was left out, in the order of names.
+    """Log predictive densities of what was left out, in the order of names."""
 
-    Attributes
-    ----------
-    elpd : array
-        Of each unit: a response, or all responses to an item.
-    group : array of int, one for each unit
-        What was left out together with it: itself, or the model.
-    parameters : float
-        Effective number of parameters; NaN where more than a response was left out.
-    bad : int
-        Units whose figure cannot be trusted.
-    sampled : Sampled or None
-        None where nothing was fitted again.
-    """
-
-    elpd: Floats
-    group: Integers
-    parameters: float
-    bad: int
-    sampled: Sampled | None = None
+    elpd: Floats  # of each unit: a response, or all responses to an item
+    group: Integers  # what was left out together with it: itself, or the model
+    parameters: float  # effective number of parameters; NaN where more than a response was left out
+    bad: int  # units whose figure cannot be trusted
+    sampled: Sampled | None = None  # none where nothing was fitted again
 
     @property
     def groups(self) -> int:
@@ -70,17 +47,7 @@ class Pointwise:
 
 
 def stored_loo(fit: Fitted) -> xr.Dataset:
-    """Return the pointwise PSIS-LOO of a fit in the order of (model, benchmark, item).
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    xarray.Dataset
-        See `bayescontam.inference.loo.leave_one_out`.
-    """
+    """Return the pointwise PSIS-LOO of a fit in the order of (model, benchmark, item)."""
     data = fit.tree["constant_data"].to_dataset()
     names = (("model", "model"), ("benchmark", "benchmark"), ("item", "item"))
     keys = [data[dim].to_numpy()[data[f"{of}_of_response"].to_numpy()] for dim, of in names]

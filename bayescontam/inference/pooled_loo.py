@@ -27,22 +27,13 @@ def can_pool(built: Built) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Items of one level and total, which are all alike.
+    """Items of one level and total, which are all alike."""
 
-    Attributes
-    ----------
-    level, total : array of int
-        One for each kind.
-    count : array
-        Items of the kind: a sum of weights of levels.
-    place : array of int
-        Dims (level, total): position of the kind, -1 where there is none.
-    """
-
+    # level, total: one for each kind
     level: Integers
     total: Integers
-    count: Floats
-    place: Integers
+    count: Floats  # items of the kind: a sum of weights of levels
+    place: Integers  # dims (level, total): position of the kind, -1 where there is none
 
     @classmethod
     def of(cls, lattice: Lattice) -> "Kinds":
@@ -66,19 +57,6 @@ def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -
     all of them: weights of draws hardly differ, and importance sampling is the better for
     it. What results depends on the item by its total and contamination alone, so that it
     is computed at the lattice's levels and read off between them.
-
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-        With a lattice; every response has one trial.
-    rng : numpy.random.Generator
-        Randomises the probability integral transform.
-
-    Returns
-    -------
-    xarray.Dataset
-        As `bayescontam.inference.loo.leave_one_out`.
     """
     lattice, design = built.lattice, built.design
     assert lattice is not None
@@ -153,14 +131,7 @@ def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
 def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, Floats, float]:
     """Return how probable responses are in one draw.
 
-    Returns
-    -------
-    left_out : array
-        Dims (kind, model, wrong or right): log density given all other responses.
-    own : array
-        The same given all responses, that one among them, as a probability.
-    joint : float
-        Log density of all responses together.
+    Dims (kind, model, wrong or right).
     """
     z = lattice.nodes
     level, added, normaliser = at_nodes(draw, lattice, z)

@@ -43,52 +43,24 @@ class PopulationDesign(DerivedDesign):
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The items over which each model's estimands average.
+    """The items over which each model's estimands average."""
 
-    Attributes
-    ----------
-    built : Built
-        With the design that averages are taken over: of the table, of the table and the
-        pairs that were not observed, or of what stands in for the items.
-    matrices : dict of str to sparse array
-        Dims (cell, response): share of each response in its cell, by the kind of cell:
-        ``"benchmark"`` (cells are pairs of model and benchmark), and where abilities vary
-        over concepts ``"concept"``.
-    unobserved : array of int
-        Positions, among rows with an effect of their own, of pairs that were not observed.
-    scale_from : array of int
-        For each of these the position of an observed one whose effect has the same spread.
-    sampled : bool
-        Whether the items are a sample of those that estimands are about.
-    """
-
+    # with the design that averages are taken over: of the table, of the table and the pairs that
+    # were not observed, or of what stands in for the items
     built: Built
+    # dims (cell, response): share of each response in its cell, by the kind of cell: `"benchmark"`
+    # (cells are pairs of model and benchmark), and where abilities vary over concepts `"concept"`
     matrices: dict[str, sparse.csr_array]
+    # positions, among rows with an effect of their own, of pairs that were not observed
     unobserved: Integers
+    # for each of these the position of an observed one whose effect has the same spread
     scale_from: Integers
-    sampled: bool
+    sampled: bool  # whether the items are a sample of those that estimands are about
 
     @classmethod
     def of(cls, built: Built, items: Items, sampled: bool = False) -> "Population":
         """Return the population of a fit.
 
-        Parameters
-        ----------
-        built : Built
-        items : {"all", "answered"}
-            ``"all"``: all items of the benchmark in the table, wherever the model has their
-            difficulties; see `over_all`.
-        sampled : bool, default False
-            Whether estimands are about the items that these were drawn from: in each draw
-            the items have other weights, the same for all models (Bayesian bootstrap).
-
-        Raises
-        ------
-        UsageError
-            If there are too many pairs of models and items.
-
-        References
-        ----------
         Rubin (1981), doi:10.1214/aos/1176345338, on the Bayesian bootstrap.
         """
         whole = over_all(built, items)
@@ -112,16 +84,7 @@ class Population:
         return self.built.design
 
     def parts(self, draws: Draws, rng: np.random.Generator) -> Iterator[Draws]:
-        """Yield draws of `design`, in parts that stay in a core's cache.
-
-        Parameters
-        ----------
-        draws : Draws
-            Of the table, contamination located and difficulties placed.
-        rng : numpy.random.Generator
-            For model-by-item effects of pairs that were not observed, whose distribution is
-            the one that effects have among all pairs, and for weights of sampled items.
-        """
+        """Yield draws of `design`, in parts that stay in a core's cache."""
         lattice = self.built.lattice
         items = len(self.design.items if lattice is None else lattice.total)
         for part in draws.chunks(self.design, CACHED):

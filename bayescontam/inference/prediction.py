@@ -18,35 +18,18 @@ MOST_NUMBERS = 50_000_000
 
 
 def predictive_draws(draws: Draws, numbers: int) -> Integers:
-    """Return the positions of the draws that predict, evenly spaced.
-
-    Parameters
-    ----------
-    draws : Draws
-    numbers : int
-        Numbers that each draw expands to.
-    """
+    """Return the positions of the draws that predict, evenly spaced."""
     return draws.spaced(max(500, min(MOST_DRAWS, MOST_NUMBERS // numbers)))
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Predictions of responses from draws, their own effects not looked at.
-
-    Attributes
-    ----------
-    draws : Draws
-    built : Built
-    rows : Rows
-        All responses.
-    spread : array or None
-        Dims (draw, repeated or 1): of these effects.
-    """
+    """Predictions of responses from draws, their own effects not looked at."""
 
     draws: Draws
     built: Built
-    rows: Rows
-    spread: Floats | None
+    rows: Rows  # all responses
+    spread: Floats | None  # dims (draw, repeated or 1): of these effects
 
     @classmethod
     def of(cls, draws: Draws, built: Built) -> "Prediction":

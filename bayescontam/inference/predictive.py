@@ -45,15 +45,8 @@ class Cells:
 def contamination_bins(design: Design) -> tuple[Cells, Floats]:
     """Group responses by benchmark and contamination.
 
-    Returns
-    -------
-    cells : Cells
-        Benchmark × bin.
-    centers : array
-        Mean contamination, dims (benchmark, bin); NaN for an empty bin.
+    Dims (benchmark, bin).
 
-    Notes
-    -----
     Bins hold about equally many responses; where contamination takes few values, each
     value is a bin.
     """
@@ -72,16 +65,7 @@ def contamination_bins(design: Design) -> tuple[Cells, Floats]:
 
 
 def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
-    """Replicate the data from posterior draws and keep mean scores of groups.
-
-    Returns
-    -------
-    xarray.Dataset
-        ``score`` and ``score_replicated`` by (model, benchmark) and, with
-        contamination, ``binned`` and ``binned_replicated`` by (benchmark, bin), with
-        ``bin_contamination``. A score is the mean over items of the share of correct
-        trials. Replicates have a dim ``replicate``.
-    """
+    """Replicate the data from posterior draws and keep mean scores of groups."""
     design = built.design
     shape = len(design.models), len(design.benchmarks)
     groups = {"score": (Cells(design.model_benchmark, int(np.prod(shape)), design.weight), shape)}
@@ -131,18 +115,7 @@ def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> F
 def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Draws, xr.Dataset]:
     """Draw effects and parameters from the prior.
 
-    Parameters
-    ----------
-    built : Built
-    count : int
-        Number of draws.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    draws : Draws
-    parameters : xarray.Dataset
-        Dims (chain, draw, …); one chain.
+    Dims (chain, draw, …).
     """
     observed = {variable.name for variable in built.model.observed_RVs}
     wanted = [name for name in built.model.named_vars if name not in observed]

@@ -23,19 +23,7 @@ Leading axes, such as draws, are kept.
 
 
 def linear_predictor(effects: Effects, design: Design) -> Any:
-    """Return the log-odds of each response without its model-by-item effect.
-
-    Parameters
-    ----------
-    effects : mapping of str to array or tensor
-        See `Effects`; only ``theta`` must be there.
-    design : Design
-
-    Returns
-    -------
-    array or tensor
-        (…, response), at the observed contamination.
-    """
+    """Return the log-odds of each response without its model-by-item effect."""
     eta = _without_slope(effects, design)
     if not _has(effects, "beta"):
         return eta
@@ -79,24 +67,7 @@ def response_slopes(effects: Effects, design: Design) -> Any:
 def contamination_shift(
     effects: Effects, design: Design, contamination: Floats, spilled: bool = True
 ) -> Any:
-    """Return by how much the log-odds change if all items had another contamination.
-
-    Parameters
-    ----------
-    effects : mapping of str to array
-        As in `linear_predictor`.
-    design : Design
-    contamination : array
-        In [0, 1], one for each response, the same for all of a benchmark.
-    spilled : bool, default True
-        Whether the mean contamination of the benchmark, and so the spillover, changes
-        with it.
-
-    Returns
-    -------
-    array
-        (…, response).
-    """
+    """Return by how much the log-odds change if all items had another contamination."""
     assert design.contamination is not None
     aside: Any = 0.0
     if spilled and _has(effects, "spillover"):
@@ -111,17 +82,7 @@ def contamination_shift(
 
 
 def _between(clean: Any, slope: Any, reached: Any) -> Any:
-    """Return the log-odds of an accuracy part of the way from clean to surely contaminated.
-
-    Parameters
-    ----------
-    clean : array or tensor
-        Log-odds of a clean item.
-    slope : array or tensor
-        Log-odds from there to a surely contaminated one.
-    reached : array or tensor
-        Part of the way, 0 to 1, on the accuracy scale.
-    """
+    """Return the log-odds of an accuracy part of the way from clean to surely contaminated."""
     log, logistic = (np.log, expit) if isinstance(clean, np.ndarray) else (pt.log, pt.sigmoid)
     ends = (1 - reached, clean), (reached, clean + slope)
     right = sum(part * logistic(eta) for part, eta in ends)

@@ -36,23 +36,6 @@ class _Conflict:
 def conflict_check(posterior: xr.Dataset, built: Built) -> Check:
     """Check that no parameter lies where its prior says that it hardly can be.
 
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    built : Built
-
-    Returns
-    -------
-    Check
-        A caution where the posterior median of a parameter that has a prior of its own lies
-        so far out that values as extreme have a probability below 0.01, divided by the
-        number of such parameters. Far out is large for spreads, and far from the middle for
-        others. Where the prior is right that happens in less than one of 100 fits: medians
-        are drawn towards the prior.
-
-    References
-    ----------
     Box (1980), doi:10.2307/2982063, and Evans & Moshonov (2006), doi:10.1214/06-BA129, on
     checking a prior against data.
     """

@@ -33,11 +33,6 @@ class Straightened(LogExpM1):
 
     Along the logarithm alone, which is PyMC's choice, the upper flank of a spread's posterior
     falls as exp(-exp(x)), and trajectories that come from its long lower tail diverge there.
-
-    Parameters
-    ----------
-    scale : float
-        In units of the variable.
     """
 
     name = "straightened"
@@ -75,23 +70,7 @@ def parameters(prior: Prior | LogNormal | Beta, factor: Tensor = 1.0) -> dict[st
 def variable(
     name: str, prior: Prior | LogNormal | Beta, factor: Tensor = 1.0, **options: Any
 ) -> Tensor:
-    """Add a variable with this prior to the current PyMC model.
-
-    Parameters
-    ----------
-    name : str
-        Name of the variable.
-    prior : Prior
-        Its distribution; family and parameters are PyMC's own.
-    factor : Tensor or float, default 1
-        What the variable is, in units of the prior.
-    **options
-        Further arguments of the PyMC distribution, such as ``dims``.
-
-    Returns
-    -------
-    Tensor
-    """
+    """Add a variable with this prior to the current PyMC model."""
     if isinstance(prior, HalfNormal | HalfStudentT | Exponential):
         small = float(distribution(prior).ppf(SMALL))
         options = {"default_transform": Straightened(small)} | options
@@ -112,16 +91,7 @@ def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Ten
 
 
 def distribution(prior: Prior | Beta) -> Any:
-    """Return the same distribution as a frozen SciPy one.
-
-    Parameters
-    ----------
-    prior : Prior
-
-    Returns
-    -------
-    scipy.stats frozen distribution
-    """
+    """Return the same distribution as a frozen SciPy one."""
     match prior:
         case Normal(mu=mu, sigma=sigma):
             return stats.norm(mu, sigma)

@@ -12,20 +12,6 @@ LEAST_DRAWS = 30
 def weigh(density: Floats) -> tuple[Floats, Floats]:
     """Return Pareto-smoothed importance weights of draws.
 
-    Parameters
-    ----------
-    density : array
-        Dims (draw, response): log density of each; of `LEAST_DRAWS` draws or more.
-
-    Returns
-    -------
-    log_weights : array
-        Dims (response, draw); each row's weights add up to 1.
-    pareto_k : array
-        Dims (response,); NaN where the largest weights are unlike a Pareto tail.
-
-    References
-    ----------
     Vehtari et al. (2024), arXiv:1507.02646.
     """
     log_weights, pareto_k = array_stats.psislw(density.T, r_eff=1, axis=-1)
@@ -33,14 +19,6 @@ def weigh(density: Floats) -> tuple[Floats, Floats]:
 
 
 def predicted(density: Floats, log_weights: Floats) -> Floats:
-    """Return log predictive densities of responses that are left out, dims (response,).
-
-    Parameters
-    ----------
-    density : array
-        Dims (draw, response).
-    log_weights : array
-        Dims (response, draw), as `weigh` returns them.
-    """
+    """Return log predictive densities of responses that are left out, dims (response,)."""
     result: Floats = logsumexp(log_weights + density.T, axis=1)
     return result

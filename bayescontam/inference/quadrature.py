@@ -14,28 +14,12 @@ KNOWN = 1e-6
 def beta_quadrature(mean: Floats, sd: Floats, count: int) -> tuple[Floats, Floats]:
     """Return Gauss quadrature of Beta distributions of given means and deviations.
 
-    Parameters
-    ----------
-    mean, sd : array
-        Dims (group,). A deviation above the largest possible is cut to it.
-    count : int
-        Nodes, at least 2; the first ``2 * count - 1`` moments are exact.
+    Dims (group, node).
 
-    Returns
-    -------
-    nodes, weights : array
-        Dims (group, node), the heaviest node first. A known contamination, and the limit
-        of the largest deviation (0 or 1, nothing between), come out exactly, with weights
-        of 0 for the nodes that they do not need. Columns that none needs are left out.
-
-    Notes
-    -----
     Eigenvalues of the tridiagonal matrix of the recurrence of Jacobi polynomials, whose
     coefficients are written in the mean and a + b so that both limits exist;
     `scipy.special.roots_jacobi` overflows near the first.
 
-    References
-    ----------
     Golub & Welsch (1969), doi:10.1090/S0025-5718-69-99647-1.
     """
     variance = mean * (1 - mean)

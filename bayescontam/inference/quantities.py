@@ -5,19 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that a prior says something of.
-
-    Attributes
-    ----------
-    name : str
-    meaning : str
-        What it is, in words.
-    below, above : float
-        Bounds beyond which a value is called extreme.
-    """
+    """Something that a prior says something of."""
 
     name: str
-    meaning: str
+    meaning: str  # what it is, in words
+    # below, above: bounds beyond which a value is called extreme
     below: float
     above: float
 

@@ -40,20 +40,11 @@ class Repeats:
     is about that of a likelihood whose log-odds are known, and the sampler moves through
     thousands of dimensions fewer, without the funnel between the spread and the effects of
     responses that went all one way.
-
-    Attributes
-    ----------
-    coefficients : array
-        Of the splines, dims (spread, pair, centre).
-    first : array of int
-        Dims (response,): position of 0 correct among the pairs (k, n, g).
-    finer : float
-        Factor of spreads, for many trials.
     """
 
-    coefficients: Floats
-    first: Integers
-    finer: float
+    coefficients: Floats  # of the splines, dims (spread, pair, centre)
+    first: Integers  # dims (response,): position of 0 correct among the pairs (k, n, g)
+    finer: float  # factor of spreads, for many trials
 
     @cached_property
     def _shared(self) -> Tensor:
@@ -62,15 +53,7 @@ class Repeats:
 
     @classmethod
     def of(cls, n_trials: Integers, guess: Floats) -> "Repeats | None":
-        """Compute the table for some responses; None if it would be too large.
-
-        Parameters
-        ----------
-        n_trials : array of int
-            Dims (response,).
-        guess : array
-            Accuracy of blind guessing, dims (response,).
-        """
+        """Compute the table for some responses; None if it would be too large."""
         known, which = np.unique(np.stack([n_trials, guess]), axis=1, return_inverse=True)
         kinds = [(int(n), float(g)) for n, g in known.T]
         finer = float(np.sqrt(max(max(n for n, _ in kinds) / _FINE, 1.0)))
@@ -89,19 +72,7 @@ class Repeats:
         return cls(values, first[which.ravel()], finer)
 
     def log_density(self, k: Tensor, center: Tensor, spread: Tensor, slot: Integers) -> Tensor:
-        """Return the log density of each response without its binomial coefficient.
-
-        Parameters
-        ----------
-        k : Tensor
-            Correct answers, dims (response,).
-        center : Tensor
-            Log-odds without the effect, dims (response,).
-        spread : Tensor
-            Of the effects, dims (slot,).
-        slot : array of int
-            Which spread is that of a response, dims (response,).
-        """
+        """Return the log density of each response without its binomial coefficient."""
         table = self._shared
         spreads, pairs, size = self.coefficients.shape
         at, weights = _places(pt.arcsinh(spread * self.finer) / SPREAD_STEP, spreads)
@@ -143,23 +114,8 @@ def _count(finer: float) -> int:
 def log_densities(n: int, guess: float, spread: float, centers: Floats) -> Floats:
     """Return log densities of all counts of n trials, integrated over their log-odds.
 
-    Parameters
-    ----------
-    n : int
-    guess : float
-        Accuracy of blind guessing.
-    spread : float
-        Standard deviation of the log-odds.
-    centers : array
-        Their means, in units of sqrt(1 + spread²).
+    Dims (count, centre).
 
-    Returns
-    -------
-    array
-        Dims (count, centre); without the binomial coefficient.
-
-    Notes
-    -----
     By the trapezoid rule, whose error falls exponentially with the step where the integrand
     is smooth. Small spreads: evenly spaced in the effect. Others: nodes that all centres
     share, dense where the likelihood bends, and elsewhere as wide as the spreads allow.
@@ -198,13 +154,6 @@ def plan_repeats(design: Design, terms: Terms, guess: Floats | Tensor) -> Repeat
 
     They are where contamination is not known exactly, where the accuracy of blind guessing is
     estimated, and where the table would be too large, with hundreds of different counts.
-
-    Parameters
-    ----------
-    design : Design
-    terms : Terms
-    guess : array or Tensor
-        Accuracy of blind guessing, dims (response,).
     """
     if "eps" not in terms or design.exposure is not None or not isinstance(guess, np.ndarray):
         return None
@@ -219,20 +168,7 @@ def add_repeats(
     guess: Floats | Tensor,
     table: Repeats,
 ) -> None:
-    """Add ``n_correct``, dims (response,), observed, effects of repeated trials integrated out.
-
-    Parameters
-    ----------
-    design : Design
-    center : Tensor
-        Log-odds without model-by-item effects, dims (response,).
-    spreads : (Tensor, array of int)
-        Of these effects, and which is that of each repeated response.
-    guess : array
-        Accuracy of blind guessing, dims (response,).
-    table : Repeats
-        Of the repeated responses.
-    """
+    """Add ``n_correct``, dims (response,), observed, effects of repeated trials integrated out."""
     spread, slot = spreads
     single = design.n_single
     kernel = log_kernel(design, guess)

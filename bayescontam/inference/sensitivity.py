@@ -16,13 +16,7 @@ THRESHOLD = 0.05
 
 
 def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
-    """Return the log prior density of the top-level parameters together, dims (draw,).
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-    built : Built
-    """
+    """Return the log prior density of the top-level parameters together, dims (draw,)."""
     total = np.zeros(posterior.sizes["chain"] * posterior.sizes["draw"])
     for density in log_priors(posterior, built).values():
         total += density
@@ -35,11 +29,6 @@ def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, Floats]:
     Effects that the data inform through a spread of their own (items, models) belong
     to the model, not to what the user chose; scaling them too would call every
     hierarchical model sensitive.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-    built : Built
     """
     priors, found = built.spec.priors, {}
     stretched = stretch_of_draws(posterior)
@@ -88,22 +77,6 @@ def variable_of(name: str, built: Built) -> str | None:
 def power_scaling(estimands: xr.Dataset, prior: Floats, likelihood: Floats) -> xr.Dataset:
     """Return the power-scaling sensitivity of each estimand.
 
-    Parameters
-    ----------
-    estimands : xarray.Dataset
-        Dims (chain, draw, model, benchmark).
-    prior, likelihood : array
-        Joint log density of each draw, dims (draw,), chains joined.
-
-    Returns
-    -------
-    xarray.Dataset
-        The estimands' names with the suffixes ``_prior`` and ``_likelihood``: change
-        of the distribution (cumulative Jensen-Shannon distance) for each doubling of
-        the weight. Above 0.05 it matters.
-
-    References
-    ----------
     Kallioinen et al. (2024), doi:10.1007/s11222-023-10366-5.
     """
     result = xr.Dataset(coords={"model": estimands["model"], "benchmark": estimands["benchmark"]})

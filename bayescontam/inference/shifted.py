@@ -22,18 +22,7 @@ MOST_K = 0.7
 
 
 def locations_around(prior: Located) -> Floats:
-    """Return the locations to look at: around the prior's own, densest there, and 0.
-
-    Parameters
-    ----------
-    prior : Normal, Logistic or StudentT
-
-    Returns
-    -------
-    array
-        Ascending. A scale is half of what the central 68 % of the prior span: of a Normal
-        its standard deviation.
-    """
+    """Return the locations to look at: around the prior's own, densest there, and 0."""
     scale = float(distribution(prior).ppf(norm.cdf(1)) - prior.mu)
     locations: Floats = prior.mu + scale * STEPS
     if locations[0] < 0 < locations[-1] and np.abs(locations).min() > 1e-6 * scale:
@@ -44,17 +33,7 @@ def locations_around(prior: Located) -> Floats:
 def log_ratios(draws: Floats, prior: Located, locations: Floats) -> Floats:
     """Return the log density of draws at other locations less that at the prior's own.
 
-    Parameters
-    ----------
-    draws : array
-        Dims (draw, parameter), each with this prior.
-    prior : Normal, Logistic or StudentT
-    locations : array
-
-    Returns
-    -------
-    array
-        Dims (location, parameter, draw).
+    Dims (location, parameter, draw).
     """
     density = distribution(prior).logpdf
     # Moving the prior up is moving the draws down; at the own location this is exactly zero.
@@ -66,19 +45,11 @@ def log_ratios(draws: Floats, prior: Located, locations: Floats) -> Floats:
 class ShiftedWeights:
     """Pareto-smoothed weights of draws at each location of a prior.
 
-    Attributes
-    ----------
-    share : array
-        Dims (location, parameter, draw): they sum to one over draws.
-    pareto_k : array
-        Dims (location, parameter): shape of the tail of the weights; 0 if all are equal.
-
-    References
-    ----------
     Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
     """
 
-    share: Floats
+    share: Floats  # dims (location, parameter, draw): they sum to one over draws
+    # dims (location, parameter): shape of the tail of the weights; 0 if all are equal
     pareto_k: Floats
 
     @classmethod
@@ -104,15 +75,6 @@ class ShiftedWeights:
 def within_reach(good: NDArray[np.bool_], own: int) -> NDArray[np.bool_]:
     """Return which locations are good, as are all between them and the prior's own.
 
-    Parameters
-    ----------
-    good : array of bool
-        Dims (location, …).
-    own : int
-        Position of the prior's own location, which always is: nothing is weighed there.
-
-    Examples
-    --------
     >>> within_reach(np.array([True, False, True, False, True, True]), 3).tolist()
     [False, False, True, True, True, True]
     """

@@ -12,27 +12,6 @@ def sign_along(
 ) -> tuple[float, str]:
     """Return where the sign becomes certain or uncertain, and say it in words.
 
-    Parameters
-    ----------
-    locations : array
-        Ascending.
-    p_positive : array
-        Probability that the quantity is positive, dims (location,).
-    own : float
-        Location from which the nearest change is wanted.
-    level : float
-        The sign is certain where the probability is below (1 - level) / 2 or above
-        (1 + level) / 2.
-
-    Returns
-    -------
-    at : float
-        The change nearest to `own`, interpolated linearly; NaN if there is none.
-    text : str
-        Such as ``"uncertain below −0.82, positive above"``.
-
-    Examples
-    --------
     >>> sign_along(np.array([-1.0, 0.0, 1.0]), np.array([0.5, 0.95, 1.0]), 0.0, 0.95)
     (0.5, 'uncertain below 0.50, positive above')
     """

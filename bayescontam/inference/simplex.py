@@ -21,11 +21,6 @@ class Sizes(Transform):
     a long lower tail, moves the coordinates of all others, however well data identify these.
     Here the sum is free. It is given a narrow log-normal distribution of its own,
     independent of the parts, so that neither their prior nor their posterior changes.
-
-    Parameters
-    ----------
-    count : int
-        Number of parts.
     """
 
     name = "sizes"

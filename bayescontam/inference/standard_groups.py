@@ -32,27 +32,7 @@ def standard_groups(
 ) -> dict[str, xr.Dataset]:
     """Return log densities of the prior and the responses, and replicated responses.
 
-    Parameters
-    ----------
-    draws, prior : Draws
-        Posterior, chains joined, and prior, with difficulties and contamination drawn.
-    posterior : xarray.Dataset
-        The same, dims (chain, draw, …).
-    built : Built
-    positions : Positions
-        Which draws.
-    seed : int
-
-    Returns
-    -------
-    dict of str to xarray.Dataset
-        ``log_prior``: log density of the parameters whose priors the model spec sets, dims
-        (chain, draw). ``log_likelihood``: ``n_correct``, dims (chain, draw, response), log
-        density of each response given the parameters and its item, with effects of its own
-        integrated out, as in `bayescontam.inference.loo.leave_one_out`.
-        ``posterior_predictive`` and ``prior_predictive``: ``n_correct``, of the same dims,
-        replicated with such effects drawn anew. The last three only where there are
-        positions of responses.
+    Dims (chain, draw, response).
     """
     densities = {
         name: (("chain", "draw"), values.reshape(posterior["chain"].size, -1))
@@ -88,17 +68,7 @@ def _sampled(posterior: xr.Dataset, positions: Positions) -> dict[str, Any]:
 
 
 def aligned(tree: xr.DataTree) -> xr.DataTree:
-    """Return the draws of a fit for which log densities of responses are stored.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-
-    Returns
-    -------
-    xarray.DataTree
-        Those groups whose draws are the posterior's, all at the same draws.
-    """
+    """Return the draws of a fit for which log densities of responses are stored."""
     chosen = tree["log_likelihood"]
     draw = chosen["posterior_draw" if "posterior_draw" in chosen.coords else "draw"].to_numpy()
     groups = {}
@@ -128,13 +98,7 @@ def _of_responses(values: Floats, coords: dict[str, Any], built: Built) -> xr.Da
 
 
 def labelled(tree: xr.DataTree) -> xr.DataTree:
-    """Return a fit's tree whose responses have coordinates ``model, benchmark, item``.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        With a group ``constant_data``.
-    """
+    """Return a fit's tree whose responses have coordinates ``model, benchmark, item``."""
     data = tree["constant_data"].to_dataset()
     labels: dict[Hashable, Any] = {
         name: ("response", data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()])

@@ -14,17 +14,7 @@ from bayescontam.inference.located import Moments
 
 
 def stored_table(design: Design) -> dict[str, xr.Dataset]:
-    """Return what was fitted: the table as arrays, and the labels.
-
-    Parameters
-    ----------
-    design : Design
-
-    Returns
-    -------
-    dict of str to xarray.Dataset
-        ``"constant_data"`` and ``"observed_data"``.
-    """
+    """Return what was fitted: the table as arrays, and the labels."""
     constant: dict[str, Any] = {
         "model_of_response": ("response", design.model),
         "benchmark_of_response": ("response", design.benchmark),
@@ -53,28 +43,7 @@ def stored_table(design: Design) -> dict[str, xr.Dataset]:
 def stored_items(
     draws: Draws, posterior: xr.Dataset, built: Built, at: Integers, whole: bool
 ) -> xr.Dataset | None:
-    """Return what is stored of items, apart from the parameters of which there are few.
-
-    Parameters
-    ----------
-    draws : Draws
-        As `placed` returns them.
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    built : Built
-    at : array of int
-        Positions along ``draw`` of what is stored; of difficulties that were integrated out
-        none if empty.
-    whole : bool
-        Whether ``eta`` is stored too.
-
-    Returns
-    -------
-    xarray.Dataset or None
-        Posterior ``mean`` and ``sd`` of each item's difficulty, log-odds, dims (item,), of
-        all draws; ``delta`` and where there is one ``alpha``, dims (chain, draw, item). None
-        where there is nothing of the kind.
-    """
+    """Return what is stored of items, apart from the parameters of which there are few."""
     lattice = built.lattice
     if lattice is None:
         found = draws_of_items(posterior, whole)
@@ -102,15 +71,7 @@ def stored_items(
 def stored_exposure(design: Design, moments: Moments) -> xr.Dataset:
     """Return what the fit shows about a contamination that is not known.
 
-    Parameters
-    ----------
-    design : Design
-    moments : Moments
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims (group,), and the labels of models, benchmarks and items.
+    Dims (group,).
     """
     exposure = design.exposure
     assert exposure is not None

@@ -26,8 +26,6 @@ RATE = 0.346
 def stretch(spread: Any) -> Any:
     """Return the ratio of log-odds to log-odds of their mean accuracy.
 
-    Examples
-    --------
     >>> round(float(stretch(4.7)), 2)
     2.94
     """
@@ -45,15 +43,9 @@ class Stretch:
 
     Priors are about accuracies of items in repeated trials; effects are those of a model on
     one item. Without model-by-item effects the two are the same.
-
-    Attributes
-    ----------
-    cells : array or tensor
-        One number for all, or dims (…, model, benchmark).
-    by_cell : bool
     """
 
-    cells: Any = 1.0
+    cells: Any = 1.0  # one number for all, or dims (…, model, benchmark)
     by_cell: bool = False
 
     @property

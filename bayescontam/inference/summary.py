@@ -18,26 +18,7 @@ COLUMNS = (
 
 
 def summarise(estimands: xr.Dataset, level: float = LEVEL, progress: bool = False) -> pd.DataFrame:
-    """Summarise draws of estimands.
-
-    Parameters
-    ----------
-    estimands : xarray.Dataset
-        Dims (chain, draw, model, benchmark or concept).
-    level : float, default 0.95
-        Probability of the equal-tailed intervals.
-    progress : bool, default False
-        Whether to show a progress bar.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Tidy: a column for each dim, ``quantity``, then ``mean, sd, ci_low, ci_high,
-        ess_bulk, ess_tail, r_hat, p_positive, mcse_mean``. Cells without answers are
-        left out. The convergence figures of a constant are NaN: it has nothing to
-        converge. ``p_best`` follows each ``rank``: the probability of being the best; a
-        draw in which several are equally good counts for each by its share.
-    """
+    """Summarise draws of estimands."""
     parts = []
     with progress_bar(progress, "judging", len(estimands.data_vars), "quantities") as advance:
         for name in estimands.data_vars:

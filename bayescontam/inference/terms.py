@@ -19,23 +19,15 @@ MOST_PATTERNS = 20_000_000
 
 @dataclass(frozen=True)
 class Terms:
-    """Effects of a model spec that enter a fit, under their symbols.
+    """Effects of a model spec that enter a fit, under their symbols."""
 
-    Attributes
-    ----------
-    entered : frozenset of str
-        Of ``a``, ``sigma_theta``, ``sigma_mu``, ``beta``, ``u``, ``v``, ``w``,
-        ``increments``, ``spillover``, ``kappa``, ``gamma``, ``delta``, ``psi``,
-        ``sigma_psi``, ``alpha``, ``eps``.
-    left_out : tuple of (str, str)
-        Symbol and reason for each effect that the spec has and the data cannot carry.
-    integrated : bool, default False
-        Whether item difficulties, which then are not among those entered, are integrated
-        out of the likelihood.
-    """
-
+    # of `a`, `sigma_theta`, `sigma_mu`, `beta`, `u`, `v`, `w`, `increments`, `spillover`, `kappa`,
+    # `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`, `eps`
     entered: frozenset[str]
+    # symbol and reason for each effect that the spec has and the data cannot carry
     left_out: tuple[tuple[str, str], ...]
+    # whether item difficulties, which then are not among those entered, are integrated out of the
+    # likelihood
     integrated: bool = False
 
     def __contains__(self, symbol: str) -> bool:
@@ -45,17 +37,6 @@ class Terms:
 def plan_terms(spec: ModelSpec, design: Design) -> Terms:
     """Decide which effects of a model spec enter.
 
-    Parameters
-    ----------
-    spec : ModelSpec
-    design : Design
-
-    Returns
-    -------
-    Terms
-
-    Notes
-    -----
     A spread (sigma) is learnt from at least three levels, item difficulty from items
     that several models answered, and the model-by-item effect from repeated trials.
     What a table cannot distinguish is not given two names.

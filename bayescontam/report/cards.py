@@ -25,25 +25,7 @@ Card = dict[Any, Any]
 def cards(
     scan: "Scan", best: pd.DataFrame, evidence: "Evidence | None" = None
 ) -> tuple[list[Card], list[tuple[str, list[Card]]]]:
-    """Return the items worth reading first beside their matches.
-
-    Parameters
-    ----------
-    scan : Scan
-    best : pandas.DataFrame
-        From `bayescontam.report.matches.best_matches`.
-    evidence : Evidence, optional
-        Puts the items first that most probably have duplicates; otherwise those with the
-        highest top cosines come first.
-
-    Returns
-    -------
-    first : list of dict
-        The first 25 items of all, with evidence 50: of the second half texts are shorter.
-    further : list of (str, list of dict)
-        Benchmark and the next items of it, with shorter texts; with the first ones at most
-        75 of all benchmarks, each of which has an equal part.
-    """
+    """Return the items worth reading first beside their matches."""
     ordered = best.dropna(subset="cosine").sort_values("cosine", ascending=False, kind="stable")
     whole, most = FIRST, FIRST
     if evidence is not None:
@@ -61,19 +43,7 @@ def cards(
 def item_cards(
     scan: "Scan", rows: pd.DataFrame, unfolded: int, evidence: "Evidence | None" = None
 ) -> list[Card]:
-    """Return items beside their matches.
-
-    Parameters
-    ----------
-    scan : Scan
-    rows : pandas.DataFrame
-        Rows of `bayescontam.report.matches.best_matches`.
-    unfolded : int
-        Characters of a text that are on the page at all.
-    evidence : Evidence, optional
-        Gives probabilities and verdicts; matches are then those that most probably are
-        duplicates, otherwise those with the highest cosines.
-    """
+    """Return items beside their matches."""
     if rows.empty:
         return []
     if evidence is None:
@@ -135,8 +105,6 @@ def _match(
 def place(source: object, stratum: object) -> str:
     """Return source and stratum in one line.
 
-    Examples
-    --------
     >>> place("web", "forum"), place("books", "")
     ('web: forum', 'books')
     """

@@ -25,23 +25,7 @@ _PILLS = {
 
 
 def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return the printed numbers beside ours of a reproduction, or of a simulation study.
-
-    Parameters
-    ----------
-    folder : path-like
-        What `bayescontam study run` wrote to.
-
-    Returns
-    -------
-    pandas.DataFrame
-        See `bayescontam.reproduction.record.Record.comparison`.
-
-    Raises
-    ------
-    UsageError
-        If the folder holds neither, or a simulation of which nothing is printed.
-    """
+    """Return the printed numbers beside ours of a reproduction, or of a simulation study."""
     place = Path(folder)
     if not (place / RESULTS).exists():
         return Record.load(place).comparison()
@@ -53,18 +37,7 @@ def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def comparison_lines(tables: Sequence[pd.DataFrame]) -> list[str]:
-    """Return the printed numbers beside ours as a Markdown table.
-
-    Parameters
-    ----------
-    tables : sequence of pandas.DataFrame
-        From `comparison_of`.
-
-    Returns
-    -------
-    list of str
-        Lines ``study | quantity | published | ours | agreement | reason for difference``.
-    """
+    """Return the printed numbers beside ours as a Markdown table."""
     names = ["study", "quantity", "published", "ours", "agreement", "reason for difference"]
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
     for table in tables:

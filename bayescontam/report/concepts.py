@@ -20,14 +20,7 @@ MOST_MODELS, MOST_CONCEPTS = 8, 40
 
 
 def concepts(fit: Fitted, table: pd.DataFrame) -> Picture | None:
-    """Draw abilities by concept, a panel for each model; None where there are none.
-
-    Parameters
-    ----------
-    fit : Fitted
-    table : pandas.DataFrame
-        From `bayescontam.report.tables.by_concept`.
-    """
+    """Draw abilities by concept, a panel for each model; None where there are none."""
     if table.empty:
         return None
     ability, words = ability_of(table)

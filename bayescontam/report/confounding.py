@@ -31,20 +31,7 @@ _AXIS = "assumed: contaminated items are   easier  ←  0  →  harder   (log-od
 
 
 def confounding_section(fit: Fitted) -> dict[str, Any] | None:
-    """Return what a page needs to show the curves.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    dict or None
-        ``reason`` (why there are no curves, or empty), ``pictures``, ``rows``: the
-        `sign_table`, ``own`` (the location of the model spec), ``several`` (whether each
-        benchmark was also changed alone) and ``note``. None where the model spec has no
-        prior to move.
-    """
+    """Return what a page needs to show the curves."""
     if "confounding" not in fit.tree:
         return None
     curves = fit.tree["confounding"].to_dataset()
@@ -69,21 +56,7 @@ def confounding_section(fit: Fitted) -> dict[str, Any] | None:
 
 
 def sign_table(fit: Fitted) -> pd.DataFrame:
-    """Return one row for each model and benchmark: what becomes of overfitting.
-
-    Parameters
-    ----------
-    fit : Fitted
-        With the group ``confounding``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model, benchmark``; ``overfitting`` with ``_low`` and ``_high`` at the location of
-        the model spec, and with ``_zero`` before these at location 0 (NaN beyond reach);
-        ``sign_at``, ``sign``, ``reach_low``, ``reach_high`` if the priors of all benchmarks
-        move, and ``sign_own`` if only that of this benchmark does (empty if there is one).
-    """
+    """Return one row for each model and benchmark: what becomes of overfitting."""
     curves = fit.tree["confounding"].to_dataset()
     together = curves.sel(changed="all", drop=True)
     own = together.sel(location=float(curves["own_location"]), method="nearest", drop=True)

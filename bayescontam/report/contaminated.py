@@ -21,22 +21,7 @@ _OTHER = 0.005
 
 
 def contaminated_section(fit: Fitted, evidence: Evidence, models: Names) -> dict[str, Any]:
-    """Return the most contaminated items of a fit, and their matched texts.
-
-    Parameters
-    ----------
-    fit : Fitted
-    evidence : Evidence
-        Of a scan for the items of the fit.
-    models : Names
-        Labels of the models.
-
-    Returns
-    -------
-    dict
-        ``rows``, ``cards`` (of the same items in the same order), ``has_posterior``,
-        ``ngram``, and ``notes``: sentences on what does not fit together.
-    """
+    """Return the most contaminated items of a fit, and their matched texts."""
     table = _joined(fit, evidence)
     shown = table.head(MOST_ITEMS)
     places = anchors(evidence.scan)

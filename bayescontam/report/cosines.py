@@ -44,14 +44,7 @@ _OF_THE_REST: dict[str, Any] = {"color": GREY, "ls": ":", "lw": 2.0}
 
 
 def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
-    """Draw the distribution of all cosines and of the top ones; None where there are none.
-
-    Parameters
-    ----------
-    scan : Scan
-    best : pandas.DataFrame
-        From `bayescontam.report.matches.best_matches`.
-    """
+    """Draw the distribution of all cosines and of the top ones; None where there are none."""
     names, note = _benchmarks(scan.histogram, best)
     if not names:
         return None
@@ -86,17 +79,7 @@ def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
 
 
 def by_stratum(scan: "Scan") -> Picture | None:
-    """Draw how rare high cosines are in each stratum; None for fewer than two strata.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    Picture or None
-        Of the 8 strata with most pairs, and of all others together.
-    """
+    """Draw how rare high cosines are in each stratum; None for fewer than two strata."""
     table = scan.strata
     labels, curves, count = _curves(table)
     if count < 2:
@@ -149,15 +132,6 @@ def survival(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the share of pairs with a cosine of at least x, for x in steps of 0.01.
 
-    Parameters
-    ----------
-    cosines : pandas.Series
-        Lower edges of bins.
-    counts : pandas.Series
-        Pairs in each.
-
-    Examples
-    --------
     >>> x, share = survival(pd.Series([0.1, 0.105, 0.12]), pd.Series([5, 3, 2]))
     >>> x.round(2).tolist(), share.tolist()
     ([0.1, 0.11, 0.12], [1.0, 0.2, 0.2])
@@ -168,14 +142,7 @@ def survival(
 
 
 def sorted_tops(scan: "Scan", best: pd.DataFrame) -> Picture | None:
-    """Draw the cosines of items' best, tenth and last matches, each sorted; None if none.
-
-    Parameters
-    ----------
-    scan : Scan
-    best : pandas.DataFrame
-        From `bayescontam.report.matches.best_matches`.
-    """
+    """Draw the cosines of items' best, tenth and last matches, each sorted; None if none."""
     names, note = _benchmarks(scan.matches, best)
     if not names:
         return None

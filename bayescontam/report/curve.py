@@ -23,33 +23,12 @@ _MOST_NAMED = 4
 
 
 def write_curve_report(curve: "Curve", path: str | os.PathLike[str]) -> None:
-    """Write the report of a curve as one HTML file that needs no network.
-
-    Parameters
-    ----------
-    curve : Curve
-    path : path-like
-        Replaced if it exists, whole or not at all.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be written.
-    """
+    """Write the report of a curve as one HTML file that needs no network."""
     write_text(path, render_curve(curve))
 
 
 def render_curve(curve: "Curve") -> str:
-    """Return the report of a curve as HTML.
-
-    Parameters
-    ----------
-    curve : Curve
-
-    Returns
-    -------
-    str
-    """
+    """Return the report of a curve as HTML."""
     names = {
         "benchmark": words.Names(curve.benchmarks, "name-benchmark"),
         "source": words.Names(curve.sources, "name-source"),
@@ -96,14 +75,7 @@ def _size(curve: "Curve") -> str:
 
 
 def verdict(curve: "Curve", halves: pd.DataFrame) -> str:
-    """Return the sentence on top: whether the checks hold, and where P = 0.5.
-
-    Parameters
-    ----------
-    curve : Curve
-    halves : pandas.DataFrame
-        From `bayescontam.report.curve_tables.halves`.
-    """
+    """Return the sentence on top: whether the checks hold, and where P = 0.5."""
     rows = halves.head(_MOST_NAMED).to_dict("records")
     where = "; ".join(
         f"{curve_tables.half_text(row)} in '{visible(row['benchmark'], 40)}'" for row in rows

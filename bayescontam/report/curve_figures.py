@@ -39,14 +39,7 @@ _OTHER: dict[str, Any] = {"fmt": "s", "color": GREY, "mfc": "white", "ms": 4, "l
 
 
 def duplicates(curve: "Curve", halves: pd.DataFrame) -> Picture:
-    """Draw P(duplicate | cosine) with its band over the shares that were called duplicates.
-
-    Parameters
-    ----------
-    curve : Curve
-    halves : pandas.DataFrame
-        From `bayescontam.report.curve_tables.halves`.
-    """
+    """Draw P(duplicate | cosine) with its band over the shares that were called duplicates."""
     names, note = _benchmarks(curve)
     pairs = judged_pairs(curve)
     places = {row["benchmark"]: row for row in halves.to_dict("records")}
@@ -144,12 +137,7 @@ def _legend(figure: Any, judged: bool, level: str) -> None:
 
 
 def shares(curve: "Curve") -> Picture | None:
-    """Draw observed against replicated shares called duplicates; None if nothing was judged.
-
-    Parameters
-    ----------
-    curve : Curve
-    """
+    """Draw observed against replicated shares called duplicates; None if nothing was judged."""
     if "predictive" not in curve.tree:
         return None
     cells = curve.tree["predictive"].to_dataset()

@@ -29,19 +29,7 @@ _JUDGE = ("sensitivity", "specificity")
 
 
 def halves(curve: "Curve") -> pd.DataFrame:
-    """Return at which cosine the best match of an item is a duplicate with probability 0.5.
-
-    Parameters
-    ----------
-    curve : Curve
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, median, low, high``: the interval has the level of the curve; infinite
-        where the curve stays below 0.5 up to a cosine of 1, minus infinite where it is
-        above 0.5 from a cosine of 0 on.
-    """
+    """Return at which cosine the best match of an item is a duplicate with probability 0.5."""
     draws, tails = curve.draws(_DRAWS), (1 - curve.level) / 2
     rows = []
     for number, name in enumerate(curve.benchmarks):
@@ -70,8 +58,6 @@ def half(draws: CurveDraws, benchmark: int) -> Floats:
 def half_text(row: dict[Any, Any]) -> str:
     """Return a row of `halves` in words.
 
-    Examples
-    --------
     >>> half_text({"median": 0.612, "low": 0.55, "high": float("inf")})
     '0.61 [0.55, none]'
     >>> half_text({"median": float("inf"), "low": 0.9, "high": float("inf")})
@@ -121,14 +107,7 @@ def judges(curve: "Curve") -> list[dict[str, Any]]:
 
 
 def judged_pairs(curve: "Curve") -> pd.DataFrame:
-    """Return one row for each judged pair.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, cosine, called`` (a duplicate, by most of its judges) and ``first``:
-        whether it is the best match of its item.
-    """
+    """Return one row for each judged pair."""
     runs = first_runs(curve.judged)
     pairs = runs.groupby(list(PAIR), sort=False, observed=True)
     table = pairs.agg(

@@ -51,21 +51,9 @@ def convergence_table(
 ) -> tuple[pd.DataFrame, xr.DataArray]:
     """Return convergence figures of parameters and estimands, and draws of the worst.
 
+    Dims (chain, draw, quantity).
+
     Effects of single items are not among them: they are many, and checked with the fit.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame, optional
-        From ``fit.estimands``, whose figures are then not computed again.
-
-    Returns
-    -------
-    table : pandas.DataFrame
-        ``quantity, ess_bulk, ess_tail, r_hat``, the worst mixing first; constants are
-        left out.
-    draws : xarray.DataArray
-        Dims (chain, draw, quantity): those of the first `WORST` rows.
     """
     estimands = fit.estimands() if estimands is None else estimands
     parts = list(_parts(fit))
@@ -141,14 +129,7 @@ def _labels(name: str, values: xr.DataArray) -> list[str]:
 
 
 def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> list[Picture]:
-    """Draw ArviZ's trace, rank, ESS, energy and pair pictures of the worst mixing quantities.
-
-    Parameters
-    ----------
-    fit : Fitted
-    table, draws
-        From `convergence_table`.
-    """
+    """Draw ArviZ's trace, rank, ESS, energy and pair pictures of the worst mixing quantities."""
     worst = table.head(WORST)
     names = ", ".join(worst["quantity"])
     tree = _tree(fit, draws, list(worst["quantity"]))

@@ -30,22 +30,7 @@ _FLAT = (Overfitting.CLEAN, Overfitting.NONE, Overfitting.NO_VARIATION)
 
 
 def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
-    """Draw accuracy as a function of contamination, over the observed scores.
-
-    Parameters
-    ----------
-    fit : Fitted
-    headline : pandas.DataFrame
-        From `bayescontam.report.tables.headline`.
-
-    Returns
-    -------
-    Picture or None
-        Of the 12 pairs of model and benchmark with the largest overfitting, without those
-        that have no effect by definition. None without contamination, or where it does not
-        vary for any model. Where a model's contamination has two values: dots in place of a
-        curve.
-    """
+    """Draw accuracy as a function of contamination, over the observed scores."""
     if "curves" not in fit.tree:
         return None
     curves = fit.tree["curves"].to_dataset()
@@ -148,16 +133,7 @@ def whiskers(points: pd.DataFrame) -> np.ndarray:
 
 
 def observed_scores(fit: Fitted) -> pd.DataFrame:
-    """Return observed scores in bins of contamination, for each model and benchmark.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Indexed by (model, benchmark): ``contamination, score, error`` (standard error
-        of the mean over items; NaN for one item), ``items``, and the ``lowest`` and
-        ``highest`` contamination of the bin. Up to six bins of about equally many
-        items; where contamination takes few values, each is a bin.
-    """
+    """Return observed scores in bins of contamination, for each model and benchmark."""
     data = fit.tree["constant_data"].to_dataset()
     names = {dim: np.asarray(data[dim].values, dtype=object) for dim in ("model", "benchmark")}
     frame = pd.DataFrame(
@@ -195,14 +171,7 @@ def _bins(values: "pd.Series[float]") -> np.ndarray:
 
 
 def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
-    """Draw slopes before and after the data; None where none is estimated.
-
-    Parameters
-    ----------
-    fit : Fitted
-    slopes : pandas.DataFrame
-        From `bayescontam.report.tables.slopes`.
-    """
+    """Draw slopes before and after the data; None where none is estimated."""
     slopes = slopes[slopes["sd"] > 0]  # those of clean models are zero by assumption
     if slopes.empty:
         return None

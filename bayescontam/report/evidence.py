@@ -27,21 +27,12 @@ _PAIR = list(PAIR)
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A scan that was weighed with a curve.
-
-    Attributes
-    ----------
-    scan : Scan
-    curve : Curve
-    weighed : Weighed
-    items : pandas.DataFrame
-        One row for each item; the columns of
-        `bayescontam.evidence.covariates.covariates_table`.
-    """
+    """A scan that was weighed with a curve."""
 
     scan: "Scan"
     curve: "Curve"
     weighed: Weighed
+    # one row for each item; the columns of `bayescontam.evidence.covariates.covariates_table`
     items: pd.DataFrame
 
     def ranked(self) -> pd.DataFrame:
@@ -50,20 +41,7 @@ class Evidence:
         return self.items.sort_values(order, ascending=False, kind="stable")
 
     def matches(self, items: pd.DataFrame) -> pd.DataFrame:
-        """Return the listed matches of some items, likely duplicates first.
-
-        Parameters
-        ----------
-        items : pandas.DataFrame
-            ``benchmark, item``.
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of ``scan.matches``, and ``p``: probability that the match is a
-            duplicate given everything that was judged; NaN below the cosine from which on
-            matches count, and of further chunks of a document. By falling `p`, then by rank.
-        """
+        """Return the listed matches of some items, likely duplicates first."""
         rows = self.scan.matches.merge(items[KEYS], on=KEYS)
         p = _match_probabilities(self.scan, self.curve, items)
         rows = rows.merge(p, on=_PAIR, how="left")
@@ -81,24 +59,7 @@ class Evidence:
 
 
 def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
-    """Weigh a scan with a curve, for a page.
-
-    Parameters
-    ----------
-    scan : Scan
-    curve : Curve
-    progress : bool, default False
-        Whether to show a progress bar.
-
-    Returns
-    -------
-    Evidence
-
-    Raises
-    ------
-    UsageError
-        If the curve does not cover a benchmark or a source of the scan.
-    """
+    """Weigh a scan with a curve, for a page."""
     sources = {str(row["source"]) for row in scan.record.get("strata") or []}
     needed = {"benchmark": set(map(str, scan.items["benchmark"])), "source": sources}
     known = {"benchmark": set(curve.benchmarks), "source": set(curve.sources)}

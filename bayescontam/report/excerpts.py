@@ -18,46 +18,19 @@ _LOOK_BACK = 40
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The beginning of a text, in two parts.
+    """The beginning of a text, in two parts."""
 
-    Attributes
-    ----------
-    head : Markup
-        What is seen at once. Characters that would be hidden stand as their escapes in
-        ``<i>``, which distinguishes them from a text that spells out an escape.
-    rest : Markup
-        What can be unfolded; empty where `head` is all.
-    more : int
-        Characters of the text that `rest` shows.
-    left_out : int
-        Characters of the text that are shown nowhere.
-    """
-
+    # what is seen at once. Characters that would be hidden stand as their escapes in `<i>`, which
+    # distinguishes them from a text that spells out an escape.
     head: Markup
-    rest: Markup
-    more: int
-    left_out: int
+    rest: Markup  # what can be unfolded; empty where `head` is all
+    more: int  # characters of the text that `rest` shows
+    left_out: int  # characters of the text that are shown nowhere
 
 
 def excerpt(text: str, shown: int = SHOWN, unfolded: int = UNFOLDED) -> Excerpt:
     """Return the beginning of a text, escaped; line breaks and tabs stay.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-    shown : int, default 600
-        Longest head, in characters as shown, with a line for every 25 at most. A text that
-        is longer by a sixth at most is shown whole.
-    unfolded : int, default 5000
-        Longest head and rest together, likewise.
-
-    Returns
-    -------
-    Excerpt
-
-    Examples
-    --------
     >>> excerpt("a <b>\\u202e").head
     Markup('a &lt;b&gt;<i>\\\\u202e</i>')
     >>> cut = excerpt("one two three four", shown=8, unfolded=13)

@@ -16,25 +16,7 @@ from bayescontam.storage import write_text
 
 
 def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    """Return every table of a report by the name of its file, without those that are empty.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame
-        From ``fit.estimands``.
-
-    Returns
-    -------
-    dict of str to pandas.DataFrame
-        ``headline``, ``slopes``, ``concepts``, ``sensitivity``, ``checks``: as
-        `bayescontam.report.tables` has them; ``better`` and ``ranks``: see
-        `bayescontam.report.ranking`; ``items``: as ``Fit.item_fit``; ``curves``: ``model,
-        benchmark, contamination, mean, low, high``;
-        ``confounding``: as ``Fit.confounding``; ``predicted`` and ``predicted-bins``: see
-        `bayescontam.report.predictions`; ``convergence``: see
-        `bayescontam.report.diagnostics`; ``estimands``.
-    """
+    """Return every table of a report by the name of its file, without those that are empty."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
         "headline": lambda: tables.headline(fit, estimands),
         "slopes": lambda: tables.slopes(fit, estimands),
@@ -58,22 +40,7 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
 def write_tables(
     fit: Fitted, folder: str | os.PathLike[str], estimands: pd.DataFrame | None = None
 ) -> None:
-    """Write every table of a report, one CSV file each.
-
-    Parameters
-    ----------
-    fit : Fitted
-    folder : path-like
-        Made if it does not exist. Files of the same names are replaced, each whole or not
-        at all.
-    estimands : pandas.DataFrame, optional
-        From ``fit.estimands``; made if left out.
-
-    Raises
-    ------
-    UsageError
-        If the folder cannot be made, or a file cannot be written.
-    """
+    """Write every table of a report, one CSV file each."""
     path = make_folder(folder)
     estimands = fit.estimands() if estimands is None else estimands
     for name, table in whole_tables(fit, estimands).items():
@@ -81,13 +48,7 @@ def write_tables(
 
 
 def make_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return the folder for tables, made if it does not exist.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be made.
-    """
+    """Return the folder for tables, made if it does not exist."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -59,20 +59,7 @@ TRANSLATED = (
 
 
 def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
-    """Draw raw accuracy beside genuine ability, model by model, a panel for each benchmark.
-
-    Parameters
-    ----------
-    fit : Fitted
-    headline : pandas.DataFrame
-        From `bayescontam.report.tables.headline`.
-
-    Returns
-    -------
-    Picture
-        Of at most 24 models and 12 benchmarks; of fits with more about 72 pairs of them.
-        Those with the largest overfitting.
-    """
+    """Draw raw accuracy beside genuine ability, model by model, a panel for each benchmark."""
     ability, words = ability_of(headline)
     score = "overfitting" if ability == "genuine_ability" else "raw_accuracy"
     shown, note = part(headline, score, "headline")
@@ -104,14 +91,7 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
 
 
 def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
-    """Draw each slope with its interval, by verdict; None without contamination.
-
-    Parameters
-    ----------
-    fit : Fitted
-    table : pandas.DataFrame
-        From `bayescontam.report.tables.slopes`.
-    """
+    """Draw each slope with its interval, by verdict; None without contamination."""
     if table.empty:
         return None
     shown, note = part(table, "slope", "slopes")
@@ -285,17 +265,7 @@ def is_large(table: pd.DataFrame) -> bool:
 
 
 def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]:
-    """Return the rows of the models and benchmarks that fit in, and a note on it.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        One row for each pair: ``model, benchmark`` and the score.
-    score : str
-        Column by whose size they are chosen.
-    file : str
-        Table of `bayescontam.report.export` that has all, without its ending.
-    """
+    """Return the rows of the models and benchmarks that fit in, and a note on it."""
     note, panels = "", MOST_BENCHMARKS
     if is_large(table):
         rows = min(table["model"].nunique(), MOST_MODELS)

@@ -68,21 +68,7 @@ _MODELS, _SCORES = _Unit("model", "models"), _Unit("score", "scores")
 
 
 def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
-    """Return what a fit shows: of contamination, or where there is none which models are best.
-
-    Parameters
-    ----------
-    headline : pandas.DataFrame
-        From `bayescontam.report.tables.headline`.
-    smallest : float
-        Smallest effect of interest, on the probability scale.
-
-    Returns
-    -------
-    list of str
-        Sentences about all benchmarks together, or up to four benchmarks one by one; a
-        paragraph each.
-    """
+    """Return what a fit shows: of contamination, or where there is none which models are best."""
     benchmarks = list(dict.fromkeys(headline["benchmark"]))
     sentences = _effects if "overfitting_verdict" in headline else _best
     if len(benchmarks) == 1:

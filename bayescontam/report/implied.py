@@ -49,13 +49,7 @@ _RANGES = {
 
 
 def check_ending(path: str | os.PathLike[str]) -> str:
-    """Return the ending of a file that a prior can be written to.
-
-    Raises
-    ------
-    UsageError
-        If it is none of .png, .svg, .html and .csv.
-    """
+    """Return the ending of a file that a prior can be written to."""
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(
@@ -66,20 +60,7 @@ def check_ending(path: str | os.PathLike[str]) -> str:
 
 
 def write_prior(known: Implied, path: str | os.PathLike[str]) -> None:
-    """Write what a prior implies, in the form that the file's ending requests.
-
-    Parameters
-    ----------
-    known : Implied
-    path : path-like
-        ``.png`` or ``.svg``: the picture; ``.html``: a page that needs no network;
-        ``.csv``: the table. Replaced if it exists, whole or not at all.
-
-    Raises
-    ------
-    UsageError
-        If the ending is another one, or the file cannot be written.
-    """
+    """Write what a prior implies, in the form that the file's ending requests."""
     ending = check_ending(path)
     if ending == ".csv":
         write_text(path, known.table().to_csv(index=False))
@@ -116,18 +97,7 @@ def render_prior(known: Implied) -> str:
 
 
 def shown(known: Implied) -> pd.DataFrame:
-    """Return the table for people: names in words, bounds beside their probabilities.
-
-    Parameters
-    ----------
-    known : Implied
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``quantity``, quantiles, ``below`` and ``above`` (texts), ``meaning``. Quantiles
-        are texts where some are too long to be written out.
-    """
+    """Return the table for people: names in words, bounds beside their probabilities."""
     table = known.table()
     quantiles = table[list(QUANTILES)]
     if (quantiles.abs() >= LONG).any(axis=None):
@@ -158,19 +128,7 @@ def _extremes(table: pd.DataFrame, side: str, sign: str) -> list[str]:
 
 
 def prior_picture(known: Implied, raster: bool = False) -> Picture:
-    """Draw the distribution of every quantity, extremes marked.
-
-    Parameters
-    ----------
-    known : Implied
-    raster : bool, default False
-        Whether to draw pixels (PNG) instead of vectors (SVG).
-
-    Raises
-    ------
-    UsageError
-        If nothing can be drawn.
-    """
+    """Draw the distribution of every quantity, extremes marked."""
     drawn = [
         each
         for each in known.quantities

@@ -28,13 +28,7 @@ _MISSED: dict[str, Any] = {"marker": "x", "ls": "none", "color": ORANGE, "ms": 5
 
 
 def against_words(best: pd.DataFrame) -> Picture | None:
-    """Draw lexical baselines of best matches against their cosines; None where not computed.
-
-    Parameters
-    ----------
-    best : pandas.DataFrame
-        From `bayescontam.report.matches.best_matches`.
-    """
+    """Draw lexical baselines of best matches against their cosines; None where not computed."""
     known = best.dropna(subset="cosine")
     ngram = ngram_column(known)
     drawn = known[lexical_columns(known)].dropna(axis="columns", how="all").columns

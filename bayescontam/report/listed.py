@@ -11,22 +11,7 @@ MOST_LISTED = 4000
 
 
 def listed(table: pd.DataFrame, score: str, file: str) -> dict[str, Any]:
-    """Return the rows of a table that the page has.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-    score : str
-        Column by whose size rows are chosen where there are too many.
-    file : str
-        Table of `bayescontam.report.export` that has all, without its ending.
-
-    Returns
-    -------
-    dict
-        ``rows``, in the order of the table; ``of``: how many there are in all; ``note``:
-        a note on those left out, empty if none is.
-    """
+    """Return the rows of a table that the page has."""
     shown, note = table, ""
     if len(table) > MOST_LISTED:
         size = table[score].abs().sort_values(ascending=False, kind="stable")

@@ -18,8 +18,6 @@ KEYS = ["benchmark", "item"]
 def lexical_columns(columns: Iterable[object]) -> list[str]:
     """Return which columns are lexical baselines: ROUGE-L, n-grams from the longest, Jaccard.
 
-    Examples
-    --------
     >>> lexical_columns(["cosine", "ngram_2", "jaccard", "ngram_13", "rouge_l"])
     ['rouge_l', 'ngram_13', 'ngram_2', 'jaccard']
     """
@@ -31,8 +29,6 @@ def lexical_columns(columns: Iterable[object]) -> list[str]:
 def ngram_column(columns: Iterable[object]) -> str | None:
     """Return the column of n-grams that matches are judged by: n = 8, else the longest.
 
-    Examples
-    --------
     >>> ngram_column(["ngram_2", "ngram_8", "ngram_13"])
     'ngram_8'
     >>> ngram_column(["jaccard"]) is None
@@ -45,8 +41,6 @@ def ngram_column(columns: Iterable[object]) -> str | None:
 def lexical_name(column: str) -> str:
     """Return the name of a lexical baseline as people read it.
 
-    Examples
-    --------
     >>> lexical_name("ngram_8"), lexical_name("rouge_l")
     ('8-grams', 'ROUGE-L')
     """
@@ -61,20 +55,7 @@ def _length(column: str) -> int:
 
 
 def best_matches(scan: "Scan") -> pd.DataFrame:
-    """Return one row for each item: its best match.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, item, text, tokens, cut``; ``cosine`` and the lexical baselines of
-        the match of rank 1, NaN where the item has none; ``missed`` (bool): a cosine of
-        at least 0.8, while no match that is stored shares an n-gram with the item
-        (n = 8, or the longest there is).
-    """
+    """Return one row for each item: its best match."""
     matches = scan.matches
     items = scan.items.reindex(columns=[*KEYS, "text", "tokens", "cut"])
     first = matches.loc[matches["rank"] == 1, [*KEYS, "cosine", *lexical_columns(matches)]]
@@ -89,23 +70,7 @@ def best_matches(scan: "Scan") -> pd.DataFrame:
 
 
 def headline(scan: "Scan", best: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each benchmark: how close the corpus comes to its items.
-
-    Parameters
-    ----------
-    scan : Scan
-    best : pandas.DataFrame
-        From `best_matches`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, items, cut`` (items longer than the embedder sees), ``chunks``
-        (searched for each item); ``low, median, high, top``: 5 %, 50 % and 95 % quantile
-        and maximum of the items' top cosines; ``at_least_0.6``, …: items with such a top
-        cosine; ``missed`` (items, see `best_matches`); ``tail_low, tail_median,
-        tail_high``: least, median and largest cosine at which an item's tail starts.
-    """
+    """Return one row for each benchmark: how close the corpus comes to its items."""
     totals = scan.histogram.groupby("benchmark", observed=True)["count"].sum()
     tails = thresholds(scan).groupby("benchmark", observed=True)["threshold"]
     limits = tails.agg(tail_low="min", tail_median="median", tail_high="max")
@@ -136,18 +101,7 @@ def thresholds(scan: "Scan") -> pd.DataFrame:
 
 
 def strata(scan: "Scan") -> pd.DataFrame:
-    """Return one row for each stratum, those with most chunks first.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``source, stratum, documents, sampled, share, chunks`` as recorded, and ``best``:
-        items, of all benchmarks, whose best match lies in the stratum.
-    """
+    """Return one row for each stratum, those with most chunks first."""
     columns = ["source", "stratum", "documents", "sampled", "share", "chunks"]
     table = pd.DataFrame(scan.record.get("strata") or [], columns=columns)
     first = scan.matches[scan.matches["rank"] == 1]

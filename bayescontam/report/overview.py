@@ -43,13 +43,7 @@ _COLOURS = LinearSegmentedColormap.from_list("effect", [BLUE, "#ffffff", ORANGE]
 
 
 def scatter(headline: pd.DataFrame) -> Picture:
-    """Draw raw accuracy against ability, a mark for each pair.
-
-    Parameters
-    ----------
-    headline : pandas.DataFrame
-        From `bayescontam.report.tables.headline`.
-    """
+    """Draw raw accuracy against ability, a mark for each pair."""
     ability, words = ability_of(headline)
     kinds = headline.get("overfitting_verdict", pd.Series("ability", headline.index))
     with style():
@@ -95,25 +89,7 @@ def _scatter(
 
 
 def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Picture | None:
-    """Draw an effect of every model on every benchmark as colours.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        One row for each pair: ``model, benchmark`` and the two columns.
-    value : str
-        Column of posterior means.
-    verdict : str
-        Column of what may be reported of them, as in `bayescontam.report.figures.STYLES`.
-    file : str
-        Table of `bayescontam.report.export` that has all, without its ending.
-
-    Returns
-    -------
-    Picture or None
-        Of at most 150 models and 60 benchmarks: those with the largest effects. None for
-        one model or one benchmark.
-    """
+    """Draw an effect of every model on every benchmark as colours."""
     models, benchmarks, note = _axes(table, value)
     if min(len(models), len(benchmarks)) < 2:
         return None

@@ -47,34 +47,7 @@ def write_report(
     tables_in: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> None:
-    """Write the report of a fit as one HTML file that needs no network.
-
-    Parameters
-    ----------
-    fit : Fitted
-    path : path-like
-        Replaced if it exists, whole or not at all.
-    comparison : pandas.DataFrame, optional
-        Comparison with other fits, to be shown; one row for each fit.
-    evidence : Evidence, optional
-        From `bayescontam.report.evidence.gather`, of the scan behind the contamination:
-        adds the most contaminated items with their matched texts.
-    title : str, optional
-        Heading of the page, in place of what it is about in general.
-    note : str, optional
-        What readers must know of the table, such as what contamination means in it; stands
-        below the heading. Blank lines separate paragraphs.
-    tables_in : path-like, optional
-        Folder for every table of the page as CSV, see
-        `bayescontam.report.export.write_tables`.
-    progress : bool, default False
-        Whether to show a progress bar.
-
-    Raises
-    ------
-    UsageError
-        If a file cannot be written.
-    """
+    """Write the report of a fit as one HTML file that needs no network."""
     if tables_in is not None:
         make_folder(tables_in)
     estimands = fit.estimands(progress=progress)
@@ -96,20 +69,7 @@ def render(
     estimands: pd.DataFrame | None = None,
     progress: bool = False,
 ) -> str:
-    """Return the report of a fit as HTML.
-
-    Parameters
-    ----------
-    fit : Fitted
-    comparison, evidence, title, note, progress : optional
-        See `write_report`.
-    estimands : pandas.DataFrame, optional
-        From ``fit.estimands``; made if left out.
-
-    Returns
-    -------
-    str
-    """
+    """Return the report of a fit as HTML."""
     estimands = fit.estimands(progress=progress) if estimands is None else estimands
     headline = tables.headline(fit, estimands)
     shown = headline, tables.slopes(fit, estimands), tables.by_concept(fit, estimands)

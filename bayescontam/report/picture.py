@@ -66,35 +66,17 @@ _STYLE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """An image with all that a page needs to show it.
+    """An image with all that a page needs to show it."""
 
-    Attributes
-    ----------
-    name : str
-        Identifier, unique on the page, of letters and hyphens.
-    title : str
-        Heading.
-    alt : str
-        What is seen, in words and numbers.
-    caption : str
-        How to read it, and what is left out.
-    image : bytes
-    kind : str
-        ``"svg+xml"`` or ``"png"``.
-    width : int
-        Natural width on the page, in CSS pixels.
-    narrow : bytes
-        Another image of the same, of the same kind, for narrow screens; empty where there is
-        none, so that the wide one is scrolled.
-    """
-
-    name: str
-    title: str
-    alt: str
-    caption: str
+    name: str  # identifier, unique on the page, of letters and hyphens
+    title: str  # heading
+    alt: str  # what is seen, in words and numbers
+    caption: str  # how to read it, and what is left out
     image: bytes
-    kind: str
-    width: int
+    kind: str  # `"svg+xml"` or `"png"`
+    width: int  # natural width on the page, in CSS pixels
+    # another image of the same, of the same kind, for narrow screens; empty where there is none, so
+    # that the wide one is scrolled
     narrow: bytes = b""
 
     @property
@@ -139,18 +121,7 @@ def finish(
     raster: bool = False,
     narrow: Figure | None = None,
 ) -> Picture:
-    """Return a drawn figure as a picture: vectors, or pixels for crowded ones.
-
-    Parameters
-    ----------
-    figure : Figure
-    name, title, alt, caption : str
-        See `Picture`.
-    raster : bool, default False
-        Whether it becomes pixels.
-    narrow : Figure, optional
-        The same, drawn for narrow screens.
-    """
+    """Return a drawn figure as a picture: vectors, or pixels for crowded ones."""
     width = round(figure.get_figwidth() * 96)
     kind = "png" if raster else "svg+xml"
     small = b"" if narrow is None else _image(narrow, raster)
@@ -175,25 +146,7 @@ def grid(
     sharex: bool = False,
     width: float = WIDTH,
 ) -> tuple[Figure, list[Any]]:
-    """Return a figure of `count` panels of equal size, row by row.
-
-    Parameters
-    ----------
-    count, columns : int
-        Number of panels, and the most in a row.
-    height : float
-        Height of a panel, in inches.
-    sharey, sharex : bool
-        Whether all panels have one axis.
-    width : float
-        Width of the figure, in inches.
-
-    Returns
-    -------
-    figure : Figure
-    axes : list of Axes
-        `count` of them; spare ones are removed.
-    """
+    """Return a figure of `count` panels of equal size, row by row."""
     columns = min(count, columns)
     rows = -(-count // columns)
     figure = new_figure(width, rows * height + 0.5)
@@ -207,8 +160,6 @@ def grid(
 def plain_labels(names: Iterable[object], width: int = 26) -> list[str]:
     """Return short, distinct labels that the fonts can draw, for names that hold anything.
 
-    Examples
-    --------
     >>> plain_labels(["two\\nlines", "a" * 40], width=10)
     ['two\\\\nlines', 'aaaaa…aaaa']
     """

@@ -11,35 +11,12 @@ _SIZES = ("models", "benchmarks", "generations")
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table for people: without sizes that are the same in every row.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From `bayescontam.inference.plan.planning.plan`.
-
-    Returns
-    -------
-    pandas.DataFrame
-    """
+    """Return the table for people: without sizes that are the same in every row."""
     return table.drop(columns=["quantity", *_alike(table)])
 
 
 def plan_notes(table: pd.DataFrame, truth: Truth, wish: Wish, seed: int) -> list[str]:
-    """Return what a reader must know beside the table, one sentence or two each.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        From `bayescontam.inference.plan.planning.plan`.
-    truth : Truth
-    wish : Wish
-    seed : int
-
-    Returns
-    -------
-    list of str
-    """
+    """Return what a reader must know beside the table, one sentence or two each."""
     sizes = ", ".join(f"{name} = {table[name].iloc[0]}" for name in _alike(table))
     known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())
     return [

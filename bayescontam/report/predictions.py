@@ -48,28 +48,13 @@ def predictive_pictures(fit: Fitted) -> list[Picture]:
 
 
 def predicted_scores(fit: Fitted) -> pd.DataFrame:
-    """Return observed scores beside those of data replicated from the fit.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each model and benchmark: ``score``; ``low_99, low_95, median, high_95,
-        high_99`` (quantiles of replicated scores); ``surprise``: how far the score is from
-        their mean, in their standard deviations.
-    """
+    """Return observed scores beside those of data replicated from the fit."""
     known = fit.tree["predictive"].to_dataset()
     return _beside(known["score"], known["score_replicated"], ["model", "benchmark"])
 
 
 def predicted_bins(fit: Fitted) -> pd.DataFrame:
-    """Return the same for all models together, by benchmark and bin of contamination.
-
-    Returns
-    -------
-    pandas.DataFrame
-        As of `predicted_scores`, with ``bin`` and ``contamination`` in place of the model.
-        Empty without contamination.
-    """
+    """Return the same for all models together, by benchmark and bin of contamination."""
     known = fit.tree["predictive"].to_dataset()
     if "binned" not in known:
         return pd.DataFrame()

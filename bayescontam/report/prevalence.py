@@ -34,27 +34,7 @@ MOST_PANELS, MOST_GROUPS, MOST_ROWS = 9, 24, 200
 def prevalence_section(
     evidence: Evidence, items: pd.DataFrame | None = None, by: str | None = None
 ) -> dict[str, Any]:
-    """Return tables and pictures of prevalence.
-
-    Parameters
-    ----------
-    evidence : Evidence
-    items : pandas.DataFrame, optional
-        ``benchmark, item`` and the column `by`.
-    by : str, optional
-        Item column that prevalence is reported by.
-
-    Returns
-    -------
-    dict
-        ``rows`` (one for each benchmark), ``parts`` (by source and kind), ``pictures``,
-        ``most`` (the most contaminated items), and sentences.
-
-    Raises
-    ------
-    UsageError, DataError
-        If `items` lacks the column, or items of the scan.
-    """
+    """Return tables and pictures of prevalence."""
     level = evidence.curve.level
     table = prevalence(evidence.weighed, level=level)
     numbers = duplicate_numbers(evidence.weighed, level=level)

@@ -72,27 +72,12 @@ _LEVELS = _Words(
 
 
 def differences(results: StudyResults) -> Picture | None:
-    """Draw how far ranks are from uniform, the worst quantities first; None without ranks.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Draw how far ranks are from uniform, the worst quantities first; None without ranks."""
     return _picture(results, _DIFFERENCES, coverage=False)
 
 
 def levels(results: StudyResults) -> Picture | None:
-    """Draw the coverage of central intervals of every level, as ranks show it.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    Picture or None
-        The same quantities as `differences`; None without ranks.
-    """
+    """Draw the coverage of central intervals of every level, as ranks show it."""
     return _picture(results, _LEVELS, coverage=True)
 
 

@@ -43,21 +43,7 @@ _DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
 
 
 def ranking_section(fit: Fitted) -> dict[str, Any] | None:
-    """Return what the page reports of ranks: across benchmarks, and within each.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    dict or None
-        ``across`` (None for one benchmark, or where no two models answered all),
-        ``not_across`` (why not), ``within`` (by benchmark), ``within_note`` (where these
-        are if they are not on the page), ``picture``, ``by``, ``level`` and ``distinguished``: how
-        many pairs of models are distinguishable, in a sentence. None where no benchmark has
-        two models.
-    """
+    """Return what the page reports of ranks: across benchmarks, and within each."""
     known = fit.ranked()
     within = within_benchmarks(fit)
     names = list(within)
@@ -97,18 +83,7 @@ def _distinguished(ranking: Ranking) -> str:
 
 
 def ranks(fit: Fitted) -> pd.DataFrame:
-    """Return the rankings of a fit: one row for each model and benchmark.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark``, empty for the ranking across all of them, and the columns of
-        ``Ranking.table``. Without benchmarks in which models cannot be compared.
-    """
+    """Return the rankings of a fit: one row for each model and benchmark."""
     rankings = within_benchmarks(fit)
     across = _across(fit)[0] if len(fit.ranked()) > 1 else None
     every = ({"": across} if across is not None else {}) | rankings
@@ -117,18 +92,7 @@ def ranks(fit: Fitted) -> pd.DataFrame:
 
 
 def better_pairs(fit: Fitted) -> pd.DataFrame:
-    """Return how probably each model is better than another, within each benchmark.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, model, other, probability``. Of benchmarks with more than 200 models
-        pairs that are at most 25 places of the ranking apart.
-    """
+    """Return how probably each model is better than another, within each benchmark."""
     pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
     columns = ["benchmark", "model", "other", "probability"]
     return pd.concat(pairs, ignore_index=True)[columns] if pairs else pd.DataFrame(columns=columns)
@@ -160,17 +124,7 @@ def _rows(ranking: Ranking) -> dict[str, Any]:
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
-    """Draw ranks with intervals, raw ranks, and groups of indistinguishable models.
-
-    Parameters
-    ----------
-    ranking : Ranking
-
-    Returns
-    -------
-    Picture
-        Of at most 100 models and 40 groups: the best ones.
-    """
+    """Draw ranks with intervals, raw ranks, and groups of indistinguishable models."""
     table = ranking.table.head(MOST_MODELS)
     groups = [
         at

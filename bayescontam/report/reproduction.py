@@ -25,40 +25,14 @@ _ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
 def write_reproduction_report(
     folder: str | os.PathLike[str], page: str | os.PathLike[str] | None = None
 ) -> Record:
-    """Write the page of a reproduction.
-
-    Parameters
-    ----------
-    folder : path-like
-        What `bayescontam.reproduction.run.run_reproduction` wrote to.
-    page : path-like, optional
-        HTML file to write; default: ``index.html`` in the folder.
-
-    Returns
-    -------
-    Record
-
-    Raises
-    ------
-    UsageError
-        If the folder holds no finished reproduction, or cannot be written to.
-    """
+    """Write the page of a reproduction."""
     record = Record.load(Path(folder))
     write_text(Path(folder, PAGE) if page is None else Path(page), render_reproduction(record))
     return record
 
 
 def render_reproduction(record: Record) -> str:
-    """Return the page of a reproduction as HTML.
-
-    Parameters
-    ----------
-    record : Record
-
-    Returns
-    -------
-    str
-    """
+    """Return the page of a reproduction as HTML."""
     spec, findings = record.spec, record.findings
     pictures = [drawn(each, f"picture-{k + 1}") for k, each in enumerate(findings.pictures)]
     content = {

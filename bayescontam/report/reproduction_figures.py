@@ -45,14 +45,7 @@ _TABLE_OF_MOST = 400
 
 
 def drawn(wanted: Wanted, name: str) -> Picture | None:
-    """Draw a picture; None where its table has no rows.
-
-    Parameters
-    ----------
-    wanted : bayescontam.reproduction.findings.Picture
-    name : str
-        Identifier, unique on the page.
-    """
+    """Draw a picture; None where its table has no rows."""
     table = wanted.table
     if table.empty:
         return None

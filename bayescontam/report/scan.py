@@ -34,28 +34,7 @@ def write_scan_report(
     items: pd.DataFrame | None = None,
     by: str | None = None,
 ) -> None:
-    """Write the report of a scan as one HTML file that needs no network.
-
-    Parameters
-    ----------
-    scan : Scan
-    path : path-like
-        Replaced if it exists, whole or not at all.
-    evidence : Evidence, optional
-        From `bayescontam.report.evidence.gather`, of this scan: adds how many items have
-        duplicates, and which.
-    items : pandas.DataFrame, optional
-        ``benchmark, item`` and the column `by`; used with `evidence`.
-    by : str, optional
-        Item column that prevalence is reported by, such as a difficulty.
-
-    Raises
-    ------
-    UsageError
-        If the file cannot be written, or the items have no such column.
-    DataError
-        If `items` lacks items of the scan.
-    """
+    """Write the report of a scan as one HTML file that needs no network."""
     write_text(path, render_scan(scan, evidence, items, by))
 
 
@@ -65,19 +44,7 @@ def render_scan(
     items: pd.DataFrame | None = None,
     by: str | None = None,
 ) -> str:
-    """Return the report of a scan as HTML, of less than 5 MB for a scan of any size.
-
-    Parameters
-    ----------
-    scan : Scan
-    evidence, items, by : optional
-        See `write_scan_report`.
-
-    Returns
-    -------
-    str
-        Texts of corpus and benchmarks are escaped, and cut to 5,000 characters.
-    """
+    """Return the report of a scan as HTML, of less than 5 MB for a scan of any size."""
     best = matches.best_matches(scan)
     headline = matches.headline(scan, best)
     prevalence = None if evidence is None else prevalence_section(evidence, items, by)

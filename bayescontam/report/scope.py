@@ -24,14 +24,7 @@ _MODES = {
 
 
 def verdict(scan: "Scan", headline: pd.DataFrame) -> str:
-    """Return how many items have close matches, and what that says and does not say.
-
-    Parameters
-    ----------
-    scan : Scan
-    headline : pandas.DataFrame
-        From `bayescontam.report.matches.headline`.
-    """
+    """Return how many items have close matches, and what that says and does not say."""
     rows = list(headline.to_dict("records"))
     named = [_found(row, _shown(row["benchmark"])) for row in rows[:_MOST_NAMED]]
     if rest := rows[_MOST_NAMED:]:

@@ -17,20 +17,7 @@ _CODE = re.compile(r"(`[^`\n]+`)")
 
 
 def spec_page(spec: ModelSpec, given: str | None = None) -> str:
-    """Return a page that shows all of a model spec.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    given : str, optional
-        What the command line takes for it: a name or a path. Default: its name.
-
-    Returns
-    -------
-    str
-        Markdown: summary, description, commands, mathematics, what the priors mean, the
-        assumptions of a fit whose data carry every term, and the file.
-    """
+    """Return a page that shows all of a model spec."""
     parts = [
         f"# {_plain(visible(spec.name))}",
         _plain(visible(spec.summary, 400)),
@@ -53,18 +40,7 @@ def spec_page(spec: ModelSpec, given: str | None = None) -> str:
 
 
 def write_spec_pages(folder: str | os.PathLike[str]) -> list[Path]:
-    """Write a page of each shipped model spec, and remove those of others.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it is not there; holds nothing else.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The pages, ``NAME.md``. One that says the same as before is left as it is.
-    """
+    """Write a page of each shipped model spec, and remove those of others."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     pages = {home / f"{name}.md": spec_page(load_spec(name)) for name in shipped_models()}

@@ -24,23 +24,6 @@ def write_study_report(
     """Write ``coverage.csv``, ``sbc.csv`` and the page of a study's run.
 
     The run may be going on: the files say how far it is.
-
-    Parameters
-    ----------
-    folder : path-like
-        What `bayescontam.run_study` wrote to, and where the tables go. Files of an earlier
-        report are replaced, each whole or not at all.
-    page : path-like, optional
-        HTML file to write; default: ``index.html`` in the folder.
-
-    Returns
-    -------
-    StudyResults
-
-    Raises
-    ------
-    UsageError
-        If the folder holds no run, or cannot be written to.
     """
     results = StudyResults.load(folder)
     results.write_tables(folder)
@@ -49,16 +32,7 @@ def write_study_report(
 
 
 def render_study(results: StudyResults) -> str:
-    """Return the page of a study as HTML.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    str
-    """
+    """Return the page of a study as HTML."""
     outcome, sentence = study_words.verdict(results)
     coverage = study_tables.coverage_rows(results)
     reasons = study_tables.reason_rows(results)

@@ -40,12 +40,7 @@ _SE = 1.96
 
 
 def coverage(results: StudyResults) -> Picture | None:
-    """Draw coverage against its level, or by cell at 95 %; None without rows.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Draw coverage against its level, or by cell at 95 %; None without rows."""
     table, quantities, estimators, note = _chosen(results)
     if table.empty:
         return None
@@ -79,12 +74,7 @@ def coverage(results: StudyResults) -> Picture | None:
 
 
 def widths(results: StudyResults) -> Picture | None:
-    """Draw widths and interval scores of the 95 % intervals; None without rows.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Draw widths and interval scores of the 95 % intervals; None without rows."""
     table, quantities, estimators, note = _chosen(results)
     table = table[table["level"] == HEAD]
     if table.empty:

@@ -23,24 +23,7 @@ KINDS = {
 
 
 def published_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return the printed figures that a study names, each beside those of every estimator.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    list of dict
-        ``quantity``, ``figure`` (what is reported of it), ``of`` (the estimator that the printed
-        figure is of), ``published``, ``source``, and ``ours``: for each estimator its name
-        and its figure. Empty where the study names none.
-
-    Raises
-    ------
-    UsageError, DataError
-        If the table of printed figures is not there, or cannot be used.
-    """
+    """Return the printed figures that a study names, each beside those of every estimator."""
     return [
         {
             "quantity": quantity.replace("_", " "),
@@ -58,22 +41,7 @@ def published_rows(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def compared(results: StudyResults) -> tuple[Comparison, ...]:
-    """Return the printed figures beside ours of the same estimator.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    tuple of Comparison
-        Intervals of ours are 1.96 Monte Carlo errors either way; NaN where there is none.
-
-    Raises
-    ------
-    UsageError, DataError
-        If the table of printed figures is not there, or cannot be used.
-    """
+    """Return the printed figures beside ours of the same estimator."""
     found = []
     reason = " ".join(results.spec.reason.split())
     for kind, quantity, row in _printed(results):

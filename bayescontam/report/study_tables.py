@@ -21,13 +21,7 @@ _NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
 
 
 def ordered_quantities(table: pd.DataFrame) -> list[str]:
-    """Return the quantities of a table: estimands first, as users read them.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        With a column ``quantity``.
-    """
+    """Return the quantities of a table: estimands first, as users read them."""
     known = list(dict.fromkeys(map(str, table["quantity"])))
     return sorted(known, key=lambda name: (_place(name), name))
 
@@ -39,20 +33,7 @@ def _place(quantity: str) -> int:
 
 
 def coverage_rows(results: StudyResults) -> list[dict[Any, Any]]:
-    """Return one row for each cell, quantity and estimator, all fits counted.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    list of dict
-        Figures at 95 % as in ``coverage.csv``; ``levels``: for each level its coverage,
-        Monte Carlo error, and whether it is ``"low"``, ``"high"`` or nothing of both by
-        more than three errors; ``order``: place of the quantity; ``new_cell``: whether the
-        row above is of another cell.
-    """
+    """Return one row for each cell, quantity and estimator, all fits counted."""
     table = results.coverage[results.coverage["counted"] == ALL]
     if table.empty:
         return []
@@ -78,16 +59,7 @@ def coverage_rows(results: StudyResults) -> list[dict[Any, Any]]:
 
 
 def off(row: Any, errors: float = OFF) -> str:
-    """Return whether coverage is off by more than chance: ``"low"``, ``"high"`` or ``""``.
-
-    Parameters
-    ----------
-    row : mapping
-        Of the table of coverage.
-    errors : float, default 3
-        Monte Carlo errors that are still called chance. Few replicates that agree would have
-        too small an error: it is at least that of a coverage that is what it should be.
-    """
+    """Return whether coverage is off by more than chance: ``"low"``, ``"high"`` or ``""``."""
     share, level, replicates = row["coverage"], row["level"], row["replicates"]
     known = 0 < share < 1 and row["mc_se"] > 0
     size = max(share * (1 - share) / row["mc_se"] ** 2, replicates) if known else replicates
@@ -99,12 +71,7 @@ def off(row: Any, errors: float = OFF) -> str:
 
 
 def failure_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return coverage counted in three ways, of whatever has failed fits.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Return coverage counted in three ways, of whatever has failed fits."""
     table = results.coverage[results.coverage["level"] == HEAD]
     wide = table.pivot(
         index=["cell", "quantity", "estimator"], columns="counted", values="coverage"
@@ -123,12 +90,7 @@ def failure_rows(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def fit_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return for each estimator and engine how many fits there are, and how long they took.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Return for each estimator and engine how many fits there are, and how long they took."""
     rows = []
     keys = ["estimator", "engine", "audit"]
     for (estimator, engine, audit), part in results.fits.groupby(keys, sort=False, observed=True):
@@ -148,19 +110,7 @@ def fit_rows(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return what gates were not passed, the most frequent first.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    list of dict
-        ``estimator, status, kind, fits, example``: a fit has one row for each kind of
-        reason, of its last try if that failed too. Numbers and cells are taken out of
-        reasons to make kinds.
-    """
+    """Return what gates were not passed, the most frequent first."""
     fits = results.fits
     bad = fits[(fits["status"] != "passed") & ~fits["audit"]]
     reasons = [
@@ -188,8 +138,6 @@ def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
 def _kinds(reason: str) -> dict[str, str]:
     """Return the kinds of faults in a reason, each with its text.
 
-    Examples
-    --------
     >>> _kinds("R-hat 1.05 of mu (1); then, for longer: ESS 7 of mu (2); 3.0% of draws diverged")
     {'ESS of mu': 'ESS 7 of mu (2)', 'of draws diverged': '3.0% of draws diverged'}
     """

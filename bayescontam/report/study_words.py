@@ -34,21 +34,7 @@ HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "s
 
 
 def verdict(results: StudyResults) -> tuple[Outcome, str]:
-    """Return what was found in one paragraph, and how bad it is.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    outcome : Outcome
-        Failed: ranks are not uniform, or many fits of a model spec failed in any cell. Caution:
-        coverage is below its level by more than chance explains, ranks are doubtful, a second
-        engine says otherwise, or the run is not finished.
-        The bootstrap is there for comparison: it changes no outcome.
-    sentence : str
-    """
+    """Return what was found in one paragraph, and how bad it is."""
     outcomes = [_progress(results)]
     if results.done:
         outcomes += [_failures(results), _ranks(results), *_undefined(results)]
@@ -206,12 +192,7 @@ def _range(rows: pd.DataFrame) -> str:
 
 
 def design(spec: StudySpec) -> Iterator[str]:
-    """Yield how data are simulated and fitted, one sentence or two each.
-
-    Parameters
-    ----------
-    spec : StudySpec
-    """
+    """Yield how data are simulated and fitted, one sentence or two each."""
     yield _simulator(spec.simulator, spec.grid)
     if spec.simulator.kind != "posterior":
         yield _layout(spec.design, spec.simulator, spec.grid)

@@ -27,33 +27,7 @@ _INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
 
 
 def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return one row for each model and benchmark: the scores and what they are worth.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame, optional
-        From ``fit.estimands``, at the level of the intervals wanted; default: at the
-        level of the fit.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model, benchmark, raw_accuracy``; ``genuine_ability`` and ``overfitting``
-        (posterior means) with ``_low`` and ``_high`` (equal-tailed interval), with
-        spillover in the model spec also ``spillover``, a part of overfitting;
-        ``overfitting_fraction``; ``slope_verdict`` (identification of the slope);
-        ``overfitting_verdict`` (what may be reported of overfitting); ``rank_raw`` (by raw
-        accuracy within the benchmark, ties share the better rank; NaN where models answered
-        different items); ``rank`` (posterior median, as `rank_models` has it), ``rank_low,
-        rank_high`` (its interval) and ``p_best``, NaN where models cannot be compared.
-        Without contamination: ``accuracy`` instead of genuine ability, and nothing of
-        overfitting.
-
-    See Also
-    --------
-    slopes, by_concept, checks
-    """
+    """Return one row for each model and benchmark: the scores and what they are worth."""
     wide = _wide(_whole(fit, estimands))
     contaminated = "slope" in wide.columns.get_level_values(0)
     ability = "genuine_ability" if contaminated else "accuracy"
@@ -82,22 +56,7 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
 
 
 def slopes(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return one row for each slope: its size, and whether the data could have shown it.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame, optional
-        As for `headline`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model, benchmark, slope, sd, slope_low, slope_high`` (log-odds from surely
-        clean to surely contaminated), ``p_positive``, ``verdict`` and ``sentence`` of
-        identification, then the columns of `FIGURES`. Empty without contamination;
-        NaN in a figure that a fit of an earlier version does not have.
-    """
+    """Return one row for each slope: its size, and whether the data could have shown it."""
     columns = ["slope", "sd", "slope_low", "slope_high", "p_positive", "verdict", "sentence"]
     if "identification" not in fit.tree:
         return pd.DataFrame(columns=[*_PAIR, *columns, *FIGURES])
@@ -109,21 +68,7 @@ def slopes(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
 
 
 def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return one row for each model and concept.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame, optional
-        As for `headline`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model, benchmark, concept, items`` (answered), ``raw_accuracy``, then as in
-        `headline` the ability with its interval, ``rank_low, rank_high, p_best``.
-        Empty where abilities are not reported by concept.
-    """
+    """Return one row for each model and concept."""
     estimands = fit.estimands() if estimands is None else estimands
     if "concept" not in estimands:
         return pd.DataFrame(columns=[*_PAIR, "concept", "items", "raw_accuracy"])
@@ -151,37 +96,13 @@ def checks(fit: Fitted) -> pd.DataFrame:
 
 
 def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
-    """Return in a few sentences whether the checks hold, and what the fit shows.
-
-    Parameters
-    ----------
-    fit : Fitted
-    table : pandas.DataFrame, optional
-        From `headline`; made if left out.
-
-    Returns
-    -------
-    str
-        See `bayescontam.report.finding.finding`.
-    """
+    """Return in a few sentences whether the checks hold, and what the fit shows."""
     table = headline(fit) if table is None else table
     return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
 
 
 def sensitivity(fit: Fitted) -> pd.DataFrame:
-    """Return one row for each model and benchmark: how much the prior decides.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model, benchmark``; for genuine ability, overfitting and slope the
-        power-scaling sensitivities ``_prior`` and ``_likelihood``; ``diagnosis``, a
-        sentence for the most sensitive of the three. Empty without contamination.
-    """
+    """Return one row for each model and benchmark: how much the prior decides."""
     quantities = ("genuine_ability", "overfitting", "slope")
     columns = [f"{name}_{kind}" for name in quantities for kind in ("prior", "likelihood")]
     if "sensitivity" not in fit.tree:

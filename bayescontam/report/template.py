@@ -15,18 +15,10 @@ from bayescontam.report import words
 
 @dataclass(frozen=True)
 class Script:
-    """The script of a page.
+    """The script of a page."""
 
-    Attributes
-    ----------
-    text : str
-        As it stands between its tags.
-    source : str
-        What allows this text, and no other, in a content security policy.
-    """
-
-    text: str
-    source: str
+    text: str  # as it stands between its tags
+    source: str  # what allows this text, and no other, in a content security policy
 
 
 @cache
@@ -40,19 +32,7 @@ def script() -> Script:
 
 
 def fill(name: str, content: Mapping[str, Any]) -> str:
-    """Return the template `name` filled with `content`.
-
-    Parameters
-    ----------
-    name : str
-        File in ``report/templates``.
-    content : mapping of str to object
-        Names that the template uses; one that is missing is an error.
-
-    Returns
-    -------
-    str
-    """
+    """Return the template `name` filled with `content`."""
     environment = Environment(
         loader=PackageLoader("bayescontam.report", "templates"),
         autoescape=True,

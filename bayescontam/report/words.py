@@ -33,15 +33,7 @@ TERMS = {
 
 
 class Names:
-    """Labels of hostile, long or alike names, and the full text of those that were changed.
-
-    Parameters
-    ----------
-    names : iterable of str
-        All names of one kind; labels are distinct among them.
-    prefix : str
-        Of the identifiers that a page links to.
-    """
+    """Labels of hostile, long or alike names, and the full text of those that were changed."""
 
     def __init__(self, names: Iterable[str], prefix: str) -> None:
         known = list(dict.fromkeys(names))
@@ -67,8 +59,6 @@ class Names:
 def number(value: object, digits: int = 3) -> str:
     """Return a number with `digits` decimals and a true minus; "–" where there is none.
 
-    Examples
-    --------
     >>> number(0.65678), number(-0.5, 2), number(float("nan")), number(-0.0001)
     ('0.657', '−0.50', '–', '0.000')
     """
@@ -84,8 +74,6 @@ def number(value: object, digits: int = 3) -> str:
 def raw(value: object) -> str:
     """Return a number as a script reads it, to sort by; empty where there is none.
 
-    Examples
-    --------
     >>> raw(0.123456789), raw(-2), raw(float("nan")), raw(float("inf"))
     ('0.123457', '-2', '', 'Infinity')
     """
@@ -98,8 +86,6 @@ def raw(value: object) -> str:
 def probability(value: object) -> str:
     """Return a probability that never claims certainty.
 
-    Examples
-    --------
     >>> probability(0.5), probability(1.0), probability(0.0)
     ('0.500', '> 0.999', '< 0.001')
     """
@@ -112,8 +98,6 @@ def probability(value: object) -> str:
 def percent(value: object) -> str:
     """Return a share as a percentage.
 
-    Examples
-    --------
     >>> percent(0.0517)
     '5.2 %'
     """
@@ -124,8 +108,6 @@ def percent(value: object) -> str:
 def level_text(level: float) -> str:
     """Return the probability of intervals.
 
-    Examples
-    --------
     >>> level_text(0.95), level_text(0.999)
     ('95 %', '99.9 %')
     """
@@ -135,8 +117,6 @@ def level_text(level: float) -> str:
 def interval(low: object, high: object, digits: int = 3) -> str:
     """Return an interval; empty where it has no width, for constants, or is not known.
 
-    Examples
-    --------
     >>> interval(0.5861, 0.6556), interval(-0.0001, 0.1), interval(0.0, 0.0)
     ('[0.586, 0.656]', '[−0.000, 0.100]', '')
     """
@@ -154,8 +134,6 @@ def _bound(value: object, digits: int) -> str:
 def from_half(slope: object) -> float:
     """Return the accuracy that a slope in log-odds makes of one half.
 
-    Examples
-    --------
     >>> from_half(0.0), round(from_half(2.0), 2)
     (0.5, 0.88)
     """
@@ -165,8 +143,6 @@ def from_half(slope: object) -> float:
 def measured(value: object) -> str:
     """Return a value of a check: counts and large numbers whole, others to three or four decimals.
 
-    Examples
-    --------
     >>> measured(0.0), measured(5482.238), measured(90.732), measured(1.00165), measured(0.4757)
     ('0', '5,482', '91', '1.0016', '0.476')
     """
@@ -179,8 +155,6 @@ def measured(value: object) -> str:
 def place(value: object) -> str:
     """Return a rank: whole, or with a half where models share one; "–" where there is none.
 
-    Examples
-    --------
     >>> place(3.0), place(2.5), place(float("nan"))
     ('3', '2.5', '–')
     """
@@ -198,8 +172,6 @@ def _float(value: object) -> float:
 def in_file(file: str) -> str:
     """Return where all rows of a table are found of which the page has a part.
 
-    Examples
-    --------
     >>> in_file("slopes")
     "slopes.csv of 'bayescontam report --tables'"
     """
@@ -331,8 +303,6 @@ def items_of(fit: Fitted) -> str:
 def counted(names: Sequence[str], what: str) -> str:
     """Return how many names there are, and which, if few.
 
-    Examples
-    --------
     >>> counted(["a", "b"], "model"), counted(["quiz"], "benchmark")
     ("2 models ('a', 'b')", "benchmark 'quiz'")
     """
@@ -345,8 +315,6 @@ def counted(names: Sequence[str], what: str) -> str:
 def paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a text, each on one line.
 
-    Examples
-    --------
     >>> paragraphs("one\\ntwo\\n\\nthree\\n")
     ['one two', 'three']
     """

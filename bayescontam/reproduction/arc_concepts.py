@@ -28,19 +28,7 @@ QUANTITIES = ("genuine_ability", "overfitting", "slope")
 
 
 def analyse(study: Study) -> Findings:
-    """Propagate the uncertainty of exposures: generated tasks, and ConceptARC if given.
-
-    Parameters
-    ----------
-    study : Study
-        Settings: ``tasks, models, genuine, boost, exposure_sd`` of the generated example,
-        ``reference``, ``imputations``, ``share`` of the corpus that was sampled, ``solvers`` and
-        ``words`` (of each concept).
-
-    Returns
-    -------
-    Findings
-    """
+    """Propagate the uncertainty of exposures: generated tasks, and ConceptARC if given."""
     posed, notes = [made(study)], []
     paths = study.given(ANSWERS), study.given(CORPUS)
     if paths[0] is not None and paths[1] is not None:

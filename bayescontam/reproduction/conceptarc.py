@@ -33,18 +33,7 @@ POINTS = "accuracy"
 
 
 def analyse(study: Study) -> Findings:
-    """Fit the printed accuracies, and single items where their table is given.
-
-    Parameters
-    ----------
-    study : Study
-        Settings: ``items`` of a concept, ``changes`` to the model spec ``concepts`` for the
-        printed table, and ``solvers``, the printed name of each solver of the table of items.
-
-    Returns
-    -------
-    Findings
-    """
+    """Fit the printed accuracies, and single items where their table is given."""
     table = study.table(TABLE).drop(columns="source")
     printed = table.melt("concept", var_name="model", value_name="printed")
     spec = changed_spec(load_spec("concepts"), study.settings["changes"], study.spec.name)
@@ -138,15 +127,6 @@ def _cells(study: Study, printed: pd.DataFrame, draws: xr.DataArray) -> Iterator
 def moved(printed: float, ours: float, others: float) -> str:
     """Say which way our estimate lies from the printed one.
 
-    Parameters
-    ----------
-    printed, ours : float
-        Accuracies on a concept.
-    others : float
-        Mean printed accuracy of the solver on the other concepts.
-
-    Examples
-    --------
     >>> moved(0.5, 0.45, 0.3)
     'Drawn down towards what the solver does on other concepts.'
     >>> moved(0.5, 0.45, 0.6)
@@ -162,8 +142,6 @@ def moved(printed: float, ours: float, others: float) -> str:
 def alone(share: float, items: int) -> tuple[float, float]:
     """Return the 95 % interval of an accuracy that nothing else is known of.
 
-    References
-    ----------
     Clopper & Pearson (1934), doi:10.1093/biomet/26.4.404.
     """
     interval = binomtest(round(share * items), items).proportion_ci(0.95)

@@ -18,15 +18,7 @@ ROUNDING = 0.0051
 
 
 def table_responses(printed: pd.DataFrame, items: int) -> Responses:
-    """Return printed accuracies as counts out of the items of a concept.
-
-    Parameters
-    ----------
-    printed : pandas.DataFrame
-        ``model, concept, printed``.
-    items : int
-        Of a concept.
-    """
+    """Return printed accuracies as counts out of the items of a concept."""
     table = printed[["model", "concept"]].assign(
         benchmark="ConceptARC",
         item=printed["concept"],
@@ -37,22 +29,7 @@ def table_responses(printed: pd.DataFrame, items: int) -> Responses:
 
 
 def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -> Responses:
-    """Return answers to single items, attention checks left out, with the printed names.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Table with the columns ``concept`` and ``minimal``.
-    solvers : dict of str to str
-        Printed name of each solver; others are not taken.
-    printed : pandas.DataFrame
-        ``concept``: the names to use.
-
-    Raises
-    ------
-    DataError
-        If a concept is none of the printed ones.
-    """
+    """Return answers to single items, attention checks left out, with the printed names."""
     frame = read_responses(path, where="not minimal").frame
     frame = frame[frame["model"].isin(solvers)]
     concepts = {_joined(name): name for name in printed["concept"].unique()}

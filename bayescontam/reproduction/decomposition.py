@@ -175,14 +175,6 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
 def off(many: pd.DataFrame, quantity: str) -> str:
     """Return how far estimates lie from the truth on average, in words.
 
-    Parameters
-    ----------
-    many : pandas.DataFrame
-        ``quantity, mean, truth`` of many tables.
-    quantity : str
-
-    Examples
-    --------
     >>> off(pd.DataFrame({"quantity": "slope", "mean": [0.5, 0.7], "truth": 0.5}), "slope")
     '10.0 points higher'
     """

@@ -28,19 +28,7 @@ NEW, VERY = "new items of the kind", "these very items and runs"
 
 
 def ecological(study: Study, spec: ModelSpec) -> Findings:
-    """Fit the ecological experiment, and single items where their table is given.
-
-    Parameters
-    ----------
-    study : Study
-    spec : ModelSpec
-        For printed tables.
-
-    Returns
-    -------
-    Findings
-        A part of those of the study.
-    """
+    """Fit the ecological experiment, and single items where their table is given."""
     printed = printed_rows(study)
     responses = counted(printed)
     fit = study.fit("ecological", responses, spec)
@@ -81,13 +69,7 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
 
 
 def printed_rows(study: Study) -> pd.DataFrame:
-    """Return the printed accuracies with the number of items of each.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``version, base, epoch, training, model, group, accuracy`` (share), ``p_value, items``.
-    """
+    """Return the printed accuracies with the number of items of each."""
     table = study.table(TABLE)
     items = int(study.printed("items", "ecological half")["value"])
     names = [
@@ -139,14 +121,7 @@ def counted(printed: pd.DataFrame) -> Responses:
 
 
 def gains(printed: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """Return the gain of each model trained on duplicates over the clean one.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``version, base, epoch, training, group, printed, p_value`` (NaN where not printed),
-        ``mean, low, high, p_none``: probability of a gain of 0 or less.
-    """
+    """Return the gain of each model trained on duplicates over the clean one."""
     at = {(r.version, r.base, r.epoch, r.training, r.group): r for r in rows_of(printed)}
     rows = []
     for row in rows_of(printed[printed["training"].isin(DUPLICATED)]):
@@ -170,15 +145,7 @@ def gains(printed: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def item_gains(study: Study, path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the gain on seen and unseen items from answers to single items.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model_spec, group, of, mean, low, high, p_none``.
-    list of str
-        Checks that failed.
-    """
+    """Return the gain on seen and unseen items from answers to single items."""
     frame = read_responses(path).frame
     frame = frame.assign(group=np.where(frame["seen_split"] == 1, "seen", "unseen"))
     responses = Responses.from_frame(frame, source=path.name)

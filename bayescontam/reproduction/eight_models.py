@@ -62,14 +62,9 @@ def analyse(study: Study) -> Findings:
 
 @dataclass(frozen=True)
 class Truth:
-    """True overfitting fractions of the models.
+    """True overfitting fractions of the models."""
 
-    Attributes
-    ----------
-    common, own : mapping of str to float
-        With the least contaminated task of any model, and of the model, as the reference.
-    """
-
+    # common, own: with the least contaminated task of any model, and of the model, as the reference
     common: Mapping[str, float]
     own: Mapping[str, float]
 

@@ -21,22 +21,7 @@ _MOST = 0.999
 def given_exposures(mean: Floats, sd: Floats, draws: int, rng: Random) -> Floats:
     """Draw exposures that are given with their standard deviations.
 
-    Parameters
-    ----------
-    mean, sd : array
-        In (0, 1), one of each concept.
-    draws : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    array
-        Dims (draw, concept): Beta distributions of these moments.
-
-    Raises
-    ------
-    UsageError
-        If no number in [0, 1] has such moments.
+    Dims (draw, concept).
     """
     mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
     possible = (mean > 0) & (mean < 1) & (sd > 0) & (sd**2 < mean * (1 - mean))
@@ -55,26 +40,7 @@ def given_exposures(mean: Floats, sd: Floats, draws: int, rng: Random) -> Floats
 def counted_exposures(counts: NDArray[Any], share: float, draws: int, rng: Random) -> Floats:
     """Draw exposures that follow from counts in a sampled corpus.
 
-    Parameters
-    ----------
-    counts : array of int
-        Documents of the sample in which each concept is met.
-    share : float
-        Share of the corpus that was sampled, in (0, 1].
-    draws : int
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    array
-        Dims (draw, concept): log(1 + documents of the corpus), divided by the largest of the
-        draw, so that the most frequent concept has exposure 1. The number of documents has the
-        posterior of a Poisson rate under Jeffreys' prior, Gamma(count + 1/2).
-
-    Raises
-    ------
-    UsageError
-        If a count is negative, or the share no share.
+    Dims (draw, concept).
     """
     counts = np.asarray(counts)
     if not 0 < share <= 1 or (counts < 0).any():
@@ -89,20 +55,7 @@ def counted_exposures(counts: NDArray[Any], share: float, draws: int, rng: Rando
 
 
 def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
-    """Return in how many documents each concept is met: any of its words stands there.
-
-    Parameters
-    ----------
-    corpus : pathlib.Path
-        JSON Lines with the key ``text``.
-    words : dict of str to list of str
-        Small letters.
-
-    Raises
-    ------
-    DataError
-        If a line is no object with a text; all such lines are listed.
-    """
+    """Return in how many documents each concept is met: any of its words stands there."""
     counts, left_out = np.zeros(len(words), dtype=int), LeftOut()
     for place, document in objects(corpus, left_out):
         text = document.get("text")
@@ -116,20 +69,7 @@ def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
 
 
 def covariates_of(draws: Floats, benchmark: str, items: list[str]) -> pd.DataFrame:
-    """Return covariates: mean and standard deviation of each task's contamination.
-
-    Parameters
-    ----------
-    draws : array
-        Dims (draw, item).
-    benchmark : str
-    items : list of str
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, item, contamination, contamination_sd``.
-    """
+    """Return covariates: mean and standard deviation of each task's contamination."""
     mean = draws.mean(axis=0)
     sd = np.minimum(draws.std(axis=0), _MOST * np.sqrt(mean * (1 - mean)))
     return pd.DataFrame(

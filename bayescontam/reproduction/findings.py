@@ -25,35 +25,22 @@ NO_INTERVAL = "no interval of ours"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A printed number beside ours.
+    """A printed number beside ours."""
 
-    Attributes
-    ----------
-    quantity : str
-        Such as ``"genuine ability"``.
-    where : str
-        Model, benchmark or cell that it is reported for, and which estimate of ours stands beside.
-    published, published_low, published_high : float
-        As printed; NaN where it was not.
-    ours, low, high : float
-        Posterior mean with its 95 % interval, or whatever `reason` says; NaN where there is
-        no interval.
-    reason : str
-        Why the two differ, or may.
-    source : str
-        Title, and table or section, of what is printed.
-    """
-
-    quantity: str
+    quantity: str  # such as `"genuine ability"`
+    # model, benchmark or cell that it is reported for, and which estimate of ours stands beside
     where: str
+    # published, published_low, published_high: as printed; NaN where it was not
     published: float
     published_low: float
     published_high: float
+    # ours, low, high: posterior mean with its 95 % interval, or whatever `reason` says; NaN where
+    # there is no interval
     ours: float
     low: float
     high: float
-    reason: str
-    source: str = ""
+    reason: str  # why the two differ, or may
+    source: str = ""  # title, and table or section, of what is printed
 
     @property
     def agreement(self) -> str:
@@ -63,8 +50,6 @@ class Comparison:
         it does not, but the two intervals have numbers in common. ``"apart"``: they have
         none. ``"no interval of ours"``: there is nothing to judge it by.
 
-        Examples
-        --------
         >>> Comparison("slope", "", 0.8, -0.2, 1.7, 2.0, 1.0, 3.0, "").agreement
         'intervals overlap'
         """
@@ -78,26 +63,18 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What a picture shows; the report draws it.
+    """What a picture shows; the report draws it."""
 
-    Attributes
-    ----------
-    kind : {"intervals", "curves", "shares", "grid"}
-        ``"intervals"``: estimates with their intervals, columns ``label, series, mean, low,
-        high`` and ``truth`` (optional). ``"curves"``: lines with bands, ``x, series, mean,
-        low, high``. ``"shares"``: histograms of draws or seeds, ``value, series``.
-        ``"grid"``: a table of shades, ``row, column, value``. Rows of the same ``panel``
-        (optional) share axes; panels stand side by side under their names.
-    title, caption : str
-    table : pandas.DataFrame
-    x, y : str
-        Labels of the axes, with units.
-    """
-
+    # `"intervals"`: estimates with their intervals, columns `label, series, mean, low, high` and
+    # `truth` (optional). `"curves"`: lines with bands, `x, series, mean, low, high`. `"shares"`:
+    # histograms of draws or seeds, `value, series`. `"grid"`: a table of shades, `row, column,
+    # value`. Rows of the same `panel` (optional) share axes; panels stand side by side under their
+    # names.
     kind: Kind
     title: str
     caption: str
     table: pd.DataFrame
+    # x, y: labels of the axes, with units
     x: str
     y: str
 

@@ -24,18 +24,7 @@ KINDS = ("exact", "semantic")
 
 
 def analyse(study: Study) -> Findings:
-    """Fit the printed accuracies, counted in three ways, and the ecological experiment.
-
-    Parameters
-    ----------
-    study : Study
-        Settings: ``changes`` to the model spec ``aggregated``, and ``draws`` of each chain, by
-        fit, where the default is too few.
-
-    Returns
-    -------
-    Findings
-    """
+    """Fit the printed accuracies, counted in three ways, and the ecological experiment."""
     spec = changed_spec(load_spec("aggregated"), study.settings["changes"], study.spec.name)
     printed = printed_rows(study)
     gains, notes = {}, []
@@ -75,14 +64,7 @@ def fitted_gains(
 
 
 def printed_rows(study: Study) -> pd.DataFrame:
-    """Return the printed accuracies with the number of items and generations of each.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``target, training, model, benchmark, group`` (``seen``, ``unseen``, ``all`` or
-        ``control``), ``accuracy`` and ``stderr`` (shares), ``items``, ``generations``.
-    """
+    """Return the printed accuracies with the number of items and generations of each."""
     table = study.table(TABLE)
     control = table["split"] == "control"
     benchmark = table["target"].where(~control, table["control"])
@@ -106,17 +88,7 @@ def printed_rows(study: Study) -> pd.DataFrame:
 
 
 def counted(printed: pd.DataFrame, count: str) -> Responses:
-    """Return printed accuracies as counts.
-
-    Parameters
-    ----------
-    printed : pandas.DataFrame
-        From `printed_rows`.
-    count : str
-        ``"items"``: out of as many as there are items, as if all generations of an item were
-        alike. ``"printed standard errors"``: out of as many independent answers as these
-        amount to. ``"generations as items"``: out of all generations, as if none were alike.
-    """
+    """Return printed accuracies as counts."""
     accuracy = printed["accuracy"]
     trials = {
         ITEMS: printed["items"],
@@ -139,13 +111,7 @@ def base_group(group: str) -> str:
 
 
 def gain_draws(printed: pd.DataFrame, cells: Cells) -> dict[tuple[str, str, str], np.ndarray]:
-    """Return draws of the gain over the model before finetuning.
-
-    Returns
-    -------
-    dict
-        By target, training and group of items.
-    """
+    """Return draws of the gain over the model before finetuning."""
     return {
         (row.target, row.training, row.group): cells.gain(
             (row.model, f"{row.target}, {BASE}"), row.benchmark, (row.group, base_group(row.group))

@@ -21,18 +21,10 @@ _WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Draws of the accuracy of models on groups of items.
+    """Draws of the accuracy of models on groups of items."""
 
-    Attributes
-    ----------
-    index : pandas.MultiIndex
-        ``model, benchmark, group`` of each column.
-    draws : array
-        Dims (draw, cell).
-    """
-
-    index: pd.MultiIndex
-    draws: Floats
+    index: pd.MultiIndex  # `model, benchmark, group` of each column
+    draws: Floats  # dims (draw, cell)
 
     def of(self, model: str, benchmark: str, group: str) -> Floats:
         """Return the draws of one cell."""
@@ -42,37 +34,13 @@ class Cells:
     def gain(
         self, models: tuple[str, str], benchmark: str, groups: tuple[str, str | None]
     ) -> Floats:
-        """Return draws of the accuracy of one model minus that of another.
-
-        Parameters
-        ----------
-        models : tuple of str
-            The one, and the other that it is held against.
-        benchmark : str
-        groups : tuple of str
-            Group of items of each; None stands for the same group.
-        """
+        """Return draws of the accuracy of one model minus that of another."""
         group, other = groups[0], groups[1] or groups[0]
         return self.of(models[0], benchmark, group) - self.of(models[1], benchmark, other)
 
 
 def expected_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
-    """Return accuracies on new items of the groups, what single items differ by averaged out.
-
-    Parameters
-    ----------
-    fit : Fitted
-        Of a model spec without guessing, whose effects of items are Normal around their group.
-    responses : Responses
-        What was fitted.
-    group : str
-        Column that names the group of each row.
-
-    Returns
-    -------
-    Cells
-        Items are weighed alike: every item of a group has the same expectation.
-    """
+    """Return accuracies on new items of the groups, what single items differ by averaged out."""
     built = build(fit.spec, responses)
     draws = take_draws(fit.tree["posterior"].to_dataset(), built.design)
     center = predictor(replace(draws, delta=None), built.design)
@@ -84,18 +52,7 @@ def expected_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
 def effects_variance(posterior: xr.Dataset, cells: pd.MultiIndex) -> Floats:
     """Return how much effects of items, and of items in a model, vary in each cell.
 
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        With ``sigma_delta`` (by benchmark) and ``sigma_eps`` (one, or by model and benchmark)
-        where the model has these effects.
-    cells : pandas.MultiIndex
-        ``model, benchmark, group``.
-
-    Returns
-    -------
-    array
-        Variances, dims (draw, cell).
+    Dims (draw, cell).
     """
     names = {
         dim: xr.DataArray(cells.get_level_values(dim).to_numpy(), dims="cell")
@@ -113,15 +70,6 @@ def effects_variance(posterior: xr.Dataset, cells: pd.MultiIndex) -> Floats:
 def logistic_mean(center: Floats, spread: Floats) -> Floats:
     """Return the mean of logistic(center + spread × z) over a standard Normal z.
 
-    Parameters
-    ----------
-    center : array
-        Dims (draw, cell).
-    spread : array
-        Dims (draw, cell).
-
-    Examples
-    --------
     >>> logistic_mean(np.array([[0.0, 2.0]]), np.array([[0.0, 0.0]])).round(3).tolist()
     [[0.5, 0.881]]
     """
@@ -131,17 +79,7 @@ def logistic_mean(center: Floats, spread: Floats) -> Floats:
 
 
 def own_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
-    """Return accuracies on the very items that were answered, effects of items included.
-
-    Parameters
-    ----------
-    fit : Fitted
-        In which every response has an effect of its own (several trials each).
-    responses : Responses
-        What was fitted.
-    group : str
-        Column that names the group of each row.
-    """
+    """Return accuracies on the very items that were answered, effects of items included."""
     draws = joint_draws(fit, build(fit.spec, responses))
     assert draws.eta is not None
     p = expit(draws.eta)

@@ -47,17 +47,7 @@ CONCEPTS: dict[str, Callable[[Grid], Grid]] = {
 
 
 def make_tasks(folder: Path, tasks: int, rng: Random) -> None:
-    """Write ARC tasks, each a chain of 2 to 5 concepts, and which these are.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Holds a file for each task, and ``concepts.csv`` with ``task, concept``. Made if it does
-        not exist.
-    tasks : int
-    rng : numpy.random.Generator
-        Decides everything.
-    """
+    """Write ARC tasks, each a chain of 2 to 5 concepts, and which these are."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for number in range(tasks):

@@ -43,19 +43,12 @@ _SPECS: dict[str, tuple[str, str, dict[str, Any], bool]] = {
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Tasks of every level of novelty.
+    """Tasks of every level of novelty."""
 
-    Attributes
-    ----------
-    contamination, accuracy : array
-        Dims (level, task).
-    share : array
-        Share of rare concepts, dims (level,).
-    """
-
+    # contamination, accuracy: dims (level, task)
     contamination: Floats
     accuracy: Floats
-    share: Floats
+    share: Floats  # share of rare concepts, dims (level,)
 
     @property
     def gap(self) -> float:

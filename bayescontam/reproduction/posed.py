@@ -27,25 +27,13 @@ DRAWS = 4000
 
 @dataclass(frozen=True, eq=False)
 class Posed:
-    """Responses of one benchmark, and contaminations of its items drawn from exposures.
+    """Responses of one benchmark, and contaminations of its items drawn from exposures."""
 
-    Attributes
-    ----------
-    name : str
-        Benchmark.
-    responses : Responses
-        Without contamination.
-    items : list of str
-    contamination : array
-        Dims (draw, item).
-    truth : dict of str to float
-        True values of the estimands, mean over models; empty where nobody knows them.
-    """
-
-    name: str
-    responses: Responses
+    name: str  # benchmark
+    responses: Responses  # without contamination
     items: list[str]
-    contamination: Floats
+    contamination: Floats  # dims (draw, item)
+    # true values of the estimands, mean over models; empty where nobody knows them
     truth: dict[str, float]
 
 
@@ -81,13 +69,7 @@ def made(study: Study) -> Posed:
 
 
 def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> Floats:
-    """Return the share of each known concept in a task, dims (task, concept).
-
-    Raises
-    ------
-    UsageError
-        If a task needs a concept whose exposure is not known.
-    """
+    """Return the share of each known concept in a task, dims (task, concept)."""
     table = membership(concepts, tasks)
     if strange := [name for name in table.columns if name not in known]:
         raise UsageError(

@@ -27,18 +27,7 @@ OTHER = "Another benchmark, corpus and embedder: shapes may agree, levels need n
 
 
 def analyse(study: Study) -> Findings:
-    """Scan, judge, learn the curve, and estimate how many items have duplicates.
-
-    Parameters
-    ----------
-    study : Study
-        Settings: ``items, documents`` (generated), ``judged_items`` (their share), ``judged,
-        tail`` (matches of each judged item), ``shares, repeats`` (of the corpus).
-
-    Returns
-    -------
-    Findings
-    """
+    """Scan, judge, learn the curve, and estimate how many items have duplicates."""
     notes, searched = [], [made(study)]
     if (folder := study.given(FOLDER)) is not None:
         searched.append(texts(study, folder))
@@ -119,11 +108,6 @@ def by_rank(study: Study, one: Searched, curve: Curve) -> pd.DataFrame:
     """Return the share of items with a duplicate among their best matches.
 
     Of the items that nobody judged: verdicts on the others would be read back as answers.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``corpus, of`` (``"truth"`` or ``"curve"``), ``matches, mean, low, high``.
     """
     seen = judged_items(study, one)
     found = first_ranks(one)
@@ -139,25 +123,14 @@ def by_rank(study: Study, one: Searched, curve: Curve) -> pd.DataFrame:
 
 
 def first_ranks(one: Searched) -> "pd.Series[float]":
-    """Return the rank of each item's first duplicate, infinite where none is listed.
-
-    Parameters
-    ----------
-    one : Searched
-    """
+    """Return the rank of each item's first duplicate, infinite where none is listed."""
     found = one.scan.matches[one.true]
     first = found.groupby("item", observed=True)["rank"].min().astype(float)
     return first.reindex(one.scan.items["item"]).fillna(np.inf)
 
 
 def by_share(study: Study, one: Searched) -> pd.DataFrame:
-    """Return the share of items with a duplicate among those listed, by share of the corpus.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``corpus, share, mean, low, high``: mean and 95 % of random parts of the documents.
-    """
+    """Return the share of items with a duplicate among those listed, by share of the corpus."""
     rng, rows = study.stream("shares", one.name), []
     found = one.scan.matches[one.true]
     document, documents = pd.factorize(found["document"])

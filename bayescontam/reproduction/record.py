@@ -22,24 +22,13 @@ RECORD, COMPARISON = "reproduction.json", "comparison.csv"
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A reproduction that was run.
+    """A reproduction that was run."""
 
-    Attributes
-    ----------
-    name : str
-        Of the study.
-    text : str
-        Its file.
-    runs : tuple of dict
-        ``started, seconds, command, full, data, versions`` of each run, the last at the end.
-    findings : Findings
-        Of the last run.
-    """
-
-    name: str
-    text: str
+    name: str  # of the study
+    text: str  # its file
+    # `started, seconds, command, full, data, versions` of each run, the last at the end
     runs: tuple[dict[str, Any], ...]
-    findings: Findings
+    findings: Findings  # of the last run
 
     @property
     def spec(self) -> ReproductionSpec:
@@ -51,13 +40,7 @@ class Record:
         return comparison_table(self.name, self.findings.comparisons)
 
     def save(self, folder: Path) -> None:
-        """Write the record, ``comparison.csv`` and the tables, each whole or not at all.
-
-        Raises
-        ------
-        UsageError
-            If the folder cannot be written to.
-        """
+        """Write the record, ``comparison.csv`` and the tables, each whole or not at all."""
         _write_csv(folder / COMPARISON, self.comparison())
         for titled in self.findings.tables:
             _write_csv(folder / f"{slug(titled.title)}.csv", titled.table)
@@ -73,13 +56,7 @@ class Record:
 
     @classmethod
     def load(cls, folder: Path) -> "Record":
-        """Read what `save` wrote.
-
-        Raises
-        ------
-        UsageError
-            If the folder holds none, or one that cannot be read.
-        """
+        """Read what `save` wrote."""
         path = folder / RECORD
         place = visible(str(path))
         try:
@@ -114,8 +91,6 @@ def comparison_table(study: str, comparisons: Iterable[Comparison]) -> pd.DataFr
 def slug(title: str) -> str:
     """Return a title as the name of a file.
 
-    Examples
-    --------
     >>> slug("Seeds: 95 % ranges")
     'seeds-95-ranges'
     """

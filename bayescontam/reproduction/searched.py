@@ -21,22 +21,12 @@ MADE, TEXTS = "generated", "tasks and instructions"
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """A scan whose truth is known.
-
-    Attributes
-    ----------
-    name : str
-    scan : Scan
-    true : array of bool
-        Of each row of ``scan.matches``: whether it is the first chunk of a duplicate.
-    pairs : pandas.DataFrame
-        Distinct pairs of the scan, with ``true``.
-    """
+    """A scan whose truth is known."""
 
     name: str
     scan: Scan
-    true: np.ndarray
-    pairs: pd.DataFrame
+    true: np.ndarray  # of each row of `scan.matches`: whether it is the first chunk of a duplicate
+    pairs: pd.DataFrame  # distinct pairs of the scan, with `true`
 
 
 def made(study: Study) -> Searched:
@@ -72,8 +62,6 @@ def texts(study: Study, folder: Path) -> Searched:
 def named_after(item: str, document: str) -> bool:
     """Return whether a document's name says that it is a duplicate of an item.
 
-    Examples
-    --------
     >>> named_after("task-7", "dup-7-1"), named_after("task-7", "dup-70-1")
     (True, False)
     """
@@ -89,15 +77,7 @@ def _scanned(study: Study, manifest: Manifest, name: str) -> Scan:
 
 
 def searched_of(name: str, scan: Scan, is_duplicate: Callable[[str, str], bool]) -> Searched:
-    """Return a scan with what is true of its matches.
-
-    Parameters
-    ----------
-    name : str
-    scan : Scan
-    is_duplicate : callable
-        Of an item and a document, both names.
-    """
+    """Return a scan with what is true of its matches."""
     pairs = scan_pairs(scan)
     return Searched(
         name, scan, _true(scan.matches, is_duplicate), pairs.assign(true=_true(pairs, is_duplicate))

@@ -27,15 +27,9 @@ CHUNK = 25
 
 @dataclass(frozen=True)
 class Generator:
-    """The published generator: accuracy = genuine + boost × contamination.
+    """The published generator: accuracy = genuine + boost × contamination."""
 
-    Attributes
-    ----------
-    genuine, boost : float
-        Accuracy at contamination 0, and how much more it is at contamination 1.
-    tasks : int
-    """
-
+    # genuine, boost: accuracy at contamination 0, and how much more it is at contamination 1
     genuine: float
     boost: float
     tasks: int
@@ -74,21 +68,7 @@ class Generator:
 
 
 def published_method(frame: pd.DataFrame, rng: np.random.Generator, resamples: int) -> pd.DataFrame:
-    """Return what the published method reports of a table of single responses.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Responses, as in ``Responses.frame``.
-    rng : numpy.random.Generator
-    resamples : int
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``where`` (model | benchmark), ``quantity, mean, low, high``. ``mean`` is the estimate
-        from the table itself, the interval that of 2.5 to 97.5 % of the resamples.
-    """
+    """Return what the published method reports of a table of single responses."""
     rows = bootstrap_rows(frame, rng, resamples=resamples)
     intervals = rows.set_index(["where", "quantity"])[["low_95", "high_95"]]
     parts = []
@@ -121,26 +101,7 @@ def over_tables(
     tables: int,
     chunk: int = CHUNK,
 ) -> pd.DataFrame:
-    """Return what `make` reports of each of many simulated tables, and keep it in the folder.
-
-    Parameters
-    ----------
-    study : Study
-    name : str
-        Of the files.
-    inputs : mapping
-        All that follows from it, beside the number of a table.
-    make : callable
-        Takes the number of a table and returns rows.
-    tables : int
-    chunk : int, default 25
-        Tables that are stored together: what is done again after an interruption.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows of all, with a column ``table``.
-    """
+    """Return what `make` reports of each of many simulated tables, and keep it in the folder."""
     rows = []
     with study.bar(name, tables, "tables") as advance:
         for first in range(0, tables, chunk):
@@ -187,8 +148,6 @@ def estimate(rows: pd.DataFrame, quantity: str, **where: str) -> tuple[float, fl
 def percent(*values: float, unit: str = "%") -> str:
     """Return a share, or a share with its interval, in hundredths.
 
-    Examples
-    --------
     >>> percent(0.096), percent(0.14, -0.084, 0.352, unit="points")
     ('9.6 %', '14.0 points [−8.4, 35.2]')
     """

@@ -39,29 +39,16 @@ _SAMPLING = ("engine", "draws", "tune", "chains", "target_accept")
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What the analysis of a reproduction is given.
-
-    Attributes
-    ----------
-    spec : ReproductionSpec
-    settings : mapping of str to object
-        Settings of the spec; with ``--full`` those of ``full`` in their place.
-    published : pandas.DataFrame
-        ``quantity, where, value, low, high, source``: printed numbers, NaN where there is none.
-    folder : pathlib.Path
-        Folder of the run, which exists.
-    data : pathlib.Path or None
-        Folder of the tables that are not shipped.
-    progress : bool
-        Whether to show what goes on.
-    """
+    """What the analysis of a reproduction is given."""
 
     spec: ReproductionSpec
+    # settings of the spec; with `--full` those of `full` in their place
     settings: Mapping[str, Any]
+    # `quantity, where, value, low, high, source`: printed numbers, NaN where there is none
     published: pd.DataFrame
-    folder: Path
-    data: Path | None = None
-    progress: bool = False
+    folder: Path  # folder of the run, which exists
+    data: Path | None = None  # folder of the tables that are not shipped
+    progress: bool = False  # whether to show what goes on
 
     def stream(self, *names: str | int) -> np.random.Generator:
         """Return the random stream of these names; it depends on the spec's seed alone."""
@@ -74,24 +61,7 @@ class Study:
         spec: ModelSpec | str = "hierarchical",
         **settings: Any,
     ) -> Fitted:
-        """Fit a model spec, or read the fit that was made of the same before.
-
-        Parameters
-        ----------
-        name : str
-            Its file is ``fits/NAME-KEY.nc``; letters, digits, hyphens.
-        responses : Responses or pandas.DataFrame
-        spec : ModelSpec or str, default "hierarchical"
-        **settings
-            ``seed`` (default: one that follows from the spec's seed and the name),
-            ``reference``, ``level``, and of the sampler ``engine, draws, tune, chains,
-            target_accept``.
-
-        Returns
-        -------
-        Fitted
-            From the folder, if table, model spec and settings are the same as then.
-        """
+        """Fit a model spec, or read the fit that was made of the same before."""
         table = responses if isinstance(responses, Responses) else Responses.from_frame(responses)
         model = load_spec(spec) if isinstance(spec, str) else spec
         options = self._options(name, settings)
@@ -115,17 +85,7 @@ class Study:
     def kept(
         self, name: str, inputs: Mapping[str, Any], make: Callable[[], pd.DataFrame]
     ) -> pd.DataFrame:
-        """Return a table that takes long to make, from the folder if it was made before.
-
-        Parameters
-        ----------
-        name : str
-            Its file is ``kept/NAME-KEY.parquet``; letters, digits, hyphens.
-        inputs : mapping
-            All that the table follows from, beside the spec's seed: numbers, texts, lists.
-        make : callable
-            Makes the table.
-        """
+        """Return a table that takes long to make, from the folder if it was made before."""
         content = {**inputs, "seed": self.spec.seed, "version": version("bayescontam")}
         key = sha256(json.dumps(content, sort_keys=True).encode())[:12]
         path = made_folder(self.folder / KEPT) / f"{_named(name)}-{key}.parquet"
@@ -149,13 +109,7 @@ class Study:
         return progress_bar(self.progress, title, total, unit)
 
     def printed(self, quantity: str, where: str = "") -> pd.Series:
-        """Return the row of a printed number: ``value, low, high, source``.
-
-        Raises
-        ------
-        UsageError
-            If there is none.
-        """
+        """Return the row of a printed number: ``value, low, high, source``."""
         known = self.published
         found = known[(known["quantity"] == quantity) & (known["where"] == where)]
         if len(found) != 1:
@@ -174,18 +128,7 @@ class Study:
         where: str = "",
         label: str | None = None,
     ) -> Comparison:
-        """Return a printed number beside ours.
-
-        Parameters
-        ----------
-        quantity, where : str
-            Of the printed number.
-        ours : tuple of float
-            Estimate and the ends of its interval.
-        reason : str
-        label : str, optional
-            What to say in place of `where`.
-        """
+        """Return a printed number beside ours."""
         row = self.printed(quantity, where)
         value, low, high = (float(row[name]) for name in ("value", "low", "high"))
         words, shown = quantity.replace("_", " "), where if label is None else label

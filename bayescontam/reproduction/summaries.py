@@ -16,18 +16,6 @@ TAILS = (0.025, 0.975)
 def mean_and_interval(draws: Any) -> MeanAndInterval:
     """Return the mean of draws with their 95 % equal-tailed interval.
 
-    Parameters
-    ----------
-    draws : array
-        Draws of one number, in any shape.
-
-    Returns
-    -------
-    tuple of float
-        Mean, low, high.
-
-    Examples
-    --------
     >>> [round(number, 3) for number in mean_and_interval(np.array([[0.0, 1.0], [2.0, 3.0]]))]
     [1.5, 0.075, 2.925]
     """
@@ -37,22 +25,10 @@ def mean_and_interval(draws: Any) -> MeanAndInterval:
 
 
 def row_of(draws: Any) -> dict[str, float]:
-    """Return mean, low and high of draws as columns of a table.
-
-    Parameters
-    ----------
-    draws : array
-        Draws of one number, in any shape.
-    """
+    """Return mean, low and high of draws as columns of a table."""
     return dict(zip(("mean", "low", "high"), mean_and_interval(draws), strict=True))
 
 
 def rows_of(table: pd.DataFrame) -> Iterator[Any]:
-    """Yield the rows of a table as tuples with the columns' names.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Column names are names of Python.
-    """
+    """Yield the rows of a table as tuples with the columns' names."""
     yield from table.itertuples(index=False)

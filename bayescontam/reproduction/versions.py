@@ -213,8 +213,6 @@ def _larger_with_boost(many: pd.DataFrame) -> str:
 def larger(one: "pd.Series[float]", other: "pd.Series[float]") -> float:
     """Return the share of pairs in which the first is larger; ties count half.
 
-    Examples
-    --------
     >>> larger(pd.Series([1.0, 2.0]), pd.Series([0.0, 1.0]))
     0.875
     """

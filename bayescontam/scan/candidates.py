@@ -12,27 +12,7 @@ BUFFER = 2048
 
 
 class Candidates:
-    """Matches stored of each query, and new candidates behind them.
-
-    Parameters
-    ----------
-    queries : int
-    keep : int
-        See `bayescontam.scan.sketch.Sketch`.
-    width : int
-        Most candidates of one query that arrive at once.
-
-    Attributes
-    ----------
-    matches : CANDIDATE, (queries, capacity)
-        Whoever adds to them adds to `filled`, then calls `make_room`.
-    filled, sizes : int32, (queries,)
-        Matches, and how many of these, at the front, are stored and in order.
-    cuts : uint32, (queries, BINS)
-        A match in a bin whose priority is above the cut need not be stored. Cuts rise with bins.
-    splits, levels : int32 and uint32, (queries,)
-        In bins below the split, no cut is above the level: a first, coarse cut.
-    """
+    """Matches stored of each query, and new candidates behind them."""
 
     def __init__(self, queries: int, keep: int, width: int) -> None:
         self._keep, self._width = keep, width

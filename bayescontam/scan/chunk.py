@@ -38,50 +38,25 @@ class Text(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document.
+    """A piece of a document."""
 
-    Attributes
-    ----------
-    document : str
-        Name of the document.
-    chunk : int
-        Number among the document's chunks, from 0.
-    start, end : int
-        Where it stands: characters ``[start:end]`` of the document's text.
-    text : str
-        Those characters.
-    """
-
-    document: str
-    chunk: int
+    document: str  # name of the document
+    chunk: int  # number among the document's chunks, from 0
+    # start, end: where it stands: characters `[start:end]` of the document's text
     start: int
     end: int
-    text: str
+    text: str  # those characters
 
 
 @dataclass(frozen=True)
 class Split:
-    """Chunks of some documents, and what was too short to be one.
+    """Chunks of some documents, and what was too short to be one."""
 
-    Attributes
-    ----------
-    chunks : list of list of Chunk
-        Of each document, in its order; they do not overlap.
-    short : int
-        Documents left out: one piece, with too few tokens.
-    short_pieces : int
-        Pieces with too few tokens left out of other documents.
-    tokens : int
-        Tokens of all documents.
-    short_tokens : int
-        Tokens of all that was left out.
-    """
-
-    chunks: list[list[Chunk]]
-    short: int
-    short_pieces: int
-    tokens: int
-    short_tokens: int
+    chunks: list[list[Chunk]]  # of each document, in its order; they do not overlap
+    short: int  # documents left out: one piece, with too few tokens
+    short_pieces: int  # pieces with too few tokens left out of other documents
+    tokens: int  # tokens of all documents
+    short_tokens: int  # tokens of all that was left out
 
 
 class _Piece(NamedTuple):
@@ -98,26 +73,6 @@ class Chunker:
     neighbour where both fit into a chunk; else the two are divided anew, near the middle.
     White space at the ends is left out. The chunks of a document do not depend on the
     documents beside it.
-
-    Parameters
-    ----------
-    count : callable
-        Numbers of tokens of texts, such as `Embedder.count`.
-    spec : Chunking
-        Its block of the corpus manifest; without ``min_tokens``, it is 1: see `shortest`.
-    max_tokens : int
-        Longest text that the embedder sees, in tokens.
-
-    Attributes
-    ----------
-    min_tokens, max_tokens : int
-        In force. At least one token is needed: no other text has a vector. Only a single
-        character can have more than `max_tokens`.
-
-    Raises
-    ------
-    UsageError
-        If chunks would be longer than the embedder sees, or none could be long enough.
     """
 
     def __init__(
@@ -141,16 +96,7 @@ class Chunker:
         self._semchunk = require("semchunk", "scan")
 
     def split(self, documents: Sequence[Text]) -> Split:
-        """Return the chunks of documents; their short texts are counted together.
-
-        Parameters
-        ----------
-        documents : sequence of objects with `document` and `text`
-
-        Returns
-        -------
-        Split
-        """
+        """Return the chunks of documents; their short texts are counted together."""
         chunks: list[list[Chunk]] = []
         short = short_pieces = tokens = short_tokens = 0
         for document, pieces in zip(documents, self._split_all(documents), strict=True):
@@ -256,22 +202,6 @@ class Chunker:
 def shortest(lengths: Sequence[Sequence[int]], max_tokens: int) -> int:
     """Return how long a chunk is at least, by default: it follows the items.
 
-    Parameters
-    ----------
-    lengths : sequence of sequence of int
-        Lengths in tokens of the items of each benchmark; 0 where they are not known.
-    max_tokens : int
-        Longest chunk.
-
-    Returns
-    -------
-    int
-        Half of the 5 % quantile of the items' lengths, of the benchmark where it is the
-        least; at least 1, and at most 50 and `max_tokens`. A word-for-word copy of nearly
-        every item is so long, and texts that are shorter are alike by chance.
-
-    Examples
-    --------
     >>> shortest([[40, 42, 44], [200, 300]], 254), shortest([[400]], 254), shortest([[0]], 254)
     (20, 50, 50)
     """
@@ -283,8 +213,6 @@ def shortest(lengths: Sequence[Sequence[int]], max_tokens: int) -> int:
 def text_hash(text: str) -> int:
     """Return the identity of a text: 64 bits, the same on every machine.
 
-    Examples
-    --------
     >>> text_hash("a") == text_hash("a"), text_hash("a") == text_hash("b")
     (True, False)
     """

@@ -25,16 +25,11 @@ _BATCH_ROWS = 2**17
 
 @dataclass(frozen=True)
 class Cutoffs:
-    """What of every stratum is in the sample.
+    """What of every stratum is in the sample."""
 
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        One row for each stratum of each source: ``source``, ``stratum``, ``documents`` (how
-        many there are), ``sampled`` (how many are in the sample), ``share`` (achieved) and
-        ``cutoff`` (uint64): documents of at most this priority are in the sample.
-    """
-
+    # one row for each stratum of each source: `source`, `stratum`, `documents` (how many there
+    # are), `sampled` (how many are in the sample), `share` (achieved) and `cutoff` (uint64):
+    # documents of at most this priority are in the sample
     table: pd.DataFrame
 
     def of(self, source: str) -> dict[str, int]:
@@ -49,8 +44,6 @@ def target(share: float, documents: int) -> int:
     The share counts as the decimal number that was written, so that 0.07 of 100 are 7:
     the binary number that stands for it is a little more, and would make it 8.
 
-    Examples
-    --------
     >>> target(0.07, 100), target(0.01, 1), target(1.0, 5)
     (7, 1, 5)
     """
@@ -66,26 +59,6 @@ def cutoffs(
 
     Documents of the same priority are in the sample together: those whose names stand more
     than once in a source. They may make a sample larger than its share, never smaller.
-
-    Parameters
-    ----------
-    reports : sequence of dict
-        What `sample_input` returned for all inputs, in any order.
-    files : sequence of path-like
-        The files it wrote, in the same order.
-    sources : dict of str to Source
-        Sources by name.
-
-    Returns
-    -------
-    Cutoffs
-        The same for any order of the files and any split of a source over inputs, as long
-        as documents keep their names.
-
-    Raises
-    ------
-    DataError
-        If a source has no document, or its candidates do not reach as far as its sample.
     """
     pairs = list(zip(reports, files, strict=True))
     rows: list[dict[str, Any]] = []
@@ -128,15 +101,9 @@ def _source_rows(
 
 @dataclass
 class _Lowest:
-    """The lowest of many numbers, in memory for about twice as many.
+    """The lowest of many numbers, in memory for about twice as many."""
 
-    Attributes
-    ----------
-    count : int
-        How many are of interest, 1 or more.
-    """
-
-    count: int
+    count: int  # how many are of interest, 1 or more
     _held: list[NDArray[np.uint64]] = field(default_factory=list)
     _size: int = 0
 

@@ -13,18 +13,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextmanager
 def on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors of the system into one that names the file and says how to go on.
-
-    Parameters
-    ----------
-    path : path-like
-        What is written, or the folder that it lies in: the system does not always say.
-
-    Raises
-    ------
-    TaskError
-        If the disk is full, or a file cannot be read or written.
-    """
+    """Turn errors of the system into one that names the file and says how to go on."""
     try:
         yield
     except BrokenPipeError:

@@ -15,15 +15,7 @@ from bayescontam.specs.corpus import Embedding
 
 
 class Embedder(Protocol):
-    """What turns texts into vectors.
-
-    Attributes
-    ----------
-    dims : int
-        Dimensions of a vector.
-    max_tokens : int
-        Longest text that it sees, in its own tokens; special ones and the prompt not counted.
-    """
+    """What turns texts into vectors."""
 
     @property
     def dims(self) -> int:
@@ -49,27 +41,6 @@ class Embedder(Protocol):
 def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
     """Load an embedder.
 
-    Parameters
-    ----------
-    spec : Embedding
-        Its block of the corpus manifest.
-    device : str, optional
-        Where a model computes, as torch names it: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
-        Default: a GPU where there is one.
-
-    Returns
-    -------
-    Embedder
-
-    Raises
-    ------
-    UsageError
-        If the model is not there, is not the published one, or cannot do what `spec` asks.
-    MissingExtraError
-        If the extra 'scan' is not installed.
-
-    Examples
-    --------
     >>> embedder = load_embedder(Embedding(model="hashing", dims=8))
     >>> embedder.count(["Which number comes next?"])
     [4]

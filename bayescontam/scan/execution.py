@@ -13,43 +13,25 @@ from bayescontam.progress import progress_bar
 
 @dataclass(frozen=True)
 class Execution:
-    """Where the tasks of a scan run.
+    """Where the tasks of a scan run."""
 
-    Attributes
-    ----------
-    engine : {"local", "ray"}, default "local"
-        Worker processes of this machine, or actors of a Ray cluster.
-    jobs : int, optional
-        Workers. Default: one for each core or, on a GPU, one (with Ray, one for each GPU).
-    address : str, optional
-        Ray cluster; default: one is started on this machine.
-    device : {"auto", "cpu", "cuda"}, default "auto"
-        Where embedding and search run; ``"auto"`` is a GPU where this machine has one.
-    skip_unreadable : bool, default false
-        Whether files that cannot be read are counted; otherwise they stop the scan.
-    progress : bool, default false
-        Whether to show progress bars.
-    """
-
+    # worker processes of this machine, or actors of a Ray cluster
     engine: Literal["local", "ray"] = "local"
+    # workers. Default: one for each core or, on a GPU, one (with Ray, one for each GPU).
     jobs: int | None = None
-    address: str | None = None
+    address: str | None = None  # ray cluster; default: one is started on this machine
+    # where embedding and search run; `"auto"` is a GPU where this machine has one
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    # whether files that cannot be read are counted; otherwise they stop the scan
     skip_unreadable: bool = False
-    progress: bool = False
+    progress: bool = False  # whether to show progress bars
 
     def connected(self) -> contextlib.AbstractContextManager[None]:
         """Keep one connection to Ray inside the block, if Ray it is."""
         return connected(self.engine, self.address, self.jobs)
 
     def torch_device(self) -> str:
-        """Return the device that Torch is to use.
-
-        Raises
-        ------
-        UsageError
-            If a GPU is requested and this machine has none. Those of a Ray cluster may.
-        """
+        """Return the device that Torch is to use."""
         if self.device == "cpu":
             return "cpu"
         if self.device == "cuda" and self.engine == "ray":
@@ -76,20 +58,7 @@ class Execution:
         *,
         on_gpu: bool = False,
     ) -> Iterator[tuple[str, Any]]:
-        """Do tasks and give their names and results as they come.
-
-        Parameters
-        ----------
-        title, unit : str
-            What is done, and what `sizes` count, for the progress bar.
-        stage : callable
-            See `bayescontam.execute.run_tasks`.
-        tasks : mapping of str to object
-        sizes : mapping of str to float
-            Of the tasks, and perhaps of others.
-        on_gpu : bool, default false
-            Whether each worker needs a GPU.
-        """
+        """Do tasks and give their names and results as they come."""
         done = run_tasks(
             stage,
             tasks,

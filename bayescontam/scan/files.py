@@ -21,23 +21,12 @@ _STAMPS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", 
 
 @dataclass(frozen=True)
 class File:
-    """A file that a path, glob or address of a manifest leads to.
+    """A file that a path, glob or address of a manifest leads to."""
 
-    Attributes
-    ----------
-    location : str
-        Absolute path or fsspec address.
-    path : str
-        What people see: relative to the base folder where it lies below it.
-    stamp : str
-        Changes with the content; "" where nothing is known.
-    given : {"file", "glob", "folder"}
-        Whether it was named, matched, or found inside a folder.
-    """
-
-    location: str
-    path: str
-    stamp: str
+    location: str  # absolute path or fsspec address
+    path: str  # what people see: relative to the base folder where it lies below it
+    stamp: str  # changes with the content; "" where nothing is known
+    # whether it was named, matched, or found inside a folder
     given: Literal["file", "glob", "folder"]
 
 
@@ -47,22 +36,7 @@ def is_remote(path: str) -> bool:
 
 
 def find_files(path: str, base: Path) -> list[File]:
-    """Return the files that `path` leads to; none if there is nothing.
-
-    Parameters
-    ----------
-    path : str
-        File, folder, glob or fsspec address. What exists by this very name is no glob.
-    base : pathlib.Path
-        Absolute folder that a relative path starts at.
-
-    Raises
-    ------
-    UsageError
-        If a folder cannot be looked through, or an address leads nowhere.
-    MissingExtraError
-        If a package that the address needs is not installed.
-    """
+    """Return the files that `path` leads to; none if there is nothing."""
     try:
         return list(_remote(path) if is_remote(path) else _local(path, base))
     except (OSError, ValueError) as error:

@@ -35,27 +35,7 @@ _SIGNATURES = {
 
 
 def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
-    """Give number and value of every line of a JSON Lines file; blank lines hold none.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path or fsspec address; its name shows how it is compressed.
-    longest : int
-        Bytes of the longest line that is held; longer ones are passed over.
-    tally : Tally
-        Counts the bytes.
-
-    Yields
-    ------
-    tuple of int and Any
-        The line's number, counted from 1, and what it holds, or `Unreadable`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read, or not to its end.
-    """
+    """Give number and value of every line of a JSON Lines file; blank lines hold none."""
     for number, line in enumerate(_lines(_blocks(location, tally), longest), start=1):
         if number == 1 and line is not None:
             line = _start(line)
@@ -85,27 +65,7 @@ def text_record(location: str, longest: int, tally: Tally) -> Iterator[tuple[int
 
 
 def parquet_records(location: str, fields: Fields, tally: Tally) -> Iterator[tuple[int, Any]]:
-    """Give number and value of every row of a Parquet file.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path or fsspec address.
-    fields : Fields
-        What is read; other columns are left out, as far as the file is laid out for that.
-    tally : Tally
-        Counts the bytes.
-
-    Yields
-    ------
-    tuple of int and Any
-        The row's number, counted from 1, and what it holds, or `Unreadable`.
-
-    Raises
-    ------
-    OSError, pyarrow.ArrowException
-        If the file cannot be read, or not to its end.
-    """
+    """Give number and value of every row of a Parquet file."""
     with open_file(location) as handle:
         with pq.ParquetFile(handle, pre_buffer=False) as file:
             about, texts = file.metadata, text_paths(file.schema_arrow, file.schema)

@@ -91,22 +91,6 @@ def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark],
     are about or in their numbers, prose on the same subjects, prose on others, copies of
     such documents, and texts that are too short. Each source also holds a few records that
     cannot be read.
-
-    Parameters
-    ----------
-    spec : Generated
-        How much of what.
-    seed : int
-        Decides everything; the same seed gives the same bytes.
-    folder : pathlib.Path
-        Where to write ``benchmark.jsonl``, ``truth.csv`` (benchmark, item, kind,
-        n_duplicates, documents) and the corpus: sources ``web`` (gzip), ``books`` (plain)
-        and ``instruct`` (Zstandard). Made if it does not exist.
-
-    Returns
-    -------
-    list of Benchmark, list of Source
-        With paths relative to `folder`.
     """
     rng = stream(seed, "generated")
     taken: set[str] = set()

@@ -23,22 +23,6 @@ class HashingEmbedder:
     Texts are alike only where they share words. Vectors are the same on every machine. A
     token is a word: letters, digits and underscores, in lower case.
 
-    Parameters
-    ----------
-    spec : Embedding
-        `dims` is 256 by default, `max_tokens` 2,048.
-
-    Attributes
-    ----------
-    dims, max_tokens : int
-
-    Raises
-    ------
-    UsageError
-        If `spec` asks for half precision.
-
-    References
-    ----------
     .. [1] Weinberger et al. (2009), Feature hashing for large scale multitask learning.
        https://doi.org/10.1145/1553374.1553516
     """

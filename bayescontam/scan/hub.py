@@ -24,24 +24,7 @@ _NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
 def list_dataset(source: Source, base: Path) -> list[Input]:
-    """List the shards of a source's data set: the files it is stored in.
-
-    Parameters
-    ----------
-    source : Source
-        With `dataset`: a folder that ``save_to_disk`` wrote, relative to `base`, or the name
-        of a data set on the Hugging Face hub, which is then streamed. A saved folder that is
-        one data set, without splits, is read whatever split is requested.
-    base : pathlib.Path
-        Absolute folder that a relative folder starts at.
-
-    Raises
-    ------
-    UsageError
-        If there is no such data set, split or configuration, or it cannot be reached.
-    MissingExtraError
-        If the package ``datasets`` is not installed.
-    """
+    """List the shards of a source's data set: the files it is stored in."""
     name = source.dataset or ""
     folder = Path(os.path.normpath(base / os.path.expanduser(name)))  # noqa: PTH111 (pathlib's raises)
     require("datasets", "scan")
@@ -60,22 +43,7 @@ def list_dataset(source: Source, base: Path) -> list[Input]:
 
 
 def read_dataset(item: Input, source: Source, fields: Fields) -> Iterator[pa.Table]:
-    """Give the rows of one shard of a data set, some at a time.
-
-    Parameters
-    ----------
-    item : Input
-        The shard.
-    source : Source
-        The source it is part of.
-    fields : Fields
-        What is read; other columns may be left out.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, or no longer.
-    """
+    """Give the rows of one shard of a data set, some at a time."""
     try:
         data = _opened(item, source).shard(num_shards=item.parts, index=item.part, contiguous=True)
         wanted = {part for name in fields.wanted for part in (name, name.partition(".")[0])}

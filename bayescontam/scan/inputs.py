@@ -20,40 +20,25 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 
 @dataclass(frozen=True)
 class Input:
-    """One unit of reading.
+    """One unit of reading."""
 
-    Attributes
-    ----------
-    source : str
-        Name of the manifest's source.
-    path : str
-        What people see, and what documents without a name are named after: relative to the
-        base folder where the file lies below it.
-    location : str
-        Absolute path or fsspec address of a file; folder or name of a data set.
-    kind : {"jsonl", "parquet", "text", "vectors", "dataset"}
-        What it holds.
-    part, parts : int, default 0 and 1
-        Of a data set: shard `part` (counted from 0) of `parts`.
-    stamp : str, default ""
-        Changes with the content: size and time of a file, fingerprint of a saved data set,
-        commit of one on the Hugging Face hub. "" where none is known.
-    """
-
-    source: str
+    source: str  # name of the manifest's source
+    # what people see, and what documents without a name are named after: relative to the base
+    # folder where the file lies below it
     path: str
-    location: str
-    kind: Kind
+    location: str  # absolute path or fsspec address of a file; folder or name of a data set
+    kind: Kind  # what it holds
+    # part, parts: of a data set: shard `part` (counted from 0) of `parts`
     part: int = 0
     parts: int = 1
+    # changes with the content: size and time of a file, fingerprint of a saved data set, commit of
+    # one on the Hugging Face hub. "" where none is known.
     stamp: str = ""
 
 
 def compression(name: str) -> str | None:
     """Return the codec that a file's name shows, None for a plain file.
 
-    Examples
-    --------
     >>> compression("part-1.jsonl.ZST")
     'zstd'
     """
@@ -63,8 +48,6 @@ def compression(name: str) -> str | None:
 def is_named(name: str, kind: Kind) -> bool:
     """Return whether a file's name ends as those of a kind do.
 
-    Examples
-    --------
     >>> is_named("part-1.JSONL.gz", "jsonl"), is_named("part-1.parquet.gz", "parquet")
     (True, False)
     """

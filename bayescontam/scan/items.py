@@ -35,19 +35,12 @@ _LONGEST = 2**28
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a benchmark, as it is looked for.
+    """An item of a benchmark, as it is looked for."""
 
-    Attributes
-    ----------
-    benchmark, item : str
-        Names.
-    text : str
-        Its question, its answer, or both joined by a line break.
-    """
-
+    # benchmark, item: names
     benchmark: str
     item: str
-    text: str
+    text: str  # its question, its answer, or both joined by a line break
 
     def key(self, seed: int) -> int:
         """Return the key (32 bits) of the item's random sample."""
@@ -57,29 +50,7 @@ class Item:
 
 
 def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
-    """Return the items of a benchmark.
-
-    Parameters
-    ----------
-    benchmark : Benchmark
-        Its file is JSON Lines or CSV, plain or compressed, or Parquet, as the name says. A
-        field's name with a dot goes into nested fields where there is none of just this name.
-    base : pathlib.Path
-        Folder that a relative path starts at.
-
-    Returns
-    -------
-    list of Item
-        In the order of the file. A name that is a whole number becomes text.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or an item has no name, no text, or another's name; it
-        lists every fault.
-    MissingExtraError
-        If the path is an address that needs a package that is not installed.
-    """
+    """Return the items of a benchmark."""
     path = benchmark.path
     if not is_remote(path):
         path = str(base / os.path.expanduser(path))  # noqa: PTH111 (fails for no unknown user)

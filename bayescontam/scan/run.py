@@ -29,42 +29,7 @@ def scan_corpus(
     keep_work: bool = False,
     command: str = "",
 ) -> Scan:
-    """Scan a corpus for benchmarks, or resume a scan that was interrupted.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        What to scan, and how.
-    out : path-like
-        Folder of the scan. What an interrupted scan of the same manifest left there is
-        used; a finished one is returned as it is.
-    base : path-like, default the current folder
-        Folder that relative paths of the manifest start at.
-    execution : Execution, optional
-        Where tasks run. Default: worker processes, one for each core.
-    replace : bool, default false
-        Whether the finished scan of another manifest may be replaced. It stays until the
-        new one is searched.
-    keep_work : bool, default false
-        Whether to keep what only a resumed scan needs: sampled documents, chunks, sketches.
-    command : str, optional
-        Command that started the scan, for the record.
-
-    Returns
-    -------
-    Scan
-
-    Raises
-    ------
-    UsageError
-        If the folder cannot be used, or holds another scan.
-    DataError
-        If a file cannot be read, or nothing is left to search.
-    TaskError
-        If a task fails, or the disk is full; what is finished is stored.
-    MissingExtraError
-        If the extra 'scan' is not installed.
-    """
+    """Scan a corpus for benchmarks, or resume a scan that was interrupted."""
     execution = execution or Execution()
     place = Workplace(out)
     with place.locked(), on_disk(place.folder):

@@ -44,39 +44,7 @@ def sample_input(
     max_record_bytes: int,
     skip_damage: bool = False,
 ) -> dict[str, Any]:
-    """Read one input, and write those of its documents that may be in the sample to a file.
-
-    Parameters
-    ----------
-    item : Input
-        What is read.
-    source : Source
-        The source it is part of.
-    seed : int
-        Seed of the manifest.
-    out : path-like
-        Parquet file to write, whole or not at all: ``stratum``, ``document``, ``priority``,
-        ``text``; the name of the source is in its metadata.
-    max_record_bytes, skip_damage
-        As in `read_documents`.
-
-    Returns
-    -------
-    dict
-        Values that JSON can hold. ``source`` and ``path`` of the input; by stratum,
-        ``documents`` (how many there are) and ``complete_to`` (priority up to which all of
-        them are candidates); ``candidates`` (how many); ``unreadable`` (records by reason),
-        ``listed`` (number and reason of the first 1,000), ``without`` (documents by the field
-        of name or stratum that they do not have), ``damage`` (what was passed over, or None);
-        ``bytes`` (decompressed) and ``seconds`` of reading.
-
-    Raises
-    ------
-    DataError
-        As in `read_documents`.
-    UsageError
-        If `out` cannot be written.
-    """
+    """Read one input, and write those of its documents that may be in the sample to a file."""
     start = time.perf_counter()
     tally = Tally()
     thinner = Thinner(source.share)
@@ -104,20 +72,7 @@ def sample_input(
 
 
 def sampled(path: str | os.PathLike[str], cuts: Cutoffs) -> Iterator[Document]:
-    """Give the documents of one file of candidates that are in the sample.
-
-    Parameters
-    ----------
-    path : path-like
-        File that `sample_input` wrote.
-    cuts : Cutoffs
-        What `cutoffs` found for all files together.
-
-    Yields
-    ------
-    Document
-        In the order of the input.
-    """
+    """Give the documents of one file of candidates that are in the sample."""
     with pq.ParquetFile(path) as file:
         highest = cuts.of(file.schema_arrow.metadata[b"source"].decode())
         for group in range(file.num_row_groups):

@@ -24,28 +24,15 @@ _LENGTHS = 1e-15, 1e15
 
 @dataclass(frozen=True)
 class Block:
-    """Chunks to be scored.
+    """Chunks to be scored."""
 
-    Attributes
-    ----------
-    vectors, scales : tensor, (chunks, dims) and (chunks,)
-        See `scaled`.
-    hashes : uint32, (chunks,)
-        Low halves of their hashes.
-    weights : int64, (chunks,)
-        Occurrences of each.
-    first : int
-        Column of the first chunk, among all that the searcher keeps.
-    live : bool
-        Whether they can be matches, or are only counted.
-    """
-
+    # vectors, scales: see `scaled`
     vectors: Any
     scales: Any
-    hashes: NDArray[np.uint32]
-    weights: NDArray[np.int64]
-    first: int
-    live: bool
+    hashes: NDArray[np.uint32]  # low halves of their hashes
+    weights: NDArray[np.int64]  # occurrences of each
+    first: int  # column of the first chunk, among all that the searcher keeps
+    live: bool  # whether they can be matches, or are only counted
 
 
 class Scores(Protocol):
@@ -230,29 +217,7 @@ def workers(torch: Any, threads: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def scaled(torch: Any, vectors: Any, rows: NDArray[np.int64], what: str) -> tuple[Any, Any]:
-    """Return vectors as they are multiplied, and the scales that make products cosines.
-
-    Parameters
-    ----------
-    torch : module
-    vectors : tensor, (vectors, dims)
-    rows : int64, (vectors,)
-        Numbers of the vectors, for messages.
-    what : str
-        What they are, for messages.
-
-    Returns
-    -------
-    vectors : tensor, (vectors, dims)
-        fp32; on a GPU half precision stays. Copied only where need be.
-    scales : fp32 tensor, (vectors,)
-        Inverse lengths; 0 for zeros.
-
-    Raises
-    ------
-    ValueError
-        If a vector is not finite.
-    """
+    """Return vectors as they are multiplied, and the scales that make products cosines."""
     precise = torch.promote_types(vectors.dtype, torch.float32)
     lengths = torch.linalg.vector_norm(vectors, dim=1, dtype=precise)
     odd = ~((lengths > _LENGTHS[0]) & (lengths < _LENGTHS[1]))

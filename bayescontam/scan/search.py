@@ -22,68 +22,27 @@ PIECE = 8192
 
 @dataclass(frozen=True)
 class Queries:
-    """What is looked for.
+    """What is looked for."""
 
-    Attributes
-    ----------
-    vectors : float32, (queries, dims)
-        Only directions count; zeros have cosine 0 with everything.
-    keys : uint32, (queries,)
-        Decide the random sample of each query: hashes of seed and item.
-    benchmarks : int64, (queries,)
-        Number of the benchmark that each query belongs to, from 0.
-    """
-
-    vectors: NDArray[np.float32]
-    keys: NDArray[np.uint32]
-    benchmarks: NDArray[np.int64]
+    vectors: NDArray[np.float32]  # only directions count; zeros have cosine 0 with everything
+    keys: NDArray[np.uint32]  # decide the random sample of each query: hashes of seed and item
+    benchmarks: NDArray[np.int64]  # number of the benchmark that each query belongs to, from 0
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Chunks of one stratum.
+    """Chunks of one stratum."""
 
-    Attributes
-    ----------
-    stratum : tuple of str
-        Source and stratum.
-    hashes : uint64, (chunks,)
-        Identity of their texts, each once.
-    firsts : uint64, (chunks,)
-        Lowest hash of the occurrences of each.
-    places : int64, (chunks,)
-        Where that occurrence is found again.
-    copies : int64, (chunks,)
-        Number of occurrences of each.
-    vectors : floating, (chunks, dims)
-        Only directions count; zeros have cosine 0 with everything.
-    """
-
-    stratum: Stratum
-    hashes: NDArray[np.uint64]
-    firsts: NDArray[np.uint64]
-    places: NDArray[np.int64]
-    copies: NDArray[np.int64]
-    vectors: NDArray[Any]
+    stratum: Stratum  # source and stratum
+    hashes: NDArray[np.uint64]  # identity of their texts, each once
+    firsts: NDArray[np.uint64]  # lowest hash of the occurrences of each
+    places: NDArray[np.int64]  # where that occurrence is found again
+    copies: NDArray[np.int64]  # number of occurrences of each
+    vectors: NDArray[Any]  # only directions count; zeros have cosine 0 with everything
 
 
 class Searcher:
-    """Scores chunks against all queries and keeps what a `Sketch` needs.
-
-    Parameters
-    ----------
-    queries : Queries
-    keep : int
-        See `Sketch`.
-    device : str, default "cpu"
-        Torch device that scores: on a CPU in fp32, on a GPU in the precision that the
-        vectors come in.
-    threads : int, default 1
-        Threads on a CPU; each has its own queries, so the result is the same for any number.
-    compiled : bool, default true
-        Whether compiled loops count and choose on a CPU. Torch, which does so elsewhere,
-        is the reference.
-    """
+    """Scores chunks against all queries and keeps what a `Sketch` needs."""
 
     def __init__(
         self,
@@ -107,13 +66,7 @@ class Searcher:
         self._known = Known()
 
     def add(self, chunks: Chunks) -> None:
-        """Score chunks of one stratum.
-
-        Raises
-        ------
-        ValueError
-            If a vector is not finite; the searcher is of no use then.
-        """
+        """Score chunks of one stratum."""
         start = self._known.size
         new = self._known.learn(chunks.hashes, chunks.firsts, chunks.places, chunks.copies)
         with workers(self._torch, self._threads) as pool:

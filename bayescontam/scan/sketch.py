@@ -41,41 +41,23 @@ class Sketch:
 
     Merging is associative and commutative.
 
-    Attributes
-    ----------
-    keep : int
-        Matches of a query that can be requested.
-    counts : int64, (queries, BINS)
-        Occurrences of chunks by cosine; bins are 0.001 wide and start at -1.
-    offsets : int64, (queries + 1,)
-        Where the matches of each query start in `matches`.
-    matches : ENTRY, (sum of matches,)
-        Largest cosine first, ties by chunk. ``chunk`` is the hash of a text, ``copies``
-        how often it occurs, ``first`` the lowest hash of its occurrences, ``where`` the
-        place of that one.
-    strata : dict of (source, stratum) to int64, (benchmarks, BINS)
-        Occurrences by cosine of each stratum, summed over the items of a benchmark.
-    chunks : dict of (source, stratum) to int
-        Occurrences of chunks seen.
-    shards : frozenset of int
-        Shards of the corpus that were seen. Sketches that share one are not merged.
-    tallies : dict of str to int
-        Whatever else was counted on the way.
-
-    References
-    ----------
     Cohen (2015), All-Distances Sketches, Revisited: HIP Estimators for Massive Graphs
     Analysis. https://doi.org/10.1109/TKDE.2015.2411606
     """
 
-    keep: int
+    keep: int  # matches of a query that can be requested
+    # occurrences of chunks by cosine; bins are 0.001 wide and start at -1
     counts: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # where the matches of each query start in `matches`
+    # largest cosine first, ties by chunk. `chunk` is the hash of a text, `copies` how often it
+    # occurs, `first` the lowest hash of its occurrences, `where` the place of that one.
     matches: NDArray[Any]
+    # occurrences by cosine of each stratum, summed over the items of a benchmark
     strata: dict[Stratum, NDArray[np.int64]] = field(default_factory=dict)
-    chunks: dict[Stratum, int] = field(default_factory=dict)
+    chunks: dict[Stratum, int] = field(default_factory=dict)  # occurrences of chunks seen
+    # shards of the corpus that were seen. Sketches that share one are not merged.
     shards: frozenset[int] = frozenset()
-    tallies: dict[str, int] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)  # whatever else was counted on the way
 
     @classmethod
     def empty(cls, queries: int, keep: int) -> Self:
@@ -132,21 +114,7 @@ class Sketch:
         return int(np.flatnonzero(above / max(1, above[0]) >= share).max(initial=0))
 
     def tail(self, query: int, lowest: int, size: int) -> NDArray[Any]:
-        """Return a uniform random sample of a query's distinct matches.
-
-        Parameters
-        ----------
-        query : int
-        lowest : int
-            Bin at and above which the matches lie.
-        size : int
-            Matches to draw, at most `keep`; fewer if there are fewer.
-
-        Returns
-        -------
-        ENTRY, (at most size,)
-            In the order of the draw, which is random too.
-        """
+        """Return a uniform random sample of a query's distinct matches."""
         matches = self.of(query)
         matches = matches[bins_of(matches["cosine"]) >= lowest]
         return matches[np.argsort(matches["priority"], kind="stable")][: self._within(size)]

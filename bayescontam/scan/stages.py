@@ -72,23 +72,13 @@ def report_done(folder: Path, number: int, report: Report) -> None:
 
 @dataclass(frozen=True)
 class ReadStage:
-    """Inputs to candidates for the sample: one file of documents for each input.
-
-    Attributes
-    ----------
-    folder : Path
-    sources : dict of str to Source
-    seed : int
-    reading : Reading
-    skip_unreadable : bool
-        Whether inputs that cannot be read are counted, not an error.
-    """
+    """Inputs to candidates for the sample: one file of documents for each input."""
 
     folder: Path
     sources: dict[str, Source]
     seed: int
     reading: Reading
-    skip_unreadable: bool
+    skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
 
     def __call__(self) -> Callable[[Sequence[tuple[int, Input]]], None]:
         """Return the function of one task."""
@@ -116,27 +106,15 @@ class ReadStage:
 
 @dataclass(frozen=True)
 class ChunkStage:
-    """Sampled documents to shards of chunks; small inputs share them.
+    """Sampled documents to shards of chunks; small inputs share them."""
 
-    Attributes
-    ----------
-    folder, candidates : Path
-        Where shards go, and where the read stage wrote.
-    cutoffs : Cutoffs
-        Which candidates are in the sample.
-    meter : Meter
-        Counts the embedder's tokens; the embedder itself is not needed.
-    chunking : Chunking
-    rows : int
-        Most chunks of a shard.
-    """
-
+    # folder, candidates: where shards go, and where the read stage wrote
     folder: Path
     candidates: Path
-    cutoffs: Cutoffs
-    meter: Meter
+    cutoffs: Cutoffs  # which candidates are in the sample
+    meter: Meter  # counts the embedder's tokens; the embedder itself is not needed
     chunking: Chunking
-    rows: int
+    rows: int  # most chunks of a shard
 
     def __call__(self) -> Callable[[tuple[int, list[tuple[int, str]]]], None]:
         """Make the chunker; return the function of one task."""
@@ -198,26 +176,13 @@ def _row(source: str, document: Document, chunk: Chunk) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SearchStage:
-    """Shards of the corpus to sketches.
-
-    Attributes
-    ----------
-    folder : Path
-    log : Path
-        A line is appended for each shard.
-    queries : Queries
-    keep : int
-        See `bayescontam.scan.sketch.Sketch`.
-    embedding : Embedding, optional
-        None where all shards hold vectors.
-    device : str
-    """
+    """Shards of the corpus to sketches."""
 
     folder: Path
-    log: Path
+    log: Path  # a line is appended for each shard
     queries: Queries
-    keep: int
-    embedding: Embedding | None
+    keep: int  # see `bayescontam.scan.sketch.Sketch`
+    embedding: Embedding | None  # none where all shards hold vectors
     device: str
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:

@@ -9,19 +9,7 @@ LEVELS = (0.7, 0.8, 0.9)
 
 
 def by_benchmark(scan: Scan) -> pd.DataFrame:
-    """Return one row for each benchmark.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark``, ``items``, ``chunks`` (occurrences searched), ``top_cosine`` (median
-        over items of the best match) with ``top_cosine_low`` and ``top_cosine_high``
-        (quartiles), and the share of items whose best match reaches 0.7, 0.8 and 0.9.
-    """
+    """Return one row for each benchmark."""
     best = scan.matches[scan.matches["rank"] == 1]
     chunks = scan.record["search"]["chunks"]
     rows = []

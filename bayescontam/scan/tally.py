@@ -13,29 +13,16 @@ DAMAGED = "damaged file"
 
 @dataclass
 class Tally:
-    """What reading found; tallies of several inputs can be merged.
+    """What reading found; tallies of several inputs can be merged."""
 
-    Attributes
-    ----------
-    documents : int
-        Documents read.
-    bytes : int
-        Bytes that were read, decompressed.
-    unreadable : Counter
-        Unreadable records by reason.
-    listed : dict
-        By path of the input: number and reason of its first 1,000 unreadable records.
-    without : Counter
-        By field that names the document or the stratum: documents that do not have it.
-    damaged : dict
-        By path of the input: what is wrong with it, where damage was passed over.
-    """
-
-    documents: int = 0
-    bytes: int = 0
-    unreadable: Counter[str] = field(default_factory=Counter)
+    documents: int = 0  # documents read
+    bytes: int = 0  # bytes that were read, decompressed
+    unreadable: Counter[str] = field(default_factory=Counter)  # unreadable records by reason
+    # by path of the input: number and reason of its first 1,000 unreadable records
     listed: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    # by field that names the document or the stratum: documents that do not have it
     without: Counter[str] = field(default_factory=Counter)
+    # by path of the input: what is wrong with it, where damage was passed over
     damaged: dict[str, str] = field(default_factory=dict)
 
     def count(self, path: str, record: int, reason: str) -> None:

@@ -41,32 +41,13 @@ SURE = 256
 
 
 def priority(seed: int, source: str, document: str) -> int:
-    """Return the rank of a document in the lottery, uniform over the 64-bit integers.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of the manifest.
-    source, document : str
-        Identity of the document.
-
-    Returns
-    -------
-    int
-        At least 0 and below 2⁶⁴; the lower, the sooner in the sample.
-    """
+    """Return the rank of a document in the lottery, uniform over the 64-bit integers."""
     key = f"{seed}\x1f{source}\x1f{document}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
 
 class Thinner:
-    """Decides which documents of one input may be in the sample.
-
-    Parameters
-    ----------
-    share : float
-        Share of documents that is sampled, in (0, 1].
-    """
+    """Decides which documents of one input may be in the sample."""
 
     def __init__(self, share: float) -> None:
         self._below = min(HIGHEST + 1, int(MARGIN * share * 2**64))

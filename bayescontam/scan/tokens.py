@@ -11,11 +11,6 @@ class TokenCounter:
     """Counts tokens: special ones left out, nothing cut.
 
     It holds no weights and can be pickled, so that texts are counted where no model is.
-
-    Parameters
-    ----------
-    tokenizer : tokenizer of transformers or tokenizers
-        Left as it is.
     """
 
     def __init__(self, tokenizer: Any) -> None:

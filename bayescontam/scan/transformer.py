@@ -20,25 +20,7 @@ _LEAST = 16
 
 
 class TransformerEmbedder:
-    """Embeds with a model: equal texts once, batches of like lengths, sized by tokens.
-
-    Parameters
-    ----------
-    pretrained : Pretrained
-        The model.
-    spec : Embedding
-
-    Attributes
-    ----------
-    dims, max_tokens : int
-    count : TokenCounter
-        Counts the model's tokens; can be pickled, and then needs no model.
-
-    Raises
-    ------
-    UsageError
-        If the model has fewer dimensions, or sees less, than `spec` asks for.
-    """
+    """Embeds with a model: equal texts once, batches of like lengths, sized by tokens."""
 
     def __init__(self, pretrained: Pretrained, spec: Embedding) -> None:
         self._pretrained = pretrained

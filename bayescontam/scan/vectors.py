@@ -38,27 +38,13 @@ _WIDTHS = "16, 32 or 64 bits"
 
 @dataclass(frozen=True)
 class VectorFile:
-    """A file of vectors: ``.npy``, Parquet, or Arrow (file, stream or Feather).
+    """A file of vectors: ``.npy``, Parquet, or Arrow (file, stream or Feather)."""
 
-    Attributes
-    ----------
-    path : str
-        Path or fsspec address.
-    column : str
-        Column of vectors, where the file has columns; "" if it must have none.
-    """
-
-    path: str
-    column: str
+    path: str  # path or fsspec address
+    column: str  # column of vectors, where the file has columns; "" if it must have none
 
     def shape(self) -> tuple[int, int]:
-        """Return the numbers of vectors and of their dimensions.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be read or holds no vectors.
-        """
+        """Return the numbers of vectors and of their dimensions."""
         with self._faults():
             if self._kind == "npy":
                 with open_file(self.path) as file:
@@ -77,35 +63,12 @@ class VectorFile:
         return [(start, min(start + step, total)) for start in range(0, total, step)]
 
     def read(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
-        """Give the vectors of rows `start` to `stop`, a part at a time, (rows, dims).
-
-        Raises
-        ------
-        DataError
-            If they cannot be read.
-        """
+        """Give the vectors of rows `start` to `stop`, a part at a time, (rows, dims)."""
         with self._faults():
             yield from (self._npy if self._kind == "npy" else self._table)(start, stop)
 
     def columns(self, names: list[str], rows: NDArray[np.int64]) -> dict[str, list[Any]]:
-        """Return the values of those of the columns `names` that there are, at some rows.
-
-        Parameters
-        ----------
-        names : list of str
-        rows : int64
-            Counted from 0, in any order, repeats included.
-
-        Returns
-        -------
-        dict of str to list
-            Empty where the file has no columns.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be read.
-        """
+        """Return the values of those of the columns `names` that there are, at some rows."""
         with self._faults():
             if self._kind == "npy" or not len(rows):
                 return {}

@@ -25,22 +25,6 @@ class Workplace:
 
     Every stage has a folder of its own, named by a hash of everything that its results
     depend on: what was made under other conditions is never resumed.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it does not exist.
-
-    Attributes
-    ----------
-    folder : pathlib.Path
-    work : pathlib.Path
-        Folder of everything that only a resumed scan needs; there once a stage is.
-
-    Raises
-    ------
-    UsageError
-        If the folder cannot be made or written to, or holds something else than a scan.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -67,13 +51,7 @@ class Workplace:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other scans out of the folder; the lock of a killed scan does not last.
-
-        Raises
-        ------
-        UsageError
-            If another scan works there, or the folder cannot be locked.
-        """
+        """Keep other scans out of the folder; the lock of a killed scan does not last."""
         filelock = require("filelock", "scan")
         # Not in the folder that `clear` removes: a new file of this name would be another lock.
         lock = filelock.FileLock(self.folder / LOCK)
@@ -100,14 +78,7 @@ class Workplace:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def stage(self, name: str, *conditions: object) -> Path:
-        """Return the folder of a stage, and clear it of what a killed scan left half written.
-
-        Parameters
-        ----------
-        name : str
-        *conditions : object
-            Values that JSON can hold; all that the stage's results depend on.
-        """
+        """Return the folder of a stage, and clear it of what a killed scan left half written."""
         version = importlib.metadata.version("bayescontam")
         text = json.dumps([version, *conditions], sort_keys=True)
         folder = self.work / f"{name}-{sha256(text.encode())[:16]}"

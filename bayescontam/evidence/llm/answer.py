@@ -16,24 +16,14 @@ class Answer(BaseModel):
     """Verdict on one pair.
 
     The reasoning comes first, so that a model writes it before it decides.
-
-    Attributes
-    ----------
-    reasoning : str
-    kind : str
-        One of the six kinds.
-    is_duplicate : bool
-        Agrees with `kind`: exact and equivalent are duplicates, unrelated is none.
-    confidence : float
-        From 0 to 1.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     reasoning: str
-    kind: Kind
-    is_duplicate: bool
-    confidence: float
+    kind: Kind  # one of the six kinds
+    is_duplicate: bool  # agrees with `kind`: exact and equivalent are duplicates, unrelated is none
+    confidence: float  # from 0 to 1
 
     @field_validator("reasoning")
     @classmethod
@@ -54,22 +44,6 @@ class Answer(BaseModel):
 def read_answer(text: str) -> Answer:
     """Find the answer in what a model wrote.
 
-    Parameters
-    ----------
-    text : str
-        A JSON object, or text around one, such as a code fence.
-
-    Returns
-    -------
-    Answer
-
-    Raises
-    ------
-    ValueError
-        If there is none, or there are several that differ.
-
-    Examples
-    --------
     >>> read_answer('```{"reasoning": "Same task.", "kind": "exact", '
     ...             '"is_duplicate": true, "confidence": 1}```').kind
     'exact'

@@ -27,28 +27,14 @@ class Bill:
 
 @dataclass
 class Budget:
-    """Counts what is spent; used within one event loop.
-
-    Parameters
-    ----------
-    max_calls, max_tokens : int or None
-        Limits; None is none. Calls are held exactly. The tokens of a call are known only when
-        it is over: until then they are estimated, from its characters and from what earlier
-        calls took, so that the limit may be passed by what the last estimates lack.
-
-    Attributes
-    ----------
-    calls, tokens : int
-        Spent so far; `tokens` holds the estimates of the calls under way.
-    reached : bool
-        Whether a call was refused.
-    """
+    """Counts what is spent; used within one event loop."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
+    # calls, tokens: spent so far; `tokens` holds the estimates of the calls under way
     calls: int = 0
     tokens: int = 0
-    reached: bool = False
+    reached: bool = False  # whether a call was refused
     _under_way: int = 0
     _guessed: int = 0
     _took: int = 0
@@ -56,13 +42,7 @@ class Budget:
 
     @asynccontextmanager
     async def call(self, characters: int) -> AsyncIterator[Bill]:
-        """Wait until a call of so many characters fits, count it, and give its bill to correct.
-
-        Raises
-        ------
-        BudgetReachedError
-            If it will not fit.
-        """
+        """Wait until a call of so many characters fits, count it, and give its bill to correct."""
         guess = estimated(characters) + _ANSWER
         bill = await self._admitted(guess)
         estimate = bill.tokens
@@ -100,8 +80,6 @@ class Budget:
 def estimated(characters: int) -> int:
     """Return about how many tokens a text has.
 
-    Examples
-    --------
     >>> estimated(9)
     3
     """

@@ -27,28 +27,14 @@ def cache_key(question: Question, model: str, run: int, temperature: float | Non
 
 @dataclass(frozen=True)
 class Cache:
-    """A folder of answers; each is written whole or not at all.
+    """A folder of answers; each is written whole or not at all."""
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Made where there is none.
-    note : str, default ""
-        Why answers that the folder holds are not used.
-    """
-
-    folder: Path
-    note: str = ""
+    folder: Path  # made where there is none
+    note: str = ""  # why answers that the folder holds are not used
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "Cache":
-        """Make the folder if need be.
-
-        Raises
-        ------
-        UsageError
-            If it cannot be made or written to.
-        """
+        """Make the folder if need be."""
         path = made_folder(folder)
         note = (
             f"{visible(str(path))}: answers of an earlier version of bayescontam are not used:"

@@ -20,41 +20,18 @@ _NOT_UNDERSTOOD = {400, 422}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a language model is and how it is called.
+    """Where a language model is and how it is called."""
 
-    Parameters
-    ----------
-    base_url : str
-        Address of the interface, such as ``"http://localhost:8000/v1"``.
-    model : str
-        Name of the model there.
-    api_key : str, default ""
-        Key; "" for an endpoint that needs none.
-    temperature : float or None, default 0.0
-        None sends none: some models allow only their own.
-    timeout : float, default 60.0
-        Seconds that a call may take in all.
-    retries : int, default 5
-        Further tries of a call after what may pass: no connection, timeout, a reply that is
-        no completion, the statuses 408, 409, 425, 429 and from 500. Waits double from half
-        a second to a minute, shortened by a random part up to a half, unless the endpoint
-        asks for another wait.
-    concurrency : int, default 8
-        Calls under way at a time.
-
-    Raises
-    ------
-    UsageError
-        If a setting cannot be used.
-    """
-
-    base_url: str
-    model: str
-    api_key: str = field(default="", repr=False)
-    temperature: float | None = 0.0
-    timeout: float = 60.0
+    base_url: str  # address of the interface, such as `"http://localhost:8000/v1"`
+    model: str  # name of the model there
+    api_key: str = field(default="", repr=False)  # key; "" for an endpoint that needs none
+    temperature: float | None = 0.0  # none sends none: some models allow only their own
+    timeout: float = 60.0  # seconds that a call may take in all
+    # further tries of a call after what may pass: no connection, timeout, a reply that is no
+    # completion, the statuses 408, 409, 425, 429 and from 500. Waits double from half a second to a
+    # minute, shortened by a random part up to a half, unless the endpoint asks for another wait.
     retries: int = 5
-    concurrency: int = 8
+    concurrency: int = 8  # calls under way at a time
 
     def __post_init__(self) -> None:
         if not self.base_url.startswith(("http://", "https://")):
@@ -76,18 +53,7 @@ class Endpoint:
 
 
 class Caller:
-    """Asks an endpoint within a budget; used within one event loop.
-
-    Parameters
-    ----------
-    endpoint : Endpoint
-    budget : Budget
-
-    Attributes
-    ----------
-    answered : bool
-        Whether the model has completed anything yet.
-    """
+    """Asks an endpoint within a budget; used within one event loop."""
 
     def __init__(self, endpoint: Endpoint, budget: Budget) -> None:
         self.endpoint = endpoint
@@ -102,15 +68,7 @@ class Caller:
         )
 
     async def ask(self, question: Question) -> Answer | Failure:
-        """Return the model's answer, or why there is none after all retries.
-
-        Raises
-        ------
-        BudgetReachedError
-            If the budget is reached.
-        UsageError, TaskError
-            If no call can succeed.
-        """
+        """Return the model's answer, or why there is none after all retries."""
         wait = _FIRST_WAIT
         for _ in range(self.endpoint.retries):
             outcome = await self._in_some_format(question)

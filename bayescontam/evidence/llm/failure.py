@@ -18,24 +18,12 @@ _FOR_ALL = {401, 402, 403, 404}
 
 @dataclass(frozen=True)
 class Failure:
-    """A call without an answer.
+    """A call without an answer."""
 
-    Parameters
-    ----------
-    reason : str
-        What failures are counted by.
-    detail : str
-        What the endpoint said.
-    again : bool, default False
-        Whether the same call may succeed later.
-    wait : float, optional
-        Seconds that the endpoint asks to wait before.
-    """
-
-    reason: str
-    detail: str
-    again: bool = False
-    wait: float | None = None
+    reason: str  # what failures are counted by
+    detail: str  # what the endpoint said
+    again: bool = False  # whether the same call may succeed later
+    wait: float | None = None  # seconds that the endpoint asks to wait before
 
     @property
     def status(self) -> int | None:
@@ -45,19 +33,7 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return what an exception of the client means.
-
-    Parameters
-    ----------
-    error : Exception
-        What the client raised.
-
-    Returns
-    -------
-    Failure
-        Tried again after a timeout, a lost connection, a reply that is no completion, and
-        the statuses 408, 409, 425, 429 and from 500.
-    """
+    """Return what an exception of the client means."""
     import openai
 
     text = visible(str(error), 300)
@@ -77,8 +53,6 @@ def failure_of(error: Exception) -> Failure:
 def _asked_wait(header: str | None) -> float | None:
     """Return the seconds that ``Retry-After`` asks for, which may name a time instead.
 
-    Examples
-    --------
     >>> _asked_wait("2")
     2.0
     >>> _asked_wait("Wed, 21 Oct 2015 07:28:00 GMT")
@@ -99,26 +73,7 @@ def _asked_wait(header: str | None) -> float | None:
 
 
 def stop_if_for_all(failure: Failure, error: Any, place: str, answered: bool) -> None:
-    """Raise if a failure concerns every call, not this pair.
-
-    Parameters
-    ----------
-    failure : Failure
-    error : Exception
-        What it was made of.
-    place : str
-        Endpoint and model, as messages name them.
-    answered : bool
-        Whether the endpoint has answered before; then 403 is about a pair (some endpoints
-        refuse single texts so).
-
-    Raises
-    ------
-    UsageError
-        If key, model or address are wrong.
-    TaskError
-        If a quota is used up or the endpoint asks for a long wait.
-    """
+    """Raise if a failure concerns every call, not this pair."""
     said = f"{place}: {failure.detail}"
     if failure.status in _FOR_ALL and not (failure.status == 403 and answered):
         raise UsageError(

@@ -27,29 +27,7 @@ def add_judgements(
     run: int = 1,
     **options: Any,
 ) -> list[str]:
-    """Judge the pairs that a file has no verdict of, and add them to it.
-
-    Parameters
-    ----------
-    out : path-like
-        File of judgements (.csv or .parquet); made if need be. What it holds stays, but for
-        pairs that this judge left unjudged.
-    pairs : pandas.DataFrame
-    endpoint : Endpoint
-    run : int, default 1
-    **options
-        As `bayescontam.evidence.llm.judge.judge_pairs` takes them.
-
-    Returns
-    -------
-    list of str
-        What was done, and counts.
-
-    Raises
-    ------
-    UsageError, DataError, TaskError, MissingExtraError
-        See `judge_pairs`; and if the file cannot be read or written. It is then as it was.
-    """
+    """Judge the pairs that a file has no verdict of, and add them to it."""
     check_table_ending(out, "judgements")
     check_writable(out)
     earlier = _read(out)

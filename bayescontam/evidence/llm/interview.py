@@ -21,22 +21,11 @@ _TRIALS = 3
 
 @dataclass
 class Interview:
-    """Questions and what came of them so far.
-
-    Parameters
-    ----------
-    questions : dict of str to Question
-        By their key in the cache.
-    cache : Cache or None
-
-    Attributes
-    ----------
-    outcomes : dict of str to Answer or Failure
-        By the same keys; at first the answers that the cache holds.
-    """
+    """Questions and what came of them so far."""
 
     questions: dict[str, Question]
     cache: Cache | None
+    # by the same keys; at first the answers that the cache holds
     outcomes: dict[str, Answer | Failure] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -45,15 +34,7 @@ class Interview:
             self.outcomes |= {key: answer for key, answer in found.items() if answer}
 
     def hold(self, endpoint: Endpoint, budget: Budget, *, progress: bool = False) -> None:
-        """Ask what has no outcome yet, as far as the budget goes.
-
-        Raises
-        ------
-        UsageError, TaskError
-            If no call can succeed. What was answered before is in the cache.
-        MissingExtraError
-            If the extra ``scan`` is not installed.
-        """
+        """Ask what has no outcome yet, as far as the budget goes."""
         missing = [key for key in self.questions if key not in self.outcomes]
         if not missing:
             return

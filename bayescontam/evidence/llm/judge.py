@@ -24,8 +24,6 @@ _KEYS = list(PAIR)
 def judge_name(model: str, run: int = 1) -> str:
     """Return the name of a language model as a judge.
 
-    Examples
-    --------
     >>> judge_name("small"), judge_name("small", run=2)
     ('llm:small', 'llm:small#2')
     """
@@ -44,51 +42,7 @@ def judge_pairs(
     cut: int = CUT,
     progress: bool = False,
 ) -> Judgements:
-    """Have a language model judge whether pairs are duplicates.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``text`` (of the item)
-        and ``chunk_text``; one row for each pair. The model is shown the two texts only.
-    endpoint : Endpoint
-        Model, and how it is called.
-    prompt : path-like, default "general"
-        Name of a shipped prompt ("programming", "puzzle", "question_answering", "general"),
-        or path of a text file that says what a duplicate is.
-    run : int, default 1
-        Number of the run; another one asks anew, to see whether the model agrees with itself.
-    cache : path-like, optional
-        Folder of answers; those that it holds are not requested again. Without one, what is
-        interrupted loses its answers.
-    max_calls : int, optional
-        Calls that may be made, retries included; default: no limit.
-    max_tokens : int, optional
-        Tokens that calls may take, as the endpoint reports them, else a quarter of the
-        characters; default: no limit. See `Budget`.
-    cut : int, default 20,000
-        Characters of each text that the model is shown.
-    progress : bool, default False
-        Show a progress bar.
-
-    Returns
-    -------
-    Judgements
-        One row for each pair that was reached. A pair without an answer has ``is_duplicate``
-        <NA> and a ``comment`` that says why. ``notes`` hold the counts.
-
-    Raises
-    ------
-    UsageError
-        If a setting cannot be used, or the endpoint refuses key or model.
-    TaskError
-        If the endpoint cannot be reached or answers nothing, or the budget is too small for
-        one pair.
-    DataError
-        If the pairs cannot be used.
-    MissingExtraError
-        If the extra ``scan`` is not installed.
-    """
+    """Have a language model judge whether pairs are duplicates."""
     limits = {"run": run, "max_calls": max_calls, "max_tokens": max_tokens, "cut": cut}
     for name, value in limits.items():
         if value is not None and value < 1:

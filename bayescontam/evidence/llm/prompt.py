@@ -17,22 +17,13 @@ CUT = 20_000
 
 @dataclass(frozen=True)
 class Question:
-    """A pair as a language model is asked about it.
+    """A pair as a language model is asked about it."""
 
-    Parameters
-    ----------
-    prompt : str
-        What a duplicate is.
-    item, chunk : str
-        Texts to compare.
-    cut : int, default 20,000
-        Longer texts are cut after this many characters, with a note.
-    """
-
-    prompt: str
+    prompt: str  # what a duplicate is
+    # item, chunk: texts to compare
     item: str
     chunk: str
-    cut: int = CUT
+    cut: int = CUT  # longer texts are cut after this many characters, with a note
 
     @property
     def is_cut(self) -> bool:
@@ -62,8 +53,6 @@ class Question:
 def shipped_prompts() -> list[str]:
     """Return the names of the prompts that ship with the package.
 
-    Examples
-    --------
     >>> shipped_prompts()
     ['general', 'programming', 'puzzle', 'question_answering']
     """
@@ -71,23 +60,7 @@ def shipped_prompts() -> list[str]:
 
 
 def load_prompt(prompt: str | os.PathLike[str]) -> str:
-    """Return the text of a prompt.
-
-    Parameters
-    ----------
-    prompt : path-like
-        Name of a shipped prompt, or path of a text file that says what a duplicate is. What
-        the kinds are and how to answer is added to either.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    UsageError
-        If there is no such prompt, or it is blank or not UTF-8.
-    """
+    """Return the text of a prompt."""
     name = os.fspath(prompt)
     path = _HERE / "prompts" / f"{name}.md" if name in shipped_prompts() else Path(name)
     try:

@@ -10,18 +10,7 @@ _SHOWN = 300
 
 
 def judged(reply: Any) -> Answer | Failure:
-    """Return the answer in a reply of chat completions.
-
-    Parameters
-    ----------
-    reply : openai.types.chat.ChatCompletion
-        Or what the client made of something else: it checks nothing.
-
-    Returns
-    -------
-    Answer or Failure
-        A refusal, nothing and a filtered reply are refused; what is no answer is unparsable.
-    """
+    """Return the answer in a reply of chat completions."""
     try:
         choice = reply.choices[0]
         message = choice.message

@@ -35,45 +35,18 @@ _CHUNK = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Admitted:
-    """Draws of the joint model.
+    """Draws of the joint model."""
 
-    Attributes
-    ----------
-    draws : Draws
-        Of the joint design.
-    origin : array of int
-        Dims (draw,): the draw of the fit that each belongs to, chains joined.
-    log_ratio : array
-        Dims (draw,): log importance ratios.
-    forecast : array
-        Dims (fit's draw,): predicted log weights of all draws of the fit.
-    """
-
-    draws: Draws
-    origin: Integers
-    log_ratio: Floats
-    forecast: Floats
+    draws: Draws  # of the joint design
+    origin: Integers  # dims (draw,): the draw of the fit that each belongs to, chains joined
+    log_ratio: Floats  # dims (draw,): log importance ratios
+    forecast: Floats  # dims (fit's draw,): predicted log weights of all draws of the fit
 
 
 def admit(
     posterior: xr.Dataset, newcomer: Newcomer, most: int, rng: np.random.Generator
 ) -> Admitted:
-    """Complete draws of a fit by a newcomer's effects.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …).
-    newcomer : Newcomer
-    most : int
-        Number of draws to complete. The first are taken evenly; their weights show
-        roughly those of all others, and the rest is drawn by them.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Admitted
-    """
+    """Complete draws of a fit by a newcomer's effects."""
     admission = _Admission.of(posterior, newcomer, rng)
     first = admission.draws.spaced(max(_FEW, int(_FIRST * most)))
     few = first[:: max(1, len(first) // _FEW)]
@@ -100,30 +73,15 @@ def _systematic(chance: Floats, count: int, rng: np.random.Generator) -> Integer
 
 @dataclass(frozen=True, eq=False)
 class _Admission:
-    """All that draws are completed with.
-
-    Attributes
-    ----------
-    newcomer : Newcomer
-    draws : Draws
-        Of the fit.
-    expected : Expectation
-    effects : Effects
-    marginal : Marginal
-        Of all responses of the joint design.
-    items : Items or None
-    spread : array or None
-        Dims (draw, benchmark): of difficulties.
-    completion : Completion
-    """
+    """All that draws are completed with."""
 
     newcomer: Newcomer
-    draws: Draws
+    draws: Draws  # of the fit
     expected: Expectation
     effects: Effects
-    marginal: Marginal
+    marginal: Marginal  # of all responses of the joint design
     items: Items | None
-    spread: Floats | None
+    spread: Floats | None  # dims (draw, benchmark): of difficulties
     completion: Completion
 
     @classmethod

@@ -15,30 +15,14 @@ from bayescontam.inference.own_effects import draw_effects
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """What turns draws of a fit into draws of the joint model.
-
-    Attributes
-    ----------
-    newcomer : Newcomer
-    rows : Rows
-        All responses of the joint design.
-    rng : numpy.random.Generator
-    """
+    """What turns draws of a fit into draws of the joint model."""
 
     newcomer: Newcomer
-    rows: Rows
+    rows: Rows  # all responses of the joint design
     rng: np.random.Generator
 
     def whole(self, draws: Draws, theta: Floats, beta: Floats | None) -> Draws:
-        """Return draws of the joint design with the newcomer's values put last.
-
-        Parameters
-        ----------
-        draws : Draws
-            Of the fit.
-        theta, beta : array
-            Dims (draw, unit) and (draw, benchmark), of the newcomer.
-        """
+        """Return draws of the joint design with the newcomer's values put last."""
         host, design = self.newcomer.host, self.newcomer.design
         old = draws.theta.reshape(len(draws), len(host.models), -1)
         moved = np.empty_like(old)
@@ -60,24 +44,7 @@ class Completion:
         difficulties: Difficulties | None,
         eta: Floats,
     ) -> Draws:
-        """Draw difficulties of the items that the newcomer met, and effects of responses.
-
-        Parameters
-        ----------
-        joint : Draws
-            As `whole` returns them.
-        draws : Draws
-            Of the fit; items that the newcomer did not meet keep their values.
-        difficulties : Difficulties or None
-        eta : array
-            Dims (draw, own): log-odds of the newcomer's responses on items of average difficulty.
-
-        Returns
-        -------
-        Draws
-            With ``delta`` and ``eta`` of the joint posterior. They are drawn from the nodes
-            of quadrature, which have the moments of their density.
-        """
+        """Draw difficulties of the items that the newcomer met, and effects of responses."""
         delta = joint.delta
         if difficulties is not None and delta is not None:
             delta = delta.copy()

@@ -20,35 +20,19 @@ NODES = 7
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Items that a newcomer answered.
+    """Items that a newcomer answered."""
 
-    Attributes
-    ----------
-    label : array of int
-        Dims (item,): their positions in the joint design.
-    of_own : array of int
-        Dims (own,): which of them each of the newcomer's responses is to.
-    met, of_met : array of int
-        Positions of the fit's responses to them, item by item, and their items.
-    benchmark : array of int
-        Dims (item,).
-    shared : array of bool
-        Dims (item,): whether they have a difficulty.
-    start, width : array
-        Dims (item,): mean and standard deviation of their difficulty in the fit.
-    count : int
-        Nodes for each.
-    """
-
-    label: Integers
-    of_own: Integers
+    label: Integers  # dims (item,): their positions in the joint design
+    of_own: Integers  # dims (own,): which of them each of the newcomer's responses is to
+    # met, of_met: positions of the fit's responses to them, item by item, and their items
     met: Integers
     of_met: Integers
-    benchmark: Integers
-    shared: np.ndarray
+    benchmark: Integers  # dims (item,)
+    shared: np.ndarray  # dims (item,): whether they have a difficulty
+    # start, width: dims (item,): mean and standard deviation of their difficulty in the fit
     start: Floats
     width: Floats
-    count: int
+    count: int  # nodes for each
 
     @classmethod
     def of(cls, newcomer: Newcomer, draws: Draws) -> "Items | None":
@@ -77,37 +61,17 @@ class Difficulties:
     Given abilities, slopes and spreads the items of a fit are independent: each has a
     one-dimensional density, which nodes hold. So a newcomer of many items reweighs only
     few parameters, and importance sampling does not fail with the number of items.
-
-    Attributes
-    ----------
-    items : Items
-    own : Marginal
-        The newcomer's responses.
-    nodes : Nodes
-        Dims (draw, item, node).
     """
 
     items: Items
-    own: Marginal
-    nodes: Nodes
+    own: Marginal  # the newcomer's responses
+    nodes: Nodes  # dims (draw, item, node)
 
     @classmethod
     def of(
         cls, items: Items, draws: Draws, newcomer: Newcomer, marginal: Marginal, spread: Floats
     ) -> "Difficulties":
-        """Place nodes for some draws.
-
-        Parameters
-        ----------
-        items : Items
-        draws : Draws
-            Of the joint design; the newcomer's own values are not looked at.
-        newcomer : Newcomer
-        marginal : Marginal
-            Of all responses of the joint design, at these draws.
-        spread : array
-            Dims (draw, benchmark): of difficulties.
-        """
+        """Place nodes for some draws."""
         center = predictor(_easy(draws), newcomer.design.part(items.met))
         met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
@@ -123,15 +87,7 @@ class Difficulties:
     def log_weights(self, eta: Floats) -> Floats:
         """Return log joint densities of the newcomer's responses and nodes.
 
-        Parameters
-        ----------
-        eta : array
-            Dims (draw, own): log-odds of an item of average difficulty.
-
-        Returns
-        -------
-        array
-            Dims (draw, own, node).
+        Dims (draw, own, node).
         """
         position = self.nodes.position[:, self.items.of_own]
         log_weight = self.nodes.log_weight[:, self.items.of_own]

@@ -28,81 +28,37 @@ Refit = Literal["auto", "never", "always"]
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """What an update reports of one model.
-
-    Attributes
-    ----------
-    model : str
-    method : {"update", "refit"}
-        Whether draws of the fit were weighed, or the fit was made again with the model.
-    estimands : pandas.DataFrame
-        See `bayescontam.updating.Update.estimands`.
-    p_better : pandas.DataFrame
-        See `bayescontam.updating.Update.p_better`.
-    pareto_k, ess : float
-        Tail shape of the weights, and how many equal draws they are worth; NaN where none
-        were computed.
-    verdict : str
-        A sentence that says how far to trust this.
-    seconds : float
-        How long it took.
-    fit : Fitted or None
-        The joint fit, where one was made.
-    raw : dict of str to float
-        Observed score of the model on each benchmark: mean over items of the share of correct
-        trials.
-    """
+    """What an update reports of one model."""
 
     model: str
+    # whether draws of the fit were weighed, or the fit was made again with the model
     method: Literal["update", "refit"]
-    estimands: pd.DataFrame
-    p_better: pd.DataFrame
+    estimands: pd.DataFrame  # see `bayescontam.updating.Update.estimands`
+    p_better: pd.DataFrame  # see `bayescontam.updating.Update.p_better`
+    # pareto_k, ess: tail shape of the weights, and how many equal draws they are worth; NaN where
+    # none were computed
     pareto_k: float
     ess: float
-    verdict: str
-    seconds: float
-    fit: Fitted | None = None
+    verdict: str  # a sentence that says how far to trust this
+    seconds: float  # how long it took
+    fit: Fitted | None = None  # the joint fit, where one was made
+    # observed score of the model on each benchmark: mean over items of the share of correct trials
     raw: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Desk:
-    """Where new models are taken in, one by one.
-
-    Attributes
-    ----------
-    fit : Fitted
-    old : Responses
-        Those of the fit.
-    options : Options
-        Of the update, and of a joint fit.
-    draws : int
-        Number of draws to weigh.
-    refit : {"auto", "never", "always"}
-    progress : bool
-        Whether to show what goes on.
-    """
+    """Where new models are taken in, one by one."""
 
     fit: Fitted
-    old: Responses
-    options: Options
-    draws: int
+    old: Responses  # those of the fit
+    options: Options  # of the update, and of a joint fit
+    draws: int  # number of draws to weigh
     refit: Refit
-    progress: bool
+    progress: bool  # whether to show what goes on
 
     def entry(self, joined: Responses) -> Entry:
-        """Weigh the fit's draws for one model, or fit again where that cannot be trusted.
-
-        Parameters
-        ----------
-        joined : Responses
-            Old responses and those of the model, as `join_responses` returns them.
-
-        Raises
-        ------
-        FitError
-            If a joint fit is needed, and not allowed.
-        """
+        """Weigh the fit's draws for one model, or fit again where that cannot be trusted."""
         return replace(self._entry(joined), raw=raw_scores(self.fit.spec, joined))
 
     def _entry(self, joined: Responses) -> Entry:

@@ -19,32 +19,17 @@ class Expectation:
 
     Effects are the ability in each unit that it answered, then the slope (its logarithm
     where slopes are positive) in each benchmark.
-
-    Attributes
-    ----------
-    location : array
-        Dims (draw, effect).
-    loading : array
-        Dims (draw, effect, source).
-    shift : array or None
-        Dims (draw,): by how much the mean ability of units falls for each standard Normal
-        of general ability; None where there is none. That is source 0.
-    centers : array
-        Dims (draw, top): means of abilities that have a prior of their own.
-    top : frozen SciPy distribution
-        That prior.
-    factor : array
-        Dims (draw, 1): in which units; see `bayescontam.inference.stretch`.
-    exact : tuple of (int, distribution)
-        Sources that are not Normal, with the distribution that they have.
     """
 
-    location: Floats
-    loading: Floats
+    location: Floats  # dims (draw, effect)
+    loading: Floats  # dims (draw, effect, source)
+    # dims (draw,): by how much the mean ability of units falls for each standard Normal of general
+    # ability; None where there is none. That is source 0.
     shift: Floats | None
-    centers: Floats
-    top: Any
-    factor: Floats
+    centers: Floats  # dims (draw, top): means of abilities that have a prior of their own
+    top: Any  # that prior
+    factor: Floats  # dims (draw, 1): in which units; see `bayescontam.inference.stretch`
+    # sources that are not Normal, with the distribution that they have
     exact: tuple[tuple[int, Any], ...]
 
     def __getitem__(self, part: slice | Integers) -> "Expectation":
@@ -111,18 +96,6 @@ class _Columns:
 def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
     """Return what draws of a fit expect of a newcomer.
 
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …); of a fit that an update can start from.
-    newcomer : Newcomer
-
-    Returns
-    -------
-    Expectation
-
-    Notes
-    -----
     General abilities sum to zero over the models of a fit, of which the newcomer becomes
     one. Write ``g`` for its general ability above the mean of the fit's ``M`` models. In a
     joint fit ``g ~ Normal(0, sigma_a sqrt(1 + 1/M))`` given ``sigma_a``, and the means of

@@ -11,13 +11,7 @@ _WIDEST = 200
 
 
 def features(posterior: xr.Dataset) -> Floats:
-    """Return what weights may depend on, dims (draw, feature), standardised.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Dims (chain, draw, …). Spreads enter by their logarithm.
-    """
+    """Return what weights may depend on, dims (draw, feature), standardised."""
     columns = []
     for name, values in posterior.data_vars.items():
         flat = values.to_numpy().reshape(values.shape[0] * values.shape[1], -1)
@@ -33,23 +27,8 @@ def features(posterior: xr.Dataset) -> Floats:
 def forecast(table: Floats, known: Integers, log_weights: Floats) -> Floats:
     """Return predicted log weights of all draws by ridge regression.
 
-    Parameters
-    ----------
-    table : array
-        Dims (draw, feature).
-    known : array of int
-        Draws of which the log weight is known.
-    log_weights : array
-        These weights.
+    Dims (draw,).
 
-    Returns
-    -------
-    array
-        Dims (draw,). The ridge is chosen by generalised cross-validation. It can be wrong:
-        it only says which draws to weigh next.
-
-    References
-    ----------
     Golub, Heath & Wahba (1979), doi:10.1080/00401706.1979.10489751.
     """
     middle = log_weights.mean()

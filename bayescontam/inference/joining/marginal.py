@@ -22,35 +22,18 @@ class Marginal:
     Responses with several trials have an effect of their own, which is summed out. That
     takes many nodes, and the same few pairs of counts come again and again: their densities
     are computed on a grid of log-odds and spreads, and interpolated by cubic splines.
-
-    Attributes
-    ----------
-    rows : Rows
-        All responses.
-    pair : array of int
-        Dims (response,): which column of the table; -1 without an effect.
-    table : CubicSpline or None
-        From the spread to spline coefficients, dims (pair, log-odds).
-    coefficients : array or None
-        Dims (draw, pair, log-odds): at the spreads of the draws, see `at`.
     """
 
-    rows: Rows
-    pair: Integers
+    rows: Rows  # all responses
+    pair: Integers  # dims (response,): which column of the table; -1 without an effect
+    # from the spread to spline coefficients, dims (pair, log-odds)
     table: CubicSpline | None = None
+    # dims (draw, pair, log-odds): at the spreads of the draws, see `at`
     coefficients: Floats | None = None
 
     @classmethod
     def of(cls, rows: Rows, n_single: int, scale: Floats | None) -> "Marginal":
-        """Prepare responses, of which those from `n_single` on have effects of this scale.
-
-        Parameters
-        ----------
-        rows : Rows
-        n_single : int
-        scale : array or None
-            Dims (draw,): spreads that will be requested. None: no effects.
-        """
+        """Prepare responses, of which those from `n_single` on have effects of this scale."""
         pair = np.full(len(rows.k), -1)
         if scale is None or n_single == len(pair):
             return cls(rows, pair)

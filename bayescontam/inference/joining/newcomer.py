@@ -34,14 +34,9 @@ class JointDesign(Design):
     """A design with more models than the fit that it belongs to.
 
     The mean contamination that slopes are centred at stays that of the fit.
-
-    Attributes
-    ----------
-    host : Design
-        Of the fit.
     """
 
-    host: Design
+    host: Design  # of the fit
 
     @cached_property
     def center(self) -> Floats:
@@ -58,28 +53,14 @@ class JointDesign(Design):
 
 @dataclass(frozen=True, eq=False)
 class Newcomer:
-    """A model that was not in a fit.
-
-    Attributes
-    ----------
-    name : str
-    spec : ModelSpec
-    host : Design
-        Of the fit.
-    design : JointDesign
-        Of both; the newcomer is the last model.
-    own : array of int
-        Positions of the newcomer's responses in `design`.
-    met : array of int
-        Positions of the fit's responses to items that the newcomer answered.
-    """
+    """A model that was not in a fit."""
 
     name: str
     spec: ModelSpec
-    host: Design
-    design: JointDesign
-    own: Integers
-    met: Integers
+    host: Design  # of the fit
+    design: JointDesign  # of both; the newcomer is the last model
+    own: Integers  # positions of the newcomer's responses in `design`
+    met: Integers  # positions of the fit's responses to items that the newcomer answered
 
     @cached_property
     def built(self) -> Built:
@@ -127,24 +108,7 @@ def split_models(responses: Responses) -> list[Responses]:
 
 
 def new_models(old: Responses, given: Responses) -> Responses:
-    """Return the responses of models that are not in a fit; its notes name the others.
-
-    Parameters
-    ----------
-    old : Responses
-        Those of the fit.
-    given : Responses
-        Of new models, and perhaps of some of the fit.
-
-    Returns
-    -------
-    Responses
-
-    Raises
-    ------
-    UsageError
-        If all models are in the fit.
-    """
+    """Return the responses of models that are not in a fit; its notes name the others."""
     known = [name for name in given.models if name in old.models]
     if not known:
         return given
@@ -171,27 +135,7 @@ def new_models(old: Responses, given: Responses) -> Responses:
 
 
 def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses:
-    """Put the responses of new models after those of a fit.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-        Of the fit.
-    old : Responses
-        Those of the fit.
-    new : Responses
-        Of models that are not in the fit.
-
-    Returns
-    -------
-    Responses
-        With the columns that both have.
-
-    Raises
-    ------
-    DataError
-        If the table names benchmarks that are not in the fit, or lacks a column.
-    """
+    """Put the responses of new models after those of a fit."""
     unknown = [label for label in new.benchmarks if label not in old.benchmarks]
     if unknown:
         problem = f"not in the fit: {listed(unknown)}; the fit has {listed(old.benchmarks)}"
@@ -229,26 +173,7 @@ def _with_guess(responses: Responses, fitted: Responses) -> Responses:
 
 
 def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcomer:
-    """Return a newcomer from responses joined to those of a fit.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-        Of the fit.
-    old : Responses
-        Those of the fit.
-    joined : Responses
-        As `join_responses` returns them.
-
-    Returns
-    -------
-    Newcomer
-
-    Raises
-    ------
-    DataError
-        If the new responses contradict those of the fit in what they show about an item.
-    """
+    """Return a newcomer from responses joined to those of a fit."""
     host, design = make_design(spec, old), make_design(spec, joined)
     given = {field.name: getattr(design, field.name) for field in fields(design)}
     joint = JointDesign(**given, host=host)
@@ -258,16 +183,7 @@ def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcome
 
 
 def strange_parts(fit: Fitted) -> str | None:
-    """Say which part of a fit's model spec an update cannot handle; None if there is none.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    str or None
-    """
+    """Say which part of a fit's model spec an update cannot handle; None if there is none."""
     spec = fit.spec
     if spec.contamination.exposure != "known":
         return "its contamination is not known for sure"
@@ -279,18 +195,7 @@ def strange_parts(fit: Fitted) -> str | None:
 
 
 def refit_reason(newcomer: Newcomer, fit: Fitted) -> str | None:
-    """Say why only a joint fit can take this model in; None where an update can.
-
-    Parameters
-    ----------
-    newcomer : Newcomer
-    fit : Fitted
-        Without `strange_parts`.
-
-    Returns
-    -------
-    str or None
-    """
+    """Say why only a joint fit can take this model in; None where an update can."""
     spec, design, host = newcomer.spec, newcomer.design, newcomer.host
     if fresh := [name for name in design.units if name not in host.units]:
         return f"the fit has no {design.by} {listed(fresh)}"

@@ -34,26 +34,7 @@ def place_nodes(
     count: int,
     steps: int = STEPS,
 ) -> Nodes:
-    """Return adaptive Gauss-Hermite nodes of many one-dimensional densities.
-
-    Parameters
-    ----------
-    log_density : callable
-        From positions, dims (…, node), to log densities up to a constant.
-    start, width : array
-        Dims (…): roughly where the densities lie, and how wide they are.
-    widest : array
-        Dims (…): largest width, that of the prior.
-    count : int
-        Number of nodes.
-    steps : int, default 2
-        How often centre and width are improved by the parabola through three points.
-
-    Returns
-    -------
-    Nodes
-        Expectations over them are exact for polynomials times a Normal density.
-    """
+    """Return adaptive Gauss-Hermite nodes of many one-dimensional densities."""
     center = np.broadcast_to(start, widest.shape)
     width = np.minimum(np.broadcast_to(width, widest.shape), widest)
     three = np.array([-1.0, 0.0, 1.0])

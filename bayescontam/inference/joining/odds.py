@@ -24,21 +24,7 @@ def near(*log_odds: Floats) -> bool:
 def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Floats:
     """Return log densities of all answers to each item together.
 
-    Parameters
-    ----------
-    k : array
-        Dims (answer,): 1 if right, 0 if wrong. Answers to an item follow each other.
-    center : array
-        Dims (draw, answer): log-odds on an item of average difficulty; `near`.
-    position : array
-        Dims (draw, item, node): difficulties; `near`.
-    item : array of int
-        Dims (answer,): positions of items, in order. An item may be without answers.
-
-    Returns
-    -------
-    array
-        Dims (draw, item, node).
+    Dims (draw, item, node).
     """
     right = np.bincount(item, k, minlength=position.shape[1])
     result: Floats = -right[:, None] * position
@@ -62,18 +48,11 @@ def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Fl
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Answers whose difficulties are known at nodes.
+    """Answers whose difficulties are known at nodes."""
 
-    Attributes
-    ----------
-    sign : array
-        Dims (answer,): 1 if right, -1 if wrong.
-    share, hardness : array
-        Dims (draw, answer, node): weights of nodes, which sum to one, and the factors by
-        which they multiply the odds of any other answer.
-    """
-
-    sign: Floats
+    sign: Floats  # dims (answer,): 1 if right, -1 if wrong
+    # share, hardness: dims (draw, answer, node): weights of nodes, which sum to one, and the
+    # factors by which they multiply the odds of any other answer
     share: Floats
     hardness: Floats
 

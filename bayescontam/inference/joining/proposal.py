@@ -21,17 +21,10 @@ _STEPS = 2
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """From a newcomer's effects to the log-odds of its responses.
-
-    Attributes
-    ----------
-    newcomer : Newcomer
-    positive : bool
-        Whether effects hold the logarithm of slopes.
-    """
+    """From a newcomer's effects to the log-odds of its responses."""
 
     newcomer: Newcomer
-    positive: bool
+    positive: bool  # whether effects hold the logarithm of slopes
 
     @property
     def n_abilities(self) -> int:
@@ -110,28 +103,7 @@ def propose(
     rng: np.random.Generator,
     steps: int = _STEPS,
 ) -> Proposed:
-    """Draw a newcomer's effects once for each draw of a fit, and weigh them.
-
-    Parameters
-    ----------
-    start : array
-        Dims (effect,) or (draw, effect): where to look for the mode.
-    effects : Effects
-    expected : Expectation
-        The prior of effects, given each draw.
-    own : Marginal
-        The newcomer's responses.
-    difficulties : Difficulties or None
-    rng : numpy.random.Generator
-    steps : int, default 2
-        Newton steps towards the mode.
-
-    Returns
-    -------
-    Proposed
-        Ratios are of prior times likelihood to the density of the proposal: their mean is
-        the probability of the newcomer's responses given a draw, without bias.
-    """
+    """Draw a newcomer's effects once for each draw of a fit, and weigh them."""
     center, root = _laplace(start, effects, expected, own, difficulties, steps)
     size = center.shape[1]
     stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, len(center)))

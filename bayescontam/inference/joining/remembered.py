@@ -14,27 +14,7 @@ Labels = np.ndarray
 
 
 def remembered(fit: Fitted) -> Responses:
-    """Return the responses that a fit was made of.
-
-    Parameters
-    ----------
-    fit : Fitted
-        Of a model spec that takes contamination as known: what is known of an unsure
-        contamination is not stored in the file.
-
-    Returns
-    -------
-    Responses
-        Columns ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``,
-        ``contamination`` and ``guess`` if the fit has them, and the columns that abilities
-        and clean models are identified by.
-        Of the same hash as the responses of the fit.
-
-    Raises
-    ------
-    FitError
-        If the file does not hold them whole.
-    """
+    """Return the responses that a fit was made of."""
     data = fit.tree["constant_data"].to_dataset()
     correct = fit.tree["observed_data"]["n_correct"].to_numpy()
     benchmark = data["benchmark_of_response"].to_numpy()

@@ -10,21 +10,7 @@ from bayescontam.responses import Responses
 
 
 def unlike_the_fit(old: Responses, joined: Responses, reference: Reference) -> list[str]:
-    """Say what makes a new model's estimands other than those of the fit's models.
-
-    Parameters
-    ----------
-    old : Responses
-        Of the fit.
-    joined : Responses
-        Old responses and those of the model, as `join_responses` returns them.
-    reference : {"min_observed", "zero"} or float
-
-    Returns
-    -------
-    list of str
-        One sentence for each difference in a benchmark.
-    """
+    """Say what makes a new model's estimands other than those of the fit's models."""
     frame, name = joined.frame, joined.models[-1]
     new = frame[frame["model"] == name]
     parts = dict(list(old.frame.groupby("benchmark", sort=False)))

@@ -24,28 +24,17 @@ FEWEST = 100
 
 @dataclass(frozen=True, eq=False)
 class Updated:
-    """Draws of the joint posterior of a fit and a newcomer, with their weights.
-
-    Attributes
-    ----------
-    newcomer : Newcomer
-    groups : dict of str to xarray.Dataset
-        Estimands of all models, as `estimands` returns them with one chain; the newcomer
-        is the last model.
-    weights : Weights
-        Pareto-smoothed.
-    pareto_k : float
-        Shape of the tail of the weights: how far they can be trusted. The larger of that
-        of the draws weighed, and of the predicted weights of all draws of the fit.
-    log_evidence : float
-        Log probability of the newcomer's responses given those of the fit.
-    """
+    """Draws of the joint posterior of a fit and a newcomer, with their weights."""
 
     newcomer: Newcomer
+    # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
+    # model
     groups: dict[str, xr.Dataset]
-    weights: Weights
+    weights: Weights  # pareto-smoothed
+    # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
+    # weighed, and of the predicted weights of all draws of the fit.
     pareto_k: float
-    log_evidence: float
+    log_evidence: float  # log probability of the newcomer's responses given those of the fit
 
     @property
     def most_k(self) -> float:
@@ -66,14 +55,7 @@ class Updated:
         return None
 
     def p_better(self) -> pd.DataFrame:
-        """Return how probably the newcomer is better than each model of the fit.
-
-        Returns
-        -------
-        pandas.DataFrame
-            ``benchmark, other, probability``: that its genuine ability (its accuracy
-            without contamination) is larger; draws in which both are equal count half.
-        """
+        """Return how probably the newcomer is better than each model of the fit."""
         group = self.groups["estimands"].isel(chain=0)
         answered = group["accuracy"].notnull().all("draw").to_numpy()
         ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
@@ -100,34 +82,11 @@ def update_draws(
 ) -> Updated:
     """Take a newcomer into draws of a fit.
 
-    Parameters
-    ----------
-    fit : Fitted
-    newcomer : Newcomer
-        For which `refit_reason` knows none.
-    reference : {"min_observed", "zero"} or float
-        Contamination at which genuine ability is evaluated.
-    rng : numpy.random.Generator
-    most : int, default 1000
-        Number of draws to complete and weigh.
-    items : {"all", "answered"}, default "all"
-        Items that estimands average over.
-    sampled : bool, default False
-        Whether estimands are about the population that the items were drawn from.
-
-    Returns
-    -------
-    Updated
-
-    Notes
-    -----
     Draws of the fit's parameters are weighed by the probability of the newcomer's responses
     given them. Difficulties and effects of single responses are summed out by quadrature,
     in the fit's responses too. The newcomer's abilities and slopes are proposed once for
     each draw, near their mode.
 
-    References
-    ----------
     Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
     Journal of Machine Learning Research 25(72), arXiv:1507.02646.
     """

@@ -15,21 +15,12 @@ COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """How much each of some draws counts, and which draw of a fit it belongs to.
+    """How much each of some draws counts, and which draw of a fit it belongs to."""
 
-    Attributes
-    ----------
-    share : array
-        Dims (draw,): they sum to one.
-    origin : array of int
-        Dims (draw,): positions among the fit's draws, chains joined. Several may be equal.
-    shape : tuple of int
-        Numbers of chains of the fit, and of draws in each.
-    """
-
-    share: Floats
+    share: Floats  # dims (draw,): they sum to one
+    # dims (draw,): positions among the fit's draws, chains joined. Several may be equal.
     origin: Integers
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # numbers of chains of the fit, and of draws in each
 
     @property
     def ess(self) -> float:
@@ -75,28 +66,7 @@ class Weights:
 def summarise_weighted(
     estimands: xr.Dataset, weights: Weights, level: float, first: xr.DataArray | None = None
 ) -> pd.DataFrame:
-    """Summarise weighted draws of one model's estimands.
-
-    Parameters
-    ----------
-    estimands : xarray.Dataset
-        Dims (chain, draw, benchmark or concept), of one chain.
-    weights : Weights
-    level : float
-        Probability of the equal-tailed intervals.
-    first : xarray.DataArray, optional
-        The model's part of the first place, with the dims of an estimand; default: all of
-        it in draws of rank 1. See `first_places`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A column for the last dim, ``quantity``, ``mean, sd, ci_low, ci_high, ess,
-        p_positive, mcse_mean``. ``ess`` is how many independent draws the mean is worth,
-        with the weights and the chains' own correlation counted. ``p_best`` follows
-        ``rank``: the probability of being the best, of which equally good models have
-        equal shares. Figures of a constant are NaN, as in a fit.
-    """
+    """Summarise weighted draws of one model's estimands."""
     dim = str(estimands["accuracy"].dims[2])
     cells = [
         (label, str(name), values.sel({dim: label}).to_numpy()[0])

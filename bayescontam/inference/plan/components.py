@@ -42,24 +42,16 @@ _SPREADS = {
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A set of independent effects, and where they enter abilities and slopes.
+    """A set of independent effects, and where they enter abilities and slopes."""
 
-    Attributes
-    ----------
-    matrix : array
-        Dims (kind, model × benchmark, effect): how the effects add to ``theta``, ``beta``
-        and, where it is there, ``kappa``.
-    mean : float
-        Prior mean of each effect, in units of the stretch that model-by-item effects make.
-    sd : float or str
-        Prior standard deviation in the same units, or the name of the spread that it is.
-    overall : bool
-        Whether it sets the level that a plan is made for: what all models share.
-    """
-
+    # dims (kind, model × benchmark, effect): how the effects add to `theta`, `beta` and, where it
+    # is there, `kappa`
     matrix: Floats
+    # prior mean of each effect, in units of the stretch that model-by-item effects make
     mean: float
+    # prior standard deviation in the same units, or the name of the spread that it is
     sd: float | str
+    # whether it sets the level that a plan is made for: what all models share
     overall: bool = False
 
     def scale(self, spreads: Mapping[str, float]) -> float:
@@ -78,17 +70,6 @@ def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]
 
     Given the spreads, ``theta`` and ``beta`` have a joint Normal prior: that of the sum of
     these components. A prior that is not Normal stands as the Normal of its quartiles.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-        One that `refuse_unplannable` lets pass.
-    design : Design
-    terms : Terms
-
-    Returns
-    -------
-    list of Component
     """
     models, benchmarks = len(design.models), len(design.benchmarks)
     of_model = np.kron(np.eye(models), np.ones((benchmarks, 1)))
@@ -159,21 +140,7 @@ def _normal(prior: Prior) -> tuple[float, float]:
 def draw_spreads(
     spec: ModelSpec, fixed: Mapping[str, float], rng: np.random.Generator
 ) -> dict[str, float]:
-    """Draw all spreads of a model spec from their priors, save those that are fixed.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    fixed : mapping of str to float
-        Values by name, such as ``sigma_eps``.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    dict of str to float
-        Whether or not a design can carry their terms. Those of items and responses are
-        zero where the spec has no such effects.
-    """
+    """Draw all spreads of a model spec from their priors, save those that are fixed."""
     uniform = dict(zip(_SPREADS.values(), rng.random(len(_SPREADS)), strict=True))
     spreads = {
         name: float(fixed.get(name, distribution(getattr(spec.priors, name)).ppf(u)))
@@ -209,24 +176,7 @@ def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, f
 
 
 def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str, float], float]:
-    """Return the spreads that a fit will find where it cannot distinguish all effects.
-
-    Parameters
-    ----------
-    spreads : mapping of str to float
-        Those that are true.
-    terms : Terms
-        Effects that the fit has.
-
-    Returns
-    -------
-    dict of str to float
-        Those of the fit's terms.
-    float
-        Factor of the fit's log-odds. Effects of items and responses without a term of
-        their own are averaged over, which draws log-odds towards zero (Zeger, Liang &
-        Albert 1988, doi:10.2307/2531734).
-    """
+    """Return the spreads that a fit will find where it cannot distinguish all effects."""
     entered = {name: spreads[name] for symbol, name in _SPREADS.items() if symbol in terms}
     item, response = spreads["sigma_delta"], spreads["sigma_eps"]
     lost = 0.0
@@ -264,12 +214,7 @@ def slope_variance(
 
 
 def check_spreads(fixed: Mapping[str, float]) -> None:
-    """Refuse spreads that do not exist or cannot be.
-
-    Raises
-    ------
-    UsageError
-    """
+    """Refuse spreads that do not exist or cannot be."""
     for name, value in fixed.items():
         if name not in _SPREADS.values():
             allowed = sorted(_SPREADS.values())
@@ -279,13 +224,7 @@ def check_spreads(fixed: Mapping[str, float]) -> None:
 
 
 def refuse_unplannable(spec: ModelSpec) -> None:
-    """Refuse a model spec whose effects are not Normal on linear log-odds.
-
-    Raises
-    ------
-    UsageError
-        With the keys of the model spec that are in the way.
-    """
+    """Refuse a model spec whose effects are not Normal on linear log-odds."""
     found = []
     for name in type(spec).model_fields:
         block = getattr(spec, name)

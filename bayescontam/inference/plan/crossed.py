@@ -10,29 +10,14 @@ from bayescontam.inference.predictor import contamination_shift, linear_predicto
 
 @dataclass(frozen=True, eq=False)
 class Crossed:
-    """Responses of which every model answered every item equally often.
+    """Responses of which every model answered every item equally often."""
 
-    Attributes
-    ----------
-    design : Design
-        Rows sorted by benchmark, model and item, as `Responses` have them.
-    kinds : tuple of str
-        Effects of models and benchmarks: ``theta``, ``beta`` and perhaps ``kappa``.
-    generations : int
-        Trials of each response.
-    guess : float
-    reference : array
-        Reference contamination, dims (benchmark,).
-    weight : float, default 1
-        Items that each item of the design stands for.
-    """
-
-    design: Design
-    kinds: tuple[str, ...]
-    generations: int
+    design: Design  # rows sorted by benchmark, model and item, as `Responses` have them
+    kinds: tuple[str, ...]  # effects of models and benchmarks: `theta`, `beta` and perhaps `kappa`
+    generations: int  # trials of each response
     guess: float
-    reference: Floats
-    weight: float = 1.0
+    reference: Floats  # reference contamination, dims (benchmark,)
+    weight: float = 1.0  # items that each item of the design stands for
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -39,18 +39,6 @@ class Approximation:
 
     Effects of items and of responses are integrated out by quadrature. What is left,
     abilities and slopes, has a Normal prior; its posterior is taken as Normal at its mode.
-
-    Parameters
-    ----------
-    crossed : Crossed
-    parts : list of Component
-        Prior of abilities and slopes.
-    spreads : mapping of str to float
-        Their standard deviations, and ``sigma_delta`` and ``sigma_eps`` where items and
-        responses have effects.
-    others : sequence of mapping, optional
-        Draws from the prior of the spreads of abilities and slopes. If there are any, these
-        spreads are averaged over by their evidence instead of known.
     """
 
     def __init__(
@@ -73,21 +61,7 @@ class Approximation:
         self._loadings = np.stack([matrix * _scales(parts, one) for one in (spreads, *others)])
 
     def posterior(self, counts: Floats, start: Floats) -> Approximate:
-        """Approximate the posterior of the estimands.
-
-        Parameters
-        ----------
-        counts : array
-            Correct answers, dims (response,).
-        start : array
-            Effects to start from, dims (kind, model × benchmark). Where items stand for
-            several they must be the true ones: few items err for many, and the error of the
-            effects stays as small as that of many.
-
-        Returns
-        -------
-        Approximate
-        """
+        """Approximate the posterior of the estimands."""
         k = self.crossed.by_item(counts)
         kernel = self._kernel(self.crossed.log_odds(start))
         score, information, point = self._mode(k, start, kernel)

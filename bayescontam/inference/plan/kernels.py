@@ -56,18 +56,10 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class Plain:
-    """Responses without an effect of their own.
+    """Responses without an effect of their own."""
 
-    Attributes
-    ----------
-    n : int
-        Trials of each response.
-    guess : float
-        Accuracy of blind guessing.
-    """
-
-    n: int
-    guess: float
+    n: int  # trials of each response
+    guess: float  # accuracy of blind guessing
 
     @property
     def size(self) -> int:
@@ -92,21 +84,12 @@ class Plain:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Responses of several trials that have log-odds of their own around a centre.
-
-    Attributes
-    ----------
-    n : int
-    guess : float
-    sigma : float
-        Standard deviation of log-odds around their centres.
-    low, high : float
-        Range of centres to tabulate; beyond it the nearest end stands.
-    """
+    """Responses of several trials that have log-odds of their own around a centre."""
 
     n: int
     guess: float
-    sigma: float
+    sigma: float  # standard deviation of log-odds around their centres
+    # low, high: range of centres to tabulate; beyond it the nearest end stands
     low: float
     high: float
 

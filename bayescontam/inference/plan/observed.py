@@ -11,23 +11,7 @@ from bayescontam.responses import Responses
 
 
 def observed_contamination(table: Responses | Covariates) -> list[Floats]:
-    """Return the contamination of the items of each benchmark of a table.
-
-    Parameters
-    ----------
-    table : Responses or Covariates
-
-    Returns
-    -------
-    list of array
-        One for each benchmark, in order of first appearance.
-
-    Raises
-    ------
-    DataError
-        If there is no contamination, or an item's differs between models: a plan has one
-        value for each item.
-    """
+    """Return the contamination of the items of each benchmark of a table."""
     frame = table.frame
     if "contamination" not in frame:
         problem = "has no column 'contamination', which a plan needs"

@@ -27,27 +27,15 @@ Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
 
 @dataclass(frozen=True)
 class Wish:
-    """What a design should give.
+    """What a design should give."""
 
-    Attributes
-    ----------
-    quantity : {"genuine_ability", "overfitting", "slope", "accuracy"}
-        Estimand whose interval is planned, of each contaminated model on each benchmark.
-    width : float, optional
-        Wanted width of its interval: on the probability scale, of a slope in log-odds.
-    assurance : float, default 0.8
-        Probability with which an interval should be that narrow.
-    level : float, default 0.95
-        Probability of the interval.
-    data_sets : int, default 100
-        Data sets simulated of each design.
-    """
-
+    # estimand whose interval is planned, of each contaminated model on each benchmark
     quantity: Quantity = "genuine_ability"
+    # wanted width of its interval: on the probability scale, of a slope in log-odds
     width: float | None = None
-    assurance: float = 0.8
-    level: float = LEVEL
-    data_sets: int = 100
+    assurance: float = 0.8  # probability with which an interval should be that narrow
+    level: float = LEVEL  # probability of the interval
+    data_sets: int = 100  # data sets simulated of each design
 
     def __post_init__(self) -> None:
         """Refuse what cannot be had."""
@@ -69,43 +57,18 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What intervals of a design will be like, over simulated data sets.
+    """What intervals of a design will be like, over simulated data sets."""
 
-    Attributes
-    ----------
-    widths : array
-        Of the wished interval, dims (data set, cell); cells are pairs of a model that may
-        be contaminated and a benchmark.
-    shown : array of bool
-        Whether the interval of overfitting excludes zero, same dims.
-    detectable : array
-        Slope that is found with probability 0.8, same dims.
-    overfitting : array
-        True overfitting, same dims.
-    """
-
+    # of the wished interval, dims (data set, cell); cells are pairs of a model that may be
+    # contaminated and a benchmark
     widths: Floats
-    shown: np.ndarray
-    detectable: Floats
-    overfitting: Floats
+    shown: np.ndarray  # whether the interval of overfitting excludes zero, same dims
+    detectable: Floats  # slope that is found with probability 0.8, same dims
+    overfitting: Floats  # true overfitting, same dims
 
 
 def expect(scene: Scene, wish: Wish, seed: int, advance: Advance = lambda _: None) -> Expected:
-    """Simulate data sets of a design and approximate the intervals of each.
-
-    Parameters
-    ----------
-    scene : Scene
-    wish : Wish
-    seed : int
-        The same seed gives all designs the same spreads.
-    advance : callable
-        Called for each data set that is done.
-
-    Returns
-    -------
-    Expected
-    """
+    """Simulate data sets of a design and approximate the intervals of each."""
     means, sds, true = [], [], []
     for replicate in range(wish.data_sets):
         one = scene.simulate(seed, replicate)
@@ -139,38 +102,6 @@ def plan(
 ) -> pd.DataFrame:
     """Say what to expect of designs.
 
-    Parameters
-    ----------
-    designs : sequence of Sizes
-    truth : Truth
-        What is supposed to be true.
-    spec : ModelSpec
-        Model spec that the data will be fitted with.
-    wish : Wish
-    seed : int
-    reference : {"min_observed", "zero"} or float, default "min_observed"
-        Contamination at which genuine ability is reported.
-    progress : bool, default False
-        Whether to show a progress bar.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each design: its sizes; ``quantity``; ``width`` of its interval, the
-        median over data sets and pairs of model and benchmark, with ``width_low`` and
-        ``width_high``, the 0.1 and 0.9 quantiles; where a width is wished ``p_width``, the
-        probability of one that narrow; ``power``, the probability that the interval of
-        overfitting excludes zero; ``detectable_slope``, the slope found with probability
-        0.8, in the median; ``true_overfitting``, the mean of what was simulated.
-        ``p_width_mcse`` and ``power_mcse`` are Monte Carlo standard errors.
-
-    Raises
-    ------
-    UsageError
-        If the designs cannot be planned; before anything long is started.
-
-    Notes
-    -----
     The posterior of each simulated data set is approximated: effects of items and
     responses are integrated out by quadrature, abilities and slopes are Normal at their
     mode, and the spreads are taken as known.

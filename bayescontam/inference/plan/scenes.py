@@ -50,20 +50,7 @@ class Simulated:
 
 
 class Scene:
-    """A design of some size, from which data sets can be simulated.
-
-    Parameters
-    ----------
-    sizes : Sizes
-    truth : Truth
-    spec : ModelSpec
-    reference : {"min_observed", "zero"} or float, default "min_observed"
-
-    Raises
-    ------
-    UsageError
-        If the approximation does not hold for the model spec, or items do not differ.
-    """
+    """A design of some size, from which data sets can be simulated."""
 
     def __init__(
         self, sizes: Sizes, truth: Truth, spec: ModelSpec, reference: Reference = "min_observed"

@@ -36,21 +36,11 @@ _WHY = {
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The smallest design that fulfils a wish.
+    """The smallest design that fulfils a wish."""
 
-    Attributes
-    ----------
-    sizes : Sizes or None
-        None if none that was tried fulfils it.
-    table : pandas.DataFrame
-        Every design that was tried, smallest first; columns as from `plan`.
-    sentence : str
-        What was found.
-    """
-
-    sizes: Sizes | None
-    table: pd.DataFrame
-    sentence: str
+    sizes: Sizes | None  # none if none that was tried fulfils it
+    table: pd.DataFrame  # every design that was tried, smallest first; columns as from `plan`
+    sentence: str  # what was found
 
 
 @dataclass(eq=False)
@@ -123,37 +113,7 @@ def solve(
     reference: Reference = "min_observed",
     progress: bool = False,
 ) -> Solution:
-    """Find the smallest number of items, models or generations that fulfils a wish.
-
-    Parameters
-    ----------
-    unknown : {"items", "models", "generations"}
-        What to find.
-    sizes : Sizes
-        The other sizes.
-    truth : Truth
-    spec : ModelSpec
-    wish : Wish
-        With a width.
-    seed : int
-        All sizes are tried on the same spreads.
-    most : int, optional
-        Largest number to try. Default: 100,000 items, 100 generations, 32 models or as many
-        as can be planned on these benchmarks.
-    reference : {"min_observed", "zero"} or float, default "min_observed"
-    progress : bool, default False
-        Whether to show progress bars.
-
-    Returns
-    -------
-    Solution
-        To within 5 %, and to within what simulation leaves unsure: see ``p_width_mcse``.
-
-    Raises
-    ------
-    UsageError
-        If no width is wished, or a design cannot be planned.
-    """
+    """Find the smallest number of items, models or generations that fulfils a wish."""
     if unknown not in get_args(Unknown):
         raise UsageError(f"solve: got {unknown!r}; {closest(str(unknown), get_args(Unknown))}")
     if wish.width is None:

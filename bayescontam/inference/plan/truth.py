@@ -16,23 +16,14 @@ _SIZES = ("items", "models", "benchmarks", "generations")
 
 @dataclass(frozen=True)
 class Sizes:
-    """Size of a design in which every model answers every item equally often.
+    """Size of a design in which every model answers every item equally often."""
 
-    Attributes
-    ----------
-    items : int
-        Items of each benchmark, at least 2.
-    models, benchmarks, generations : int, default 1
-        Generations are the trials of each response.
-    clean : int, default 0
-        How many of the models are known to be clean.
-    """
-
-    items: int
+    items: int  # items of each benchmark, at least 2
+    # models, benchmarks, generations: generations are the trials of each response
     models: int = 1
     benchmarks: int = 1
     generations: int = 1
-    clean: int = 0
+    clean: int = 0  # how many of the models are known to be clean
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
@@ -55,25 +46,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is supposed to be true of the data that are planned.
+    """What is supposed to be true of the data that are planned."""
 
-    Attributes
-    ----------
-    accuracy : float, default 0.6
-        Expected accuracy of an average model, contamination included.
-    slope : float, default 1.5
-        Mean slope: log-odds from surely clean to surely contaminated.
-    contamination : float or sequence of arrays, default 0.3
-        Share of items with contamination 1, the others having 0; or contaminations to take
-        items' from, one array for each benchmark (used in turn if there are fewer).
-    spreads : mapping of str to float
-        Spreads that are known, such as ``{"sigma_eps": 3.0}``. Each of the others is drawn
-        from its prior, anew for each simulated data set.
-    """
-
-    accuracy: float = 0.6
-    slope: float = 1.5
+    accuracy: float = 0.6  # expected accuracy of an average model, contamination included
+    slope: float = 1.5  # mean slope: log-odds from surely clean to surely contaminated
+    # share of items with contamination 1, the others having 0; or contaminations to take items'
+    # from, one array for each benchmark (used in turn if there are fewer)
     contamination: float | Sequence[Floats] = 0.3
+    # spreads that are known, such as `{"sigma_eps": 3.0}`. Each of the others is drawn from its
+    # prior, anew for each simulated data set.
     spreads: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
