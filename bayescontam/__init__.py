@@ -15,7 +15,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescontam.api import Check, Fit, Outcome, Thresholds, build_model, compare, fit
+    from bayescontam.api import build_model, compare, fit
     from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.run import StudyRun, run_study
     from bayescontam.covariates import Covariates, read_covariates
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TaskError,
         UsageError,
     )
+    from bayescontam.evidence.duplicates import Curve
     from bayescontam.evidence.prevalence import prevalence, prevalence_by
     from bayescontam.importers.evalplus import import_evalplus
     from bayescontam.importers.every_eval_ever import import_every_eval_ever
@@ -43,12 +44,15 @@ if TYPE_CHECKING:
     from bayescontam.importers.opencompass import import_opencompass
     from bayescontam.importers.py_irt import import_py_irt
     from bayescontam.importers.swe_bench import import_swe_bench
+    from bayescontam.inference.checks import Check, Outcome, Thresholds
+    from bayescontam.inference.fitted import Fit
     from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.judgements import Judgements, read_judgements
     from bayescontam.reproduction.findings import Findings
     from bayescontam.reproduction.run import run_reproduction
     from bayescontam.responses import Responses, read_responses
-    from bayescontam.scanning import Scan, run_scan
+    from bayescontam.scan.results import Scan
+    from bayescontam.scanning import run_scan
     from bayescontam.specs.catalogue import load_curve, load_manifest, load_spec, load_study
     from bayescontam.specs.corpus import Manifest
     from bayescontam.specs.curve import CurveSpec
@@ -56,18 +60,13 @@ if TYPE_CHECKING:
     from bayescontam.specs.reproduction import ReproductionSpec
     from bayescontam.specs.study import StudySpec
     from bayescontam.updating import Update, update
-    from bayescontam.weighing import (
-        Curve,
-        contamination_covariates,
-        duplicate_curve,
-        weigh_scan,
-    )
+    from bayescontam.weighing import contamination_covariates, duplicate_curve, weigh_scan
 
 _HOMES = {
-    "Check": "api",
-    "Fit": "api",
-    "Outcome": "api",
-    "Thresholds": "api",
+    "Check": "inference.checks",
+    "Fit": "inference.fitted",
+    "Outcome": "inference.checks",
+    "Thresholds": "inference.checks",
     "build_model": "api",
     "compare": "api",
     "fit": "api",
@@ -107,7 +106,7 @@ _HOMES = {
     "run_reproduction": "reproduction.run",
     "Responses": "responses",
     "read_responses": "responses",
-    "Scan": "scanning",
+    "Scan": "scan.results",
     "run_scan": "scanning",
     "ReproductionSpec": "specs.reproduction",
     "load_curve": "specs.catalogue",
@@ -120,7 +119,7 @@ _HOMES = {
     "StudySpec": "specs.study",
     "Update": "updating",
     "update": "updating",
-    "Curve": "weighing",
+    "Curve": "evidence.duplicates",
     "contamination_covariates": "weighing",
     "duplicate_curve": "weighing",
     "weigh_scan": "weighing",

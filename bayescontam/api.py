@@ -1,9 +1,7 @@
 """The Python interface: what the command line does, as functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,22 +9,19 @@ import pandas as pd
 from bayescontam.columns import Scale
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.dates import Dates
-from bayescontam.errors import FitError, UsageError
 from bayescontam.execute import usable_cores
 from bayescontam.given import Path, given_responses
 from bayescontam.inference.auto import AUTO, compose_spec, constant_contamination
 from bayescontam.inference.build import build
-from bayescontam.inference.checks import Check, Outcome, Thresholds
+from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.clean import refuse_idle_clean
-from bayescontam.inference.compare import LeaveOut, compare_fits
-from bayescontam.inference.confounding import confounding_table
+from bayescontam.inference.compare import Fits, LeaveOut, compare_fits, named_fits
 from bayescontam.inference.crossvalidation import Work
 from bayescontam.inference.engines import Engine, Sampling
 from bayescontam.inference.estimands import Reference
 from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.folds import By
-from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.marginalised import Difficulties
 from bayescontam.inference.population import Items
 from bayescontam.inference.summary import LEVEL
@@ -39,146 +34,8 @@ from bayescontam.specs.model import ModelSpec, spec_with_priors
 if TYPE_CHECKING:
     import pymc as pm
 
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.scan.results import Scan
 
-__all__ = ["Check", "Fit", "Outcome", "Thresholds", "build_model", "compare", "fit"]
-
-
-Fits = Mapping[str, Fitted | Path] | Sequence[Fitted | Path]
-"""Several fits, or files of them, with or without names."""
-
-
-class Fit(Fitted):
-    """Posterior draws plus everything needed to judge and reuse them.
-
-    Made by `fit`, or read from a file with ``Fit.load(path)``.
-
-    Attributes
-    ----------
-    tree : xarray.DataTree
-        The groups that ArviZ knows: ``posterior``, ``sample_stats``, ``prior``,
-        ``log_prior``, ``log_likelihood``, ``posterior_predictive``, ``prior_predictive``,
-        ``observed_data``, ``constant_data``. Those of this package: ``estimands``,
-        ``prior_estimands``, ``item_effects`` (difficulties), ``predictive``, ``loo``,
-        ``record``; with contamination ``sensitivity``, ``identification`` and ``curves``, and
-        with ``confounding = "sensitivity"`` in the model spec ``confounding``. Draws have dims
-        (chain, draw, …); responses have the coordinates ``model``, ``benchmark``, ``item``.
-
-    Examples
-    --------
-    >>> import bayescontam
-    >>> bayescontam.Fit.load("no-such-file.nc")
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
-    """
-
-    @cached_property
-    def model(self) -> "pm.Model":
-        """The PyMC model of the fit, built again from its table.
-
-        Raises
-        ------
-        FitError
-            If contamination is not known for sure: what was known of it is not stored.
-        """
-        if self.spec.contamination.exposure != "known":
-            raise FitError(
-                f"the model spec '{self.spec.name}' needs columns that a fit does not store; build"
-                " it from the table: bayescontam.build_model(fit.spec, table)"
-            )
-        return build(self.spec, remembered(self), self.record["difficulties"]).model
-
-    def confounding(self) -> pd.DataFrame:
-        """Return what the fit would say if contaminated items were assumed harder or easier.
-
-        Draws are weighed as if the prior of ``kappa`` had other locations; nothing is
-        sampled again.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each ``changed`` (``"all"``: the priors of all benchmarks have the
-            location, as a model spec would say it; ``"own"``: only that of the row's, given
-            where there are several), ``model``, ``benchmark`` and ``location`` (log-odds by
-            which surely contaminated items are harder than clean ones; negative: easier).
-            ``genuine_ability, overfitting, slope`` with ``_low`` and ``_high`` (equal-tailed
-            interval at the level of the fit) and ``p_positive`` (of overfitting); NaN outside
-            ``reach_low`` to ``reach_high``, where weights cannot be trusted: ``pareto_k`` is
-            above 0.7, or ``ess`` (independent draws that the less certain end of
-            overfitting's interval is worth) below 200. ``sign_at`` is the nearest location at
-            which the sign of overfitting becomes certain or uncertain (NaN: none within
-            reach), ``sign`` says all of them in words. Empty unless the model spec has
-            ``confounding = "sensitivity"`` and items differ in contamination.
-
-        References
-        ----------
-        Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
-        """
-        known = "confounding" in self.tree
-        return confounding_table(self.tree["confounding"].to_dataset() if known else None)
-
-    def report(
-        self,
-        path: Path,
-        *,
-        compare: "Fits | None" = None,
-        scan: "Scan | None" = None,
-        curve: "Curve | None" = None,
-        title: str = "",
-        note: str = "",
-        tables: Path | None = None,
-        progress: bool = False,
-    ) -> None:
-        """Write the report: one HTML file that needs no network.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write it. Replaced if it exists, whole or not at all.
-        compare : sequence or mapping of Fit or path-like, optional
-            Other fits of the same responses: the report compares this one with them.
-        scan : Scan, optional
-            Scan that the covariates come from: with `curve` the report lists the most
-            contaminated items with the texts that matched them.
-        curve : Curve, optional
-            Curve that the covariates come from.
-        title : str, optional
-            Heading of the page.
-        note : str, optional
-            Note below the heading, such as what contamination means in the table. Blank
-            lines separate paragraphs.
-        tables : path-like, optional
-            Folder to which every table of the page is written as CSV, whole: of large
-            fits the page has parts of some.
-        progress : bool, default False
-            Whether to show a progress bar.
-
-        Raises
-        ------
-        UsageError
-            If only one of `scan` and `curve` is given, or they do not go together.
-        FitError
-            If the other fits are of other responses.
-        """
-        from bayescontam.report.evidence import gather
-        from bayescontam.report.page import write_report
-
-        if (scan is None) != (curve is None):
-            raise UsageError("report: give both, scan and curve, or neither")
-        evidence = gather(scan, curve) if scan is not None and curve is not None else None
-        comparison = compare_fits(_compared_with(self, compare)) if compare else None
-        write_report(
-            self,
-            path,
-            comparison=comparison,
-            evidence=evidence,
-            title=title,
-            note=note,
-            tables_in=tables,
-            progress=progress,
-        )
+__all__ = ["build_model", "compare", "fit"]
 
 
 def fit(
@@ -335,7 +192,7 @@ def fit(
         item_draws=item_draws,
         store_all=store_all,
     )
-    return Fit(fit_responses(table, spec, options, progress).tree)
+    return fit_responses(table, spec, options, progress)
 
 
 def choose_spec(
@@ -485,32 +342,9 @@ def compare(
     bayescontam.errors.UsageError: compare: give at least two fits
     """
     work = Work(seed=seed, jobs=jobs, cache=cache, progress=progress)
-    return compare_fits(_named(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work))
-
-
-def _named(fits: "Fits") -> dict[str, Fitted]:
-    """Return fits under names: given ones, or those of their files or model specs."""
-    if isinstance(fits, Mapping):
-        return {str(name): _loaded(fit) for name, fit in fits.items()}
-    loaded = [_loaded(fit) for fit in fits]
-    names = [
-        fit.spec.name if isinstance(given, Fitted) else PurePath(given).stem
-        for given, fit in zip(fits, loaded, strict=True)
-    ]
-    if len(set(names)) < len(names):
-        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
-    return dict(zip(names, loaded, strict=True))
-
-
-def _compared_with(fit: Fitted, others: "Fits") -> dict[str, Fitted]:
-    if not isinstance(others, Mapping):
-        return _named([fit, *others])
-    own = fit.spec.name
-    return {own if own not in others else f"{own} (this fit)": fit} | _named(others)
-
-
-def _loaded(fit: Fitted | Path) -> Fitted:
-    return fit if isinstance(fit, Fitted) else Fit.load(fit)
+    return compare_fits(
+        named_fits(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work)
+    )
 
 
 def _cores(cores: int | None, chains: int) -> int:

@@ -2,74 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bayescontam.scan.pipeline import Execution
-from bayescontam.scan.results import Scan as Scanned
+from bayescontam.scan.results import Scan
 from bayescontam.scan.run import scan_corpus
 from bayescontam.specs.catalogue import load_manifest
 from bayescontam.specs.corpus import Manifest
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayescontam.evidence.duplicates import Curve
-
 __all__ = ["Scan", "run_scan"]
-
-
-class Scan(Scanned):
-    """A finished scan, read from its folder with ``Scan.load(folder)``.
-
-    Attributes
-    ----------
-    folder : pathlib.Path
-    record : dict
-        Manifest, counts by reason, achieved shares, versions and times.
-
-    Examples
-    --------
-    >>> import bayescontam
-    >>> bayescontam.Scan.load("no-such-folder")
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
-    Give the folder of a finished scan; run an unfinished one again to finish it.
-    """
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        curve: "Curve | None" = None,
-        items: "pd.DataFrame | None" = None,
-        by: str | None = None,
-    ) -> None:
-        """Write the report: one HTML file that needs no network.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write it. Replaced if it exists, whole or not at all.
-        curve : Curve, optional
-            P(duplicate | cosine) of this scan: adds how many items have duplicates, and
-            which.
-        items : pandas.DataFrame, optional
-            ``benchmark, item`` and the column `by`; used with `curve`.
-        by : str, optional
-            Item column that prevalence is reported by, such as an Elo rating.
-
-        Raises
-        ------
-        UsageError
-            If the curve is of other benchmarks, or the items have no such column.
-        DataError
-            If `items` lacks items of the scan.
-        """
-        from bayescontam.report.evidence import gather
-        from bayescontam.report.scan import write_scan_report
-
-        evidence = None if curve is None else gather(self, curve)
-        write_scan_report(self, path, evidence=evidence, items=items, by=by)
 
 
 def run_scan(
@@ -148,7 +89,7 @@ def run_scan(
         # That of a shipped manifest's name is the current folder.
         base = Path(manifest).parent if base is None else base
         manifest = load_manifest(manifest)
-    done = scan_corpus(
+    return scan_corpus(
         manifest,
         out,
         base=base or ".",
@@ -157,4 +98,3 @@ def run_scan(
         keep_work=keep_work,
         command=command,
     )
-    return Scan(done.folder, done.record)

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam.api import Fit
 from bayescontam.covariates import Covariates, Missing
 from bayescontam.errors import FitError, UsageError
 from bayescontam.given import Path, given_responses
@@ -13,6 +12,7 @@ from bayescontam.inference.checks import Outcome, Thresholds
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.estimands import Reference, reference_level
 from bayescontam.inference.fit import Options, fit_responses
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.entry import Desk, Entry, Refit
 from bayescontam.inference.joining.newcomer import join_responses, new_models, split_models
 from bayescontam.inference.joining.remembered import remembered
@@ -170,7 +170,7 @@ def update(
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work
     desk = Desk(fitted, old, options, draws, refit, progress)
-    entries = tuple(_public(desk.entry(joined)) for joined in tables)
+    entries = tuple(desk.entry(joined) for joined in tables)
     unlike = [note for joined in tables for note in unlike_the_fit(old, joined, options.reference)]
     weighed = any(entry.method == "update" for entry in entries)
     doubts = _doubts(fitted) if weighed else []
@@ -206,7 +206,7 @@ def join(
         thresholds=Thresholds(**_known(fitted.record["thresholds"])),
     )
     joined = join_responses(fitted.spec, old, new)
-    return Fit(fit_responses(joined, fitted.spec, options, progress).tree)
+    return fit_responses(joined, fitted.spec, options, progress)
 
 
 def _known(thresholds: dict[str, Any]) -> dict[str, Any]:
@@ -277,10 +277,6 @@ def _doubts(fit: Fit) -> list[str]:
     if not failed:
         return []
     return [f"the fit has failed checks, which an update inherits: {', '.join(failed)}"]
-
-
-def _public(entry: Entry) -> Entry:
-    return entry if entry.fit is None else replace(entry, fit=Fit(entry.fit.tree))
 
 
 def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:

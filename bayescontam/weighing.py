@@ -4,8 +4,7 @@ import pandas as pd
 
 from bayescontam.covariates import Covariates
 from bayescontam.evidence.covariates import covariates_table
-from bayescontam.evidence.duplicates import TARGET_ACCEPT, TUNE, CurveOptions, fit_curve
-from bayescontam.evidence.duplicates import Curve as FittedCurve
+from bayescontam.evidence.duplicates import TARGET_ACCEPT, TUNE, Curve, CurveOptions, fit_curve
 from bayescontam.evidence.pairs import located
 from bayescontam.evidence.weighing import DRAWS, FLOOR, Weighed, weigh
 from bayescontam.execute import usable_cores
@@ -25,21 +24,6 @@ _COLUMNS = {
     "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",
     "comment": "str",
 }  # fmt: skip
-
-
-class Curve(FittedCurve):
-    """Posterior of P(duplicate | cosine), with what is needed to judge and reuse it.
-
-    Made by `duplicate_curve`, or read from a file with ``Curve.load(path)``.
-
-    Examples
-    --------
-    >>> import bayescontam
-    >>> bayescontam.Curve.load("no-such-file.nc")
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.FitError: no-such-file.nc: no such file; make a curve with: bayescontam curve
-    """
 
 
 def duplicate_curve(
@@ -115,12 +99,12 @@ def duplicate_curve(
         "sources": tuple(dict.fromkeys(row["source"] for row in opened.record["strata"])),
         "embedder": opened.record.get("embedder"),
     }
-    return Curve(fit_curve(judged, names, curve_spec, options, progress).tree)
+    return fit_curve(judged, names, curve_spec, options, progress)
 
 
 def weigh_scan(
     scan: Scan | Path,
-    curve: FittedCurve | Path,
+    curve: Curve | Path,
     *,
     floor: float = FLOOR,
     draws: int = DRAWS,
@@ -167,7 +151,7 @@ def weigh_scan(
 
 def contamination_covariates(
     scan: Scan | Path,
-    curve: FittedCurve | Path,
+    curve: Curve | Path,
     *,
     floor: float = FLOOR,
     draws: int = DRAWS,
@@ -219,8 +203,8 @@ def _scan(given: Scan | Path) -> Scan:
     return given if isinstance(given, Scan) else Scan.load(given)
 
 
-def _curve(given: FittedCurve | Path) -> FittedCurve:
-    return given if isinstance(given, FittedCurve) else FittedCurve.load(given)
+def _curve(given: Curve | Path) -> Curve:
+    return given if isinstance(given, Curve) else Curve.load(given)
 
 
 def _judgements(given: Judgements | pd.DataFrame | Path | None) -> Judgements:

@@ -7,10 +7,10 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logit
 
-from bayescontam.api import Fit
 from bayescontam.inference.build import build
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fit import Options, _record
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.stored_groups import stored_table
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec

@@ -17,7 +17,7 @@ import xarray as xr
 from bayescontam.bounds import Bounds, bounded_lines, read_whole, unpacked
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.workbook import read_workbook
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.specs.catalogue import load_spec
 from tests.weighed import run_and_weigh
@@ -135,7 +135,7 @@ def test_every_other_reader_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "spec.toml").write_text("#" * 60_000)
     readers: list[tuple[Callable[[], object], str]] = [
         (lambda: read_workbook(tmp_path / "sheet.xlsx"), r"sheet\.xlsx: unpacks to .*MAX_FILE"),
-        (lambda: Fitted.load(tmp_path / "fit.nc"), r"fit\.nc: unpacks to .*MAX_FILE"),
+        (lambda: Fit.load(tmp_path / "fit.nc"), r"fit\.nc: unpacks to .*MAX_FILE"),
         (
             lambda: list(VectorFile(str(tmp_path / "vectors.parquet"), "vector").read(0, 1)),
             r"vectors\.parquet: a vector is longer .*MAX_RECORD",

@@ -9,7 +9,6 @@ import typer
 from typer.testing import CliRunner, Result
 
 import bayescontam
-from bayescontam.api import Fit
 from bayescontam.calibration.augmented import Observed
 from bayescontam.cli import compare, fit, rank, report, summary, update
 from bayescontam.errors import UsageError
@@ -17,6 +16,7 @@ from bayescontam.inference import fit as fitting
 from bayescontam.inference import loo
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fit import Options
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.updating import _sampling
 from tests.simulated import simulate

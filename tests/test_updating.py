@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.api import Fit
 from bayescontam.errors import DataError, FitError, UsageError
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.entry import raw_scores
 from bayescontam.inference.joining.unlike import unlike_the_fit
 from bayescontam.responses import Responses

@@ -40,7 +40,7 @@ from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.design import make_design
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.remembered import remembered
 from bayescontam.inference.terms import plan_terms
 from bayescontam.names import listed, visible
@@ -62,7 +62,7 @@ class Observed:
     @classmethod
     def load(cls, path: Path) -> "Observed":
         """Read a fit."""
-        fit = Fitted.load(path)
+        fit = Fit.load(path)
         name = visible(str(path))
         if fit.spec.contamination.exposure != "known":
             raise UsageError(
@@ -81,7 +81,7 @@ class Observed:
         doubled_spec(fit.spec, responses, name)
         return observed
 
-    def _refuse_other_rows(self, fit: Fitted, name: str) -> None:
+    def _refuse_other_rows(self, fit: Fit, name: str) -> None:
         """Refuse draws whose positions do not mean what they mean in the model built here."""
         data, design = fit.tree["constant_data"].to_dataset(), self.built.design
         coords = design.coords

@@ -13,7 +13,7 @@ from bayescontam.names import visible
 from bayescontam.progress import stage
 
 if TYPE_CHECKING:
-    from bayescontam.api import Fit
+    from bayescontam.inference.fitted import Fit
 EXAMPLES = """
 Examples:
 
@@ -128,8 +128,8 @@ def compare(
 
 def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":
     """Read fits under their file names; under their whole paths where names repeat."""
-    from bayescontam.api import Fit
     from bayescontam.errors import UsageError
+    from bayescontam.inference.fitted import Fit
 
     if len(set(paths)) < len(paths):
         raise UsageError("compare: one file is named twice; name each fit once")

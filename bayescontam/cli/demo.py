@@ -10,7 +10,7 @@ from bayescontam.cli.options import Quiet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.api import Fit
+    from bayescontam.inference.fitted import Fit
     from bayescontam.report.evidence import Evidence
     from bayescontam.scanning import Scan
 

@@ -43,7 +43,7 @@ from bayescontam.names import visible
 from bayescontam.progress import stage
 
 if TYPE_CHECKING:
-    from bayescontam.api import Fit
+    from bayescontam.inference.fitted import Fit
 
 EXAMPLES = """
 Examples:

@@ -41,8 +41,8 @@ def items(
     """List the items that do not fit: solved by weak models and missed by strong ones."""
     check_out(output, out, path)
     with stage(not quiet, f"reading {visible(str(path))}"):
-        from bayescontam.api import Fit
         from bayescontam.cli.terminal import print_lines, print_table, put_text
+        from bayescontam.inference.fitted import Fit
 
         fit = Fit.load(path)
         table, sentences = fit.item_fit(fdr), fit.item_sentences(fdr)

@@ -94,8 +94,8 @@ def rank(
     """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
     with stage(not quiet, f"reading and ranking {visible(str(path))}"):
-        from bayescontam.api import Fit
         from bayescontam.cli.terminal import print_lines, put_text
+        from bayescontam.inference.fitted import Fit
         from bayescontam.inference.ranking import rank_models
         from bayescontam.report.assumed import lines_in_short
         from bayescontam.report.tables import verdict_line

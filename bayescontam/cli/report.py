@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.evidence.duplicates import Curve
-    from bayescontam.inference.fitted import Fitted
+    from bayescontam.inference.fitted import Fit
 
 EXAMPLES = """
 Examples:
@@ -214,14 +214,14 @@ def _report_file(
     )  # fmt: skip
 
 
-def _load(path: Path) -> "Fitted | Curve":
+def _load(path: Path) -> "Fit | Curve":
     """Read a file that holds a fit or a curve."""
     from bayescontam.errors import FitError
     from bayescontam.evidence.duplicates import Curve
-    from bayescontam.inference.fitted import Fitted
+    from bayescontam.inference.fitted import Fit
 
     try:
-        return Fitted.load(path)
+        return Fit.load(path)
     except FitError as no_fit:
         if no_fit.__cause__ is None:  # no file, or a fit in another format
             raise

@@ -17,7 +17,7 @@ from bayescontam.progress import stage
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.api import Fit
+    from bayescontam.inference.fitted import Fit
 EXAMPLES = """
 Examples:
 
@@ -43,8 +43,8 @@ def summary(
         check_level(level, "--level")
     check_out(output, out, path)
     with stage(not quiet, f"reading and summarising {visible(str(path))}"):
-        from bayescontam.api import Fit
         from bayescontam.cli.terminal import put_text
+        from bayescontam.inference.fitted import Fit
 
         fit = Fit.load(path)
         table = fit.estimands(level)

@@ -138,9 +138,9 @@ def update(
         check_out(output, out, path, responses, covariates, old)
     with stage(not quiet, f"reading {visible(str(responses))} and {visible(str(path))}"):
         from bayescontam import updating
-        from bayescontam.api import Fit
         from bayescontam.cli.terminal import calm, print_notes, put_text
         from bayescontam.given import given_responses
+        from bayescontam.inference.fitted import Fit
         from bayescontam.responses import read_responses
 
         calm()

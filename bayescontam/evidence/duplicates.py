@@ -73,14 +73,22 @@ class CurveOptions:
 class Curve(Stored):
     """Posterior of P(duplicate | cosine), with what is needed to judge and reuse it.
 
-    Made by `fit_curve`, or read with ``Curve.load(path)``.
+    Made by `duplicate_curve`, or read from a file with ``Curve.load(path)``.
 
-    Parameters
+    Attributes
     ----------
     tree : xarray.DataTree
         Groups ``posterior`` (or draws from the prior, where nothing was judged),
         ``sample_stats``, ``curves`` (dims benchmark, cosine), ``predictive`` and
         ``record``.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.Curve.load("no-such-file.nc")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.FitError: no-such-file.nc: no such file; make a curve with: bayescontam curve
     """
 
     _VERB = "curve"

@@ -1,7 +1,8 @@
 """Compare: fits of the same data by how well they predict responses left out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import arviz as az
 import numpy as np
@@ -10,13 +11,16 @@ import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
 
 from bayescontam.errors import FitError, UsageError
+from bayescontam.given import Path
 from bayescontam.inference.crossvalidation import FEWEST_DRAWS, Work, by_folds, one_by_one
 from bayescontam.inference.design import Floats
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.folds import By
 from bayescontam.inference.pointwise import GOOD_K, Pointwise, from_loo, stored_loo
 from bayescontam.names import listed, visible
 
+Fits = Mapping[str, Fit | Path] | Sequence[Fit | Path]
+"""Several fits, or files of them, with or without names."""
 FOLDS = 10
 """Folds where items or models are left out, and no number is given."""
 FEW_RESPONSES, FEW_GROUPS = 100, 10
@@ -48,7 +52,7 @@ class LeaveOut:
         """How many folds are requested; None for PSIS-LOO."""
         return FOLDS if self.folds is None and self.by != "response" else self.folds
 
-    def pointwise(self, fits: Mapping[str, Fitted]) -> dict[str, Pointwise]:
+    def pointwise(self, fits: Mapping[str, Fit]) -> dict[str, Pointwise]:
         """Return how well each fit predicts what is left out."""
         if self.fold_count is not None:
             return by_folds(fits, self.by, self.fold_count, self.work)
@@ -57,7 +61,7 @@ class LeaveOut:
         return {name: from_loo(stored_loo(fit)) for name, fit in fits.items()}
 
 
-def compare_fits(fits: Mapping[str, Fitted], how: LeaveOut | None = None) -> pd.DataFrame:
+def compare_fits(fits: Mapping[str, Fit], how: LeaveOut | None = None) -> pd.DataFrame:
     """Compare fits by how well they predict what is left out, with stacking weights.
 
     Responses to a left-out item are predicted together: its log predictive density is
@@ -158,7 +162,7 @@ def _few(own: Pointwise, by: By) -> Iterator[str]:
         yield f"Fewer than {FEW_RESPONSES} {by}s: standard errors are unreliable."
 
 
-def _refuse_different_data(fits: Mapping[str, Fitted]) -> None:
+def _refuse_different_data(fits: Mapping[str, Fit]) -> None:
     hashes = {name: fit.record["data"]["hash"] for name, fit in fits.items()}
     first = next(iter(hashes))
     others = [name for name, value in hashes.items() if value != hashes[first]]
@@ -183,3 +187,29 @@ def _elpd(own: Pointwise, highest: Floats) -> ELPDDataLOO:
         good_k=GOOD_K,
         elpd_i=xr.DataArray(own.elpd - highest, dims="unit"),
     )
+
+
+def named_fits(fits: Fits) -> dict[str, Fit]:
+    """Return fits under names: given ones, or those of their files or model specs."""
+    if isinstance(fits, Mapping):
+        return {str(name): _loaded(fit) for name, fit in fits.items()}
+    loaded = [_loaded(fit) for fit in fits]
+    names = [
+        fit.spec.name if isinstance(given, Fit) else PurePath(given).stem
+        for given, fit in zip(fits, loaded, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    return dict(zip(names, loaded, strict=True))
+
+
+def compared_with(fit: Fit, others: Fits) -> dict[str, Fit]:
+    """Return a fit and others under names; its own is that of its model spec."""
+    if not isinstance(others, Mapping):
+        return named_fits([fit, *others])
+    own = fit.spec.name
+    return {own if own not in others else f"{own} (this fit)": fit} | named_fits(others)
+
+
+def _loaded(fit: Fit | Path) -> Fit:
+    return fit if isinstance(fit, Fit) else Fit.load(fit)

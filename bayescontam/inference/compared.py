@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.design import Integers
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.names import listed, visible
 from bayescontam.specs.base import closest
 
@@ -72,7 +72,7 @@ class Compared:
 
 
 def compared_models(
-    fit: Fitted, benchmarks: Iterable[str] | None, *, by_item: bool = False
+    fit: Fit, benchmarks: Iterable[str] | None, *, by_item: bool = False
 ) -> Compared:
     """Return the models that answered all of some benchmarks."""
     known = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
@@ -101,7 +101,7 @@ def compared_models(
     )
 
 
-def _refuse_incomparable(fit: Fitted, wanted: list[str]) -> None:
+def _refuse_incomparable(fit: Fit, wanted: list[str]) -> None:
     """Refuse benchmarks in which models answered different items without common ground."""
     ranked = fit.ranked()
     if incomparable := [name for name in wanted if not ranked[name]]:
@@ -142,7 +142,7 @@ def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
     )
 
 
-def _items(fit: Fitted) -> tuple[NDArray[Any], NDArray[Any]]:
+def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return numbers of items, dims (model, benchmark) as answered, and (benchmark,)."""
     data = fit.tree["constant_data"].to_dataset()
     model, benchmark, item = (

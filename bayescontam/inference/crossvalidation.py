@@ -14,7 +14,7 @@ from bayescontam.execute import run_tasks, usable_cores
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.foldcache import Shelf
 from bayescontam.inference.folds import By, Units, fold_of, units_of
 from bayescontam.inference.joining.remembered import remembered
@@ -49,7 +49,7 @@ class Work:
         check_seed(self.seed)
 
 
-def by_folds(fits: Mapping[str, Fitted], by: By, folds: int, work: Work) -> dict[str, Pointwise]:
+def by_folds(fits: Mapping[str, Fit], by: By, folds: int, work: Work) -> dict[str, Pointwise]:
     """Leave out responses, items or models by folds, and predict them.
 
     The model spec is fitted again without each fold, in full: all models, items and
@@ -71,7 +71,7 @@ def by_folds(fits: Mapping[str, Fitted], by: By, folds: int, work: Work) -> dict
     return result
 
 
-def _parts(fit: Fitted, units: Units, folds: int, seed: int) -> list[Leave]:
+def _parts(fit: Fit, units: Units, folds: int, seed: int) -> list[Leave]:
     fold = fold_of(units, folds, seed)
     count, leaves = int(fold.max()) + 1, []
     for number in range(count):
@@ -82,7 +82,7 @@ def _parts(fit: Fitted, units: Units, folds: int, seed: int) -> list[Leave]:
 
 
 def one_by_one(
-    fits: Mapping[str, Fitted], work: Work, most: int = MOST_REFITS
+    fits: Mapping[str, Fit], work: Work, most: int = MOST_REFITS
 ) -> dict[str, Pointwise]:
     """Leave out the responses for which PSIS-LOO fails, each by a fit without it."""
     loos = {name: stored_loo(fit) for name, fit in fits.items()}
@@ -117,7 +117,7 @@ def _chosen(name: str, loo: xr.Dataset, most: int) -> Integers:
     return which
 
 
-def _sources(fits: Mapping[str, Fitted], work: Work) -> tuple[dict[str, Source], dict[str, Design]]:
+def _sources(fits: Mapping[str, Fit], work: Work) -> tuple[dict[str, Source], dict[str, Design]]:
     cores = usable_cores()
     spare = max(1, cores // (work.jobs or cores))
     sources = {}
@@ -129,7 +129,7 @@ def _sources(fits: Mapping[str, Fitted], work: Work) -> tuple[dict[str, Source],
     return sources, {name: source.design() for name, source in sources.items()}
 
 
-def _responses(name: str, fit: Fitted) -> Responses:
+def _responses(name: str, fit: Fit) -> Responses:
     try:
         return remembered(fit)
     except FitError as error:
@@ -139,7 +139,7 @@ def _responses(name: str, fit: Fitted) -> Responses:
         ) from error
 
 
-def _refuse_forgotten(name: str, fit: Fitted) -> None:
+def _refuse_forgotten(name: str, fit: Fit) -> None:
     """Refuse fits whose files lack what their model spec needs of the responses."""
     if fit.spec.contamination.exposure != "known":
         raise FitError(
@@ -189,7 +189,7 @@ def _fill(elpd: Floats, leaves: Sequence[Leave], done: Sequence[Left]) -> int:
     return bad
 
 
-def _sampled(fit: Fitted, done: Sequence[Left]) -> Sampled:
+def _sampled(fit: Fit, done: Sequence[Left]) -> Sampled:
     limits = Thresholds(**fit.record["thresholds"])
     failed = [
         not left.r_hat < limits.r_hat or left.divergences > limits.divergences for left in done
@@ -198,10 +198,10 @@ def _sampled(fit: Fitted, done: Sequence[Left]) -> Sampled:
     return Sampled(len(done), sum(failed), worst, sum(left.divergences for left in done))
 
 
-def _in_sample(fit: Fitted) -> float:
+def _in_sample(fit: Fit) -> float:
     """Return the sum of log predictive densities where nothing is left out."""
     return float(fit.tree["loo"]["log_density"].sum())
 
 
-def _seed(fit: Fitted, *names: str | int) -> int:
+def _seed(fit: Fit, *names: str | int) -> int:
     return int(stream(fit.record["seed"], "left out", *names).integers(2**31))

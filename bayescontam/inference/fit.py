@@ -26,7 +26,7 @@ from bayescontam.inference.difficulties import placed
 from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import Reference, estimands, reference_level, reference_levels
-from bayescontam.inference.fitted import FORMAT, Fitted
+from bayescontam.inference.fitted import FORMAT, Fit
 from bayescontam.inference.identification import identify
 from bayescontam.inference.integration import integration_check
 from bayescontam.inference.itemfit import item_fit
@@ -102,7 +102,7 @@ def fit_responses(
     spec: ModelSpec,
     options: Options,
     progress: bool = False,
-) -> Fitted:
+) -> Fit:
     """Fit a model spec to responses and judge the fit."""
     started = time.perf_counter()
     with stage(progress, "building the model"):
@@ -134,7 +134,7 @@ def fit_responses(
     record["stored"] = _stored_draws(posterior, positions)
     groups = _compact(groups, positions, options.store_all)
     groups["record"] = xr.Dataset({"json": json.dumps(record)})
-    return Fitted(labelled(xr.DataTree.from_dict(groups)))
+    return Fit(labelled(xr.DataTree.from_dict(groups)))
 
 
 def _compact(

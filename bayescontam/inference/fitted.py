@@ -1,12 +1,18 @@
-"""Fitted: a fit as a tree of named arrays, in memory and as one file."""
+"""Fit: a fit as a tree of named arrays, in memory and as one file."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayescontam.errors import FitError, UsageError
+from bayescontam.given import Path
+from bayescontam.inference.build import build
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.compact import MOST_RESPONSES
+from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.ordering import p_larger
 from bayescontam.inference.standard_groups import aligned, labelled, unlabelled
 from bayescontam.inference.stored import Stored
@@ -23,6 +29,13 @@ from bayescontam.levels import check_level
 from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec, restored_spec
 
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from bayescontam.evidence.duplicates import Curve
+    from bayescontam.inference.compare import Fits
+    from bayescontam.scan.results import Scan
+
 FORMAT = 2
 """Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
 EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
@@ -32,18 +45,29 @@ SPILLOVER = "Spillover apart from ability"
 _PAIR = ["model", "benchmark"]
 
 
-class Fitted(Stored):
+class Fit(Stored):
     """Posterior draws plus everything needed to judge and reuse them.
 
-    Parameters
+    Made by `fit`, or read from a file with ``Fit.load(path)``.
+
+    Attributes
     ----------
     tree : xarray.DataTree
-        With the groups that `fit` makes: ``posterior``, ``sample_stats``,
-        ``estimands``, ``prior``, ``predictive``, ``loo``, ``constant_data``,
-        ``observed_data``, ``record``, with contamination ``sensitivity``,
-        ``identification`` and ``curves``, where that is not known ``exposure``, where item
-        difficulties were integrated out ``items``, where rows are single items ``item_fit``,
-        and where the prior of ``kappa`` says what is assumed of items ``confounding``.
+        The groups that ArviZ knows: ``posterior``, ``sample_stats``, ``prior``,
+        ``log_prior``, ``log_likelihood``, ``posterior_predictive``, ``prior_predictive``,
+        ``observed_data``, ``constant_data``. Those of this package: ``estimands``,
+        ``prior_estimands``, ``item_effects`` (difficulties), ``predictive``, ``loo``,
+        ``record``; with contamination ``sensitivity``, ``identification`` and ``curves``, and
+        with ``confounding = "sensitivity"`` in the model spec ``confounding``. Draws have dims
+        (chain, draw, …); responses have the coordinates ``model``, ``benchmark``, ``item``.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.Fit.load("no-such-file.nc")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
 
     _VERB = "fit"
@@ -358,3 +382,112 @@ class Fitted(Stored):
             better[np.ix_(rows, rows, [b])] = p_larger(draws)[..., None]
         coords = {"model": models, "other": models, "benchmark": benchmarks}
         return xr.DataArray(better, coords, ("model", "other", "benchmark"), name="p_better")
+
+    @cached_property
+    def model(self) -> "pm.Model":
+        """The PyMC model of the fit, built again from its table.
+
+        Raises
+        ------
+        FitError
+            If contamination is not known for sure: what was known of it is not stored.
+        """
+        if self.spec.contamination.exposure != "known":
+            raise FitError(
+                f"the model spec '{self.spec.name}' needs columns that a fit does not store; build"
+                " it from the table: bayescontam.build_model(fit.spec, table)"
+            )
+        from bayescontam.inference.joining.remembered import remembered
+
+        return build(self.spec, remembered(self), self.record["difficulties"]).model
+
+    def confounding(self) -> pd.DataFrame:
+        """Return what the fit would say if contaminated items were assumed harder or easier.
+
+        Draws are weighed as if the prior of ``kappa`` had other locations; nothing is
+        sampled again.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each ``changed`` (``"all"``: the priors of all benchmarks have the
+            location, as a model spec would say it; ``"own"``: only that of the row's, given
+            where there are several), ``model``, ``benchmark`` and ``location`` (log-odds by
+            which surely contaminated items are harder than clean ones; negative: easier).
+            ``genuine_ability, overfitting, slope`` with ``_low`` and ``_high`` (equal-tailed
+            interval at the level of the fit) and ``p_positive`` (of overfitting); NaN outside
+            ``reach_low`` to ``reach_high``, where weights cannot be trusted: ``pareto_k`` is
+            above 0.7, or ``ess`` (independent draws that the less certain end of
+            overfitting's interval is worth) below 200. ``sign_at`` is the nearest location at
+            which the sign of overfitting becomes certain or uncertain (NaN: none within
+            reach), ``sign`` says all of them in words. Empty unless the model spec has
+            ``confounding = "sensitivity"`` and items differ in contamination.
+
+        References
+        ----------
+        Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
+        """
+        known = "confounding" in self.tree
+        return confounding_table(self.tree["confounding"].to_dataset() if known else None)
+
+    def report(
+        self,
+        path: Path,
+        *,
+        compare: "Fits | None" = None,
+        scan: "Scan | None" = None,
+        curve: "Curve | None" = None,
+        title: str = "",
+        note: str = "",
+        tables: Path | None = None,
+        progress: bool = False,
+    ) -> None:
+        """Write the report: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write it. Replaced if it exists, whole or not at all.
+        compare : sequence or mapping of Fit or path-like, optional
+            Other fits of the same responses: the report compares this one with them.
+        scan : Scan, optional
+            Scan that the covariates come from: with `curve` the report lists the most
+            contaminated items with the texts that matched them.
+        curve : Curve, optional
+            Curve that the covariates come from.
+        title : str, optional
+            Heading of the page.
+        note : str, optional
+            Note below the heading, such as what contamination means in the table. Blank
+            lines separate paragraphs.
+        tables : path-like, optional
+            Folder to which every table of the page is written as CSV, whole: of large
+            fits the page has parts of some.
+        progress : bool, default False
+            Whether to show a progress bar.
+
+        Raises
+        ------
+        UsageError
+            If only one of `scan` and `curve` is given, or they do not go together.
+        FitError
+            If the other fits are of other responses.
+        """
+        from bayescontam.inference.compare import compare_fits, compared_with
+        from bayescontam.report.evidence import gather
+        from bayescontam.report.page import write_report
+
+        if (scan is None) != (curve is None):
+            raise UsageError("report: give both, scan and curve, or neither")
+        evidence = gather(scan, curve) if scan is not None and curve is not None else None
+        comparison = compare_fits(compared_with(self, compare)) if compare else None
+        write_report(
+            self,
+            path,
+            comparison=comparison,
+            evidence=evidence,
+            title=title,
+            note=note,
+            tables_in=tables,
+            progress=progress,
+        )

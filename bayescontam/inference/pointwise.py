@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.inference.design import Floats, Integers
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 
 GOOD_K = 0.7
 """Pareto k up to which importance sampling can be trusted."""
@@ -46,7 +46,7 @@ class Pointwise:
         return float(np.sqrt(len(sums) * np.var(sums, ddof=1)))
 
 
-def stored_loo(fit: Fitted) -> xr.Dataset:
+def stored_loo(fit: Fit) -> xr.Dataset:
     """Return the pointwise PSIS-LOO of a fit in the order of (model, benchmark, item)."""
     data = fit.tree["constant_data"].to_dataset()
     names = (("model", "model"), ("benchmark", "benchmark"), ("item", "item"))

@@ -12,7 +12,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference import ordering
 from bayescontam.inference.compared import Compared, compared_models
 from bayescontam.inference.design import Floats
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.groups import alike_groups, letters, letters_of
 from bayescontam.levels import check_level
 
@@ -169,7 +169,7 @@ class Ranking:
 
 
 def rank_models(
-    fit: Fitted,
+    fit: Fit,
     benchmark: str | Iterable[str] | None = None,
     *,
     by: By | None = None,
@@ -184,7 +184,7 @@ def rank_models(
     benchmark : str or iterable of str, optional
         Benchmarks to average over; default: all. Only models that answered every one of
         them are ranked; the others are named in ``compared.left_out``. All must be such
-        that models can be compared on them, see `Fitted.ranked`.
+        that models can be compared on them, see `Fit.ranked`.
     by : {"genuine_ability", "accuracy"}, optional
         What is ranked, on the probability scale. Default: genuine ability, or accuracy
         where the fit has no contamination.
@@ -287,7 +287,7 @@ def _probability(value: float) -> str:
     return f"{value:.3f}" if value <= 0.999 else "above 0.999"
 
 
-def _by(fit: Fitted, by: str | None) -> By:
+def _by(fit: Fit, by: str | None) -> By:
     estimands = fit.tree["estimands"].to_dataset()
     known = [name for name in ("genuine_ability", "accuracy") if name in estimands]
     if by is None:

@@ -20,7 +20,7 @@ CONTAMINATED = 0.5
 def item_table(
     known: xr.Dataset, benchmark_of_item: NDArray[np.integer], fdr: float
 ) -> pd.DataFrame:
-    """Return item fit as a table, the worst first; see `Fitted.item_fit`."""
+    """Return item fit as a table, the worst first; see `Fit.item_fit`."""
     names = [name for name in known.data_vars if known[name].dims == ("item",)]
     table = pd.DataFrame({str(name): known[name].to_numpy() for name in names})
     labels = known["benchmark"].to_numpy()[benchmark_of_item]

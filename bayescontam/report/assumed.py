@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.names import listed, visible
 from bayescontam.report.words import items_of, level_text, reference_text
 from bayescontam.specs.model import ModelSpec
@@ -25,13 +25,13 @@ _EXPOSURES = {
 """What is known of contamination, in the model spec's words."""
 
 
-def assumptions(fit: Fitted) -> list[str]:
+def assumptions(fit: Fit) -> list[str]:
     """Return what the fit assumes, one sentence or two each."""
     clean = fit.record.get("clean", [])  # fits of earlier versions say nothing of it
     return _sentences(fit.spec, fit.record["entered"], listed(clean))
 
 
-def in_short(fit: Fitted) -> list[tuple[str, str]]:
+def in_short(fit: Fit) -> list[tuple[str, str]]:
     """Return what a reader must know first of what the fit assumes: four heads with a sentence."""
     estimated, items = _estimated_in_short(fit), ("Which items", _items_in_short(fit))
     if "identification" in fit.tree:
@@ -39,13 +39,13 @@ def in_short(fit: Fitted) -> list[tuple[str, str]]:
     return [estimated, _difficulty_in_short(fit), items, _difference_in_short(fit)]
 
 
-def lines_in_short(fit: Fitted) -> list[str]:
+def lines_in_short(fit: Fit) -> list[str]:
     """Return for the terminal what is estimated, and for which items."""
     head, text = _estimated_in_short(fit)
     return [f"{head}: {text}", f"Which items: {_items_in_short(fit)}"]
 
 
-def _identified_in_short(fit: Fitted) -> tuple[str, str]:
+def _identified_in_short(fit: Fit) -> tuple[str, str]:
     block, clean = fit.spec.contamination, fit.record.get("clean", [])
     if block.confounding == "anchored":
         who = f"{len(clean)} model{'' if len(clean) == 1 else 's'} declared clean"
@@ -66,7 +66,7 @@ def _identified_in_short(fit: Fitted) -> tuple[str, str]:
     return "What identifies the effect", text
 
 
-def _estimated_in_short(fit: Fitted) -> tuple[str, str]:
+def _estimated_in_short(fit: Fit) -> tuple[str, str]:
     if "identification" not in fit.tree:
         return "No contamination", (
             "This fit does not estimate effects of contamination: accuracy may be due to it in"
@@ -84,13 +84,13 @@ def _estimated_in_short(fit: Fitted) -> tuple[str, str]:
     )
 
 
-def _difficulty_in_short(fit: Fitted) -> tuple[str, str]:
+def _difficulty_in_short(fit: Fit) -> tuple[str, str]:
     if "delta" in fit.record["entered"]:
         return "Difficulty", "The difficulty of an item is common to all models."
     return "Difficulty", "Items are not distinguished by difficulty."
 
 
-def _items_in_short(fit: Fitted) -> str:
+def _items_in_short(fit: Fit) -> str:
     items, several = items_of(fit), fit.tree["constant_data"].sizes["benchmark"] > 1
     if fit.record.get("population", False):
         return (
@@ -107,14 +107,14 @@ def _items_in_short(fit: Fitted) -> str:
     )
 
 
-def _difference_in_short(fit: Fitted) -> tuple[str, str]:
+def _difference_in_short(fit: Fit) -> tuple[str, str]:
     return "What counts as a difference", (
         "Two models are distinguishable if one is better than the other with a probability of"
         f" at least {level_text(fit.level)}."
     )
 
 
-def _effect_size_in_short(fit: Fitted) -> tuple[str, str]:
+def _effect_size_in_short(fit: Fit) -> tuple[str, str]:
     return "What counts as an effect", (
         f"Verdicts refer to a smallest effect of interest of {fit.smallest_effect:g} in accuracy;"
         " 'at most small' means that the whole interval is below it. Genuine ability is at"

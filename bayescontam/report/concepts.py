@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.report.figures import RAW, ability_of, legend, name_models, note_of
 from bayescontam.report.picture import (
     BLUE,
@@ -19,7 +19,7 @@ MOST_MODELS, MOST_CONCEPTS = 8, 40
 """Models and concepts in one picture; the table holds all."""
 
 
-def concepts(fit: Fitted, table: pd.DataFrame) -> Picture | None:
+def concepts(fit: Fit, table: pd.DataFrame) -> Picture | None:
     """Draw abilities by concept, a panel for each model; None where there are none."""
     if table.empty:
         return None

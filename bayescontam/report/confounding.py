@@ -8,7 +8,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.lines import Line2D
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.report.figures import note_of
 from bayescontam.report.picture import (
     BLUE,
@@ -30,7 +30,7 @@ _ENDS = ("", "_low", "_high")
 _AXIS = "assumed: contaminated items are   easier  ←  0  →  harder   (log-odds)"
 
 
-def confounding_section(fit: Fitted) -> dict[str, Any] | None:
+def confounding_section(fit: Fit) -> dict[str, Any] | None:
     """Return what a page needs to show the curves."""
     if "confounding" not in fit.tree:
         return None
@@ -55,7 +55,7 @@ def confounding_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
-def sign_table(fit: Fitted) -> pd.DataFrame:
+def sign_table(fit: Fit) -> pd.DataFrame:
     """Return one row for each model and benchmark: what becomes of overfitting."""
     curves = fit.tree["confounding"].to_dataset()
     together = curves.sel(changed="all", drop=True)
@@ -73,7 +73,7 @@ def sign_table(fit: Fitted) -> pd.DataFrame:
     return table[table["sign"] != ""].reset_index(drop=True)
 
 
-def _picture(fit: Fitted, curves: xr.Dataset, rows: pd.DataFrame, letter: str) -> Picture:
+def _picture(fit: Fit, curves: xr.Dataset, rows: pd.DataFrame, letter: str) -> Picture:
     """Draw the curves on one benchmark, a panel for each model."""
     benchmark = rows["benchmark"].iloc[0]
     order = rows["overfitting"].abs().sort_values(ascending=False, kind="stable").index
@@ -133,7 +133,7 @@ def _marks(several: bool) -> list[Line2D]:
     return marks
 
 
-def _caption(fit: Fitted, shown: int, of: int, several: bool) -> str:
+def _caption(fit: Fit, shown: int, of: int, several: bool) -> str:
     lines = (
         "the priors of kappa of all benchmarks have that location"
         if several

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.names import visible
 from bayescontam.report.cards import Card, anchors, item_cards
 from bayescontam.report.evidence import MOST_ITEMS, Evidence
@@ -20,7 +20,7 @@ _OTHER = 0.005
 """Difference of contamination from which on a fit's covariates are other ones."""
 
 
-def contaminated_section(fit: Fitted, evidence: Evidence, models: Names) -> dict[str, Any]:
+def contaminated_section(fit: Fit, evidence: Evidence, models: Names) -> dict[str, Any]:
     """Return the most contaminated items of a fit, and their matched texts."""
     table = _joined(fit, evidence)
     shown = table.head(MOST_ITEMS)
@@ -44,7 +44,7 @@ def contaminated_section(fit: Fitted, evidence: Evidence, models: Names) -> dict
     }
 
 
-def _joined(fit: Fitted, evidence: Evidence) -> pd.DataFrame:
+def _joined(fit: Fit, evidence: Evidence) -> pd.DataFrame:
     """Return the items that fit and scan share, the most contaminated first.
 
     By the posterior mean of contamination where the fit has one, else by the probability
@@ -74,7 +74,7 @@ def _as_in_scan(table: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     return table.assign(item=[names.get(pair, pair[1]) for pair in pairs])
 
 
-def _by_model(fit: Fitted) -> pd.DataFrame:
+def _by_model(fit: Fit) -> pd.DataFrame:
     """Return ``benchmark, item, model, accuracy, fitted`` (contamination) of each response."""
     data = fit.tree["constant_data"].to_dataset()
     keys = {
@@ -88,7 +88,7 @@ def _by_model(fit: Fitted) -> pd.DataFrame:
     )
 
 
-def _cards(fit: Fitted, evidence: Evidence, shown: pd.DataFrame, models: Names) -> list[Card]:
+def _cards(fit: Fit, evidence: Evidence, shown: pd.DataFrame, models: Names) -> list[Card]:
     best = best_matches(evidence.scan)
     cards = item_cards(evidence.scan, shown[KEYS].merge(best, on=KEYS), SHOWN, evidence)
     by_item = dict(iter(_as_in_scan(_by_model(fit), evidence).groupby(KEYS, sort=False)))
@@ -100,7 +100,7 @@ def _cards(fit: Fitted, evidence: Evidence, shown: pd.DataFrame, models: Names) 
     return cards
 
 
-def _notes(fit: Fitted, evidence: Evidence, table: pd.DataFrame) -> list[str]:
+def _notes(fit: Fit, evidence: Evidence, table: pd.DataFrame) -> list[str]:
     """Return what a reader must know where fit and scan are not of one piece."""
     notes = []
     known = fit.tree["constant_data"].sizes["item"]

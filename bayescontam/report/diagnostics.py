@@ -13,7 +13,7 @@ from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.parameter_names import COORDINATES
 from bayescontam.report.picture import (
     BLUE,
@@ -47,7 +47,7 @@ class _Part:
 
 
 def convergence_table(
-    fit: Fitted, estimands: pd.DataFrame | None = None
+    fit: Fit, estimands: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, xr.DataArray]:
     """Return convergence figures of parameters and estimands, and draws of the worst.
 
@@ -75,7 +75,7 @@ def convergence_table(
     return table.reset_index(drop=True), xr.DataArray(draws, dims=("chain", "draw", "quantity"))
 
 
-def _parts(fit: Fitted) -> Iterator[_Part]:
+def _parts(fit: Fit) -> Iterator[_Part]:
     for group in ("posterior", "estimands"):
         for name, values in fit.tree[group].to_dataset().data_vars.items():
             if name in ("rank", *COORDINATES):
@@ -128,7 +128,7 @@ def _labels(name: str, values: xr.DataArray) -> list[str]:
     return [f"{name}[{place}]" if place else name for place in places]
 
 
-def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> list[Picture]:
+def sampling_pictures(fit: Fit, table: pd.DataFrame, draws: xr.DataArray) -> list[Picture]:
     """Draw ArviZ's trace, rank, ESS, energy and pair pictures of the worst mixing quantities."""
     worst = table.head(WORST)
     names = ", ".join(worst["quantity"])
@@ -172,7 +172,7 @@ def _thinning(worst: pd.DataFrame, draws: xr.DataArray) -> int:
     return max(1, min(step, draws.sizes["draw"] // 50))
 
 
-def _energy(fit: Fitted, tree: xr.DataTree) -> Picture:
+def _energy(fit: Fit, tree: xr.DataTree) -> Picture:
     bfmi = az.bfmi(tree)["energy"].to_numpy()
     return _arviz(
         az.plot_energy, tree, "energy", "Energy",
@@ -207,7 +207,7 @@ def _pair(tree: xr.DataTree, worst: pd.DataFrame, diverging: int) -> list[Pictur
     ]  # fmt: skip
 
 
-def _tree(fit: Fitted, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
+def _tree(fit: Fit, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
     """Return draws as ArviZ wants them, under labels that can be drawn."""
     chains: Any = {dim: np.arange(draws.sizes[dim]) for dim in ("chain", "draw")}
     labels = plain_labels(names, 38)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from arviz_stats.base.array import array_stats
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.figures import note_of
 from bayescontam.report.picture import (
@@ -29,7 +29,7 @@ _FLAT = (Overfitting.CLEAN, Overfitting.NONE, Overfitting.NO_VARIATION)
 """Verdicts on pairs without a curve: what contamination does to them is not estimated."""
 
 
-def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
+def dose_response(fit: Fit, headline: pd.DataFrame) -> Picture | None:
     """Draw accuracy as a function of contamination, over the observed scores."""
     if "curves" not in fit.tree:
         return None
@@ -76,7 +76,7 @@ def dose_response(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
         return finish(figure, "dose-response", "Dose-response curves", alt, caption)
 
 
-def _legend_text(fit: Fitted, dotted: int, shown: int) -> str:
+def _legend_text(fit: Fit, dotted: int, shown: int) -> str:
     """Return what lines, dots and circles are."""
     level, values = level_text(fit.level), "mean accuracy if all items had that contamination, with"
     texts = []
@@ -132,7 +132,7 @@ def whiskers(points: pd.DataFrame) -> np.ndarray:
     return np.stack([np.minimum(half, score), np.minimum(half, 1 - score)])
 
 
-def observed_scores(fit: Fitted) -> pd.DataFrame:
+def observed_scores(fit: Fit) -> pd.DataFrame:
     """Return observed scores in bins of contamination, for each model and benchmark."""
     data = fit.tree["constant_data"].to_dataset()
     names = {dim: np.asarray(data[dim].values, dtype=object) for dim in ("model", "benchmark")}
@@ -170,7 +170,7 @@ def _bins(values: "pd.Series[float]") -> np.ndarray:
     return np.searchsorted(edges, values, side="right") - 1
 
 
-def prior_posterior(fit: Fitted, slopes: pd.DataFrame) -> Picture | None:
+def prior_posterior(fit: Fit, slopes: pd.DataFrame) -> Picture | None:
     """Draw slopes before and after the data; None where none is estimated."""
     slopes = slopes[slopes["sd"] > 0]  # those of clean models are zero by assumption
     if slopes.empty:

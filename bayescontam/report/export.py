@@ -8,14 +8,14 @@ import pandas as pd
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.confounding import confounding_table
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.names import visible
 from bayescontam.report import diagnostics, predictions, tables
 from bayescontam.report.ranking import better_pairs, ranks
 from bayescontam.storage import write_text
 
 
-def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
+def whole_tables(fit: Fit, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
     """Return every table of a report by the name of its file, without those that are empty."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
         "headline": lambda: tables.headline(fit, estimands),
@@ -38,7 +38,7 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
 
 
 def write_tables(
-    fit: Fitted, folder: str | os.PathLike[str], estimands: pd.DataFrame | None = None
+    fit: Fit, folder: str | os.PathLike[str], estimands: pd.DataFrame | None = None
 ) -> None:
     """Write every table of a report, one CSV file each."""
     path = make_folder(folder)
@@ -60,11 +60,11 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _items(fit: Fitted) -> pd.DataFrame:
+def _items(fit: Fit) -> pd.DataFrame:
     return fit.item_fit() if "item_fit" in fit.tree else pd.DataFrame()
 
 
-def _curves(fit: Fitted) -> pd.DataFrame:
+def _curves(fit: Fit) -> pd.DataFrame:
     if "curves" not in fit.tree:
         return pd.DataFrame()
     curves = fit.tree["curves"].to_dataset()[["contamination", "mean", "low", "high"]]
@@ -72,6 +72,6 @@ def _curves(fit: Fitted) -> pd.DataFrame:
     return table.drop(columns="point").dropna(subset="mean", ignore_index=True)
 
 
-def _confounding(fit: Fitted) -> pd.DataFrame:
+def _confounding(fit: Fit) -> pd.DataFrame:
     known = "confounding" in fit.tree
     return confounding_table(fit.tree["confounding"].to_dataset() if known else None)

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.picture import (
     BLUE,
@@ -58,7 +58,7 @@ TRANSLATED = (
 )
 
 
-def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
+def raw_against_genuine(fit: Fit, headline: pd.DataFrame) -> Picture:
     """Draw raw accuracy beside genuine ability, model by model, a panel for each benchmark."""
     ability, words = ability_of(headline)
     score = "overfitting" if ability == "genuine_ability" else "raw_accuracy"
@@ -90,7 +90,7 @@ def raw_against_genuine(fit: Fitted, headline: pd.DataFrame) -> Picture:
         return finish(figures[0], "raw-genuine", title, alt, caption, narrow=figures[1])
 
 
-def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
+def slopes(fit: Fit, table: pd.DataFrame) -> Picture | None:
     """Draw each slope with its interval, by verdict; None without contamination."""
     if table.empty:
         return None
@@ -120,7 +120,7 @@ def slopes(fit: Fitted, table: pd.DataFrame) -> Picture | None:
         return finish(figure, "slopes", "Contamination slopes", alt, caption)
 
 
-def ranks(fit: Fitted, headline: pd.DataFrame) -> Picture | None:
+def ranks(fit: Fit, headline: pd.DataFrame) -> Picture | None:
     """Draw the posterior distribution of ranks, raw ranks marked; None without any ranks."""
     draws = fit.tree["estimands"].to_dataset()["rank"]
     headline = headline[headline["rank"].notna()]

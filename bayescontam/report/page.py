@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.verdicts import EXPLAINED
 from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
@@ -37,7 +37,7 @@ Ways = dict[str, Callable[[], Picture | None]]
 
 
 def write_report(
-    fit: Fitted,
+    fit: Fit,
     path: str | os.PathLike[str],
     *,
     comparison: pd.DataFrame | None = None,
@@ -60,7 +60,7 @@ def write_report(
 
 
 def render(
-    fit: Fitted,
+    fit: Fit,
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
     *,
@@ -101,7 +101,7 @@ def render(
 
 
 def _pictures(
-    fit: Fitted, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
+    fit: Fit, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
 ) -> Ways:
     """Return how to draw each picture of the results."""
     # The picture of the ranking says the same of one benchmark.
@@ -137,7 +137,7 @@ def _overviews(headline: pd.DataFrame, slopes: pd.DataFrame) -> Ways:
     return ways
 
 
-def _first(fit: Fitted, headline: pd.DataFrame, ranking: dict[str, Any] | None) -> dict[str, Any]:
+def _first(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -> dict[str, Any]:
     """Return what stands on the first screen beside the table and the picture."""
     checks = fit.checks()
     outcomes = {check.outcome for check in checks}
@@ -158,7 +158,7 @@ def _first(fit: Fitted, headline: pd.DataFrame, ranking: dict[str, Any] | None) 
     }
 
 
-def _identity(fit: Fitted) -> dict[str, Any]:
+def _identity(fit: Fit) -> dict[str, Any]:
     """Return names, assumptions and provenance."""
     data = fit.tree["constant_data"].to_dataset()
     names = {dim: [str(v) for v in data[dim].values] for dim in ("model", "benchmark")}
@@ -184,7 +184,7 @@ def _identity(fit: Fitted) -> dict[str, Any]:
 
 
 def _results(
-    fit: Fitted, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
+    fit: Fit, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
 ) -> dict[str, Any]:
     """Return tables of abilities, slopes and ranks."""
     ability = "genuine_ability" if "genuine_ability" in headline else "accuracy"
@@ -207,14 +207,14 @@ def _results(
     }  # fmt: skip
 
 
-def _confounding(fit: Fitted) -> dict[str, Any] | None:
+def _confounding(fit: Fit) -> dict[str, Any] | None:
     section = confounding_section(fit)
     if section is not None and not section["reason"]:
         section |= {"table": listed(section.pop("rows"), "overfitting", "confounding")}
     return section
 
 
-def _items(fit: Fitted) -> dict[str, Any] | None:
+def _items(fit: Fit) -> dict[str, Any] | None:
     """Return the items that fit worst, and what is reported of all."""
     if "item_fit" not in fit.tree:
         return None
@@ -239,11 +239,11 @@ def _items(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
-def _sensitivity(fit: Fitted) -> dict[str, Any]:
+def _sensitivity(fit: Fit) -> dict[str, Any]:
     return listed(tables.sensitivity(fit), "overfitting_prior", "sensitivity")
 
 
-def _judgement(fit: Fitted, estimands: pd.DataFrame) -> dict[str, Any]:
+def _judgement(fit: Fit, estimands: pd.DataFrame) -> dict[str, Any]:
     """Return the checks and their pictures."""
     mixing, draws = diagnostics.convergence_table(fit, estimands)
     sampling: list[Picture] = []

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.lines import Line2D
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.report.figures import (
     MOST_BENCHMARKS,
     RAW,
@@ -38,7 +38,7 @@ _TAILS = {"low_99": 0.005, "low_95": 0.025, "median": 0.5, "high_95": 0.975, "hi
 """Quantiles of replicated scores, by column."""
 
 
-def predictive_pictures(fit: Fitted) -> list[Picture]:
+def predictive_pictures(fit: Fit) -> list[Picture]:
     """Draw observed against replicated scores, the LOO-PIT and Pareto k."""
     pictures = [_scores(predicted_scores(fit))]
     if "binned" in fit.tree["predictive"]:
@@ -47,13 +47,13 @@ def predictive_pictures(fit: Fitted) -> list[Picture]:
     return [*pictures, _pit(loo), _pareto(loo, fit.record["thresholds"]["pareto_k"])]
 
 
-def predicted_scores(fit: Fitted) -> pd.DataFrame:
+def predicted_scores(fit: Fit) -> pd.DataFrame:
     """Return observed scores beside those of data replicated from the fit."""
     known = fit.tree["predictive"].to_dataset()
     return _beside(known["score"], known["score_replicated"], ["model", "benchmark"])
 
 
-def predicted_bins(fit: Fitted) -> pd.DataFrame:
+def predicted_bins(fit: Fit) -> pd.DataFrame:
     """Return the same for all models together, by benchmark and bin of contamination."""
     known = fit.tree["predictive"].to_dataset()
     if "binned" not in known:

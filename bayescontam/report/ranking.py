@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.groups import letters
 from bayescontam.inference.ranking import Ranking, rank_models
 from bayescontam.report.figures import RAW, name_models, note_of
@@ -42,7 +42,7 @@ _DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
 """Larger than a dot, so that it is seen where both have one place."""
 
 
-def ranking_section(fit: Fitted) -> dict[str, Any] | None:
+def ranking_section(fit: Fit) -> dict[str, Any] | None:
     """Return what the page reports of ranks: across benchmarks, and within each."""
     known = fit.ranked()
     within = within_benchmarks(fit)
@@ -67,7 +67,7 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
-def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
+def within_benchmarks(fit: Fit) -> dict[str, Ranking]:
     """Return the ranking within each benchmark on which models can be compared, by its name."""
     known = fit.ranked()
     return {str(name): rank_models(fit, str(name)) for name in known.index[known]}
@@ -82,7 +82,7 @@ def _distinguished(ranking: Ranking) -> str:
     )
 
 
-def ranks(fit: Fitted) -> pd.DataFrame:
+def ranks(fit: Fit) -> pd.DataFrame:
     """Return the rankings of a fit: one row for each model and benchmark."""
     rankings = within_benchmarks(fit)
     across = _across(fit)[0] if len(fit.ranked()) > 1 else None
@@ -91,14 +91,14 @@ def ranks(fit: Fitted) -> pd.DataFrame:
     return pd.concat(tables) if tables else pd.DataFrame(columns=["model", "benchmark"])
 
 
-def better_pairs(fit: Fitted) -> pd.DataFrame:
+def better_pairs(fit: Fit) -> pd.DataFrame:
     """Return how probably each model is better than another, within each benchmark."""
     pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
     columns = ["benchmark", "model", "other", "probability"]
     return pd.concat(pairs, ignore_index=True)[columns] if pairs else pd.DataFrame(columns=columns)
 
 
-def _across(fit: Fitted) -> tuple[Ranking | None, str]:
+def _across(fit: Fit) -> tuple[Ranking | None, str]:
     try:
         ranking = rank_models(fit)
     except UsageError as error:

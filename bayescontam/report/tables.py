@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.sensitivity import THRESHOLD
 from bayescontam.report.finding import finding
 from bayescontam.report.verdicts import checks_sentence
@@ -26,7 +26,7 @@ INFORMED = 0.5
 _INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
 
 
-def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row for each model and benchmark: the scores and what they are worth."""
     wide = _wide(_whole(fit, estimands))
     contaminated = "slope" in wide.columns.get_level_values(0)
@@ -55,7 +55,7 @@ def headline(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame
     return table.reset_index()
 
 
-def slopes(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+def slopes(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row for each slope: its size, and whether the data could have shown it."""
     columns = ["slope", "sd", "slope_low", "slope_high", "p_positive", "verdict", "sentence"]
     if "identification" not in fit.tree:
@@ -67,7 +67,7 @@ def slopes(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     return table[[*_PAIR, *columns, *FIGURES]].reset_index(drop=True)
 
 
-def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+def by_concept(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row for each model and concept."""
     estimands = fit.estimands() if estimands is None else estimands
     if "concept" not in estimands:
@@ -89,19 +89,19 @@ def by_concept(fit: Fitted, estimands: pd.DataFrame | None = None) -> pd.DataFra
     return table.reset_index()
 
 
-def checks(fit: Fitted) -> pd.DataFrame:
+def checks(fit: Fit) -> pd.DataFrame:
     """Return one row for each check: ``name, outcome, value, threshold, sentence``."""
     rows = [check.to_dict() for check in fit.checks()]
     return pd.DataFrame(rows, columns=["name", "outcome", "value", "threshold", "sentence"])
 
 
-def verdict_line(fit: Fitted, table: pd.DataFrame | None = None) -> str:
+def verdict_line(fit: Fit, table: pd.DataFrame | None = None) -> str:
     """Return in a few sentences whether the checks hold, and what the fit shows."""
     table = headline(fit) if table is None else table
     return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
 
 
-def sensitivity(fit: Fitted) -> pd.DataFrame:
+def sensitivity(fit: Fit) -> pd.DataFrame:
     """Return one row for each model and benchmark: how much the prior decides."""
     quantities = ("genuine_ability", "overfitting", "slope")
     columns = [f"{name}_{kind}" for name in quantities for kind in ("prior", "likelihood")]
@@ -119,7 +119,7 @@ def sensitivity(fit: Fitted) -> pd.DataFrame:
     return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
 
 
-def _contraction(fit: Fitted, quantities: tuple[str, ...]) -> xr.Dataset:
+def _contraction(fit: Fit, quantities: tuple[str, ...]) -> xr.Dataset:
     """Return which part of the prior's variance the data took away, dims (model, benchmark)."""
     names, dims = list(quantities), ("chain", "draw")
     before, after = (
@@ -148,7 +148,7 @@ def _diagnosis(
     return f"The prior matters for: {names}; vary it and see whether the conclusion stays."
 
 
-def _whole(fit: Fitted, estimands: pd.DataFrame | None) -> pd.DataFrame:
+def _whole(fit: Fit, estimands: pd.DataFrame | None) -> pd.DataFrame:
     """Return the estimands of whole benchmarks."""
     estimands = fit.estimands() if estimands is None else estimands
     return estimands[estimands["concept"] == ""] if "concept" in estimands else estimands
@@ -163,7 +163,7 @@ def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
     return wide.swaplevel(axis=1).reindex(order).infer_objects()
 
 
-def _median_ranks(fit: Fitted) -> "pd.Series[float]":
+def _median_ranks(fit: Fit) -> "pd.Series[float]":
     rank = fit.tree["estimands"]["rank"].transpose("chain", "draw", "model", "benchmark")
     draws = rank.to_numpy().reshape(-1, *rank.shape[2:])
     middle = np.quantile(draws, 0.5, axis=0, method="inverted_cdf")
@@ -181,7 +181,7 @@ def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
     )
 
 
-def _raw_by_concept(fit: Fitted) -> pd.DataFrame:
+def _raw_by_concept(fit: Fit) -> pd.DataFrame:
     data = fit.tree["constant_data"].to_dataset()
     score = fit.tree["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
     concept = data["concept_of_response"].to_numpy()

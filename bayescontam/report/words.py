@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.names import listed, short_labels, visible
 
 NAME_WIDTH = 40
@@ -178,7 +178,7 @@ def in_file(file: str) -> str:
     return f"{file}.csv of 'bayescontam report --tables'"
 
 
-def reference_levels(fit: Fitted) -> dict[str, float]:
+def reference_levels(fit: Fit) -> dict[str, float]:
     """Return the reference contamination of each benchmark, of a fit with contamination."""
     lowest = fit.tree["curves"].to_dataset()["contamination"].isel(point=0)
     reference = fit.record["reference"]
@@ -188,7 +188,7 @@ def reference_levels(fit: Fitted) -> dict[str, float]:
     return dict(zip(names, lowest.to_numpy().astype(float).tolist(), strict=True))
 
 
-def reference_text(fit: Fitted) -> str:
+def reference_text(fit: Fit) -> str:
     """Return at which contamination genuine ability is evaluated, with the value."""
     levels = reference_levels(fit)
     values = list(levels.values())
@@ -207,14 +207,14 @@ def reference_text(fit: Fitted) -> str:
     return f"the smallest observed contamination of each benchmark ({'; '.join(lowest)})"
 
 
-def contamination_name(fit: Fitted) -> str:
+def contamination_name(fit: Fit) -> str:
     """Return what items are placed by where they have one contamination each."""
     return (
         "contamination" if fit.spec.contamination.exposure == "known" else "expected contamination"
     )
 
 
-def estimand_texts(fit: Fitted) -> list[tuple[str, str]]:
+def estimand_texts(fit: Fit) -> list[tuple[str, str]]:
     """Return each quantity that the page shows with its meaning."""
     unit = "items that the model answered"
     texts = [
@@ -238,7 +238,7 @@ def estimand_texts(fit: Fitted) -> list[tuple[str, str]]:
     ]
 
 
-def _slope_text(fit: Fitted) -> str:
+def _slope_text(fit: Fit) -> str:
     log_odds = fit.spec.contamination.scale == "log_odds"
     what = "Log-odds of a correct answer" if log_odds else "Accuracy"
     text = f"{what} gained from surely clean to surely contaminated."
@@ -249,13 +249,13 @@ def _slope_text(fit: Fitted) -> str:
     return text
 
 
-def _spillover_text(fit: Fitted) -> Iterator[tuple[str, str]]:
+def _spillover_text(fit: Fit) -> Iterator[tuple[str, str]]:
     if "spillover" in fit.record["entered"]:
         meaning = "The part of overfitting that items at the reference have too: the lift of all"
         yield "Spillover", f"{meaning} items by the mean contamination of the model's."
 
 
-def left_out(fit: Fitted) -> list[tuple[str, str, str]]:
+def left_out(fit: Fit) -> list[tuple[str, str, str]]:
     """Return symbol, meaning and reason for each term that the data could not carry."""
     return [
         (symbol, TERMS.get(symbol, ""), visible(reason, 10_000))
@@ -263,7 +263,7 @@ def left_out(fit: Fitted) -> list[tuple[str, str, str]]:
     ]
 
 
-def provenance(fit: Fitted) -> list[tuple[str, str]]:
+def provenance(fit: Fit) -> list[tuple[str, str]]:
     """Return where the fit comes from: data, spec, sampler, seed, versions, times."""
     record: dict[str, Any] = fit.record
     sampling, data = record["sampling"], record["data"]
@@ -293,7 +293,7 @@ def _pairs(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
 
 
-def items_of(fit: Fitted) -> str:
+def items_of(fit: Fit) -> str:
     """Return how many items a fit has, or groups of items where rows count different ones."""
     count = fit.tree["constant_data"].sizes["item"]
     grouped = fit.spec.likelihood.trials == "items"

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.covariates import Covariates
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.exposures import Floats, covariates_of
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.posed import (
@@ -54,7 +54,7 @@ def analyse(study: Study) -> Findings:
     )
 
 
-def fitted(study: Study, posed: Posed) -> Iterator[tuple[str, dict[str, Fitted]]]:
+def fitted(study: Study, posed: Posed) -> Iterator[tuple[str, dict[str, Fit]]]:
     """Yield each way of treating exposures, with its fits by name.
 
     ``exposures drawn``: one fit for each of several draws of all exposures at once, whose
@@ -81,13 +81,13 @@ def fitted(study: Study, posed: Posed) -> Iterator[tuple[str, dict[str, Fitted]]
     yield DRAWN, drawn
 
 
-def estimand(fits: list[Fitted], quantity: str) -> Floats:
+def estimand(fits: list[Fit], quantity: str) -> Floats:
     """Return draws of an estimand, mean over models, of all fits together."""
     parts = [fit.tree["estimands"][quantity].mean("model").to_numpy().ravel() for fit in fits]
     return np.concatenate(parts)
 
 
-def _rows(posed: Posed, way: str, fits: list[Fitted]) -> Iterator[dict[str, Any]]:
+def _rows(posed: Posed, way: str, fits: list[Fit]) -> Iterator[dict[str, Any]]:
     for quantity in QUANTITIES:
         yield {
             "benchmark": posed.name,
@@ -99,7 +99,7 @@ def _rows(posed: Posed, way: str, fits: list[Fitted]) -> Iterator[dict[str, Any]
         }
 
 
-def _verdict(fits: list[Fitted]) -> str:
+def _verdict(fits: list[Fit]) -> str:
     table = pd.concat([fit.estimands() for fit in fits])
     found = table[table["quantity"] == "slope"]["verdict"]
     return ", ".join(sorted(set(found)))

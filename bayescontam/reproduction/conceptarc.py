@@ -9,7 +9,7 @@ import xarray as xr
 from scipy.stats import binomtest
 
 from bayescontam.calibration.plan import changed_spec
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.conceptarc_answers import (
     FIRST,
     HUMANS,
@@ -63,7 +63,7 @@ def analyse(study: Study) -> Findings:
     )
 
 
-def abilities(fit: Fitted, printed: pd.DataFrame) -> xr.DataArray:
+def abilities(fit: Fit, printed: pd.DataFrame) -> xr.DataArray:
     """Return draws of accuracy, dims (draw, model, concept), in the printed order."""
     draws = fit.tree["estimands_by_concept"]["accuracy"].stack(sample=("chain", "draw"))
     order = {name: list(printed[name].unique()) for name in ("model", "concept")}
@@ -196,7 +196,7 @@ def _gap_picture(draws: dict[str, xr.DataArray]) -> Picture:
 
 
 def _tables(
-    printed: pd.DataFrame, draws: dict[str, xr.DataArray], fits: dict[str, Fitted]
+    printed: pd.DataFrame, draws: dict[str, xr.DataArray], fits: dict[str, Fit]
 ) -> Iterator[Titled]:
     table = printed.assign(model=printed["model"].map(NAMES))
     for name, of in draws.items():
@@ -218,7 +218,7 @@ def _tables(
         yield _added(draws, fits[BY_ITEM])
 
 
-def _added(draws: dict[str, xr.DataArray], fit: Fitted) -> Titled:
+def _added(draws: dict[str, xr.DataArray], fit: Fit) -> Titled:
     """Return what single items change: how wide intervals are, and how items differ."""
     rows = []
     for model in draws[BY_TABLE]["model"].to_numpy():

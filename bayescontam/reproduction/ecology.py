@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.gains import Cells, expected_cells, own_cells
 from bayescontam.reproduction.study import Study
@@ -161,7 +161,7 @@ def item_gains(study: Study, path: Path) -> tuple[pd.DataFrame, list[str]]:
     return pd.DataFrame(rows), notes
 
 
-def _cells(fit: Fitted, responses: Responses) -> Iterator[tuple[str, Cells]]:
+def _cells(fit: Fit, responses: Responses) -> Iterator[tuple[str, Cells]]:
     yield NEW, expected_cells(fit, responses, "group")
     yield VERY, own_cells(fit, responses, "group")
 

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from bayescontam.inference.build import build
 from bayescontam.inference.draws import predictor, take_draws
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joint_draws import joint_draws
 from bayescontam.reproduction.summaries import Floats
 from bayescontam.responses import Responses
@@ -39,7 +39,7 @@ class Cells:
         return self.of(models[0], benchmark, group) - self.of(models[1], benchmark, other)
 
 
-def expected_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
+def expected_cells(fit: Fit, responses: Responses, group: str) -> Cells:
     """Return accuracies on new items of the groups, what single items differ by averaged out."""
     built = build(fit.spec, responses)
     draws = take_draws(fit.tree["posterior"].to_dataset(), built.design)
@@ -78,7 +78,7 @@ def logistic_mean(center: Floats, spread: Floats) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def own_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
+def own_cells(fit: Fit, responses: Responses, group: str) -> Cells:
     """Return accuracies on the very items that were answered, effects of items included."""
     draws = joint_draws(fit, build(fit.spec, responses))
     assert draws.eta is not None
@@ -89,7 +89,7 @@ def own_cells(fit: Fitted, responses: Responses, group: str) -> Cells:
     return Cells(_named(index), np.stack(means, axis=1))
 
 
-def _cells_of(fit: Fitted, frame: pd.DataFrame, group: str) -> tuple[Any, pd.MultiIndex]:
+def _cells_of(fit: Fit, frame: pd.DataFrame, group: str) -> tuple[Any, pd.MultiIndex]:
     """Return the first response of each cell, and the cells' names."""
     labels = _labels(fit, frame, group)
     first = ~labels.duplicated()
@@ -100,7 +100,7 @@ def _named(index: Any) -> pd.MultiIndex:
     return pd.MultiIndex.from_tuples(list(index), names=["model", "benchmark", "group"])
 
 
-def _labels(fit: Fitted, frame: pd.DataFrame, group: str) -> pd.DataFrame:
+def _labels(fit: Fit, frame: pd.DataFrame, group: str) -> pd.DataFrame:
     """Return model, benchmark and group of each response, in the order of the fit."""
     data = fit.tree["constant_data"].to_dataset()
     keys = {

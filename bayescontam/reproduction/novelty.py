@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayescontam.calibration.published import CONCEPTS, FEWEST, MOST, Corpus, contamination_of
 from bayescontam.inference.build import build
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.inference.joint_draws import joint_draws
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
@@ -148,9 +148,7 @@ def _apart(responses: Responses) -> Responses:
     return Responses.from_frame(frame.assign(model=frame["level"]), source="simulated")
 
 
-def _fitted(
-    study: Study, name: str, model: ModelSpec, responses: Responses
-) -> tuple[Fitted, Floats]:
+def _fitted(study: Study, name: str, model: ModelSpec, responses: Responses) -> tuple[Fit, Floats]:
     """Return a fit, and the accuracy of each response in each draw."""
     fit = study.fit(name, responses, model)
     built = build(model, responses)

@@ -12,7 +12,7 @@ from scipy.stats import beta
 
 from bayescontam.calibration.bootstrap import PENALTY, bootstrap_rows, regressions
 from bayescontam.calibration.published import Corpus, compositions, contamination_of
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses
 
@@ -129,7 +129,7 @@ def coverage(rows: pd.DataFrame) -> tuple[float, float]:
     return share, float(np.sqrt(share * (1 - share) / count))
 
 
-def fit_rows(fit: Fitted, quantities: Iterable[str] = QUANTITIES) -> pd.DataFrame:
+def fit_rows(fit: Fit, quantities: Iterable[str] = QUANTITIES) -> pd.DataFrame:
     """Return ``model, benchmark, quantity, mean, low, high, verdict`` of a fit's estimands."""
     table = fit.estimands().rename(columns={"ci_low": "low", "ci_high": "high"})
     names = ["model", "benchmark", "quantity", "mean", "low", "high", "verdict"]

@@ -19,7 +19,7 @@ from bayescontam.execute import usable_cores
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.names import visible
 from bayescontam.progress import Advance, progress_bar
 from bayescontam.reproduction.findings import Comparison
@@ -60,14 +60,14 @@ class Study:
         responses: Responses | pd.DataFrame,
         spec: ModelSpec | str = "hierarchical",
         **settings: Any,
-    ) -> Fitted:
+    ) -> Fit:
         """Fit a model spec, or read the fit that was made of the same before."""
         table = responses if isinstance(responses, Responses) else Responses.from_frame(responses)
         model = load_spec(spec) if isinstance(spec, str) else spec
         options = self._options(name, settings)
         path = self._path(name, _key(table, model, options))
         try:
-            return Fitted.load(path)
+            return Fit.load(path)
         except FitError:
             pass  # none yet, or one that was cut off
         if self.progress:
@@ -96,7 +96,7 @@ class Study:
             table.to_parquet(part, index=False)
         return table
 
-    def failed_checks(self, name: str, fit: Fitted) -> list[str]:
+    def failed_checks(self, name: str, fit: Fit) -> list[str]:
         """Return a note for each check that a fit failed."""
         return [
             f"The fit '{name}' failed the check '{check.name}': {check.sentence}"

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.calibration.published import Corpus
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.simulated import (
     METHOD,
@@ -90,7 +90,7 @@ def _many(study: Study, corpora: dict[str, Corpus]) -> pd.DataFrame:
     return over_tables(study, "versions", inputs, make, settings["tables"])
 
 
-def _identification(fits: dict[str, Fitted]) -> Titled:
+def _identification(fits: dict[str, Fit]) -> Titled:
     rows = []
     for name, fit in fits.items():
         data = fit.tree["identification"].to_dataset()

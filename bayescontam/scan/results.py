@@ -4,12 +4,15 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.workplace import read_json
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.duplicates import Curve
 
 FILES = ("matches", "tail", "histogram", "strata", "items", "texts")
 RECORD = "scan.json"
@@ -17,13 +20,22 @@ RECORD = "scan.json"
 
 @dataclass(frozen=True)
 class Scan:
-    """A finished scan.
+    """A finished scan, read from its folder with ``Scan.load(folder)``.
 
     Attributes
     ----------
     folder : pathlib.Path
     record : dict
-        Content of ``scan.json``: manifest, counts, versions, times.
+        Manifest, counts by reason, achieved shares, versions and times.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.Scan.load("no-such-folder")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
     """
 
     folder: Path
@@ -96,3 +108,37 @@ class Scan:
             return pd.read_parquet(path)
         except (OSError, ValueError) as error:
             raise DataError([Fault(str(path), f"cannot be read ({error})")]) from error
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        curve: "Curve | None" = None,
+        items: pd.DataFrame | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Write the report: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write it. Replaced if it exists, whole or not at all.
+        curve : Curve, optional
+            P(duplicate | cosine) of this scan: adds how many items have duplicates, and
+            which.
+        items : pandas.DataFrame, optional
+            ``benchmark, item`` and the column `by`; used with `curve`.
+        by : str, optional
+            Item column that prevalence is reported by, such as an Elo rating.
+
+        Raises
+        ------
+        UsageError
+            If the curve is of other benchmarks, or the items have no such column.
+        DataError
+            If `items` lacks items of the scan.
+        """
+        from bayescontam.report.evidence import gather
+        from bayescontam.report.scan import write_scan_report
+
+        evidence = None if curve is None else gather(self, curve)
+        write_scan_report(self, path, evidence=evidence, items=items, by=by)

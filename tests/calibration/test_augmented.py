@@ -23,7 +23,7 @@ from bayescontam.errors import BayescontamError, SpecError, UsageError
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.draws import Draws, predictor, take_draws
 from bayescontam.inference.example import Layout, fitting, make_example
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.responses import Responses
@@ -257,7 +257,7 @@ def test_the_fit_counts_and_its_path_does_not(folder: Path, plan: Plan, tmp_path
     text = POSTERIOR.replace("fit.nc", "other.nc")
     (tmp_path / "other.nc").write_bytes((folder / "fit.nc").read_bytes())
     assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash == plan.hash
-    again = Fitted.load(folder / "fit.nc")
+    again = Fit.load(folder / "fit.nc")
     again.tree["posterior"]["theta"] = again.tree["posterior"]["theta"] + 0.1
     again.save(tmp_path / "other.nc")
     assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash != plan.hash

@@ -15,9 +15,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayescontam.api import Fit, Outcome
 from bayescontam.execute import usable_cores
 from bayescontam.inference import engines
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.fitted import Fit
 from bayescontam.responses import read_responses
 from tests.cli.conftest import FEW_DRAWS, Done, Made, environment, hostile_table
 from tests.simulated import simulate

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.api import Fit
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.ranking import rank_models
 from bayescontam.report.assumed import lines_in_short
 from bayescontam.report.tables import verdict_line

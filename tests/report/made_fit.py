@@ -10,7 +10,7 @@ import xarray as xr
 from bayescontam.inference import fit as fitting
 from bayescontam.inference.build import Built
 from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.responses import Responses
 from bayescontam.specs.catalogue import load_spec
@@ -20,7 +20,7 @@ CHAINS = 2
 
 def made_fit(
     models: list[str], benchmarks: list[str], items: int, draws: int, spec: str = "hierarchical"
-) -> Fitted:
+) -> Fit:
     """Return a fit that no sampler made, whole in every other way.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
 from bayescontam.reproduction.study import Study
 from bayescontam.specs.printed import read_published
@@ -47,7 +47,7 @@ def study(folder: Path, settings: dict[str, Any], published: str = "", **changes
 class Quick(Study):
     """A study whose fits are short: good for whether things work, not for what they say."""
 
-    def fit(self, *given: Any, **settings: Any) -> Fitted:
+    def fit(self, *given: Any, **settings: Any) -> Fit:
         return super().fit(*given, **{"draws": 150, "tune": 200, "chains": 2, **settings})
 
 

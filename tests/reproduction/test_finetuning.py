@@ -13,7 +13,7 @@ from scipy.special import expit
 from bayescontam.calibration.plan import changed_spec
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction import ecology
 from bayescontam.reproduction.finetuning import (
     ERRORS,
@@ -146,7 +146,7 @@ def halves() -> Responses:
     return Responses.from_frame(table)
 
 
-def fitted(responses: Responses, spec: str, changes: dict[str, object]) -> Fitted:
+def fitted(responses: Responses, spec: str, changes: dict[str, object]) -> Fit:
     model = changed_spec(load_spec(spec), changes, "test")
     return fit_responses(responses, model, Options(seed=1, sampling=FEW))
 

@@ -9,7 +9,7 @@ import pytest
 
 from bayescontam.evidence.duplicates import CurveOptions
 from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.report.reproduction import render_reproduction
 from bayescontam.reproduction import prevalence
 from bayescontam.reproduction.record import Record
@@ -39,12 +39,12 @@ class Sparing(Quick):
     """A study that fits tables once that differ in their numbers alone, which no test looks at."""
 
     @cached_property
-    def made(self) -> dict[str, Fitted]:
+    def made(self) -> dict[str, Fit]:
         return {}
 
     def fit(
         self, name: str, responses: Any, spec: ModelSpec | str = "hierarchical", **settings: Any
-    ) -> Fitted:
+    ) -> Fit:
         frame = responses.frame if isinstance(responses, Responses) else responses
         labels = frame.select_dtypes(exclude="number").to_csv(index=False)
         key = f"{spec!r} {sorted(settings)} {list(frame.columns)} {labels}"

@@ -9,7 +9,7 @@ import pandas as pd
 from bayescontam.errors import FitError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.newcomer import make_newcomer, refit_reason, strange_parts
 from bayescontam.inference.joining.updated import Updated, update_draws
 from bayescontam.inference.joining.weighted import COLUMNS, summarise_weighted
@@ -41,7 +41,7 @@ class Entry:
     ess: float
     verdict: str  # a sentence that says how far to trust this
     seconds: float  # how long it took
-    fit: Fitted | None = None  # the joint fit, where one was made
+    fit: Fit | None = None  # the joint fit, where one was made
     # observed score of the model on each benchmark: mean over items of the share of correct trials
     raw: dict[str, float] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Entry:
 class Desk:
     """Where new models are taken in, one by one."""
 
-    fit: Fitted
+    fit: Fit
     old: Responses  # those of the fit
     options: Options  # of the update, and of a joint fit
     draws: int  # number of draws to weigh
@@ -132,7 +132,7 @@ def _updated_entry(updated: Updated, level: float, seconds: float) -> Entry:
 
 
 def _refitted_entry(
-    joint: Fitted, name: str, updated: Updated | None, reason: str, seconds: float
+    joint: Fit, name: str, updated: Updated | None, reason: str, seconds: float
 ) -> Entry:
     table = joint.estimands()
     table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})

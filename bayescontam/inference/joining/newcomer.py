@@ -12,7 +12,7 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.guessing import guess_column, read_guess
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers, make_design
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.parameter_names import COORDINATES
 from bayescontam.inference.terms import plan_terms, shared_benchmarks
 from bayescontam.names import listed, visible
@@ -182,7 +182,7 @@ def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcome
     return Newcomer(joined.models[-1], spec, host, joint, *map(np.flatnonzero, (own, met)))
 
 
-def strange_parts(fit: Fitted) -> str | None:
+def strange_parts(fit: Fit) -> str | None:
     """Say which part of a fit's model spec an update cannot handle; None if there is none."""
     spec = fit.spec
     if spec.contamination.exposure != "known":
@@ -194,7 +194,7 @@ def strange_parts(fit: Fitted) -> str | None:
     return None
 
 
-def refit_reason(newcomer: Newcomer, fit: Fitted) -> str | None:
+def refit_reason(newcomer: Newcomer, fit: Fit) -> str | None:
     """Say why only a joint fit can take this model in; None where an update can."""
     spec, design, host = newcomer.spec, newcomer.design, newcomer.host
     if fresh := [name for name in design.units if name not in host.units]:

@@ -7,13 +7,13 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.errors import FitError
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.responses import Responses
 
 Labels = np.ndarray
 
 
-def remembered(fit: Fitted) -> Responses:
+def remembered(fit: Fit) -> Responses:
     """Return the responses that a fit was made of."""
     data = fit.tree["constant_data"].to_dataset()
     correct = fit.tree["observed_data"]["n_correct"].to_numpy()

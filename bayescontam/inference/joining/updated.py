@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from bayescontam.inference.design import Floats
 from bayescontam.inference.estimands import Reference, estimands
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.admission import admit
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.joining.weighted import Weights
@@ -72,7 +72,7 @@ class Updated:
 
 
 def update_draws(
-    fit: Fitted,
+    fit: Fit,
     newcomer: Newcomer,
     reference: Reference,
     rng: np.random.Generator,

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from scipy.special import betaln, expit, logit, logsumexp
 
 from bayescontam.inference.design import make_design
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining import admission
 from bayescontam.inference.joining.admission import _Admission
 from bayescontam.inference.joining.expectation import expectation
@@ -31,7 +31,7 @@ from bayescontam.specs.catalogue import load_spec
 from tests.given import changed, counts_spec, counts_table, given_fit
 
 
-def arrived(fit: Fitted, new: pd.DataFrame) -> Newcomer:
+def arrived(fit: Fit, new: pd.DataFrame) -> Newcomer:
     """Return a newcomer with these responses."""
     old = remembered(fit)
     joined = join_responses(fit.spec, old, Responses.from_frame(new))
@@ -56,7 +56,7 @@ def one_model(k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def counted() -> tuple[Fitted, float, float]:
+def counted() -> tuple[Fit, float, float]:
     """A fit of exact posterior draws, and the joint posterior's answer for the new model."""
     log_prior = stats.norm(0, 1.5).logpdf(MU)[:, None] + stats.halfnorm(0, 1).logpdf(SCALE)
     log_old = log_prior + sum(one_model(k, n)[0] for k, n in COUNTS)
