@@ -4,8 +4,7 @@ import numpy as np
 import xarray as xr
 
 from bayescontam.inference.build import Built
-from bayescontam.inference.draws import Draws, accuracy_at, log_odds
-from bayescontam.inference.guess import response_guess
+from bayescontam.inference.draws import Draws, accuracy_at, log_odds, response_guess
 from bayescontam.inference.population import Items, Population
 
 MOST_DRAWS = 400

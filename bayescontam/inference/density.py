@@ -7,8 +7,7 @@ from scipy.special import logsumexp
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Floats
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.guess import response_guess
+from bayescontam.inference.draws import Draws, response_guess
 from bayescontam.inference.likelihood import accuracy, log_choose, log_likelihood
 
 NODES = 31

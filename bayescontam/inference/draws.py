@@ -9,6 +9,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.guess import guess_priors
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.predictor import (
     Effects,
@@ -16,6 +17,7 @@ from bayescontam.inference.predictor import (
     linear_predictor,
     response_slopes,
 )
+from bayescontam.specs.model import ModelSpec
 
 CHUNK = 4_000_000
 """Numbers held at once while going through draws: 32 MB each array."""
@@ -147,3 +149,16 @@ def accuracy_at(
     """Return each response's accuracy if contamination were changed, (draw, response)."""
     shift = contamination_shift(draws.effects, design, contamination, spilled)
     return accuracy(eta + shift, guess)
+
+
+def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
+    """Return the accuracy of blind guessing for each response.
+
+    Dims (response,).
+    """
+    if draws.guess is not None:
+        return draws.guess[:, design.benchmark]
+    if design.item_guess is not None:
+        return design.item_guess[design.item]
+    values: Any = guess_priors(spec, design)
+    return np.array(values, dtype=float)[design.benchmark]

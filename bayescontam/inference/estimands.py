@@ -9,8 +9,7 @@ from scipy.stats import rankdata
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
-from bayescontam.inference.guess import response_guess
+from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds, response_guess
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.population import Items, Population, comparable
 

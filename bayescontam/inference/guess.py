@@ -1,14 +1,11 @@
 """Guess: the accuracy of blind guessing, set or estimated, of benchmarks and of items."""
 
-from typing import Any
-
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.draws import Draws
 from bayescontam.inference.priors import Tensor
 from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec
@@ -60,16 +57,3 @@ def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
     fixed = np.array([0.0 if isinstance(prior, Beta) else prior for prior in values])
     whole = pt.as_tensor(fixed)[np.array([*priors])].set(free)
     return pm.Deterministic("guess", whole, dims="benchmark")[design.benchmark]
-
-
-def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
-    """Return the accuracy of blind guessing for each response.
-
-    Dims (response,).
-    """
-    if draws.guess is not None:
-        return draws.guess[:, design.benchmark]
-    if design.item_guess is not None:
-        return design.item_guess[design.item]
-    values: Any = guess_priors(spec, design)
-    return np.array(values, dtype=float)[design.benchmark]

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.draws import Draws, exposed, log_odds
+from bayescontam.inference.draws import Draws, exposed, log_odds, response_guess
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.example import Layout, fitting, make_example, size_text
-from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.predictive import Cells, prior_draws
 from bayescontam.inference.quantities import QUANTITIES, Quantity

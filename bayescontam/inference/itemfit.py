@@ -14,8 +14,7 @@ from scipy.stats import false_discovery_control
 
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
-from bayescontam.inference.draws import Draws, exposed
-from bayescontam.inference.guess import response_guess
+from bayescontam.inference.draws import Draws, exposed, response_guess
 from bayescontam.inference.likelihood import logistic
 from bayescontam.inference.predictor import contamination_shift, linear_predictor
 from bayescontam.inference.suspects import CONTAMINATED, FEWEST_MODELS

@@ -8,9 +8,8 @@ from scipy.special import logsumexp
 from bayescontam.inference.build import Built
 from bayescontam.inference.coordinates import rough_logits
 from bayescontam.inference.design import Floats
-from bayescontam.inference.draws import Draws, predictor, slopes
+from bayescontam.inference.draws import Draws, predictor, response_guess, slopes
 from bayescontam.inference.exposure import Exposure, draw_nodes
-from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import log_likelihood
 from bayescontam.inference.mixture import in_trials
 from bayescontam.inference.priors import SMALLEST

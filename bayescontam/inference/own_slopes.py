@@ -9,8 +9,7 @@ from scipy.stats import norm
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.difficulties import spelt_out
-from bayescontam.inference.draws import Draws, predictor
-from bayescontam.inference.guess import response_guess
+from bayescontam.inference.draws import Draws, predictor, response_guess
 from bayescontam.inference.likelihood import logistic
 
 MOST_DRAWS = 200

@@ -9,9 +9,8 @@ import xarray as xr
 from bayescontam.inference.build import Built
 from bayescontam.inference.design import Design, Floats, Integers
 from bayescontam.inference.difficulties import placed, spelt_out
-from bayescontam.inference.draws import Draws, exposed, predictor, take_draws
+from bayescontam.inference.draws import Draws, exposed, predictor, response_guess, take_draws
 from bayescontam.inference.exposure import draw_nodes
-from bayescontam.inference.guess import response_guess
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.located import located
 from bayescontam.inference.own_effects import with_own_effects

@@ -15,7 +15,7 @@ from bayescontam.inference.build import build
 from bayescontam.inference.density import Rows, log_density
 from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.example import Layout, make_example
-from bayescontam.inference.guess import response_guess
+from bayescontam.inference.draws import response_guess
 from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.inference.sensitivity import log_prior
 from bayescontam.report.assumed import spec_assumptions
