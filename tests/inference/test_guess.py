@@ -13,9 +13,8 @@ import bayescontam
 from bayescontam.errors import DataError, SpecError, UsageError
 from bayescontam.inference.build import build
 from bayescontam.inference.density import Rows, log_density
-from bayescontam.inference.draws import Draws, take_draws
+from bayescontam.inference.draws import Draws, response_guess, take_draws
 from bayescontam.inference.example import Layout, make_example
-from bayescontam.inference.draws import response_guess
 from bayescontam.inference.mathematics import mathematics, prior_meanings
 from bayescontam.inference.sensitivity import log_prior
 from bayescontam.report.assumed import spec_assumptions
