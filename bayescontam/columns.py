@@ -10,14 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.names import listed, visible
-
-type Mask = NDArray[np.bool_]
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
 
 MISSING = frozenset({"", "na", "n/a", "<na>", "nan", "null", "none"})
 """Cells that mean "no number here", in any case. Never applied to names."""
@@ -48,7 +44,7 @@ SCALES: tuple[Scale, ...] = ("share", "percent", "count")
 class FaultList:
     """Faults of one table, collected so that all are reported at once."""
 
-    def __init__(self, source: str, rows: Ints) -> None:
+    def __init__(self, source: str, rows: IntArray) -> None:
         self.source = source
         self.rows = rows
         self.notes: list[str] = []
@@ -60,7 +56,7 @@ class FaultList:
         """Add a fault of the whole table or of one column."""
         self._faults.append(Fault(self.source, problem, column=column))
 
-    def flag(self, bad: Mask, column: str | None, problem: str, cells: Any = None) -> None:
+    def flag(self, bad: BoolArray, column: str | None, problem: str, cells: Any = None) -> None:
         """Add a fault for each row in `bad`; "{}" in `problem` becomes the row's cell."""
         at = np.flatnonzero(bad)
         if len(at) > _MOST_FAULTS:
@@ -88,7 +84,7 @@ class FaultList:
             raise DataError(sorted(self._faults, key=lambda fault: fault.row or 0), advice)
 
 
-def _taken(cells: Any, at: Ints) -> Any:
+def _taken(cells: Any, at: IntArray) -> Any:
     if isinstance(cells, pd.Series):
         return cells.iloc[at].astype(object)
     return np.asarray(cells, dtype=object)[at]
@@ -216,7 +212,7 @@ def _whole_names(cells: list[Any]) -> dict[str, str]:
     return found if all(text in found or _WHOLE.fullmatch(text) for text in texts) else {}
 
 
-def _distinct(cells: pd.Series) -> tuple[Ints, list[Any]]:
+def _distinct(cells: pd.Series) -> tuple[IntArray, list[Any]]:
     """Return for each cell its place among the distinct ones (-1: missing), and these."""
     if cells.dtype == object:  # where 1 and True, or 7 and 7.0, would be one
         found: dict[Any, int] = {}
@@ -290,7 +286,7 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or cell is pd.NA or cell is pd.NaT
 
 
-def read_numbers(cells: pd.Series, *, words: bool = False) -> Floats:
+def read_numbers(cells: pd.Series, *, words: bool = False) -> FloatArray:
     """Return a column as numbers: NaN where missing, infinity where it is no finite number.
 
     With `words`, true and false count as 1 and 0; otherwise they are no numbers.
@@ -343,7 +339,7 @@ def _finite(value: float) -> float:
 
 def read_measures(
     frame: pd.DataFrame, faults: FaultList, advice: str, scale: Scale = "share"
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Return the columns of `MEASURES` that `frame` has, as shares."""
     if scale not in SCALES:
         raise UsageError(f"contamination_scale={scale!r}: allowed are {listed(SCALES)}")
@@ -374,7 +370,7 @@ def read_measures(
 
 def _read_measure(
     cells: pd.Series, highest: float | None, scale: Scale, advice: str, faults: FaultList
-) -> Floats:
+) -> FloatArray:
     """Return a column of numbers as they are given, NaN where one is faulty."""
     column = str(cells.name)
     values = read_numbers(cells.map(_without_sign) if scale == "percent" else cells)
@@ -398,8 +394,8 @@ def _read_measure(
 
 
 def refuse_grouped(
-    columns: Mapping[str, pd.Series], values: Mapping[str, Floats], faults: FaultList
-) -> dict[str, Floats]:
+    columns: Mapping[str, pd.Series], values: Mapping[str, FloatArray], faults: FaultList
+) -> dict[str, FloatArray]:
     """Return counts with -infinity, and a fault, where digits are grouped in thousands."""
     texts = {
         name: [cell.strip() if isinstance(cell, str) else "" for cell in cells.astype(object)]
@@ -423,7 +419,7 @@ def _without_sign(cell: Any) -> Any:
     return cell.strip().removesuffix("%") if isinstance(cell, str) else cell
 
 
-def _advise(column: str, cells: pd.Series, values: Floats, faults: FaultList) -> None:
+def _advise(column: str, cells: pd.Series, values: FloatArray, faults: FaultList) -> None:
     """Say what the values outside of the scale look like, and what to do about them."""
     texts = [str(cell).strip() for cell in cells.drop_duplicates().iloc[:1000]]
     finite = values[np.isfinite(values)]

@@ -7,12 +7,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import BoolArray, IntArray
 from bayescontam.columns import (
     MEASURES,
     MISSING,
     FaultList,
-    Ints,
-    Mask,
     Scale,
     flag_twins,
     need_columns,
@@ -171,7 +170,7 @@ class Covariates:
             )
         self._refuse_absent_models(responses)
         at = self._rows_for(responses)
-        lost: Mask = at < 0
+        lost: BoolArray = at < 0
         likely = self._likely_reasons(responses, at) if lost.any() else []
         # Names that are spelled in another way were not searched in vain, and nor was nothing.
         if lost.any() and (missing == "error" or lost.all() or (missing == "zero" and likely)):
@@ -187,7 +186,7 @@ class Covariates:
         if lost.any() and missing == "impute":
             bare = set(joined["benchmark"][lost]) - set(joined["benchmark"][~lost])
             if bare:
-                rows: Mask = joined["benchmark"].isin(bare).to_numpy()
+                rows: BoolArray = joined["benchmark"].isin(bare).to_numpy()
                 raise self._unmatched(responses, rows, source, likely, "zero or drop")
             notes += self._impute(joined, lost, columns)
         elif lost.any() and missing == "zero":
@@ -198,7 +197,7 @@ class Covariates:
             joined = joined[~lost].reset_index(drop=True)
         return joined, notes
 
-    def _rows_for(self, responses: pd.DataFrame) -> Ints:
+    def _rows_for(self, responses: pd.DataFrame) -> IntArray:
         """Return for each response the position of its row in `frame`, or -1."""
         keys = ["benchmark", "item"]
         if "model" not in self.frame.columns:
@@ -223,7 +222,7 @@ class Covariates:
         )
         faults.raise_if_any()
 
-    def _astray(self, responses: pd.DataFrame, at: Ints, missing: Missing) -> list[str]:
+    def _astray(self, responses: pd.DataFrame, at: IntArray, missing: Missing) -> list[str]:
         """Return which names that match nothing may be those of responses without a row."""
         lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
         found = []
@@ -245,12 +244,12 @@ class Covariates:
                 )
         return found
 
-    def _unused(self, at: Ints) -> list[str]:
+    def _unused(self, at: IntArray) -> list[str]:
         unused = len(self.frame) - len(np.unique(at[at >= 0]))
         note = f"{unused:,} of {len(self.frame):,} covariate rows match no response"
         return [note] if unused else []
 
-    def _likely_reasons(self, responses: pd.DataFrame, at: Ints) -> list[str]:
+    def _likely_reasons(self, responses: pd.DataFrame, at: IntArray) -> list[str]:
         """Return what the names show of why responses match no row, a sentence for each key."""
         lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
         found = []
@@ -274,7 +273,7 @@ class Covariates:
     def _unmatched(
         self,
         responses: pd.DataFrame,
-        lost: Mask,
+        lost: BoolArray,
         source: str,
         likely: list[str],
         choices: str,
@@ -308,7 +307,7 @@ class Covariates:
             last += f", or choose --missing-contamination {choices}"
         return DataError(faults, "\n".join([*advice, last]))
 
-    def _impute(self, joined: pd.DataFrame, lost: Mask, columns: list[str]) -> list[str]:
+    def _impute(self, joined: pd.DataFrame, lost: BoolArray, columns: list[str]) -> list[str]:
         """Fill unmatched rows in place from the matched rows of their benchmark."""
         benchmark = joined["benchmark"]
         notes = []
@@ -343,7 +342,7 @@ class Covariates:
         return notes
 
 
-def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) -> Ints:
+def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) -> IntArray:
     """Return positions in the index of `frame`, or -1, of the responses' keys."""
     wanted = pd.MultiIndex.from_frame(responses[keys])
     found = pd.MultiIndex.from_frame(frame[keys]).get_indexer(wanted)
@@ -351,6 +350,6 @@ def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) ->
     return np.where(found >= 0, labels[found] if len(labels) else -1, -1)
 
 
-def _counted(responses: pd.DataFrame, rows: Mask) -> str:
+def _counted(responses: pd.DataFrame, rows: BoolArray) -> str:
     items = len(responses.loc[rows, ["benchmark", "item"]].drop_duplicates())
     return f"{rows.sum():,} of {len(responses):,} responses ({items:,} items)"

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import BoolArray, FloatArray
 from bayescontam.columns import (
     MISSING,
     FaultList,
-    Floats,
-    Mask,
     need_columns,
     plain_frame,
     read_names,
@@ -102,7 +101,7 @@ def dated(
     if "contamination" in frame.columns:
         _compare(frame, source, values, released, cutoff)
         values = frame["contamination"].to_numpy(dtype=np.float64)
-    lost: Mask = np.isnan(values)
+    lost: BoolArray = np.isnan(values)
     if lost.any() and (unknown == "error" or lost.all()):
         raise _unknown_dates(frame, source, released, cutoff, lost)
     notes = [*released.notes, *cutoff.notes]
@@ -128,7 +127,7 @@ def dated(
 
 
 def _refuse_contradicted(
-    frame: pd.DataFrame, source: str, bad: Mask, first: Days, latest: Days
+    frame: pd.DataFrame, source: str, bad: BoolArray, first: Days, latest: Days
 ) -> None:
     """Refuse models that are declared clean and whose own cutoff says that they met items."""
     if not bad.any():
@@ -344,7 +343,9 @@ def _days_of(number: int) -> str:
     return f"{number} day" if number == 1 else f"{number} days"
 
 
-def _without_dates(frame: pd.DataFrame, released: _Found, cutoff: _Found, lost: Mask) -> list[str]:
+def _without_dates(
+    frame: pd.DataFrame, released: _Found, cutoff: _Found, lost: BoolArray
+) -> list[str]:
     """Return of which models and items a date is unknown, by name."""
     problems = []
     no_cutoff = np.isnat(cutoff.last) & lost
@@ -362,7 +363,7 @@ def _without_dates(frame: pd.DataFrame, released: _Found, cutoff: _Found, lost: 
 
 
 def _unknown_dates(
-    frame: pd.DataFrame, source: str, released: _Found, cutoff: _Found, lost: Mask
+    frame: pd.DataFrame, source: str, released: _Found, cutoff: _Found, lost: BoolArray
 ) -> DataError:
     problems = _without_dates(frame, released, cutoff, lost)
     faults = [Fault(source, problem) for problem in problems]
@@ -383,7 +384,7 @@ def _on_partial(released: _Found, cutoff: _Found) -> list[str]:
     ]
 
 
-def _on_unknown(frame: pd.DataFrame, lost: Mask, unknown: Unknown) -> str:
+def _on_unknown(frame: pd.DataFrame, lost: BoolArray, unknown: Unknown) -> str:
     done = "dropped" if unknown == "drop" else "imputed the mean contamination of the benchmark for"
     return f"{done} {lost.sum():,} of {len(frame):,} responses with unknown dates"
 
@@ -400,7 +401,7 @@ def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int, declared: int) 
 
 
 def _compare(
-    frame: pd.DataFrame, source: str, values: Floats, released: _Found, cutoff: _Found
+    frame: pd.DataFrame, source: str, values: FloatArray, released: _Found, cutoff: _Found
 ) -> None:
     """Refuse a contamination that is given and differs from that of the dates."""
     given = frame["contamination"].to_numpy()

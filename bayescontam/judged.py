@@ -6,15 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import (
-    FaultList,
-    Floats,
-    Mask,
-    read_names,
-    read_numbers,
-    refuse_grouped,
-    with_point,
-)
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.columns import FaultList, read_names, read_numbers, refuse_grouped, with_point
 from bayescontam.errors import DataError, Fault
 from bayescontam.names import visible
 
@@ -78,7 +71,7 @@ def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
     return read_names(table, name, faults, blank_ok=name == "source", exact=True)
 
 
-def _read_verdicts(cells: pd.Series, faults: FaultList) -> Floats:
+def _read_verdicts(cells: pd.Series, faults: FaultList) -> FloatArray:
     values = read_numbers(cells.map(lambda cell: _WORDS.get(_plain(cell), cell)), words=True)
     fits = np.isnan(values) | np.isin(values, [0, 1])
     allowed = "1 or yes (a duplicate), 0 or no (none), or blank (unjudged)"
@@ -111,7 +104,7 @@ def refuse_contradictions(clean: Mapping[str, Any], faults: FaultList) -> None:
         return
     implied = clean["kind"].map(_IMPLIED).to_numpy(dtype=float)
     verdicts = clean["is_duplicate"]
-    bad: Mask = ~np.isnan(implied) & ~np.isnan(verdicts) & (implied != verdicts)
+    bad: BoolArray = ~np.isnan(implied) & ~np.isnan(verdicts) & (implied != verdicts)
     said = "got {}, but is_duplicate says the contrary; change one of them"
     faults.flag(bad, "kind", said, clean["kind"])
 
@@ -122,7 +115,7 @@ def of_this_format(
     """Return a table with kinds as `KINDS` means them, and notes on what was exchanged."""
     if "kind" not in table.columns:
         return table.drop(columns=VERSION, errors="ignore"), ()
-    sided: Mask = table["kind"].map(_plain).isin(list(_EXCHANGED)).to_numpy()
+    sided: BoolArray = table["kind"].map(_plain).isin(list(_EXCHANGED)).to_numpy()
     if VERSION not in table.columns:
         if stored and sided.any():
             raise DataError([Fault(source, _UNCLEAR.format(sided.sum()), column="kind")], _STATE)
@@ -130,7 +123,7 @@ def of_this_format(
     version = read_numbers(table[VERSION])
     allowed = np.isin(version, range(1, FORMAT + 1)) | (np.isnan(version) & ~sided)
     faults.flag(~allowed, VERSION, f"got {{}}, allowed is 1 to {FORMAT}", table[VERSION])
-    old: Mask = sided & (version == 1)
+    old: BoolArray = sided & (version == 1)
     kinds = table["kind"].map(lambda cell: _EXCHANGED.get(_plain(cell), cell))
     table = table.assign(kind=table["kind"].where(~old, kinds)).drop(columns=VERSION)
     note = (

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Mask, need_columns, plain_frame, shown
+from bayescontam._types import BoolArray
+from bayescontam.columns import FaultList, need_columns, plain_frame, shown
 from bayescontam.errors import DataError, Fault
 from bayescontam.importers.table import read_table
-from bayescontam.judged import (
-    FORMAT,
-    VERSION,
-    of_this_format,
-    read_judged,
-    refuse_contradictions,
-)
+from bayescontam.judged import FORMAT, VERSION, of_this_format, read_judged, refuse_contradictions
 from bayescontam.names import listed, visible
 from bayescontam.rows import first_rows, refuse_repeats
 from bayescontam.written import check_table_ending, write_table
@@ -199,7 +194,7 @@ def _merge(old: Judgements, new: Judgements, replace: bool) -> Judgements:
     before = old.frame[content].iloc[at[again]].reset_index(drop=True)
     after = new.frame[content].iloc[again].reset_index(drop=True)
     same = (before == after).fillna(False) | (before.isna() & after.isna())
-    differs: Mask = ~same.all(axis=1).to_numpy()
+    differs: BoolArray = ~same.all(axis=1).to_numpy()
     judged_before, judged_after = (part["is_duplicate"].notna() for part in (before, after))
     if not replace and (bad := differs & judged_before & judged_after).any():
         raise _conflict(old, new.frame.iloc[again[bad]], new.source)

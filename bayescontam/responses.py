@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import BoolArray, IntArray
 from bayescontam.columns import (
     MEASURES,
     FaultList,
-    Ints,
-    Mask,
     Scale,
     flag_twins,
     near_name,
@@ -32,14 +31,7 @@ from bayescontam.importers import ADVICE
 from bayescontam.importers.table import load_table
 from bayescontam.importers.tools import import_advice
 from bayescontam.names import listed, visible
-from bayescontam.rows import (
-    chosen,
-    first_rows,
-    in_order,
-    refuse_differing,
-    refuse_repeats,
-    summed,
-)
+from bayescontam.rows import chosen, first_rows, in_order, refuse_differing, refuse_repeats, summed
 from bayescontam.scores import SCORES, read_scores
 from bayescontam.storage import sha256
 
@@ -325,8 +317,8 @@ class Responses:
 
 
 def _select(
-    table: pd.DataFrame, rows: Ints, where: str, source: str, notes: list[str]
-) -> tuple[pd.DataFrame, Ints]:
+    table: pd.DataFrame, rows: IntArray, where: str, source: str, notes: list[str]
+) -> tuple[pd.DataFrame, IntArray]:
     numeric = {name: name == "correct" for name in (*SCORES, *MEASURES)}
     keep = chosen(table, where, numeric)
     if not keep.any():
@@ -338,7 +330,7 @@ def _select(
 
 def _clean(
     table: pd.DataFrame, faults: FaultList, drop_missing: bool, scale: Scale
-) -> tuple[pd.DataFrame, Mask]:
+) -> tuple[pd.DataFrame, BoolArray]:
     """Return the table in this package's columns, and which rows have a score or are refused."""
     need_columns(table, _NEEDED, _KNOWN, faults)
     if len(set(_NEEDED) - set(table.columns)) > 1:
@@ -371,8 +363,8 @@ def _clean(
 
 
 def _check_repeats(
-    clean: pd.DataFrame, complete: Mask, faults: FaultList, sum_repeats: bool
-) -> Ints:
+    clean: pd.DataFrame, complete: BoolArray, faults: FaultList, sum_repeats: bool
+) -> IntArray:
     """Return the first row of each response; repeats are faults, or must agree to be summed."""
     first = first_rows(clean, _KEYS, complete)
     if sum_repeats:
@@ -384,7 +376,7 @@ def _check_repeats(
 
 
 def _finished(
-    clean: pd.DataFrame, complete: Mask, first: Ints, source: str, notes: list[str]
+    clean: pd.DataFrame, complete: BoolArray, first: IntArray, source: str, notes: list[str]
 ) -> pd.DataFrame:
     if not complete.all():
         dropped = f"{(~complete).sum():,} of {len(complete):,} responses with a missing score"

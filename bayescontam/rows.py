@@ -7,14 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Ints, Mask, read_numbers
+from bayescontam._types import BoolArray, IntArray
+from bayescontam.columns import FaultList, read_numbers
 from bayescontam.errors import UsageError
 from bayescontam.names import listed, visible
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
-def chosen(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> Mask:
+def chosen(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> BoolArray:
     """Return which rows a pandas query expression keeps.
 
     `numeric` names the columns to compare as numbers, and whether they may hold true and false.
@@ -51,7 +52,7 @@ def _queryable(frame: pd.DataFrame, numeric: Mapping[str, bool]) -> pd.DataFrame
     return view
 
 
-def first_rows(frame: pd.DataFrame, keys: list[str], counted: Mask) -> Ints:
+def first_rows(frame: pd.DataFrame, keys: list[str], counted: BoolArray) -> IntArray:
     """Return for each row the position of the first one with the same keys.
 
     Rows outside `counted`, or with a missing key, stand for themselves.
@@ -65,14 +66,14 @@ def first_rows(frame: pd.DataFrame, keys: list[str], counted: Mask) -> Ints:
     return first
 
 
-def refuse_repeats(first: Ints, keys: list[str], advice: str, faults: FaultList) -> None:
+def refuse_repeats(first: IntArray, keys: list[str], advice: str, faults: FaultList) -> None:
     """Add a fault for each row that is not the first one with its keys."""
     problem = f"same {', '.join(keys)} as row {{}}; {advice}"
     faults.flag(first != np.arange(len(first)), keys[-1], problem, faults.rows[first])
 
 
 def refuse_differing(
-    frame: pd.DataFrame, columns: list[str], first: Ints, faults: FaultList
+    frame: pd.DataFrame, columns: list[str], first: IntArray, faults: FaultList
 ) -> None:
     """Add a fault for each row whose `columns` differ from those of the first with its keys."""
     at = np.flatnonzero(first != np.arange(len(first)))
@@ -84,14 +85,14 @@ def refuse_differing(
         faults.flag(differs, column, problem + "remove the column", faults.rows[first])
 
 
-def _codes(cells: pd.Series) -> Ints:
+def _codes(cells: pd.Series) -> IntArray:
     try:
         return pd.factorize(cells)[0]
     except TypeError:  # lists and objects of JSON have no hash
         return pd.factorize(cells.map(repr))[0]
 
 
-def summed(frame: pd.DataFrame, first: Ints, counts: list[str]) -> pd.DataFrame:
+def summed(frame: pd.DataFrame, first: IntArray, counts: list[str]) -> pd.DataFrame:
     """Return one row for each first row, with `counts` summed over its repeats."""
     keep = np.flatnonzero(first == np.arange(len(first)))
     result = frame.iloc[keep].reset_index(drop=True)
@@ -102,7 +103,7 @@ def summed(frame: pd.DataFrame, first: Ints, counts: list[str]) -> pd.DataFrame:
     return result
 
 
-def in_order(frame: pd.DataFrame) -> Ints:
+def in_order(frame: pd.DataFrame) -> IntArray:
     """Return the order by benchmark, model and item, each by its first appearance."""
     benchmark = pd.factorize(frame["benchmark"])[0]
     model = pd.factorize(frame["model"])[0]

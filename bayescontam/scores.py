@@ -5,7 +5,8 @@ from collections.abc import Collection
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Floats, Mask, need_columns, read_numbers, refuse_grouped
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.columns import FaultList, need_columns, read_numbers, refuse_grouped
 
 SCORES = ("correct", "n_correct", "n_trials")
 MOST_TRIALS = 10**9
@@ -14,7 +15,7 @@ MOST_TRIALS = 10**9
 
 def read_scores(
     table: pd.DataFrame, faults: FaultList, known: Collection[str]
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Return the score columns as numbers, NaN where missing; none if they cannot be used."""
     present = [name for name in SCORES if name in table.columns]
     if present == ["correct"]:
@@ -35,7 +36,7 @@ def read_scores(
     return {}
 
 
-def _counts(table: pd.DataFrame, faults: FaultList) -> dict[str, Floats]:
+def _counts(table: pd.DataFrame, faults: FaultList) -> dict[str, FloatArray]:
     cells = {name: table[name] for name in ("n_correct", "n_trials")}
     values = {name: read_numbers(column) for name, column in cells.items()}
     values = refuse_grouped(cells, values, faults)
@@ -52,5 +53,5 @@ def _counts(table: pd.DataFrame, faults: FaultList) -> dict[str, Floats]:
     return {"n_correct": correct, "n_trials": trials}
 
 
-def _whole(values: Floats) -> Mask:
+def _whole(values: FloatArray) -> BoolArray:
     return np.asarray((values >= 0) & (values <= MOST_TRIALS) & (np.floor(values) == values))

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import logit
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.rows import COLUMNS, intervals
 from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.likelihood import logistic, softplus
-
-Floats = npt.NDArray[np.float64]
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
 """What the bootstrap estimates for each model and benchmark."""
@@ -74,9 +72,9 @@ def bootstrap_rows(
 class _Answers:
     """Answers of one model to one benchmark, dims (item,)."""
 
-    correct: Floats
-    trials: Floats
-    contamination: Floats
+    correct: FloatArray
+    trials: FloatArray
+    contamination: FloatArray
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> "_Answers":
@@ -84,7 +82,7 @@ class _Answers:
         return cls(*(frame[name].to_numpy(dtype=float) for name in names))
 
 
-def _row(quantity: str, where: str, values: Floats) -> dict[str, Any]:
+def _row(quantity: str, where: str, values: FloatArray) -> dict[str, Any]:
     return {
         "cell": "",
         "replicate": -1,
@@ -110,13 +108,13 @@ def _row(quantity: str, where: str, values: Floats) -> dict[str, Any]:
 
 def _resampled(
     answers: _Answers, rng: np.random.Generator, resamples: int, penalty: float
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Return each quantity of each resample, dims (resample,)."""
     parts = [_quantities(answers, w, penalty) for w in _weights(answers, rng, resamples)]
     return {name: np.concatenate([part[name] for part in parts]) for name in QUANTITIES}
 
 
-def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Iterator[Floats]:
+def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Iterator[FloatArray]:
     """Yield how often each item is in each resample, dims (resample, item), in blocks."""
     items = len(answers.correct)
     block = max(_BLOCK // items, 1)
@@ -125,7 +123,7 @@ def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Ite
         yield rng.multinomial(items, np.full(items, 1 / items), size=size).astype(float)
 
 
-def _quantities(answers: _Answers, weights: Floats, penalty: float) -> dict[str, Floats]:
+def _quantities(answers: _Answers, weights: FloatArray, penalty: float) -> dict[str, FloatArray]:
     accuracy = (weights @ answers.correct) / (weights @ answers.trials)
     smallest = np.where(weights > 0, answers.contamination, np.inf).min(axis=1)
     intercept, slope = regressions(
@@ -144,8 +142,12 @@ def _quantities(answers: _Answers, weights: Floats, penalty: float) -> dict[str,
 
 
 def regressions(
-    correct: Floats, trials: Floats, contamination: Floats, weights: Floats, penalty: float
-) -> tuple[Floats, Floats]:
+    correct: FloatArray,
+    trials: FloatArray,
+    contamination: FloatArray,
+    weights: FloatArray,
+    penalty: float,
+) -> tuple[FloatArray, FloatArray]:
     """Fit a logistic regression with a penalised slope to every resample at once.
 
     Dims (resample,).
@@ -170,18 +172,18 @@ class _Problem:
     """Many logistic regressions on one predictor, to be minimised together."""
 
     # (resample, 2): weighted sums of correct trials, and of these times the predictor
-    right: Floats
-    trials: Floats  # (resample, item): weighted trials
+    right: FloatArray
+    trials: FloatArray  # (resample, item): weighted trials
     # (item,): predictor, near its mean, so that intercept and slope hardly depend on each other
-    x: Floats
+    x: FloatArray
     penalty: float
 
-    def loss(self, at: Floats) -> Floats:
+    def loss(self, at: FloatArray) -> FloatArray:
         """Return the penalised negative log-likelihood of each, dims (resample,)."""
         either = (self.trials * softplus(self._log_odds(at))).sum(axis=1)
         return either - (self.right * at).sum(axis=1) + self.penalty / 2 * at[:, 1] ** 2
 
-    def step(self, at: Floats) -> tuple[Floats, Floats]:
+    def step(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return Newton's step and half the fall in loss that it promises."""
         p = logistic(self._log_odds(at))
         expected = self.trials * p
@@ -194,10 +196,10 @@ class _Problem:
         step /= (h00 * h11 - h01**2)[:, None]
         return step, (step[:, 0] * g0 + step[:, 1] * g1) / 2
 
-    def _log_odds(self, at: Floats) -> Floats:
+    def _log_odds(self, at: FloatArray) -> FloatArray:
         return at[:, :1] + at[:, 1:] * self.x
 
-    def solve(self, at: Floats) -> Floats:
+    def solve(self, at: FloatArray) -> FloatArray:
         """Return intercept and slope of each, dims (resample, 2)."""
         for _ in range(_STEPS):
             step, fall = self.step(at)
@@ -209,7 +211,7 @@ class _Problem:
             f" converge in {_STEPS} Newton steps; a larger penalty makes them easier"
         )
 
-    def _length(self, at: Floats, step: Floats) -> Floats:
+    def _length(self, at: FloatArray, step: FloatArray) -> FloatArray:
         """Return how much of the step to take: all, halved as often as it raises the loss."""
         length = np.ones(len(at))
         ends = np.array([self.x.min(), self.x.max()])

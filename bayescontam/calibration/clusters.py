@@ -1,29 +1,26 @@
 """Clusters: means over rows, with errors that know which rows belong together."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.integer[Any]]
+from bayescontam._types import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Means:
     """Mean of each group, dims (group,)."""
 
-    mean: Floats  # naN where a group has no value
+    mean: FloatArray  # naN where a group has no value
     # monte Carlo standard error. Values of one cluster may depend on each other in any way,
     # clusters are independent. NaN where a group has fewer than two clusters.
-    error: Floats
+    error: FloatArray
     # count, clusters: values, and clusters that have any
-    count: Integers
-    clusters: Integers
+    count: IntArray
+    clusters: IntArray
 
 
-def clustered_means(values: Floats, group: Integers, cluster: Integers, groups: int) -> Means:
+def clustered_means(values: FloatArray, group: IntArray, cluster: IntArray, groups: int) -> Means:
     """Return the mean of each group with its cluster-robust standard error.
 
     The mean is a ratio of two sums over clusters, and its error that of such a ratio

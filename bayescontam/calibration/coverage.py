@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayescontam.calibration.clusters import Floats, Integers, Means, clustered_means
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.calibration.clusters import Means, clustered_means
 from bayescontam.calibration.rows import LEVELS, interval_columns
 
 GROUP = ["cell", "estimator", "quantity"]
@@ -96,7 +97,7 @@ class _Rows:
     """Rows of a study with the numbers of their groups and replicates."""
 
     def __init__(
-        self, table: pd.DataFrame, group: Integers, cluster: Integers, groups: int
+        self, table: pd.DataFrame, group: IntArray, cluster: IntArray, groups: int
     ) -> None:
         self.table, self.group, self.cluster, self.groups = table, group, cluster, groups
         self.truth = table["truth"].to_numpy(dtype=float)
@@ -139,10 +140,10 @@ class _Rows:
             **self._ranking(score),
         }
 
-    def _means(self, values: Floats) -> Means:
+    def _means(self, values: FloatArray) -> Means:
         return clustered_means(values, self.group, self.cluster, self.groups)
 
-    def _ranking(self, score: Floats) -> dict[str, Floats]:
+    def _ranking(self, score: FloatArray) -> dict[str, FloatArray]:
         """Return places of the estimators by score, and how far they are behind the best.
 
         Only tables count that all estimators of a cell and quantity have a score of.
@@ -194,18 +195,18 @@ class _Pairs:
 
     # unit, estimator: (row,): number of the interval that all estimators report, and of the
     # estimator
-    unit: Integers
-    estimator: Integers
+    unit: IntArray
+    estimator: IntArray
     shape: tuple[int, int]  # how many there are of both
     # block, replicate: (unit,): number of its cell and quantity, and its replicate
-    block: Integers
-    replicate: Integers
+    block: IntArray
+    replicate: IntArray
     # group, present: (block, estimator): number of the group, and whether there is one
-    group: Integers
+    group: IntArray
     present: npt.NDArray[np.bool_]
 
 
-def interval_score(low: Floats, high: Floats, truth: Floats, level: int) -> Floats:
+def interval_score(low: FloatArray, high: FloatArray, truth: FloatArray, level: int) -> FloatArray:
     """Return Winkler's score of intervals: width, and a penalty for a truth outside.
 
     >>> import numpy as np
@@ -216,7 +217,7 @@ def interval_score(low: Floats, high: Floats, truth: Floats, level: int) -> Floa
     return high - low + 200 / (100 - level) * outside
 
 
-def _coverage_error(coverage: Means) -> Floats:
+def _coverage_error(coverage: Means) -> FloatArray:
     """Return the error of shares, which is not zero where all replicates agree."""
     m = coverage.clusters.astype(float)
     agreed = np.sqrt((m + 1) / (m + 3)) / (m + 2)

@@ -1,16 +1,13 @@
 """Fixed: parameters that a study holds at values of its own."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.plan import Cell, Plan
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.build import Built
 from bayescontam.specs.simulator import Simulator
 
-Floats = NDArray[np.floating[Any]]
 _WORDS = {
     "theta": "ability",
     "beta": "slope",
@@ -21,7 +18,7 @@ _WORDS = {
 """Keys of a simulator that fix parameters under words of their own."""
 
 
-def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, Floats]:
+def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, FloatArray]:
     """Return the values at which a cell holds parameters."""
     simulator, source = cell.simulator, plan.source
     model = built.model
@@ -54,9 +51,9 @@ def refuse_idle(names: set[str], plan: Plan, cell: Cell) -> None:
 
 def _held(
     simulator: Simulator, built: Built, plan: Plan, source: str
-) -> list[tuple[str, str, Floats]]:
+) -> list[tuple[str, str, FloatArray]]:
     """Return name, key and value of what is fixed under a word of its own."""
-    held: list[tuple[str, str, Floats]] = []
+    held: list[tuple[str, str, FloatArray]] = []
     models = len(built.design.models)
     if simulator.ability is not None:
         ability = np.atleast_1d(np.asarray(simulator.ability, dtype=float))
@@ -77,7 +74,7 @@ def _held(
     return held
 
 
-def _scores(shape: tuple[int, int], plan: Plan, purpose: str) -> Floats:
+def _scores(shape: tuple[int, int], plan: Plan, purpose: str) -> FloatArray:
     """Return numbers of mean 0 and standard deviation 1, the same in all cells of a study."""
     scores = plan.stream(purpose).standard_normal(shape)
     spread = scores.std()

@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from bayescontam._types import FloatArray
 from bayescontam.names import visible
 from bayescontam.specs.expression import Expression, position
-
-Floats = NDArray[np.floating[Any]]
 
 
 def _over_cells(function: Callable[..., Any]) -> Callable[[Any], Any]:
@@ -47,7 +45,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 }
 
 
-def evaluated(expression: Expression, values: Mapping[str, Floats]) -> Floats:
+def evaluated(expression: Expression, values: Mapping[str, FloatArray]) -> FloatArray:
     """Return the value of an expression for every draw.
 
     Dims (draw,).
@@ -82,7 +80,7 @@ def _aligned(left: Any, right: Any) -> tuple[Any, Any]:
     return raised[0], raised[1]
 
 
-def _value(node: ast.AST, values: Mapping[str, Floats]) -> Any:
+def _value(node: ast.AST, values: Mapping[str, FloatArray]) -> Any:
     match node:
         case ast.BinOp(left=left, op=op, right=right):
             return _OPERATORS[type(op)](*_aligned(_value(left, values), _value(right, values)))

@@ -1,21 +1,17 @@
 """Gates: whether a fit of a study may count as one."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.measure import Key
 from bayescontam.specs.study import Gates
-
-Floats = NDArray[np.floating[Any]]
 
 PASSED, RERUN, FAILED = "passed", "rerun", "failed"
 """What becomes of a fit: good at the first try, at the second and longer one, or neither."""
 
 
 def faults_of(
-    keys: list[Key], ess: Floats, rhat: Floats, diverged: float, gates: Gates
+    keys: list[Key], ess: FloatArray, rhat: FloatArray, diverged: float, gates: Gates
 ) -> list[str]:
     """Return what is wrong with a fit; nothing if it passes."""
     faults = []

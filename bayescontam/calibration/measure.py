@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.formula import evaluated
 from bayescontam.calibration.plan import Plan, refuse_unknown
 from bayescontam.errors import Fault, SpecError
@@ -22,7 +23,6 @@ from bayescontam.seeds import stream
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, StudySpec
 
-Floats = NDArray[np.floating[Any]]
 Key = tuple[str, str]
 """Quantity, and where: the labels of its cell, or nothing."""
 
@@ -37,9 +37,9 @@ class Measured:
     """Values of quantities."""
 
     keys: tuple[Key, ...]
-    values: Floats  # dims (chain, draw, key)
+    values: FloatArray  # dims (chain, draw, key)
 
-    def part(self, keys: list[Key]) -> Floats:
+    def part(self, keys: list[Key]) -> FloatArray:
         """Return the values of some keys, dims (chain, draw, key)."""
         position = {key: i for i, key in enumerate(self.keys)}
         return self.values[..., [position[key] for key in keys]]
@@ -85,16 +85,16 @@ def asked(plan: Plan) -> set[str]:
 class _Cells:
     """Draws of one quantity, with a label for each cell that it has."""
 
-    values: Floats  # dims (chain, draw, …)
+    values: FloatArray  # dims (chain, draw, …)
     labels: list[str]  # of the cells that are reported, flattened
     present: NDArray[np.bool_]  # which cells these are, dims (cell,)
 
     @property
-    def flat(self) -> Floats:
+    def flat(self) -> FloatArray:
         return self.values.reshape(*self.values.shape[:2], -1)[..., self.present]
 
 
-def _cells(values: Floats, names: list[list[Any]], defined: Any = None) -> _Cells:
+def _cells(values: FloatArray, names: list[list[Any]], defined: Any = None) -> _Cells:
     labels = [" | ".join(map(str, each)) for each in product(*names)]
     present = np.ones(len(labels), dtype=bool) if defined is None else np.asarray(defined)
     return _Cells(
@@ -102,7 +102,7 @@ def _cells(values: Floats, names: list[list[Any]], defined: Any = None) -> _Cell
     )
 
 
-def _scalar(values: Floats, parameters: xr.Dataset) -> _Cells:
+def _scalar(values: FloatArray, parameters: xr.Dataset) -> _Cells:
     shape = parameters.sizes["chain"], parameters.sizes["draw"]
     return _cells(values.reshape(shape), [])
 
@@ -138,7 +138,7 @@ def _estimands(
             yield full_name, _cells(values, labels, defined)
 
 
-def _log_likelihood(draws: Draws, built: Built) -> Floats:
+def _log_likelihood(draws: Draws, built: Built) -> FloatArray:
     """Return the log probability of the counts without the coefficient, dims (draw,)."""
     k, n = built.design.n_correct, built.design.n_trials
     parts = []

@@ -1,19 +1,16 @@
 """Published: tables of responses from exposures of concepts, as in the published study."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.estimands import Reference, reference_level
 from bayescontam.responses import Responses
 from bayescontam.specs.printed import read_published
 from bayescontam.specs.simulator import Layout, Simulator
-
-Floats = NDArray[np.floating[Any]]
 
 PRINTED = dict(read_published("arc_generator")[["quantity", "value"]].to_numpy())
 """What is printed of the generator."""
@@ -33,7 +30,9 @@ class Corpus:
     a: float
     b: float
 
-    def exposures(self, rng: np.random.Generator, shape: tuple[int, ...] = (CONCEPTS,)) -> Floats:
+    def exposures(
+        self, rng: np.random.Generator, shape: tuple[int, ...] = (CONCEPTS,)
+    ) -> FloatArray:
         """Draw exposures; by default one of each concept."""
         return self.floor + self.span * rng.beta(self.a, self.b, size=shape)
 
@@ -41,7 +40,7 @@ class Corpus:
 PUBLISHED = Corpus(*(PRINTED[f"exposure_{name}"] for name in ("floor", "span", "a", "b")))
 
 
-def exposures(layout: Layout, rng: np.random.Generator) -> Floats:
+def exposures(layout: Layout, rng: np.random.Generator) -> FloatArray:
     """Draw contaminations, dims (model, benchmark, item).
 
     Each of 50 concepts has an exposure 0.2 + 0.7 Beta(3, 2) in a model's corpus; a task has
@@ -53,22 +52,22 @@ def exposures(layout: Layout, rng: np.random.Generator) -> Floats:
     return contamination.reshape(layout.models, layout.benchmarks, layout.items)
 
 
-def compositions(tasks: int, rng: np.random.Generator) -> Floats:
+def compositions(tasks: int, rng: np.random.Generator) -> FloatArray:
     """Draw the share of each of 50 concepts in each task, dims (task, concept)."""
     order = rng.random((tasks, CONCEPTS)).argsort(axis=1)
     count = rng.integers(FEWEST, MOST + 1, size=(tasks, 1))
-    share: Floats = (order < count) / count
+    share: FloatArray = (order < count) / count
     return share
 
 
-def contamination_of(exposure: Floats) -> Floats:
+def contamination_of(exposure: FloatArray) -> FloatArray:
     """Return the contamination of tasks by the mean exposure of their concepts.
 
     >>> contamination_of(np.array([0.5, 0.7])).round(3).tolist()
     [0.3, 0.538]
     """
     prior, slope = PRINTED["formula_prior"], PRINTED["formula_slope"]
-    contamination: Floats = expit(logit(prior) + slope * (exposure - 0.5))
+    contamination: FloatArray = expit(logit(prior) + slope * (exposure - 0.5))
     return contamination
 
 
@@ -92,11 +91,11 @@ class Tasks:
     """Contaminations, and the accuracies that follow from them."""
 
     # contamination, accuracy: dims (model, benchmark, item)
-    contamination: Floats
-    accuracy: Floats
+    contamination: FloatArray
+    accuracy: FloatArray
 
     @classmethod
-    def of(cls, contamination: Floats, simulator: Simulator) -> "Tasks":
+    def of(cls, contamination: FloatArray, simulator: Simulator) -> "Tasks":
         """Return tasks of accuracy genuine + boost × contamination."""
         return cls(contamination, simulator.genuine + simulator.boost * contamination)
 

@@ -1,13 +1,12 @@
 """Ranks: of the truth among draws, and those of a study as ArviZ takes them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.sbc import ranked
 from bayescontam.errors import UsageError
 from bayescontam.names import listed, visible
@@ -16,12 +15,13 @@ GROUP = "prior_sbc"
 """Where ``arviz.plot_ecdf_pit`` looks for ranks."""
 SAMPLE = ("chain", "draw")
 """Dims that ArviZ takes for those of independent values."""
-Floats = NDArray[np.floating[Any]]
 _TIE = 1e-12
 """Distance, beside their size, at which a draw and the truth are the same but for rounding."""
 
 
-def rank_of(truth: float, draws: Floats, ess: float, rng: np.random.Generator) -> tuple[int, int]:
+def rank_of(
+    truth: float, draws: FloatArray, ess: float, rng: np.random.Generator
+) -> tuple[int, int]:
     """Return the rank of the truth among nearly independent draws, and their number.
 
     >>> rank_of(0.5, np.arange(-2.0, 4.0), 6, np.random.default_rng(1))

@@ -1,10 +1,6 @@
 """Referenced: truth and estimates reported at one reference contamination, or a refusal."""
 
-from typing import Any
-
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bayescontam.calibration.measure import asked
 from bayescontam.calibration.plan import Plan
@@ -14,8 +10,6 @@ from bayescontam.inference.estimands import reference_levels
 from bayescontam.names import visible
 from bayescontam.responses import Responses
 from bayescontam.specs.study import Estimator
-
-Floats = NDArray[np.floating[Any]]
 
 TOLD_AT_REFERENCE = {"genuine_ability", "overfitting", "overfitting_fraction", "spillover"}
 """Estimands whose meaning depends on the reference."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
 from bayescontam.calibration.engines import Drawn, Engine, engine_of, longer
 from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
@@ -28,8 +28,6 @@ from bayescontam.inference.located import located
 from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.responses import Responses
 from bayescontam.specs.study import Estimator, Sampling
-
-Floats = NDArray[np.floating[Any]]
 
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
 """Engine that audits another. One of each two is PyMC, which is held against the model that is
@@ -208,11 +206,11 @@ class _Fit:
     """One try: draws of the quantities that have a truth, and what is wrong with them."""
 
     keys: list[Key]
-    values: Floats  # dims (chain, draw, key); NaN where nothing could be drawn
+    values: FloatArray  # dims (chain, draw, key); NaN where nothing could be drawn
     # mcse, ess, rhat: dims (key,)
-    mcse: Floats
-    ess: Floats
-    rhat: Floats
+    mcse: FloatArray
+    ess: FloatArray
+    rhat: FloatArray
     faults: list[str]
 
     def table(self, truth: Any, rng: np.random.Generator) -> pd.DataFrame:

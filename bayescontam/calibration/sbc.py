@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.coverage import constant
-from bayescontam.calibration.uniformity import Floats, Uniformity, uniformity
+from bayescontam.calibration.uniformity import Uniformity, uniformity
 from bayescontam.inference.checks import Outcome
 from bayescontam.seeds import stream
 
@@ -105,7 +106,7 @@ def _row(key: dict[str, Any], part: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _tests(u: Floats) -> Uniformity:
+def _tests(u: FloatArray) -> Uniformity:
     return uniformity(u) if len(u) >= LEAST else Uniformity(*[float("nan")] * 7)
 
 

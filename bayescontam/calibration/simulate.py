@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 from pymc.pytensorf import reseed_rngs
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.variable import RandomGeneratorSharedVariable
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.augmented import Observed
 from bayescontam.calibration.fixed import fixed_values, refuse_idle
 from bayescontam.calibration.measure import Key, measure
@@ -29,8 +29,6 @@ from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.simulator import Layout
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +183,12 @@ class _Forward:
         shared = self._function.get_shared()
         self._rngs = [var for var in shared if isinstance(var, RandomGeneratorSharedVariable)]
 
-    def __call__(self, rng: np.random.Generator) -> dict[str, Floats]:
+    def __call__(self, rng: np.random.Generator) -> dict[str, FloatArray]:
         reseed_rngs(self._rngs, int(rng.integers(2**63)))
         return dict(zip(self.names, self._function(), strict=True))
 
 
-def _dataset(drawn: dict[str, Floats], built: Built) -> xr.Dataset:
+def _dataset(drawn: dict[str, FloatArray], built: Built) -> xr.Dataset:
     """Return one draw of each variable as draws of a posterior are."""
     data = {}
     for name, values in drawn.items():
@@ -202,8 +200,8 @@ def _dataset(drawn: dict[str, Floats], built: Built) -> xr.Dataset:
 
 
 def _with_exposure(
-    draws: Draws, counts: Floats, built: Built, rng: np.random.Generator
-) -> tuple[Draws, Floats]:
+    draws: Draws, counts: FloatArray, built: Built, rng: np.random.Generator
+) -> tuple[Draws, FloatArray]:
     """Draw true contaminations where they are not known, and counts that go with them.
 
     The model has contaminations summed out, so that nobody knows which of them its counts

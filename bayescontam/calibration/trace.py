@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import xarray as xr
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from bayescontam._types import FloatArray
 
 
 def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
@@ -33,12 +32,12 @@ def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
     return xr.Dataset(data), float(np.mean(diverged))
 
 
-def _column(batch: Any, name: str) -> Floats:
+def _column(batch: Any, name: str) -> FloatArray:
     """Return a column of a record batch, dims (draw, …)."""
     column = batch.column(name)
     shape = column.field.metadata.get(b"shape", b"").decode()
     values = pa.array(column)
     if hasattr(values, "flatten"):
         values = values.flatten()
-    numbers: Floats = values.to_numpy(zero_copy_only=False)
+    numbers: FloatArray = values.to_numpy(zero_copy_only=False)
     return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import bdtr, chdtr, chdtrc, chdtri, ndtr, ndtri
 from scipy.stats import binom, norm
 
+from bayescontam._types import FloatArray
 from bayescontam.seeds import stream
-
-Floats = npt.NDArray[np.float64]
 
 _POINTS = 100
 """Most points at which distribution functions are compared."""
@@ -42,7 +40,7 @@ class Uniformity:
     p_spread: float
 
 
-def uniformity(values: Floats) -> Uniformity:
+def uniformity(values: FloatArray) -> Uniformity:
     """Test whether numbers are independent draws from Uniform(0, 1).
 
     Three tests, corrected by Bonferroni: the simultaneous envelope of the empirical
@@ -102,7 +100,7 @@ def _moments(draws: int, shift: float, factor: float) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=16)
-def _scores(draws: int) -> tuple[Floats, Floats, Floats]:
+def _scores(draws: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return mean and mean square of a rank's normal score, given the truth's own, dims (node,).
 
     A rank is Binomial given the truth, and spread evenly over its share of (0, 1).
@@ -116,7 +114,7 @@ def _scores(draws: int) -> tuple[Floats, Floats, Floats]:
     return nodes, chances @ first, chances @ second
 
 
-def points(n: int) -> Floats:
+def points(n: int) -> FloatArray:
     """Return where the distribution function of `n` numbers is compared, inside (0, 1)."""
     count = max(min(n, _POINTS), 2)
     return np.arange(1, count) / count
@@ -127,7 +125,7 @@ def envelope_probability(n: int, level: float) -> float:
     return 1 - float(np.quantile(_null(n), 1 - level))
 
 
-def _gamma(values: Floats) -> float:
+def _gamma(values: FloatArray) -> float:
     z = points(len(values))
     counts = np.searchsorted(np.sort(values), z, side="right")
     return float(_tails(len(values))[counts, np.arange(len(z))].min())
@@ -144,17 +142,17 @@ def _p_gamma(gamma: float, n: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _tails(n: int) -> Floats:
+def _tails(n: int) -> FloatArray:
     """Return two-sided tail probabilities of each count at each point, dims (count, point)."""
     z = points(n)
     below = bdtr(np.arange(n + 1)[:, None], n, z)
     above = 1 - np.vstack([np.zeros(len(z)), below[:-1]])
-    tails: Floats = np.minimum(2 * np.minimum(below, above), 1.0)
+    tails: FloatArray = np.minimum(2 * np.minimum(below, above), 1.0)
     return tails
 
 
 @lru_cache(maxsize=64)
-def _null(n: int) -> Floats:
+def _null(n: int) -> FloatArray:
     """Return sorted values of gamma of `n` uniform numbers."""
     z, tails = points(n), _tails(n)
     rng = stream(0, "uniformity", n)

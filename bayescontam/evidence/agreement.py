@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import Floats
+from bayescontam._types import FloatArray
 from bayescontam.judged import KINDS
 from bayescontam.judgements import MODEL, PAIR, Judgements, run_of
 from bayescontam.names import visible
@@ -167,7 +167,7 @@ def _kappa(a: pd.Series, b: pd.Series) -> tuple[float, str]:
     return float(score(a.to_numpy(), b.to_numpy())), ""
 
 
-def _kappas(tables: Floats) -> Floats:
+def _kappas(tables: FloatArray) -> FloatArray:
     """Return kappa of probabilities of verdicts, (draws, 2, 2)."""
     same = np.trace(tables, axis1=1, axis2=2)
     chance = np.einsum("nij,nki->n", tables, tables)

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import FloatArray
 from bayescontam.evidence.pairs import scan_pairs
-from bayescontam.evidence.verdicts import Floats, first_runs
+from bayescontam.evidence.verdicts import first_runs
 from bayescontam.evidence.weighing import Weighed
 from bayescontam.judgements import PAIR
 
@@ -43,12 +44,14 @@ def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataF
     )
 
 
-def _chance(none: Floats) -> Floats:
+def _chance(none: FloatArray) -> FloatArray:
     """Return the probability of any, of draws of that of none; rounding is cut off."""
     return (1 - none.mean(axis=0)).clip(0.0, 1.0)
 
 
-def _named(prefix: str, names: tuple[str, ...], none: Floats, least: int) -> dict[str, Floats]:
+def _named(
+    prefix: str, names: tuple[str, ...], none: FloatArray, least: int
+) -> dict[str, FloatArray]:
     if len(names) < least:
         return {}
     return {f"{prefix}_{name}": _chance(none[..., k]) for k, name in enumerate(names)}

@@ -8,7 +8,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.tensor.special import logaddexp, logsumexp
 
-from bayescontam.evidence.verdicts import Floats, Verdicts, is_model
+from bayescontam._types import FloatArray
+from bayescontam.evidence.verdicts import Verdicts, is_model
 from bayescontam.inference.priors import Tensor, spread, variable
 from bayescontam.specs.curve import CurveSpec, LinePriors
 
@@ -86,7 +87,7 @@ def _line(suffix: str, priors: LinePriors, offsets: tuple[Tensor, Tensor]) -> tu
     )
 
 
-def _rise(cosine: Floats, middle: Tensor, relative: Tensor, edges: Floats) -> Tensor:
+def _rise(cosine: FloatArray, middle: Tensor, relative: Tensor, edges: FloatArray) -> Tensor:
     """Return how far the curve rises from its threshold to each cosine, before its steepness."""
     return pt.dot(basis(cosine, edges), relative) - pt.dot(_tensor_basis(middle, edges), relative)
 
@@ -204,19 +205,19 @@ def _add_verdicts(
     )
 
 
-def effects(pairs: int) -> tuple[Floats, Floats]:
+def effects(pairs: int) -> tuple[FloatArray, FloatArray]:
     """Return standard Normal effects of an item within 4 sd, and their log weights."""
     effect = np.linspace(-4.0, 4.0, 17 if pairs <= 12 else 33)
     log_weight = -(effect**2) / 2
     return effect, log_weight - np.log(np.exp(log_weight).sum())
 
 
-def segments(spec: CurveSpec) -> Floats:
+def segments(spec: CurveSpec) -> FloatArray:
     """Return the lower ends of the curve's segments, ending with infinity; the first is open."""
     return np.array([-np.inf, *spec.shape.knots, np.inf])
 
 
-def basis(cosine: Floats, edges: Floats) -> Floats:
+def basis(cosine: FloatArray, edges: FloatArray) -> FloatArray:
     """Return how far cosines reach into each segment, dims (…, segment).
 
     Counted from the first knot: negative below it, so that their sum over segments is the
@@ -231,7 +232,7 @@ def basis(cosine: Floats, edges: Floats) -> Floats:
     return np.concatenate([first[..., None], reach], axis=-1)
 
 
-def _tensor_basis(cosine: Tensor, edges: Floats) -> Tensor:
+def _tensor_basis(cosine: Tensor, edges: FloatArray) -> Tensor:
     """Return `basis` of a vector of cosines that are parameters."""
     first = pt.minimum(cosine - edges[1], 0.0)
     reach = pt.clip(cosine[:, None] - edges[1:-1], 0.0, np.diff(edges[1:]))

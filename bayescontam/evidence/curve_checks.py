@@ -7,9 +7,10 @@ import xarray as xr
 from scipy.special import expit
 from scipy.stats import norm
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.evidence.curve import BuiltCurve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
-from bayescontam.evidence.verdicts import Floats, Integers, Verdicts, is_model, seen
+from bayescontam.evidence.verdicts import Verdicts, is_model, seen
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.seeds import stream
 
@@ -22,7 +23,7 @@ LEAST = 5
 """Verdicts of either kind that a cell must be expected to hold to be checked."""
 
 
-def marginal(draws: CurveDraws, cosine: Floats, benchmark: int, source: int = -1) -> Floats:
+def marginal(draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1) -> FloatArray:
     """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(31)
     level = draws.log_odds(cosine, benchmark, source)
@@ -68,7 +69,7 @@ def evidence_checks(verdicts: Verdicts) -> Iterator[Check]:
         )  # fmt: skip
 
 
-def bins(verdicts: Verdicts) -> Integers:
+def bins(verdicts: Verdicts) -> IntArray:
     """Return the cell of each verdict: benchmark × bin of about equally many cosines."""
     cell = np.zeros(len(verdicts.called), dtype=np.int64)
     benchmark, cosine = verdicts.benchmark[verdicts.pair], verdicts.cosine[verdicts.pair]
@@ -119,7 +120,7 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     called = rng.random(p.shape) < p
     cells, place, count = np.unique(bins(verdicts), return_inverse=True, return_counts=True)
 
-    def shares(values: np.ndarray) -> Floats:
+    def shares(values: np.ndarray) -> FloatArray:
         return np.stack([np.bincount(place, row, len(cells)) for row in values]) / count
 
     data = {

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.evidence.curve import basis, segments
-from bayescontam.evidence.verdicts import Floats, Integers
 from bayescontam.specs.curve import CurveSpec
 
 
@@ -31,14 +31,14 @@ class CurveDraws:
         By how much the log-odds fall with the log of a document's place.
     """
 
-    threshold: Floats
-    steepness: Floats
-    threshold_open: Floats
-    steepness_open: Floats
-    source_shift: Floats
-    relative: Floats
-    sigma_item: Floats
-    edges: Floats
+    threshold: FloatArray
+    steepness: FloatArray
+    threshold_open: FloatArray
+    steepness_open: FloatArray
+    source_shift: FloatArray
+    relative: FloatArray
+    sigma_item: FloatArray
+    edges: FloatArray
     crowding: float = 0.0
 
     def __len__(self) -> int:
@@ -49,8 +49,12 @@ class CurveDraws:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def log_odds(
-        self, cosine: Floats, benchmark: int, source: Integers | int, place: Floats | float = 1.0
-    ) -> Floats:
+        self,
+        cosine: FloatArray,
+        benchmark: int,
+        source: IntArray | int,
+        place: FloatArray | float = 1.0,
+    ) -> FloatArray:
         """Return the log-odds of a duplicate for an open item without effect.
 
         Parameters
@@ -73,7 +77,7 @@ class CurveDraws:
         level = self.steepness[:, [benchmark]] * self._rise(cosine, middle)
         return level - self.crowding * np.log(place)
 
-    def log_odds_open(self, best: Floats, benchmark: int) -> Floats:
+    def log_odds_open(self, best: FloatArray, benchmark: int) -> FloatArray:
         """Return the log-odds that items are open, dims (draw, item).
 
         Parameters
@@ -85,9 +89,11 @@ class CurveDraws:
         middle = self.threshold_open[:, [benchmark]]
         return self.steepness_open[:, [benchmark]] * self._rise(best, middle)
 
-    def _rise(self, cosine: Floats, middle: Floats) -> Floats:
+    def _rise(self, cosine: FloatArray, middle: FloatArray) -> FloatArray:
         start = np.einsum("smk,sk->sm", basis(middle, self.edges), self.relative)
-        rise: Floats = self.relative @ basis(np.asarray(cosine, dtype=float), self.edges).T - start
+        rise: FloatArray = (
+            self.relative @ basis(np.asarray(cosine, dtype=float), self.edges).T - start
+        )
         return rise
 
 
@@ -96,7 +102,7 @@ def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
     count = posterior.sizes["chain"] * posterior.sizes["draw"]
     edges = segments(spec)
 
-    def flat(name: str, width: int = 1, default: float = 0.0) -> Floats:
+    def flat(name: str, width: int = 1, default: float = 0.0) -> FloatArray:
         if name not in posterior:
             return np.full((count, width), default)
         return posterior[name].to_numpy().reshape(count, -1)

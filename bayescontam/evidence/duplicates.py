@@ -13,10 +13,11 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
+from bayescontam._types import FloatArray
 from bayescontam.evidence import curve_checks
 from bayescontam.evidence.curve import BuiltCurve, build_curve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
-from bayescontam.evidence.verdicts import Floats, Verdicts, make_verdicts, with_leads
+from bayescontam.evidence.verdicts import Verdicts, make_verdicts, with_leads
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.engines import Sampling, sample_model
@@ -132,7 +133,7 @@ class Curve(Stored):
         draws = take_curve(self.tree["posterior"].to_dataset(), self.spec)
         return draws if most is None else draws[_spaced(len(draws), most)]
 
-    def judge_draws(self, most: int | None = None) -> tuple[Floats, Floats]:
+    def judge_draws(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return draws of sensitivity and specificity, dims (draw, judge), as in `draws`."""
         posterior = self.tree["posterior"].to_dataset()
         count = posterior.sizes["chain"] * posterior.sizes["draw"]
@@ -143,14 +144,14 @@ class Curve(Stored):
         sensitivity, specificity = (values[rows] for values in flat)
         return sensitivity, specificity
 
-    def further_draws(self, most: int | None = None) -> Floats:
+    def further_draws(self, most: int | None = None) -> FloatArray:
         """Return draws of ``share_further``, dims (draw,); 1 where no such chunk was judged."""
         posterior = self.tree["posterior"].to_dataset()
         count = posterior.sizes["chain"] * posterior.sizes["draw"]
         rows = _spaced(count, count if most is None else most)
         if "share_further" not in posterior:
             return np.ones(len(rows))
-        draws: Floats = posterior["share_further"].to_numpy().ravel()[rows]
+        draws: FloatArray = posterior["share_further"].to_numpy().ravel()[rows]
         return draws
 
     def summary(self, level: float | None = None) -> pd.DataFrame:

@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit, log_expit
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.evidence.curve import effects
 from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.matched import Matched
-from bayescontam.evidence.verdicts import Floats, Integers
 
 
 class ItemExposure:
@@ -43,12 +43,12 @@ class ItemExposure:
         self._odds = odds
 
     @cached_property
-    def probability(self) -> Floats:
+    def probability(self) -> FloatArray:
         """P(duplicate) of listed matches given effect and verdicts, (draw, node, match)."""
         return expit(self._odds)
 
     @cached_property
-    def rest_rate(self) -> Floats:
+    def rest_rate(self) -> FloatArray:
         """Expected duplicates in each bin of unlisted matches, dims (draw, node, bin)."""
         item = self._item
         level = self._draws.log_odds(
@@ -56,7 +56,9 @@ class ItemExposure:
         )
         return item.rest_count * expit(level[:, None, :] + self._effect[:, :, None])
 
-    def none(self, listed: np.ndarray, rest: np.ndarray, thin: Floats | None = None) -> Floats:
+    def none(
+        self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None
+    ) -> FloatArray:
         """Return the probability that no match is a duplicate, dims (draw,)."""
         if thin is None:
             log_none = log_expit(-self._odds[..., listed]).sum(axis=-1)
@@ -68,7 +70,7 @@ class ItemExposure:
             log_none -= thin[:, None, -1] * self.rest_rate[..., rest].sum(axis=-1)
         return self.closed + (self.weight * np.exp(log_none)).sum(axis=1)
 
-    def none_among_first(self, ranks: Sequence[int]) -> Floats:
+    def none_among_first(self, ranks: Sequence[int]) -> FloatArray:
         """Return the probability that none of the first matches is a duplicate, (draw, rank)."""
         if not self._item.listed:
             return np.ones((len(self._draws), len(ranks)))
@@ -77,19 +79,19 @@ class ItemExposure:
         none = np.einsum("sh,shk->sk", self.weight, np.exp(summed[..., last]))
         return self.closed[:, None] + none
 
-    def expected(self, source: int) -> Floats:
+    def expected(self, source: int) -> FloatArray:
         """Return the expected number of duplicates in a source, copies counted, (draw,)."""
         item = self._item
         count = self.probability @ item.copies[:, source].astype(float)
         count = count + self.rest_rate[..., item.rest_source == source].sum(axis=-1)
         return (self.weight * count).sum(axis=1)
 
-    def expected_rest(self) -> Floats:
+    def expected_rest(self) -> FloatArray:
         """Return the expected number of duplicates that are not listed one by one, (draw,)."""
-        rest: Floats = (self.weight * self.rest_rate.sum(axis=-1)).sum(axis=1)
+        rest: FloatArray = (self.weight * self.rest_rate.sum(axis=-1)).sum(axis=1)
         return rest
 
-    def drawn(self, n_sources: int, rng: np.random.Generator) -> Integers:
+    def drawn(self, n_sources: int, rng: np.random.Generator) -> IntArray:
         """Draw the number of duplicates in each source, copies counted, (draw, source)."""
         item, rows = self._item, np.arange(len(self._draws))
         node = (self.weight.cumsum(axis=1) < rng.random((len(rows), 1))).sum(axis=1)

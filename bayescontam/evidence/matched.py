@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.evidence.pairs import LEAD, scan_pairs
-from bayescontam.evidence.verdicts import UNIT, Floats, Integers, first_runs, seen
+from bayescontam.evidence.verdicts import UNIT, first_runs, seen
 from bayescontam.judgements import PAIR
 from bayescontam.scan.kernels import BINS, bins_of
 
@@ -36,22 +37,22 @@ class Matched:
     # documents of the tail sample follow.
     listed: int
     # cosine, source: of each single document: of its chunk nearest to the item
-    cosine: Floats
-    source: Integers
-    copies: Integers  # occurrences of that chunk's text in each source, dims (match, source)
+    cosine: FloatArray
+    source: IntArray
+    copies: IntArray  # occurrences of that chunk's text in each source, dims (match, source)
     best: float  # cosine of the best match
     judged: np.ndarray  # which of these were judged
     # log likelihood of the verdicts of judged matches if they are duplicates, and if not; dims (2,
     # draw, judged match)
-    called: Floats
-    kind: Integers  # position in `KINDS` of the kind that most judges gave; -1 where none
-    place: Floats  # place of each document among those of the item, the nearest being the first
+    called: FloatArray
+    kind: IntArray  # position in `KINDS` of the kind that most judges gave; -1 where none
+    place: FloatArray  # place of each document among those of the item, the nearest being the first
     # rest_cosine, rest_source, rest_count: occurrences of all chunks that are not listed, in bins
     # of cosine and source; each counts as a document of its own
-    rest_cosine: Floats
-    rest_source: Integers
-    rest_count: Floats
-    rest_place: Floats  # place of those in the middle of the bin
+    rest_cosine: FloatArray
+    rest_source: IntArray
+    rest_count: FloatArray
+    rest_place: FloatArray  # place of those in the middle of the bin
 
 
 class Matches:
@@ -120,7 +121,7 @@ class Matches:
             yield self._item(codes[key[0]], at, self._further.get(key), counts)
 
     def _item(
-        self, benchmark: int, at: Integers, counted: pd.DataFrame | None, counts: pd.DataFrame
+        self, benchmark: int, at: IntArray, counted: pd.DataFrame | None, counts: pd.DataFrame
     ) -> Matched:
         rows, copies = self._matches.iloc[at], self._copies[at]
         judged = rows["verdict"].to_numpy() >= 0
@@ -141,14 +142,14 @@ class Matches:
 
     def _rest(
         self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
-    ) -> tuple[Floats, Integers, Floats, Floats]:
+    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
         """Return occurrences outside the listed documents, by bin and source, and their place."""
         top = 101
         all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
         place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
         single = np.bincount(place, rows["copies"], minlength=top)
         nearest = (rows["chunk"] == rows["lead"]).to_numpy()
-        left: Floats = np.maximum(all_ - single, 0.0)
+        left: FloatArray = np.maximum(all_ - single, 0.0)
         # Before those in the middle of a bin: all above, and half of the bin.
         documents = left + np.bincount(place[nearest], minlength=top)
         before = documents[::-1].cumsum()[::-1] - left / 2
@@ -157,12 +158,12 @@ class Matches:
         return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0)
 
 
-def _steps(cosines: NDArray[np.float32]) -> Integers:
+def _steps(cosines: NDArray[np.float32]) -> IntArray:
     """Return the steps of 0.001 that cosines are in, as the scan counts them."""
     return bins_of(cosines).astype(np.int64) - BINS // 2
 
 
-def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...]) -> Integers:
+def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...]) -> IntArray:
     """Share the copies of each document over sources, dims (match, source).
 
     A scan says where a text stands first and how often in all. Further copies are shared as
@@ -220,7 +221,7 @@ def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
 
 def _likelihoods(
     curve: "Curve", judged: pd.DataFrame, documents: pd.DataFrame, draws: int
-) -> Floats:
+) -> FloatArray:
     """Return log likelihoods of the verdicts on each document, dims (2, draw, document)."""
     rows = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
     judge = pd.Index(curve.judges).get_indexer(pd.Index(rows["judge"]))
@@ -239,7 +240,7 @@ def _likelihoods(
 
 def _source_shares(
     counts: pd.DataFrame, benchmarks: tuple[str, ...], sources: tuple[str, ...]
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Return for each benchmark how cosines of a bin are shared over sources, (bin, source)."""
     shares = {}
     for name in benchmarks:

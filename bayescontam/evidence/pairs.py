@@ -6,7 +6,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import Floats, Ints, Mask, shown
+from bayescontam._types import BoolArray, FloatArray, IntArray
+from bayescontam.columns import shown
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.judgements import PAIR, Judgements
 from bayescontam.names import listed, visible
@@ -48,7 +49,7 @@ def scan_pairs(scan: Scan) -> pd.DataFrame:
     return pairs.assign(place=_places(pairs, scan))
 
 
-def _places(pairs: pd.DataFrame, scan: Scan) -> Floats:
+def _places(pairs: pd.DataFrame, scan: Scan) -> FloatArray:
     """Return the place of each pair's document among those of the item, from 1."""
     keys = [*_ITEM, "source", "document", "lead"]
     nearest = pairs["chunk"] == pairs["lead"]
@@ -67,7 +68,7 @@ def _places(pairs: pd.DataFrame, scan: Scan) -> Floats:
     # Documents of one name may hold several nearest chunks of the same number.
     table = pairs[keys].assign(place=place, own=nearest)
     found = table[table["own"]].drop_duplicates(keys)[[*keys, "place"]]
-    result: Floats = pairs[keys].merge(found, on=keys, how="left")["place"].to_numpy(float)
+    result: FloatArray = pairs[keys].merge(found, on=keys, how="left")["place"].to_numpy(float)
     return result
 
 
@@ -85,7 +86,7 @@ def located(
     frame = judgements.frame.reset_index(drop=True)
     at, several = _positions(frame, pairs)
     _refuse(several, frame, judgements.source, "stands in several sources; name one", "")
-    lost: Mask = (at < 0) & ~several
+    lost: BoolArray = (at < 0) & ~several
     if missing == "error":
         advice = f"{lost.sum():,} judgements are of pairs that {visible(str(scan.folder))} lacks; "
         advice += "remove them, or give the scan that they were made for"
@@ -100,22 +101,22 @@ def located(
     return result
 
 
-def _positions(frame: pd.DataFrame, pairs: pd.DataFrame) -> tuple[Ints, Mask]:
+def _positions(frame: pd.DataFrame, pairs: pd.DataFrame) -> tuple[IntArray, BoolArray]:
     """Return the position of each row's pair or -1, and whether it could be any of several."""
     bare = [name for name in _KEYS if name != "source"]
     first = pairs.drop_duplicates(bare)
     whole, part = (_lookup(table, frame, keys) for table, keys in ((pairs, _KEYS), (first, bare)))
     bare_only = (whole < 0) & (frame["source"] == "").to_numpy() & (part >= 0)
     unclear = pairs.duplicated(bare, keep=False).to_numpy()[first.index]
-    several: Mask = bare_only & unclear[part]
+    several: BoolArray = bare_only & unclear[part]
     return np.where(bare_only & ~several, first.index.to_numpy()[part], whole), several
 
 
-def _lookup(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> Ints:
+def _lookup(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> IntArray:
     return pd.MultiIndex.from_frame(table[keys]).get_indexer(pd.MultiIndex.from_frame(rows[keys]))
 
 
-def _refuse(bad: Mask, frame: pd.DataFrame, source: str, problem: str, advice: str) -> None:
+def _refuse(bad: BoolArray, frame: pd.DataFrame, source: str, problem: str, advice: str) -> None:
     """Raise a `DataError` that lists the rows in `bad`, if there are any."""
     rows = frame[bad]
     faults = [
@@ -186,7 +187,7 @@ def _candidates(
     return pairs[readable & pairs["benchmark"].isin(wanted)]
 
 
-def _bins(pairs: pd.DataFrame) -> Ints:
+def _bins(pairs: pd.DataFrame) -> IntArray:
     """Return the bin of cosine of each pair, within the range of its benchmark."""
     cosine = pairs["cosine"].astype(float)
     low, high = (cosine.groupby(pairs["benchmark"]).transform(end) for end in ("min", "max"))

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.verdicts import Floats
 from bayescontam.evidence.weighing import Weighed
 from bayescontam.inference.summary import LEVEL
 from bayescontam.levels import check_level
@@ -146,7 +146,7 @@ def _benchmarks(weighed: Weighed) -> Iterator[tuple[str, np.ndarray]]:
         yield str(name), (weighed.items["benchmark"] == name).to_numpy()
 
 
-def _views(weighed: Weighed) -> Iterator[tuple[str, str, Floats]]:
+def _views(weighed: Weighed) -> Iterator[tuple[str, str, FloatArray]]:
     yield "corpus", "", weighed.none
     yield "scanned", "", weighed.none_scanned
     for by, names, none in (
@@ -158,7 +158,7 @@ def _views(weighed: Weighed) -> Iterator[tuple[str, str, Floats]]:
             yield by, str(name), none[..., k]
 
 
-def _share(none: Floats, level: float, rng: np.random.Generator) -> dict[str, float]:
+def _share(none: FloatArray, level: float, rng: np.random.Generator) -> dict[str, float]:
     """Return mean and interval of the share and of the number of items with a duplicate."""
     # One set of numbers for all views: nested views give nested counts.
     found = (rng.random(none.shape) >= none).sum(axis=1)

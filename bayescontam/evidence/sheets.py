@@ -11,19 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Mask, need_columns
+from bayescontam._types import BoolArray
+from bayescontam.columns import FaultList, need_columns
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.evidence.workbook import read_workbook, write_workbook
 from bayescontam.importers.table import read_table
 from bayescontam.judged import FORMAT, VERSION
-from bayescontam.judgements import (
-    MODEL,
-    PAIR,
-    Judgements,
-    read_judgements,
-    write_judgements,
-)
+from bayescontam.judgements import MODEL, PAIR, Judgements, read_judgements, write_judgements
 from bayescontam.names import visible
 from bayescontam.scan.results import Scan
 from bayescontam.seeds import stream
@@ -125,7 +120,7 @@ def read_sheet(
     # Sheets of version 1 have names without a version.
     first = ids.str.fullmatch(r"p[0-9a-f]{14}")
     ids = ids.where(~first, _ID + ids.str.slice(1))
-    unknown: Mask = ~ids.isin(pairs.index).to_numpy()
+    unknown: BoolArray = ~ids.isin(pairs.index).to_numpy()
     problem = "got {}, which is no pair of this scan; give the scan that the sheet is from"
     faults.flag(unknown, "pair", problem, table["pair"])
     faults.raise_if_any("a sheet keeps the column 'pair' as it was exported")
@@ -211,7 +206,7 @@ def _refuse_loose(table: pd.DataFrame, faults: FaultList) -> None:
     """Add a fault for each row with a kind or a confidence, but no verdict."""
     blank = table.map(lambda cell: cell is None or not str(cell).strip())
     for name in (name for name in ("kind", "confidence") if name in table.columns):
-        bad: Mask = (blank["is_duplicate"] & ~blank[name]).to_numpy()
+        bad: BoolArray = (blank["is_duplicate"] & ~blank[name]).to_numpy()
         problem = "got {}, but is_duplicate is blank; fill it in, or leave both blank"
         faults.flag(bad, name, problem, table[name])
 

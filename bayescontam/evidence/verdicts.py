@@ -8,11 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.judgements import PAIR, run_of
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.floating[Any]]
-
 
 UNIT = ["benchmark", "item", "source", "document", "lead"]
 """Columns that name an item and a document, which its nearest chunk represents."""
@@ -34,18 +31,18 @@ class Verdicts:
     judges: tuple[str, ...]
     items: tuple[str, ...]
     # benchmark, source, item: positions in the labels
-    benchmark: Integers
-    source: Integers
-    item: Integers
+    benchmark: IntArray
+    source: IntArray
+    item: IntArray
     # cosine, place: cosine of the document, and its place among those of the item, from 1
-    cosine: Floats
-    place: Floats
-    best: Floats  # cosine of its best match
-    benchmark_of_item: Integers
+    cosine: FloatArray
+    place: FloatArray
+    best: FloatArray  # cosine of its best match
+    benchmark_of_item: IntArray
     # pair, judge: positions of the pair and of the judge
-    pair: Integers
-    judge: Integers
-    called: Integers  # 1 where the pair was called a duplicate, else 0
+    pair: IntArray
+    judge: IntArray
+    called: IntArray  # 1 where the pair was called a duplicate, else 0
     further: NDArray[np.bool_]  # whether another chunk of the document was judged than the nearest
 
     def __len__(self) -> int:
@@ -95,8 +92,11 @@ def with_leads(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def seen(
-    hit: Floats, clear: Floats, share_further: Floats | float, further: NDArray[np.bool_]
-) -> Floats:
+    hit: FloatArray,
+    clear: FloatArray,
+    share_further: FloatArray | float,
+    further: NDArray[np.bool_],
+) -> FloatArray:
     """Return P(called a duplicate) of verdicts on documents that hold one."""
     less = share_further * hit + (1 - share_further) * (1 - clear)
     return np.where(further, less, hit)
@@ -133,7 +133,7 @@ def make_verdicts(
     )
 
 
-def _positions(names: "pd.Series[str]", order: Sequence[str]) -> Integers:
+def _positions(names: "pd.Series[str]", order: Sequence[str]) -> IntArray:
     found = pd.Index(list(order)).get_indexer(pd.Index(names)).astype(np.int64)
     assert (found >= 0).all()
     return found

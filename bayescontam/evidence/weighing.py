@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
 from bayescontam.evidence.exposure import ItemExposure
 from bayescontam.evidence.matched import KINDS, Matched, Matches
 from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
-from bayescontam.evidence.verdicts import Floats, Integers
 from bayescontam.names import listed
 from bayescontam.progress import progress_bar
 from bayescontam.seeds import stream
@@ -63,19 +63,19 @@ class Weighed:
 
     items: pd.DataFrame
     sources: tuple[str, ...]
-    shares: Floats
+    shares: FloatArray
     kinds: tuple[str, ...]
     ranks: tuple[int, ...]
-    none: Floats
-    none_by_source: Floats
-    none_by_kind: Floats
-    none_scanned: Floats
-    none_by_rank: Floats
-    expected: Floats
-    expected_scanned: Floats
-    expected_rest: Floats
-    number: Integers
-    number_scanned: Integers
+    none: FloatArray
+    none_by_source: FloatArray
+    none_by_kind: FloatArray
+    none_scanned: FloatArray
+    none_by_rank: FloatArray
+    expected: FloatArray
+    expected_scanned: FloatArray
+    expected_rest: FloatArray
+    number: IntArray
+    number_scanned: IntArray
 
     def of(self, chosen: NDArray[np.bool_]) -> "Weighed":
         """Return what is reported of some of the items.
@@ -184,7 +184,7 @@ def _refuse_embedder(of_scan: dict[str, Any] | None, of_curve: dict[str, Any] | 
 def _parts(
     exposure: ItemExposure,
     item: Matched,
-    kinds: Floats | None,
+    kinds: FloatArray | None,
     n_sources: int,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -212,7 +212,7 @@ def _parts(
     }
 
 
-def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> Floats:
+def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> FloatArray:
     """Return the share of each source's documents that was searched, dims (source,).
 
     Documents that were sampled and not searched, because they are short, belong to the rest.
@@ -231,7 +231,7 @@ def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> Floats:
 
 def _kind_shares(
     pairs: pd.DataFrame, benchmarks: tuple[str, ...], draws: int, rng: np.random.Generator
-) -> Floats | None:
+) -> FloatArray | None:
     """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind).
 
     Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
@@ -251,10 +251,10 @@ def _to_corpus(
     parts: dict[str, np.ndarray],
     benchmark: "pd.Series[str]",
     benchmarks: tuple[str, ...],
-    shares: Floats,
-    kinds: Floats | None,
+    shares: FloatArray,
+    kinds: FloatArray | None,
     rng: np.random.Generator,
-) -> tuple[dict[str, Floats], Integers]:
+) -> tuple[dict[str, FloatArray], IntArray]:
     """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source.
 
     Returns fields of `Weighed`, and the numbers of duplicates, (draw, item).
@@ -285,5 +285,5 @@ def _to_corpus(
     return scaled, number
 
 
-def _by_kind(spread: Occurrence, kinds: Floats) -> Floats:
+def _by_kind(spread: Occurrence, kinds: FloatArray) -> FloatArray:
     return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)

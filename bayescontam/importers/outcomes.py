@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayescontam.columns import Floats, Mask, shown
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.columns import shown
 from bayescontam.errors import UsageError
 
 type Errors = Literal["leave-out", "incorrect"]
@@ -28,8 +29,8 @@ def error_notes(count: int, unit: str) -> list[str]:
 
 
 def scores(
-    values: Floats, threshold: float | None, *, lower_better: bool = False
-) -> tuple[Floats, Mask]:
+    values: FloatArray, threshold: float | None, *, lower_better: bool = False
+) -> tuple[FloatArray, BoolArray]:
     """Return values as 0 and 1 (NaN where missing), and which of them are neither."""
     missing = np.isnan(values)
     if threshold is None:

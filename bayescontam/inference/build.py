@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from bayescontam.inference.design import Design, Integers, make_design
+from bayescontam._types import IntArray
+from bayescontam.inference.design import Design, make_design
 from bayescontam.inference.effects import (
     add_abilities,
     add_confounding,
@@ -98,7 +99,7 @@ def _build_marginalised(spec: ModelSpec, design: Design, terms: Terms, lattice: 
     return Built(model, spec, design, terms, lattice)
 
 
-def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, Integers] | None) -> Stretch:
+def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] | None) -> Stretch:
     """Return by how much effects are larger than their priors say; see `Stretch`."""
     if spreads is None:
         return Stretch()

@@ -13,8 +13,8 @@ import xarray as xr
 from scipy import stats
 from scipy.special import betainc
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import Floats
 from bayescontam.inference.parameter_names import COORDINATES, in_words
 
 NEAR = 2 / 3
@@ -278,7 +278,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
     )
 
 
-def _surprise(observed: Floats, replicated: Floats) -> float:
+def _surprise(observed: FloatArray, replicated: FloatArray) -> float:
     """Return the smallest two-sided p-value over groups, corrected for their number.
 
     Replicated shares are taken for those of a Binomial with their mean and variance, so

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Floats, Integers
 
 PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
 """Numbers of all parameters and estimands above which they are thinned, and to how many draws."""
@@ -43,10 +43,10 @@ class Positions:
     Those of items are among those of parameters, and those of responses among both.
     """
 
-    parameters: Integers  # of parameters and estimands
-    items: Integers  # of item difficulties and discriminations
+    parameters: IntArray  # of parameters and estimands
+    items: IntArray  # of item difficulties and discriminations
     # of log densities and replicated counts of responses; empty where there are none
-    responses: Integers
+    responses: IntArray
 
     @classmethod
     def of(
@@ -81,10 +81,10 @@ class Positions:
         among = items if len(items) else parameters
         return cls(parameters, items, among[spaced(len(among), most // chains)])
 
-    def rows(self, which: Integers, posterior: xr.Dataset) -> Integers:
+    def rows(self, which: IntArray, posterior: xr.Dataset) -> IntArray:
         """Return positions among all draws, chains joined."""
         chains, count = posterior.sizes["chain"], posterior.sizes["draw"]
-        rows: Integers = (np.arange(chains)[:, None] * count + which).ravel()
+        rows: IntArray = (np.arange(chains)[:, None] * count + which).ravel()
         return rows
 
 
@@ -92,7 +92,7 @@ def _most(numbers: int, size: int, least: int) -> int:
     return max(least, numbers // max(size, 1))
 
 
-def spaced(count: int, most: int) -> Integers:
+def spaced(count: int, most: int) -> IntArray:
     """Return at most `most` positions among `count`, evenly spaced, and one at least."""
     wanted = min(max(most, 1), count)
     return np.unique(np.linspace(0, count - 1, wanted).astype(np.int64))
@@ -135,6 +135,6 @@ def rounded(dataset: xr.Dataset, digits: int = DIGITS) -> xr.Dataset:
     return dataset.assign(data)
 
 
-def _rounded(values: Floats, digits: int) -> Floats:
+def _rounded(values: FloatArray, digits: int) -> FloatArray:
     part, power = np.frexp(values.astype(np.float64))
     return np.ldexp(np.round(np.ldexp(part, digits)), power - digits)

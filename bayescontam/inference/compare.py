@@ -10,10 +10,10 @@ import pandas as pd
 import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import FitError, UsageError
 from bayescontam.given import Path
 from bayescontam.inference.crossvalidation import FEWEST_DRAWS, Work, by_folds, one_by_one
-from bayescontam.inference.design import Floats
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.folds import By
 from bayescontam.inference.pointwise import GOOD_K, Pointwise, from_loo, stored_loo
@@ -92,7 +92,7 @@ def _stacking(pointwise: Mapping[str, Pointwise]) -> "pd.Series[float]":
         return pd.Series(1.0, index=list(pointwise))
     # Weights do not change with the unit of the densities; those of many responses to an
     # item together could not be held by floating-point numbers.
-    highest: Floats = np.stack([one.elpd for one in pointwise.values()]).max(axis=0)
+    highest: FloatArray = np.stack([one.elpd for one in pointwise.values()]).max(axis=0)
     elpd = {name: _elpd(one, highest) for name, one in pointwise.items()}
     return az.compare(elpd, round_to="none")["weight"]
 
@@ -174,7 +174,7 @@ def _refuse_different_data(fits: Mapping[str, Fit]) -> None:
         )
 
 
-def _elpd(own: Pointwise, highest: Floats) -> ELPDDataLOO:
+def _elpd(own: Pointwise, highest: FloatArray) -> ELPDDataLOO:
     """Return the figures as ArviZ takes them, their densities in units of the highest."""
     return ELPDDataLOO(
         elpd=float(own.elpd.sum()),

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import IntArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Integers
 from bayescontam.inference.fitted import Fit
 from bayescontam.names import listed, visible
 from bayescontam.specs.base import closest
@@ -21,8 +21,8 @@ class Compared:
 
     models: NDArray[Any]  # those that answered every one of the benchmarks
     # rows, columns: positions of the models, and of the benchmarks, in the fit
-    rows: Integers
-    columns: Integers
+    rows: IntArray
+    columns: IntArray
     shares: "pd.Series[float]"  # of each benchmark in an average, by its name; they sum to 1
     # benchmarks that each model missed which did not answer all
     left_out: Mapping[str, tuple[str, ...]]

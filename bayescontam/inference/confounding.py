@@ -8,9 +8,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import Floats
 from bayescontam.inference.joining.weighted import Weights
 from bayescontam.inference.shifted import (
     Located,
@@ -65,7 +65,7 @@ def shifted_curves(
     prior: Prior,
     level: float,
     concerned: NDArray[np.bool_],
-    locations: Floats | None = None,
+    locations: FloatArray | None = None,
 ) -> xr.Dataset:
     """Weigh draws as if the prior of ``kappa`` had other locations.
 
@@ -106,7 +106,7 @@ def _no_curves(reason: str) -> xr.Dataset:
 
 
 def _curves(
-    weights: ShiftedWeights, estimands: xr.Dataset, locations: Floats, own: int, level: float
+    weights: ShiftedWeights, estimands: xr.Dataset, locations: FloatArray, own: int, level: float
 ) -> xr.Dataset:
     """Return the figures of every cell along the locations."""
     draws = {name: estimands[name].to_numpy() for name in QUANTITIES}
@@ -131,14 +131,14 @@ def _side_by_side(parts: list[xr.Dataset], dim: str, labels: Any) -> xr.Dataset:
 class _Line:
     """The locations, and the weights of draws that hold for one benchmark at each."""
 
-    locations: Floats
+    locations: FloatArray
     own: int
-    share: Floats
-    pareto_k: Floats
+    share: FloatArray
+    pareto_k: FloatArray
     trusted: NDArray[np.bool_]
     level: float
 
-    def told(self, draws: dict[str, Floats], efficiency: float) -> xr.Dataset:
+    def told(self, draws: dict[str, FloatArray], efficiency: float) -> xr.Dataset:
         """Return the figures of one model, dims (location,), from draws (chain, draw)."""
         along = {name: self._along(values) for name, values in draws.items()}
         ess = along["overfitting"][:, 4] * efficiency
@@ -162,7 +162,7 @@ class _Line:
         ends = {"reach_low": reached[0], "reach_high": reached[-1]}
         return xr.Dataset(data | ends | {"sign_at": at, "sign": sign})
 
-    def _along(self, values: Floats) -> Floats:
+    def _along(self, values: FloatArray) -> FloatArray:
         """Return mean, ends of the interval, P(> 0) and what the ends are worth, by location.
 
         An end is worth as many equal draws as would estimate the weight beyond it as well.
@@ -182,7 +182,7 @@ class _Line:
         return np.array(rows)
 
 
-def _efficiency(draws: Floats) -> Floats:
+def _efficiency(draws: FloatArray) -> FloatArray:
     """Return how many independent draws one of the chains' is worth, dims (model, benchmark).
 
     In the tails, at most 1, and 1 for a constant.

@@ -7,7 +7,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.design import Design
 from bayescontam.inference.stretch import stretch
 
 Tensor = Any
@@ -31,7 +32,7 @@ class Informed(Transform):
     name = "informed"
     ndim_supp = 0
 
-    def __init__(self, estimate: Floats, se: Floats) -> None:
+    def __init__(self, estimate: FloatArray, se: FloatArray) -> None:
         self.estimate: Any = np.asarray(estimate, dtype=float)
         self.precision: Any = 1.0 / np.asarray(se, dtype=float) ** 2
 
@@ -71,7 +72,7 @@ class Nested(Informed):
 
     name = "nested"
 
-    def __init__(self, estimate: Floats, se: Floats, count: Floats) -> None:
+    def __init__(self, estimate: FloatArray, se: FloatArray, count: FloatArray) -> None:
         super().__init__(estimate, se)
         self._count = count
 
@@ -96,8 +97,8 @@ _DIFFER = 0.3
 class Rough:
     """Rough estimates of one kind of effect, with rough standard errors."""
 
-    estimate: Floats
-    se: Floats
+    estimate: FloatArray
+    se: FloatArray
 
     def transform(self) -> Informed:
         """Return the coordinates that these estimates give."""
@@ -125,7 +126,7 @@ class Rough:
             square = np.where(known, self.se**2, 0.0).sum(axis=1) / count
         return Rough(above, np.where(count > 0, np.sqrt(square), np.inf))
 
-    def along(self, basis: Floats) -> "Rough":
+    def along(self, basis: FloatArray) -> "Rough":
         """Return estimates of coordinates in an orthonormal basis, dims (vector,)."""
         precision = (basis**2).T @ (1 / self.se**2)
         return Rough(basis.T @ self.estimate, 1 / np.sqrt(precision))
@@ -140,7 +141,7 @@ class Rough:
             estimate = np.where(clear, np.log(self.estimate), 0.0)
             return Rough(estimate, np.where(clear, self.se / self.estimate, np.inf))
 
-    def stretched(self, factor: Floats) -> "Rough":
+    def stretched(self, factor: FloatArray) -> "Rough":
         """Return the same with estimates and errors multiplied."""
         return Rough(self.estimate * factor, self.se * factor)
 
@@ -160,11 +161,11 @@ class CommonFirst:
 
     # of Householder's reflections, in turn, dims (group, item): of length 1, or 0 where a benchmark
     # has none
-    axes: tuple[Floats, ...]
-    common: Integers  # the items whose coordinates are means and slopes
+    axes: tuple[FloatArray, ...]
+    common: IntArray  # the items whose coordinates are means and slopes
 
     @classmethod
-    def of(cls, benchmark: Integers, along: Floats | None = None) -> "CommonFirst":
+    def of(cls, benchmark: IntArray, along: FloatArray | None = None) -> "CommonFirst":
         """Return the basis for items of these benchmarks, with this regressor, dims (item,)."""
         _, group, count = np.unique(benchmark, return_inverse=True, return_counts=True)
         member = group == np.arange(len(count))[:, None]
@@ -172,7 +173,7 @@ class CommonFirst:
         if along is not None:
             mean = np.bincount(group, along) / count
             vectors.append(np.where(member, along - mean[group], 0.0))
-        axes: list[Floats] = []
+        axes: list[FloatArray] = []
         common: list[int] = []
         for place, vector in enumerate(vectors):
             turned = vector
@@ -198,7 +199,7 @@ class CommonFirst:
         return self._reflected(items, self.axes)
 
     @staticmethod
-    def _reflected(values: Tensor, axes: tuple[Floats, ...]) -> Tensor:
+    def _reflected(values: Tensor, axes: tuple[FloatArray, ...]) -> Tensor:
         """Return values reflected in turn; by matrices, as XLA takes lookups one by one."""
         dot: Any = np.dot if isinstance(values, np.ndarray) else pt.dot
         for axis in axes:
@@ -235,7 +236,7 @@ def rough_slopes(design: Design, overdispersed: bool) -> Rough:
     return _weighted(score, information).reshape(*shape)
 
 
-def stretch_of_items(design: Design) -> Floats:
+def stretch_of_items(design: Design) -> FloatArray:
     """Return by how much item difficulties draw log-odds of accuracies towards zero.
 
     Dims (benchmark,). An accuracy is a mean over items, and log-odds of a mean are nearer
@@ -312,21 +313,21 @@ def rough_logits(design: Design) -> Rough:
     return Rough(np.log(p / (1 - p)), 1 / np.sqrt(np.maximum(n * p * (1 - p), _LEAST)))
 
 
-def _accuracy(design: Design) -> Floats:
+def _accuracy(design: Design) -> FloatArray:
     size = len(design.models) * len(design.units)
     k = np.bincount(design.model_unit, design.n_correct, minlength=size)
     n = np.bincount(design.model_unit, design.n_trials, minlength=size)
     return (k + 0.5) / (n + 1.0)
 
 
-def _residuals(design: Design) -> Floats:
+def _residuals(design: Design) -> FloatArray:
     """Return how far each response's log-odds seem to be from its cell's."""
     p = _accuracy(design)[design.model_unit]
     score = np.where(design.n_trials > 0, design.n_correct / np.maximum(design.n_trials, 1), p)
     return (score - p) / (p * (1 - p))
 
 
-def _information(design: Design, overdispersed: bool) -> Floats:
+def _information(design: Design, overdispersed: bool) -> FloatArray:
     """Return the precision with which each response informs on its cell's log-odds."""
     p = _accuracy(design)[design.model_unit]
     information = design.n_trials * p * (1 - p)
@@ -349,7 +350,7 @@ def _spread(design: Design) -> float:
     return _spread_of(k, n, _accuracy(design)[design.model_unit[repeated]])
 
 
-def _spread_of(k: Any, n: Any, p: Floats) -> float:
+def _spread_of(k: Any, n: Any, p: FloatArray) -> float:
     """Return the spread of log-odds at which counts vary as these do around their accuracies."""
     excess = ((k / n - p) ** 2 - p * (1 - p) / n) / (p * (1 - p) * (1 - 1 / n))
     nodes, weights = np.polynomial.hermite_e.hermegauss(31)
@@ -365,7 +366,7 @@ def _spread_of(k: Any, n: Any, p: Floats) -> float:
     return float(grid[np.argmin([abs(correlation(s) - excess.mean()) for s in grid])])
 
 
-def _weighted(score: Floats, information: Floats) -> Rough:
+def _weighted(score: FloatArray, information: FloatArray) -> Rough:
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.where(information > 0, score / information, 0.0)
         return Rough(estimate, 1 / np.sqrt(information))

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import FitError, UsageError
 from bayescontam.execute import run_tasks, usable_cores
 from bayescontam.inference.checks import Thresholds
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.engines import Sampling
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.foldcache import Shelf
@@ -105,7 +106,7 @@ def one_by_one(
     return result
 
 
-def _chosen(name: str, loo: xr.Dataset, most: int) -> Integers:
+def _chosen(name: str, loo: xr.Dataset, most: int) -> IntArray:
     """Return the units for which PSIS-LOO fails, if they are not too many."""
     which = np.flatnonzero(~(loo["pareto_k"].to_numpy() <= GOOD_K))
     if len(which) > most:
@@ -180,7 +181,7 @@ def _fitted(
     }
 
 
-def _fill(elpd: Floats, leaves: Sequence[Leave], done: Sequence[Left]) -> int:
+def _fill(elpd: FloatArray, leaves: Sequence[Leave], done: Sequence[Left]) -> int:
     """Put figures in their places; return how many cannot be trusted."""
     bad = 0
     for leave, left in zip(leaves, done, strict=True):

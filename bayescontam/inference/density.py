@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws, response_guess
 from bayescontam.inference.likelihood import accuracy, log_choose, log_likelihood
 
@@ -19,9 +19,9 @@ class Rows:
     """Some responses: the arrays that their likelihood needs."""
 
     # k, n: correct answers and trials, dims (response,)
-    k: Floats
-    n: Floats
-    guess: Floats  # accuracy of blind guessing, dims (response,), or (draw, response)
+    k: FloatArray
+    n: FloatArray
+    guess: FloatArray  # accuracy of blind guessing, dims (response,), or (draw, response)
 
     @classmethod
     def of(cls, built: Built, draws: Draws) -> "Rows":
@@ -30,7 +30,7 @@ class Rows:
         guess = response_guess(draws, built.spec, design)
         return cls(design.n_correct * 1.0, design.n_trials * 1.0, guess)
 
-    def log_likelihood(self, eta: Floats) -> Floats:
+    def log_likelihood(self, eta: FloatArray) -> FloatArray:
         """Return the log probability of the counts, (…, response)."""
         result = log_likelihood(eta, self.k, self.n, self.guess)
         return result if np.all(self.n == 1) else result + log_choose(self.n, self.k)
@@ -42,13 +42,15 @@ class Rows:
         """Return the same with an axis more at the end, for nodes of quadrature."""
         return Rows(self.k[:, None], self.n[:, None], self.guess[..., None])
 
-    def replicated(self, eta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    def replicated(
+        self, eta: FloatArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         """Return whether replicated counts are below, and at, the observed ones."""
         counts = rng.binomial(self.n.astype(int), accuracy(eta, self.guess))
         return (counts < self.k) * 1.0, (counts == self.k) * 1.0
 
 
-def log_density(rows: Rows, center: Floats, scale: Floats | None) -> Floats:
+def log_density(rows: Rows, center: FloatArray, scale: FloatArray | None) -> FloatArray:
     """Return the log density of each response, dims (draw, response).
 
     With a `scale`, integrated over log-odds ~ Normal(center, scale) by quadrature; its
@@ -57,11 +59,11 @@ def log_density(rows: Rows, center: Floats, scale: Floats | None) -> Floats:
     if scale is None:
         return rows.log_likelihood(center)
     eta, log_weights = (_grid if rows.guess.any() else _hermite)(rows, center, scale)
-    density: Floats = logsumexp(rows.by_node().log_likelihood(eta) + log_weights, axis=-1)
+    density: FloatArray = logsumexp(rows.by_node().log_likelihood(eta) + log_weights, axis=-1)
     return density
 
 
-def _hermite(rows: Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
+def _hermite(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return nodes of adaptive Gauss-Hermite quadrature, dims (draw, response, node)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     mode, width = _mode(rows, center, scale)
@@ -72,7 +74,7 @@ def _hermite(rows: Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]
     return eta, log_weights + np.log(width / scale)[..., None]
 
 
-def _grid(rows: Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
+def _grid(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return nodes of the trapezoid rule; with guessing the integrand can have two humps."""
     z = np.linspace(-8.5, 8.5, grid_size(scale, rows.n))
     eta = center[..., None] + scale[..., None] * z
@@ -80,7 +82,7 @@ def _grid(rows: Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
     return eta, np.broadcast_to(log_weights, eta.shape)
 
 
-def grid_size(scale: Floats, n: Floats) -> int:
+def grid_size(scale: FloatArray, n: FloatArray) -> int:
     """Return how many nodes resolve a binomial likelihood under a Normal of this spread.
 
     The step is the likelihood's width, at which the trapezoid rule of a smooth function
@@ -89,12 +91,12 @@ def grid_size(scale: Floats, n: Floats) -> int:
     return 33 + int(17 * scale.max() / (2 / np.sqrt(n.max())))
 
 
-def _mode(rows: Rows, center: Floats, scale: Floats) -> tuple[Floats, Floats]:
+def _mode(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mode and curvature width of binomial likelihood times Normal prior."""
     prior = 1 / scale**2
     p = (rows.k + 0.5) / (rows.n + 1)
     own = rows.n * p * (1 - p)
-    eta: Floats = (np.log(p / (1 - p)) * own + center * prior) / (own + prior)
+    eta: FloatArray = (np.log(p / (1 - p)) * own + center * prior) / (own + prior)
     for _ in range(8):  # Newton steps on a strictly concave function, from close by
         q = accuracy(eta, 0.0)
         step = (rows.k - rows.n * q - (eta - center) * prior) / (rows.n * q * (1 - q) + prior)

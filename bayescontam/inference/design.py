@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.columns import near_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.guessing import read_guess
@@ -20,8 +21,6 @@ from bayescontam.specs.model import ModelSpec
 
 _LEAST_PART = 0.05
 """Share of a benchmark's items from which on it matters which ones a model answered."""
-Integers = NDArray[np.int64]
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +34,20 @@ class Design:
     units: tuple[str, ...]
     items: tuple[str, ...]
     by: str  # `"benchmark"`, or the item column that the units come from
-    benchmark_of_unit: Integers
-    benchmark_of_item: Integers
+    benchmark_of_unit: IntArray
+    benchmark_of_item: IntArray
     # model, benchmark, unit, item: positions in the labels
-    model: Integers
-    benchmark: Integers
-    unit: Integers
-    item: Integers
-    n_correct: Integers
-    n_trials: Integers
+    model: IntArray
+    benchmark: IntArray
+    unit: IntArray
+    item: IntArray
+    n_correct: IntArray
+    n_trials: IntArray
     # in [0, 1]; None where the model spec uses none. Its expected value where it is not known.
-    contamination: Floats | None
+    contamination: FloatArray | None
     # items that each response stands for: 1, or where rows count different items their number of
     # trials
-    weight: Floats
+    weight: FloatArray
     # what is known of the true contamination; None where it is `contamination`
     exposure: Exposure | None
     # where a monotone dose-response may bend; empty where it is a straight line
@@ -56,7 +55,9 @@ class Design:
     clean: NDArray[np.bool_]  # whether it is known to be clean, so that its slopes are zero
     # whether accuracy, not its log-odds, is a straight line in what contamination reaches
     additive: bool
-    item_guess: Floats | None  # accuracy of blind guessing; None where items have none of their own
+    item_guess: (
+        FloatArray | None
+    )  # accuracy of blind guessing; None where items have none of their own
 
     def __len__(self) -> int:
         return len(self.model)
@@ -67,12 +68,12 @@ class Design:
         return int((self.n_trials == 1).sum())
 
     @cached_property
-    def model_unit(self) -> Integers:
+    def model_unit(self) -> IntArray:
         """Position of each response's (model, unit) cell in a flattened array."""
         return self.model * len(self.units) + self.unit
 
     @cached_property
-    def model_benchmark(self) -> Integers:
+    def model_benchmark(self) -> IntArray:
         """Position of each response's (model, benchmark) cell in a flattened array."""
         return self.model * len(self.benchmarks) + self.benchmark
 
@@ -83,24 +84,24 @@ class Design:
         return np.bincount(self.model_benchmark, minlength=shape[0] * shape[1]).reshape(shape) > 0
 
     @cached_property
-    def dose(self) -> Floats:
+    def dose(self) -> FloatArray:
         """Contamination of each response less its benchmark's mean."""
         assert self.contamination is not None
         return self.contamination - self.center[self.benchmark]
 
     @cached_property
-    def center(self) -> Floats:
+    def center(self) -> FloatArray:
         """Mean contamination of each benchmark's responses."""
         assert self.contamination is not None
         return self._means(self.contamination, self.benchmark, len(self.benchmarks))
 
-    def _means(self, values: Floats, cell: Integers, count: int) -> Floats:
+    def _means(self, values: FloatArray, cell: IntArray, count: int) -> FloatArray:
         """Return weighted means of values of responses within cells; of an empty cell 0."""
         total = np.bincount(cell, self.weight * values, minlength=count)
         size = np.bincount(cell, self.weight, minlength=count)
         return total / np.where(size > 0, size, 1.0)
 
-    def reach(self, contamination: Floats) -> Floats:
+    def reach(self, contamination: FloatArray) -> FloatArray:
         """Return which part of each segment of the dose-response lies below a contamination.
 
         In [0, 1], dims (…, segment); segments lie between 0, the knots and 1.
@@ -110,13 +111,13 @@ class Design:
         return np.clip(part, 0.0, 1.0)
 
     @cached_property
-    def reach_dose(self) -> Floats:
+    def reach_dose(self) -> FloatArray:
         """Reach of each response's contamination less its benchmark's mean, (response, segment)."""
         assert self.contamination is not None
         return self.reach(self.contamination) - self.reach_center[self.benchmark]
 
     @cached_property
-    def reach_center(self) -> Floats:
+    def reach_center(self) -> FloatArray:
         """Mean reach of each benchmark's responses, (benchmark, segment)."""
         assert self.contamination is not None
         reach, size = self.reach(self.contamination), len(self.benchmarks)
@@ -124,21 +125,21 @@ class Design:
         return np.stack(means, axis=1)
 
     @cached_property
-    def item_dose(self) -> Floats:
+    def item_dose(self) -> FloatArray:
         """Contamination of each response's item less its benchmark's mean over items."""
         return self.dose_of_item[self.item]
 
     @cached_property
-    def dose_of_item(self) -> Floats:
+    def dose_of_item(self) -> FloatArray:
         """Contamination of each item less its benchmark's mean over items, dims (item,)."""
         level = self.item_contamination
         total = np.bincount(self.benchmark_of_item, level, minlength=len(self.benchmarks))
         mean = total / np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
-        dose: Floats = level - mean[self.benchmark_of_item]
+        dose: FloatArray = level - mean[self.benchmark_of_item]
         return dose
 
     @cached_property
-    def item_contamination(self) -> Floats:
+    def item_contamination(self) -> FloatArray:
         """Mean contamination of each item over models, dims (item,).
 
         Models that are known to be clean do not count unless no other answered the item:
@@ -161,18 +162,18 @@ class Design:
         return informing
 
     @cached_property
-    def cell_contamination(self) -> Floats:
+    def cell_contamination(self) -> FloatArray:
         """Mean contamination of each response's model on its benchmark; 0 of clean models."""
         assert self.contamination is not None
         cells = self._means(self.contamination, self.model_benchmark, self.answered.size)
         return np.where(self.clean[self.model], 0.0, cells[self.model_benchmark])
 
     @cached_property
-    def cell_dose(self) -> Floats:
+    def cell_dose(self) -> FloatArray:
         """The same less the benchmark's mean contamination over all responses."""
         return self.cell_contamination - self.center[self.benchmark]
 
-    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
+    def contamination_range(self, by_model: bool = False) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and largest contamination, dims ([model,] benchmark).
 
         That of a latent event is 0 and 1, unless it is known of all items. NaN where a
@@ -184,7 +185,9 @@ class Design:
         low, high = self.exposure.low, self.exposure.high
         return self._extremes(low[self.exposure.group], high[self.exposure.group], by_model)
 
-    def _extremes(self, low: Floats, high: Floats, by_model: bool) -> tuple[Floats, Floats]:
+    def _extremes(
+        self, low: FloatArray, high: FloatArray, by_model: bool
+    ) -> tuple[FloatArray, FloatArray]:
         shape = (len(self.models), len(self.benchmarks)) if by_model else (len(self.benchmarks),)
         cell = self.model_benchmark if by_model else self.benchmark
         least, most = extremes(low, high, cell, int(np.prod(shape)))
@@ -203,14 +206,14 @@ class Design:
         return self.varies & ~self.clean[:, None]
 
     @cached_property
-    def unit_of_item(self) -> Integers:
+    def unit_of_item(self) -> IntArray:
         """Position of each item's unit."""
         unit = np.zeros(len(self.items), dtype=np.int64)
         unit[self.item] = self.unit
         return unit
 
     @cached_property
-    def item_weight(self) -> Floats:
+    def item_weight(self) -> FloatArray:
         """Items that each item stands for: the largest weight of any response to it."""
         weight = np.zeros(len(self.items))
         np.maximum.at(weight, self.item, self.weight)
@@ -227,7 +230,7 @@ class Design:
         return ((count == items) | ~self.answered).all(axis=0)
 
     @cached_property
-    def partial(self) -> Integers:
+    def partial(self) -> IntArray:
         """Positions in a flattened (model, benchmark) array of models that answered a part.
 
         At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
@@ -239,7 +242,7 @@ class Design:
         return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
 
     @cached_property
-    def selection(self) -> Floats:
+    def selection(self) -> FloatArray:
         """What it means for an item's difficulty that models answered it, dims (item, cell).
 
         A column for each cell of `partial`: 1 where the model answered the item and 0 where
@@ -277,7 +280,9 @@ class Design:
         return "benchmark" if self.by == "benchmark" else "concept"
 
 
-def extremes(low: Floats, high: Floats, cell: Integers, count: int) -> tuple[Floats, Floats]:
+def extremes(
+    low: FloatArray, high: FloatArray, cell: IntArray, count: int
+) -> tuple[FloatArray, FloatArray]:
     """Return the smallest of `low` and the largest of `high` in each cell; NaN in an empty one."""
     least, most = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(least, cell, low)
@@ -303,33 +308,33 @@ class DerivedDesign(Design):
         return cls(**given | changed, whole=whole)
 
     @cached_property
-    def partial(self) -> Integers:
+    def partial(self) -> IntArray:
         """As in the table."""
         return self.whole.partial
 
     @cached_property
-    def selection(self) -> Floats:
+    def selection(self) -> FloatArray:
         """As in the table."""
         return self.whole.selection
 
     @cached_property
-    def center(self) -> Floats:
+    def center(self) -> FloatArray:
         """Mean contamination of each benchmark's responses in the table."""
         return self.whole.center
 
     @cached_property
-    def reach_center(self) -> Floats:
+    def reach_center(self) -> FloatArray:
         """Mean reach of each benchmark's responses in the table, (benchmark, segment)."""
         return self.whole.reach_center
 
     @cached_property
-    def cell_contamination(self) -> Floats:
+    def cell_contamination(self) -> FloatArray:
         """Mean contamination of each response's model on its benchmark in the table."""
         cells = np.zeros(self.whole.answered.size)
         cells[self.whole.model_benchmark] = self.whole.cell_contamination
         return cells[self.model_benchmark]
 
-    def contamination_range(self, by_model: bool = False) -> tuple[Floats, Floats]:
+    def contamination_range(self, by_model: bool = False) -> tuple[FloatArray, FloatArray]:
         """Return the smallest and largest contamination in the table."""
         return self.whole.contamination_range(by_model)
 
@@ -359,15 +364,15 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
     )  # fmt: skip
 
 
-def _weight(spec: ModelSpec, frame: pd.DataFrame) -> Floats:
+def _weight(spec: ModelSpec, frame: pd.DataFrame) -> FloatArray:
     if spec.likelihood.trials == "items":
         return frame["n_trials"].to_numpy(np.float64)
     return np.ones(len(frame))
 
 
 def _item_guess(
-    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, item: Integers, count: int
-) -> Floats | None:
+    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, item: IntArray, count: int
+) -> FloatArray | None:
     if spec.likelihood.guess != "column":
         return None
     guess = np.zeros(count)
@@ -375,7 +380,7 @@ def _item_guess(
     return guess
 
 
-def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> Floats | None:
+def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> FloatArray | None:
     if spec.contamination.form == "none":
         return None
     column = exposure_columns(spec, frame)[0]
@@ -393,13 +398,13 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
     return frame[column].to_numpy(np.float64)
 
 
-def _codes(names: pd.Series, order: tuple[str, ...]) -> tuple[Integers, tuple[str, ...]]:
+def _codes(names: pd.Series, order: tuple[str, ...]) -> tuple[IntArray, tuple[str, ...]]:
     return pd.Index(order).get_indexer(pd.Index(names)).astype(np.int64), order
 
 
 def _labelled(
-    benchmarks: pd.Series, names: pd.Series, benchmark: Integers
-) -> tuple[Integers, tuple[str, ...], Integers]:
+    benchmarks: pd.Series, names: pd.Series, benchmark: IntArray
+) -> tuple[IntArray, tuple[str, ...], IntArray]:
     """Give each (benchmark, name) pair a number and a label: the name where it is unique."""
     pairs = pd.MultiIndex.from_arrays([benchmarks.to_numpy(), names.astype(str).to_numpy()])
     codes, unique = pd.factorize(pairs)

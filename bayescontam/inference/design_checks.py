@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.checks import Check, Outcome, outcome
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.fitted import SPILLOVER
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.inference.population import Items, comparable, over_all
@@ -19,7 +20,9 @@ LEAST_SPREAD = 0.05
 """Standard deviation of latent events' probabilities below which they are about equal."""
 
 
-def design_checks(built: Built, reference: Floats | None, items: Items = "all") -> Iterator[Check]:
+def design_checks(
+    built: Built, reference: FloatArray | None, items: Items = "all"
+) -> Iterator[Check]:
     """Check what the estimands rest on: the reference, and the items answered."""
     design = built.design
     if reference is not None:
@@ -63,7 +66,7 @@ def _events_check(built: Built) -> Check:
     )
 
 
-def _spillover_check(built: Built, reference: Floats) -> Check:
+def _spillover_check(built: Built, reference: FloatArray) -> Check:
     """Check that abilities of models and benchmarks leave something to identify spillover."""
     left, spread = _contrasts(built.design)
     _, cells, benchmark = _exposures(built.design)
@@ -83,7 +86,7 @@ def _spillover_check(built: Built, reference: Floats) -> Check:
     )
 
 
-def _exposure_check(design: Design, reference: Floats) -> Check:
+def _exposure_check(design: Design, reference: FloatArray) -> Check:
     """Check that some models were as little exposed as the reference requires."""
     _, cells, _ = _exposures(design)
     outside = (reference < cells.min() - ROUNDING) | (reference > cells.max() + ROUNDING)
@@ -101,7 +104,7 @@ def _exposure_check(design: Design, reference: Floats) -> Check:
     )
 
 
-def _exposures(design: Design) -> tuple[Integers, Floats, Integers]:
+def _exposures(design: Design) -> tuple[IntArray, FloatArray, IntArray]:
     """Return model, mean contamination and benchmark of each pair that was answered."""
     first = np.unique(design.model_benchmark, return_index=True)[1]
     return design.model[first], design.cell_contamination[first], design.benchmark[first]
@@ -205,7 +208,7 @@ def _why_incomparable(
     )
 
 
-def _shares_of(design: Design, cells: Integers, which: NDArray[np.bool_]) -> str:
+def _shares_of(design: Design, cells: IntArray, which: NDArray[np.bool_]) -> str:
     count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
     return listed(
         [

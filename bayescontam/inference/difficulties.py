@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.choosing import choose
-from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.lattice import Lattice, LatticeDesign
 from bayescontam.inference.likelihood import softplus
@@ -53,7 +53,7 @@ def placed(
     return replace(draws, place=place, offset=offset)
 
 
-def _conditional(draw: Draws, lattice: Lattice, z: Floats, random: Floats) -> Places:
+def _conditional(draw: Draws, lattice: Lattice, z: FloatArray, random: FloatArray) -> Places:
     """Draw the nodes of all items given everything else of one draw."""
     _, added, normaliser = at_nodes(draw, lattice, z)
     totals = np.arange(int(lattice.total.max()) + 1)
@@ -64,7 +64,9 @@ def _conditional(draw: Draws, lattice: Lattice, z: Floats, random: Floats) -> Pl
     return choose(below, random, lattice.total, lattice.level, lattice.basis.astype(np.float32))
 
 
-def at_nodes(draw: Draws, lattice: Lattice, z: Floats) -> tuple[Floats, Floats, Floats]:
+def at_nodes(
+    draw: Draws, lattice: Lattice, z: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the log-odds that one draw gives to items at nodes of difficulty."""
     level, step = at_levels(draw.effects, lattice, np.zeros, np.ones)
     added = step[0] * _scale(draw, lattice, lattice.design.benchmark_of_item)[0]
@@ -75,14 +77,14 @@ def at_nodes(draw: Draws, lattice: Lattice, z: Floats) -> tuple[Floats, Floats, 
     return level[0], added, normaliser
 
 
-def _scale(draws: Draws, lattice: Lattice, benchmark: Integers) -> Floats:
+def _scale(draws: Draws, lattice: Lattice, benchmark: IntArray) -> FloatArray:
     """Return the spread of difficulties, (draw, one for each of the given benchmarks)."""
     assert draws.sigma_delta is not None
-    scale: Floats = (draws.sigma_delta + SMALLEST) * lattice.shared
+    scale: FloatArray = (draws.sigma_delta + SMALLEST) * lattice.shared
     return scale[:, benchmark]
 
 
-def spelt_out(draws: Draws, lattice: Lattice | None, items: Integers | None = None) -> Draws:
+def spelt_out(draws: Draws, lattice: Lattice | None, items: IntArray | None = None) -> Draws:
     """Return draws with the difficulties that `placed` chose.
 
     Dims (draw, item).
@@ -92,14 +94,14 @@ def spelt_out(draws: Draws, lattice: Lattice | None, items: Integers | None = No
     return replace(draws, delta=difficulty(draws, lattice, items), place=None, offset=None)
 
 
-def difficulty(draws: Draws, lattice: Lattice, items: Integers | None = None) -> Floats:
+def difficulty(draws: Draws, lattice: Lattice, items: IntArray | None = None) -> FloatArray:
     """Return difficulties that `placed` chose, log-odds, dims (draw, item)."""
     assert draws.place is not None
     assert draws.offset is not None
     which = slice(None) if items is None else items
     z = lattice.nodes[draws.place[:, which]] + draws.offset
     scale = _scale(draws, lattice, lattice.design.whole.benchmark_of_item[which])
-    result: Floats = z * scale
+    result: FloatArray = z * scale
     return result
 
 
@@ -118,7 +120,7 @@ def stand_ins(built: Built) -> Built:
     return replace(built, design=design)
 
 
-def counted(draws: Draws, lattice: Lattice | None, weights: Floats | None = None) -> Draws:
+def counted(draws: Draws, lattice: Lattice | None, weights: FloatArray | None = None) -> Draws:
     """Return draws of made-up items, with how many items each of them stands for."""
     if lattice is None or draws.place is None or draws.offset is None:
         return draws

@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayescontam.inference.design import Design, Floats
+from bayescontam._types import FloatArray
+from bayescontam.inference.design import Design
 from bayescontam.inference.guess import guess_priors
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.predictor import (
@@ -29,39 +30,39 @@ CACHED = 250_000
 class Draws:
     """Draws of effects, one row for each draw."""
 
-    theta: Floats  # dims (draw, model × unit)
-    beta: Floats | None  # dims (draw, model × benchmark)
+    theta: FloatArray  # dims (draw, model × unit)
+    beta: FloatArray | None  # dims (draw, model × benchmark)
     # delta, alpha: dims (draw, item)
-    delta: Floats | None
+    delta: FloatArray | None
     # dims (draw, repeated): log-odds of responses with several trials, where they have an effect of
     # their own; at their mean contamination once `node` is there. Where these effects were
     # integrated out, `with_own_effects` draws them.
-    eta: Floats | None
-    sigma_eps: Floats | None  # dims (draw, repeated) or (draw, 1): spread of these effects
-    alpha: Floats | None = None
-    increments: Floats | None = None  # dims (draw, segment)
+    eta: FloatArray | None
+    sigma_eps: FloatArray | None  # dims (draw, repeated) or (draw, 1): spread of these effects
+    alpha: FloatArray | None = None
+    increments: FloatArray | None = None  # dims (draw, segment)
     # kappa, sigma_delta: dims (draw, benchmark)
-    kappa: Floats | None = None
+    kappa: FloatArray | None = None
     # gamma, spillover: dims (draw, 1)
-    gamma: Floats | None = None
-    spillover: Floats | None = None
+    gamma: FloatArray | None = None
+    spillover: FloatArray | None = None
     # dims (draw, benchmark): accuracy of blind guessing, where it is estimated
-    guess: Floats | None = None
+    guess: FloatArray | None = None
     # dims (draw, benchmark), where the probabilities of latent events are unsure
-    p_shift: Floats | None = None
+    p_shift: FloatArray | None = None
     # dims (draw, group): which of its values each group's contamination has, where it is not known;
     # see `locate`
     node: NDArray[np.int8] | None = None
-    sigma_delta: Floats | None = None
+    sigma_delta: FloatArray | None = None
     # place, offset: where difficulties were integrated out: which node each item's difficulty lies
     # at, dims (draw, item), and by how many standard deviations the nodes of a draw are moved,
     # (draw, 1); see `bayescontam.inference.difficulties`
     place: NDArray[np.integer[Any]] | None = None
-    offset: Floats | None = None
+    offset: FloatArray | None = None
     # dims (draw, item): how many items of the table an item stands for, if not itself
-    tally: Floats | None = None
+    tally: FloatArray | None = None
     # dims (draw, model × benchmark); see `bayescontam.inference.effects.add_selection`
-    psi: Floats | None = None
+    psi: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -93,7 +94,7 @@ class Draws:
 def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
     """Return the draws of a posterior (or prior) group, chains joined."""
 
-    def flat(name: str) -> Floats | None:
+    def flat(name: str) -> FloatArray | None:
         if name not in posterior:
             return None
         values = posterior[name].to_numpy()
@@ -111,13 +112,13 @@ def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
     return Draws(theta=theta, sigma_eps=sigma_eps, **others)
 
 
-def predictor(draws: Draws, design: Design) -> Floats:
+def predictor(draws: Draws, design: Design) -> FloatArray:
     """Return the log-odds without model-by-item effects, dims (draw, response)."""
-    eta: Floats = linear_predictor(draws.effects, design)
+    eta: FloatArray = linear_predictor(draws.effects, design)
     return eta
 
 
-def log_odds(draws: Draws, design: Design) -> Floats:
+def log_odds(draws: Draws, design: Design) -> FloatArray:
     """Return the log-odds of each response at `Design.contamination`, (draw, response)."""
     eta = predictor(draws, design)
     if draws.eta is not None:
@@ -125,13 +126,13 @@ def log_odds(draws: Draws, design: Design) -> Floats:
     return eta
 
 
-def slopes(draws: Draws, design: Design) -> Floats:
+def slopes(draws: Draws, design: Design) -> FloatArray:
     """Return the slope that holds for each response, dims (draw, response)."""
-    slope: Floats = response_slopes(draws.effects, design)
+    slope: FloatArray = response_slopes(draws.effects, design)
     return slope
 
 
-def exposed(draws: Draws, design: Design, eta: Floats) -> Floats:
+def exposed(draws: Draws, design: Design, eta: FloatArray) -> FloatArray:
     """Return log-odds at the true contamination, from those at `Design.contamination`."""
     if draws.node is None or design.exposure is None:
         return eta
@@ -141,17 +142,17 @@ def exposed(draws: Draws, design: Design, eta: Floats) -> Floats:
 def accuracy_at(
     draws: Draws,
     design: Design,
-    eta: Floats,
-    contamination: Floats,
-    guess: Floats,
+    eta: FloatArray,
+    contamination: FloatArray,
+    guess: FloatArray,
     spilled: bool = True,
-) -> Floats:
+) -> FloatArray:
     """Return each response's accuracy if contamination were changed, (draw, response)."""
     shift = contamination_shift(draws.effects, design, contamination, spilled)
     return accuracy(eta + shift, guess)
 
 
-def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> Floats:
+def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> FloatArray:
     """Return the accuracy of blind guessing for each response.
 
     Dims (response,).

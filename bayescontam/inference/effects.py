@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.coordinates import (
     CommonFirst,
     Nested,
@@ -17,7 +18,7 @@ from bayescontam.inference.coordinates import (
     rough_slopes,
     stretch_of_items,
 )
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.priors import Tensor, parameters, spread, variable
 from bayescontam.inference.simplex import Sizes
 from bayescontam.inference.terms import Terms, shared_benchmarks
@@ -92,7 +93,7 @@ def _of_units(values: Tensor | None, design: Design) -> Tensor | None:
     return values[design.benchmark_of_unit]
 
 
-def _items_of_benchmarks(design: Design) -> Floats:
+def _items_of_benchmarks(design: Design) -> FloatArray:
     """Return the weights of the mean over the items of each benchmark, dims (benchmark, item)."""
     own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
     return own / np.maximum(own.sum(axis=1, keepdims=True), 1)
@@ -145,7 +146,7 @@ def _general_ability(
     return pm.Deterministic("a", pt.dot(basis, shifted - differ), dims="model")
 
 
-def zero_sum_basis(n: int) -> Floats:
+def zero_sum_basis(n: int) -> FloatArray:
     """Return an orthonormal basis of the vectors of length `n` that sum to zero, (n, n - 1)."""
     return np.linalg.qr(np.eye(n) - 1 / n)[0][:, : n - 1]
 

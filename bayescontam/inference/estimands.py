@@ -6,9 +6,10 @@ import numpy as np
 import xarray as xr
 from scipy.stats import rankdata
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds, response_guess
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.population import Items, Population, comparable
@@ -28,7 +29,7 @@ QUANTITIES = (
 """Estimands of a fit with contamination, in the order in which they are shown."""
 
 
-def reference_levels(reference: Reference, design: Design) -> Floats:
+def reference_levels(reference: Reference, design: Design) -> FloatArray:
     """Return the reference contamination of each benchmark, dims (benchmark,)."""
     level = reference_level(reference)
     if level is None:
@@ -68,7 +69,7 @@ def estimands(
     design = built.design
     population = Population.of(built, items, sampled)
     rng = np.random.default_rng(0) if rng is None else rng
-    parts: dict[str, list[dict[str, Floats]]] = {kind: [] for kind in population.matrices}
+    parts: dict[str, list[dict[str, FloatArray]]] = {kind: [] for kind in population.matrices}
     for part in population.parts(draws, rng):
         levels = _accuracies(part, population.built, reference)
         for kind in parts:
@@ -94,7 +95,7 @@ def estimands(
     return result
 
 
-def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, Floats]:
+def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, FloatArray]:
     """Return the accuracy of each response at the levels that estimands compare."""
     design = built.design
     guess = response_guess(draws, built.spec, design)
@@ -116,12 +117,12 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
     return levels
 
 
-def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Floats]:
+def _quantities(cells: dict[str, FloatArray], slope: FloatArray | None) -> dict[str, FloatArray]:
     observed = cells["observed"]
     if "reference" not in cells:
         return {"accuracy": observed, "rank": ranks(observed)}
     genuine = cells["reference"]
-    quantities: dict[str, Floats | None]
+    quantities: dict[str, FloatArray | None]
     with np.errstate(invalid="ignore", divide="ignore"):
         quantities = {
             "accuracy": observed,
@@ -137,17 +138,17 @@ def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Flo
     return {name: found for name in QUANTITIES if (found := quantities.get(name)) is not None}
 
 
-def ranks(ability: Floats) -> Floats:
+def ranks(ability: FloatArray) -> FloatArray:
     """Return ranks along the second-last axis (models), 1 for the largest.
 
     Equal models share their mean rank. Models that answered nothing stand at 0 and so
     behind all others.
     """
-    result: Floats = rankdata(-ability, method="average", axis=-2)
+    result: FloatArray = rankdata(-ability, method="average", axis=-2)
     return result
 
 
-def _dataset(quantities: dict[str, Floats], design: Design, dim: str) -> xr.Dataset:
+def _dataset(quantities: dict[str, FloatArray], design: Design, dim: str) -> xr.Dataset:
     dims = ("chain", "draw", "model", dim)
     if dim == "benchmark":
         answered = design.answered

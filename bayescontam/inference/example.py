@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import IntArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Integers
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 
@@ -139,7 +139,7 @@ def _guessed(spec: ModelSpec) -> list[str]:
 
 
 def _asked_columns(
-    spec: ModelSpec, model: Integers, item: Integers, items: int
+    spec: ModelSpec, model: IntArray, item: IntArray, items: int
 ) -> dict[str, NDArray[Any]]:
     """Return the columns that a spec requests by names of its own."""
     columns: dict[str, NDArray[Any]] = {}
@@ -153,6 +153,6 @@ def _asked_columns(
     return columns
 
 
-def _numbered(what: str, number: Integers) -> NDArray[np.object_]:
+def _numbered(what: str, number: IntArray) -> NDArray[np.object_]:
     names = np.array([f"{what} {k + 1}" for k in range(int(number.max()) + 1)], dtype=object)
     return names[number]

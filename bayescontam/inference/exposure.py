@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_expit
 
-from bayescontam.columns import Ints, Mask
+from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.errors import DataError, Fault
 from bayescontam.inference.logitnormal import logit_normal
 from bayescontam.inference.quadrature import KNOWN, beta_quadrature
 from bayescontam.names import visible
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
-
-Floats = NDArray[np.floating[Any]]
 
 NODES = 5
 """Quadrature nodes of a noisy contamination: they keep its first nine moments."""
@@ -35,32 +33,32 @@ class Exposure:
     """
 
     pairs: bool  # whether groups are (model, item) pairs
-    group: Ints
-    first: Ints  # position of a response of the group
-    mean: Floats  # expected contamination before the responses are seen
+    group: IntArray
+    first: IntArray  # position of a response of the group
+    mean: FloatArray  # expected contamination before the responses are seen
     # nodes, log_weights: dims (group, node): values that the contamination can take, and the
     # logarithms of their probabilities, of latent events where `p_shift` is 0; −inf for a value
     # that fills up the array
-    nodes: Floats
-    log_weights: Floats
+    nodes: FloatArray
+    log_weights: FloatArray
     # one for each group: by how much the log-odds of a latent event move for one unit of `p_shift`
     # of its benchmark. None where the probabilities are known.
-    scale: Floats | None
+    scale: FloatArray | None
     # low, high: one for each group: the range that its contamination counts as observed in
-    low: Floats
-    high: Floats
+    low: FloatArray
+    high: FloatArray
 
     def __len__(self) -> int:
         return len(self.mean)
 
     @cached_property
-    def unsure(self) -> Mask:
+    def unsure(self) -> BoolArray:
         """Whether a group's contamination can take several values, dims (group,)."""
-        mask: Mask = np.isfinite(self.log_weights).sum(axis=1) > 1
+        mask: BoolArray = np.isfinite(self.log_weights).sum(axis=1) > 1
         return mask
 
     @cached_property
-    def offsets(self) -> Floats:
+    def offsets(self) -> FloatArray:
         """Nodes less their mean, dims (group, node); 0 for those that fill up."""
         offsets = self.nodes - self.mean[:, None]
         return np.where(np.isfinite(self.log_weights), offsets, 0.0)
@@ -71,13 +69,13 @@ class Exposure:
         ones = np.ones(len(rows))
         return sparse.csr_array((ones, (self.group, rows)), shape=(len(self), len(rows)))
 
-    def sums(self, values: Floats) -> Floats:
+    def sums(self, values: FloatArray) -> FloatArray:
         """Sum values over the responses of each group, (…, response) to (…, group)."""
         return (self._membership @ values.T).T
 
     def weights(
-        self, p_shift: Floats | None, benchmark: Ints, groups: slice = slice(None)
-    ) -> Floats:
+        self, p_shift: FloatArray | None, benchmark: IntArray, groups: slice = slice(None)
+    ) -> FloatArray:
         """Return log probabilities of nodes for each draw, dims (draw or 1, group, node)."""
         known = self.log_weights[groups]
         if p_shift is None or self.scale is None:
@@ -86,13 +84,13 @@ class Exposure:
         logit = logit + p_shift[:, benchmark[self.first[groups]]] * self.scale[groups]
         return np.stack([log_expit(-logit), log_expit(logit)], axis=-1)
 
-    def shifts(self, node: NDArray[np.integer[Any]]) -> Floats:
+    def shifts(self, node: NDArray[np.integer[Any]]) -> FloatArray:
         """Return each response's contamination less its mean, (draw, group) to (draw, response)."""
         chosen = self.offsets[np.arange(len(self)), node]
         return chosen[:, self.group]
 
 
-def draw_nodes(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int8]:
+def draw_nodes(log_weights: FloatArray, rng: np.random.Generator) -> NDArray[np.int8]:
     """Draw a node for each group of each draw.
 
     Dims (draw, group).
@@ -104,7 +102,7 @@ def draw_nodes(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int8
 
 
 def make_exposure(
-    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: Ints, item: Ints
+    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: IntArray, item: IntArray
 ) -> Exposure | None:
     """Return the exposure that a model spec requests; None where all is known."""
     if spec.contamination.exposure == "known":
@@ -148,7 +146,7 @@ def _need(names: tuple[str, ...], spec: ModelSpec, responses: Responses) -> None
         raise DataError(faults, advice)
 
 
-def _groups(values: Floats, model: Ints, item: Ints) -> tuple[Ints, Ints, bool]:
+def _groups(values: FloatArray, model: IntArray, item: IntArray) -> tuple[IntArray, IntArray, bool]:
     """Return the group of each response, a response of each group, and whether by pair."""
     _, first, group = np.unique(item, return_index=True, return_inverse=True)
     if (values[first][group] == values).all():
@@ -159,7 +157,7 @@ def _groups(values: Floats, model: Ints, item: Ints) -> tuple[Ints, Ints, bool]:
 
 
 def _refuse_impossible(
-    values: Floats, names: tuple[str, ...], frame: pd.DataFrame, source: str
+    values: FloatArray, names: tuple[str, ...], frame: pd.DataFrame, source: str
 ) -> None:
     """Refuse a deviation that no distribution on [0, 1] of this mean can have."""
     mean, sd = values.T
@@ -180,7 +178,7 @@ def _refuse_impossible(
         raise DataError(faults, f"Give {names[1]} as a standard deviation, not as a variance or %.")
 
 
-def _noisy(values: Floats, group: Ints, first: Ints, pairs: bool) -> Exposure:
+def _noisy(values: FloatArray, group: IntArray, first: IntArray, pairs: bool) -> Exposure:
     mean, sd = values.T
     nodes, weights = beta_quadrature(mean, sd, NODES)
     with np.errstate(divide="ignore"):
@@ -188,7 +186,7 @@ def _noisy(values: Floats, group: Ints, first: Ints, pairs: bool) -> Exposure:
     return Exposure(pairs, group, first, mean, nodes, log_weights, None, mean, mean)
 
 
-def _latent(values: Floats, group: Ints, first: Ints, pairs: bool) -> Exposure:
+def _latent(values: FloatArray, group: IntArray, first: IntArray, pairs: bool) -> Exposure:
     p = values[:, 0]
     with np.errstate(divide="ignore"):
         log_weights = np.stack([np.log1p(-p), np.log(p)], axis=1)

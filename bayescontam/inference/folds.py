@@ -7,8 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import IntArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Design, Integers
+from bayescontam.inference.design import Design
 from bayescontam.seeds import stream
 from bayescontam.specs.base import closest
 
@@ -25,9 +26,9 @@ class Units:
     """
 
     by: By
-    unit: Integers  # its unit
-    group: Integers  # its group
-    stratum: Integers  # groups of each stratum are spread evenly over folds
+    unit: IntArray  # its unit
+    group: IntArray  # its group
+    stratum: IntArray  # groups of each stratum are spread evenly over folds
 
 
 def units_of(design: Design, by: By) -> Units:
@@ -55,7 +56,7 @@ def units_of(design: Design, by: By) -> Units:
     return Units(by, unit, np.arange(len(order)), cell[order])
 
 
-def fold_of(units: Units, folds: int, seed: int) -> Integers:
+def fold_of(units: Units, folds: int, seed: int) -> IntArray:
     """Deal groups to folds."""
     groups = len(units.stratum)
     if folds < 2:
@@ -78,7 +79,7 @@ def _owners(design: Design) -> list[str]:
     return [design.benchmarks[b] for b in design.benchmark_of_item]
 
 
-def _ranks(labels: Sequence[Sequence[str]]) -> Integers:
+def _ranks(labels: Sequence[Sequence[str]]) -> IntArray:
     """Return the place of each label, a text or several, in sorted order."""
     order = pd.MultiIndex.from_arrays([np.array(part, dtype=object) for part in labels]).argsort()
     ranks = np.empty(len(order), dtype=np.int64)

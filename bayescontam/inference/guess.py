@@ -4,8 +4,9 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import Fault, SpecError
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.priors import Tensor
 from bayescontam.names import listed
 from bayescontam.specs.model import ModelSpec
@@ -38,7 +39,7 @@ def can_guess(spec: ModelSpec, design: Design) -> bool:
     return any(guess != 0 for guess in guess_priors(spec, design))
 
 
-def add_guess(spec: ModelSpec, design: Design) -> Floats | Tensor:
+def add_guess(spec: ModelSpec, design: Design) -> FloatArray | Tensor:
     """Return the accuracy of blind guessing for each response, dims (response,).
 
     Where that of any benchmark has a prior, adds ``guess``, dims (benchmark,), to the

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from bayescontam.inference.design import DerivedDesign, Design, Integers
+from bayescontam._types import IntArray
+from bayescontam.inference.design import DerivedDesign, Design
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class HeldOutDesign(DerivedDesign):
         return self.whole.n_single
 
 
-def hold_out(design: Design, rows: Integers) -> HeldOutDesign:
+def hold_out(design: Design, rows: IntArray) -> HeldOutDesign:
     """Return the design with some responses held out."""
     seen = {"n_correct": design.n_correct.copy(), "n_trials": design.n_trials.copy()}
     for counts in seen.values():

@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.inference.sensitivity import THRESHOLD
@@ -44,13 +45,13 @@ class _Slope:
         return int(self.own_low > 0) - int(self.own_high < 0)
 
 
-def extrapolation(design: Design, reference: Floats) -> Floats:
+def extrapolation(design: Design, reference: FloatArray) -> FloatArray:
     """Return how far the reference lies outside what was observed for a model.
 
     Dims (model, benchmark).
     """
     low, high = design.contamination_range(by_model=True)
-    distance: Floats = np.maximum(np.maximum(low - reference, reference - high), 0.0)
+    distance: FloatArray = np.maximum(np.maximum(low - reference, reference - high), 0.0)
     return np.where(distance > ROUNDING, distance, distance * 0)
 
 

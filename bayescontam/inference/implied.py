@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built, build
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.draws import Draws, exposed, log_odds, response_guess
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.example import Layout, fitting, make_example, size_text
@@ -41,7 +42,7 @@ class Implied:
     seed: int
     # under each quantity's name its values, all draws, models and benchmarks in one array; without
     # what is not finite
-    values: Mapping[str, Floats]
+    values: Mapping[str, FloatArray]
     # share of each quantity's values that are not finite: the prior is so wide that they overflow.
     # Above 0.001 nothing is reported of the quantity.
     lost: Mapping[str, float]
@@ -146,7 +147,7 @@ def _described(responses: Responses) -> str:
 
 def _values(
     draws: Draws, built: Built, reference: Reference, rng: np.random.Generator
-) -> Iterator[tuple[str, Floats]]:
+) -> Iterator[tuple[str, FloatArray]]:
     """Yield the name of every quantity that can be estimated, and its values."""
     groups = estimands(draws, built, (1, len(draws)), reference, "all", rng)
     cells = {name: values.to_numpy()[0] for name, values in groups["estimands"].items()}
@@ -168,7 +169,9 @@ def _values(
     yield from _of_items(draws, built, rng)
 
 
-def _differences(score: Floats, answered: NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+def _differences(
+    score: FloatArray, answered: NDArray[np.bool_], rng: np.random.Generator
+) -> FloatArray:
     """Return differences of random pairs along the second axis, each in a random order.
 
     In each draw the levels stand in a circle in random order, and neighbours are compared.
@@ -180,7 +183,7 @@ def _differences(score: Floats, answered: NDArray[np.bool_], rng: np.random.Gene
     shuffled = np.take_along_axis(score, order[..., None], axis=1)
     present = answered[order]
     both = present & np.roll(present, 1, axis=1)
-    difference: Floats = (shuffled - np.roll(shuffled, 1, axis=1))[both]
+    difference: FloatArray = (shuffled - np.roll(shuffled, 1, axis=1))[both]
     return difference
 
 
@@ -189,7 +192,9 @@ def _answered_units(design: Design) -> NDArray[np.bool_]:
     return np.bincount(design.model_unit, minlength=shape[0] * shape[1]).reshape(shape) > 0
 
 
-def _of_items(draws: Draws, built: Built, rng: np.random.Generator) -> Iterator[tuple[str, Floats]]:
+def _of_items(
+    draws: Draws, built: Built, rng: np.random.Generator
+) -> Iterator[tuple[str, FloatArray]]:
     """Yield accuracies of single items, and their spread within pairs of two items or more."""
     design = built.design
     count = len(design.models) * len(design.benchmarks)
@@ -209,7 +214,7 @@ def _of_items(draws: Draws, built: Built, rng: np.random.Generator) -> Iterator[
         yield "item_spread", np.concatenate(spreads).ravel()
 
 
-def response_accuracies(draws: Draws, built: Built) -> Floats:
+def response_accuracies(draws: Draws, built: Built) -> FloatArray:
     """Return the accuracy of each response at its true contamination, (draw, response)."""
     design = built.design
     guess = response_guess(draws, built.spec, design)

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import logsumexp
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.checks import Check, outcome
-from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.lattice import Lattice, LatticeDesign, item_levels, log_weights
@@ -37,7 +37,7 @@ def integration_check(draws: Draws, lattice: Lattice, rng: np.random.Generator) 
     )
 
 
-def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> Floats:
+def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> FloatArray:
     """Return the error of the log likelihood of each draw, dims (draw,), natural logarithms.
 
     It is that of some items, scaled to all of them.
@@ -52,11 +52,11 @@ def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator)
         draw = draws[d : d + 1]
         coarse = _log_density(draw, lattice, z, items, exact.correct)
         errors.append(coarse - _log_density(draw, exact, finer, np.arange(count), exact.correct))
-    scaled: Floats = np.sum(errors, axis=1) * len(lattice.total) / count
+    scaled: FloatArray = np.sum(errors, axis=1) * len(lattice.total) / count
     return scaled
 
 
-def _item_by_item(lattice: Lattice, items: Integers) -> Lattice:
+def _item_by_item(lattice: Lattice, items: IntArray) -> Lattice:
     """Return a lattice of some items, each at a level of its own."""
     whole = lattice.design.whole
     value, nearest = item_levels(whole), lattice.level[items, 0]
@@ -74,13 +74,13 @@ def _item_by_item(lattice: Lattice, items: Integers) -> Lattice:
 
 
 def _log_density(
-    draw: Draws, lattice: Lattice, z: Floats, items: Integers, correct: Floats
-) -> Floats:
+    draw: Draws, lattice: Lattice, z: FloatArray, items: IntArray, correct: FloatArray
+) -> FloatArray:
     """Return the log density of the responses to some items, difficulty integrated out."""
     level, added, normaliser = at_nodes(draw, lattice, z)
     own, basis = lattice.level[items], lattice.basis[items]
     joint = (lattice.total[items, None] * added[own])[:, :, None] * z
     at_level = logsumexp(joint - normaliser[own] + log_weights(z), axis=-1)
     at_level += (level[own] * correct[:, None]).sum(axis=-1)
-    result: Floats = (basis * at_level).sum(axis=1)
+    result: FloatArray = (basis * at_level).sum(axis=1)
     return result

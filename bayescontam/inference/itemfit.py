@@ -12,8 +12,9 @@ import xarray as xr
 from scipy.special import ndtr
 from scipy.stats import false_discovery_control
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.draws import Draws, exposed, response_guess
 from bayescontam.inference.likelihood import logistic
 from bayescontam.inference.predictor import contamination_shift, linear_predictor
@@ -34,24 +35,24 @@ class Answers:
     """Responses, item by item, and what is expected of them."""
 
     # dims (item,): first response to each item; responses to an item follow each other
-    starts: Integers
+    starts: IntArray
     # correct, trials: dims (response,)
-    correct: Floats
-    trials: Floats
-    log_odds: Floats  # dims (draw, response), on an item of average difficulty
-    ability: Floats  # dims (draw, response), of the model that answered, log-odds
-    guess: Floats  # accuracy of blind guessing, ([draw,] response)
+    correct: FloatArray
+    trials: FloatArray
+    log_odds: FloatArray  # dims (draw, response), on an item of average difficulty
+    ability: FloatArray  # dims (draw, response), of the model that answered, log-odds
+    guess: FloatArray  # accuracy of blind guessing, ([draw,] response)
     # dims (draw, response): standard deviation of a response's own log-odds, 0 where it has one
     # trial; None where none has any
-    spread: Floats | None
-    difficulty_sd: Floats  # dims (draw, item)
+    spread: FloatArray | None
+    difficulty_sd: FloatArray  # dims (draw, item)
 
-    def by_item(self, values: Floats) -> Floats:
+    def by_item(self, values: FloatArray) -> FloatArray:
         """Return sums over the responses to each item, dims (…, item)."""
-        total: Floats = np.add.reduceat(values, self.starts, axis=-1)
+        total: FloatArray = np.add.reduceat(values, self.starts, axis=-1)
         return total
 
-    def spread_out(self, values: Floats) -> Floats:
+    def spread_out(self, values: FloatArray) -> FloatArray:
         """Return values of items for each of their responses, dims (…, response)."""
         sizes = np.diff(self.starts, append=len(self.correct))
         return np.repeat(values, sizes, axis=-1)
@@ -64,9 +65,9 @@ class Scores:
     # score, variance: dims (draw, item): derivative of the log likelihood by the item's
     # discrimination, made independent of its difficulty, and its variance. Negative where weak
     # models solve the item and strong ones do not.
-    score: Floats
-    variance: Floats
-    p_value: Floats  # dims (draw, item): probability of a score that is as low or lower
+    score: FloatArray
+    variance: FloatArray
+    p_value: FloatArray  # dims (draw, item): probability of a score that is as low or lower
 
 
 def score_items(answers: Answers) -> Scores:
@@ -98,7 +99,7 @@ def score_items(answers: Answers) -> Scores:
     return Scores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
 
 
-def _expected(answers: Answers, shift: Floats) -> tuple[Floats, Floats, Floats]:
+def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return expected accuracy, its derivative by the log-odds, and independent trials."""
     eta, guess = answers.log_odds + answers.spread_out(shift), answers.guess
     p = logistic(eta)
@@ -121,8 +122,13 @@ def _expected(answers: Answers, shift: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _lower_tail(
-    answers: Answers, score: Floats, variance: Floats, arm: Floats, mean: Floats, trials: Floats
-) -> Floats:
+    answers: Answers,
+    score: FloatArray,
+    variance: FloatArray,
+    arm: FloatArray,
+    mean: FloatArray,
+    trials: FloatArray,
+) -> FloatArray:
     """Return the probability of a score as low or lower, dims (draw, item)."""
     sd = np.sqrt(np.maximum(variance, 1e-300))
     arm = arm / answers.spread_out(sd)
@@ -196,7 +202,7 @@ def item_fit(draws: Draws, built: Built) -> xr.Dataset | None:
     return xr.Dataset(found, coords)
 
 
-def _answers(draws: Draws, built: Built, order: Integers, starts: Integers) -> Answers:
+def _answers(draws: Draws, built: Built, order: IntArray, starts: IntArray) -> Answers:
     design = built.design
     guess = response_guess(draws, built.spec, design)
     spread = None
@@ -220,11 +226,11 @@ def _answers(draws: Draws, built: Built, order: Integers, starts: Integers) -> A
     )
 
 
-def _log_odds(draws: Draws, design: Design) -> Floats:
+def _log_odds(draws: Draws, design: Design) -> FloatArray:
     """Return log-odds on items of average difficulty, lifted by contamination, never lowered."""
     average = np.zeros((len(draws), len(design.items)))
     draws = replace(draws, delta=average, alpha=None, eta=None)
-    eta: Floats = linear_predictor(draws.effects, design)
+    eta: FloatArray = linear_predictor(draws.effects, design)
     if draws.beta is None:
         return eta
     least = design.contamination_range()[0][design.benchmark]
@@ -232,7 +238,7 @@ def _log_odds(draws: Draws, design: Design) -> Floats:
     return np.maximum(exposed(draws, design, eta), clean)
 
 
-def _observed(design: Design, order: Integers, starts: Integers) -> dict[str, Floats]:
+def _observed(design: Design, order: IntArray, starts: IntArray) -> dict[str, FloatArray]:
     """Return what is seen of each item; responses are ordered by item, then by ability."""
     count = np.diff(starts, append=len(order))
     place = np.arange(len(order)) - np.repeat(starts, count)
@@ -244,7 +250,7 @@ def _observed(design: Design, order: Integers, starts: Integers) -> dict[str, Fl
         "solved_by_weaker": place < half,
         "solved_by_stronger": place >= size - half,
     }
-    found: dict[str, Floats] = {"answers": count.astype(float)}
+    found: dict[str, FloatArray] = {"answers": count.astype(float)}
     for name, rows in parts.items():
         members = np.add.reduceat(rows * 1.0, starts)
         total = np.add.reduceat(rows * score, starts)
@@ -254,7 +260,7 @@ def _observed(design: Design, order: Integers, starts: Integers) -> dict[str, Fl
     return found
 
 
-def _contaminated(design: Design) -> Floats | None:
+def _contaminated(design: Design) -> FloatArray | None:
     """Return which items are contaminated, dims (item, benchmark); None without any."""
     if design.contamination is None:
         return None

@@ -8,7 +8,8 @@ from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers, extremes
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.design import DerivedDesign, Design, extremes
 from bayescontam.inference.terms import shared_benchmarks
 
 LEVELS = 12
@@ -30,16 +31,16 @@ class LatticeDesign(DerivedDesign):
     that the item stands for.
     """
 
-    like: Integers  # an item of the table that it stands for
+    like: IntArray  # an item of the table that it stands for
 
     @classmethod
     def of(
         cls,
         whole: Design,
-        item_unit: Integers,
-        level: Floats | None,
-        answered: Floats,
-        like: Integers,
+        item_unit: IntArray,
+        level: FloatArray | None,
+        answered: FloatArray,
+        like: IntArray,
     ) -> "LatticeDesign":
         """Return the design of items of given units and contaminations."""
         n_models, n_items = len(whole.models), len(item_unit)
@@ -56,12 +57,12 @@ class LatticeDesign(DerivedDesign):
         )  # fmt: skip
 
     @cached_property
-    def selection(self) -> Floats:
+    def selection(self) -> FloatArray:
         """That of an item that it stands for: the same models answered all of them."""
         return self.whole.selection[self.like]
 
     @cached_property
-    def item_dose(self) -> Floats:
+    def item_dose(self) -> FloatArray:
         """Each level less its mean over the benchmark's items in the table."""
         whole, level = self.whole, item_levels(self.whole)
         assert self.contamination is not None
@@ -69,11 +70,11 @@ class LatticeDesign(DerivedDesign):
         size = len(whole.benchmarks)
         total = np.bincount(whole.benchmark_of_item, level, minlength=size)
         mean = total / np.bincount(whole.benchmark_of_item, minlength=size)
-        dose: Floats = self.contamination - mean[self.benchmark]
+        dose: FloatArray = self.contamination - mean[self.benchmark]
         return dose
 
 
-def item_levels(design: Design) -> Floats | None:
+def item_levels(design: Design) -> FloatArray | None:
     """Return each item's contamination, NaN where it is not the same for all models.
 
     That of models known to be clean does not count: their slopes are zero.
@@ -102,12 +103,14 @@ class Lattice:
     """
 
     design: LatticeDesign  # its items are the levels of all groups
-    group: Integers
-    first: Integers  # position of its first level
-    basis: Floats  # dims (item, level of its group): weights of the levels, filled up with zeros
-    total: Integers  # correct answers
-    trials: Floats  # dims (level, model): trials of each model at each item of the group
-    correct: Floats  # dims (level, model): correct answers, shared out among the levels
+    group: IntArray
+    first: IntArray  # position of its first level
+    basis: (
+        FloatArray  # dims (item, level of its group): weights of the levels, filled up with zeros
+    )
+    total: IntArray  # correct answers
+    trials: FloatArray  # dims (level, model): trials of each model at each item of the group
+    correct: FloatArray  # dims (level, model): correct answers, shared out among the levels
 
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
@@ -115,7 +118,7 @@ class Lattice:
         return shared_benchmarks(self.design.whole)
 
     @cached_property
-    def level(self) -> Integers:
+    def level(self) -> IntArray:
         """Levels of each item's group, dims (item, level of its group).
 
         Those that fill up repeat the last one.
@@ -125,7 +128,7 @@ class Lattice:
         return np.minimum(level, ends[:, None])[self.group]
 
     @cached_property
-    def nodes(self) -> Floats:
+    def nodes(self) -> FloatArray:
         """Difficulties at which integrands are evaluated, in their standard deviations.
 
         Evenly spaced: for smooth integrands that vanish at both ends the trapezoidal rule
@@ -147,7 +150,7 @@ class Lattice:
         return np.linspace(-REACH, REACH, count)
 
     @cached_property
-    def classes(self) -> tuple[Integers, Integers, Floats]:
+    def classes(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Level, total and number of items of all (level, total) that items have."""
         totals = int(self.total.max()) + 1
         used = self.basis != 0
@@ -156,10 +159,10 @@ class Lattice:
         return *divmod(keys, totals), np.bincount(at, self.basis[used])
 
 
-def log_weights(z: Floats) -> Floats:
+def log_weights(z: FloatArray) -> FloatArray:
     """Return the logarithms of the weights of evenly spaced nodes, which add up to 1."""
     density = -0.5 * z**2
-    result: Floats = density - logsumexp(density)
+    result: FloatArray = density - logsumexp(density)
     return result
 
 
@@ -193,7 +196,7 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
     return Lattice(made, group, first, basis, total, of_group[of_level, 1:].astype(float), shared)
 
 
-def _levels(design: Design, group: Integers, count: int) -> tuple[list[Floats], Floats]:
+def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArray], FloatArray]:
     """Return the levels of each group, and each item's weights of them."""
     value = item_levels(design)
     if value is None:
@@ -207,7 +210,9 @@ def _levels(design: Design, group: Integers, count: int) -> tuple[list[Floats], 
     return [at for at, _ in made], basis
 
 
-def _interpolated(value: Floats, edges: Floats, count: int) -> tuple[Floats, Floats]:
+def _interpolated(
+    value: FloatArray, edges: FloatArray, count: int
+) -> tuple[FloatArray, FloatArray]:
     """Return levels for values, and each value's weights of them, (value, level).
 
     A function of the value is smooth between two edges.
@@ -225,7 +230,7 @@ def _interpolated(value: Floats, edges: Floats, count: int) -> tuple[Floats, Flo
     return np.concatenate([at for at, _ in made]), weights
 
 
-def _polynomial(value: Floats, count: int) -> tuple[Floats, Floats]:
+def _polynomial(value: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Return Chebyshev points for values, and the weights of the polynomial through them."""
     low, high = value.min(), value.max()
     if low == high:

@@ -7,9 +7,10 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import build_design
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import Design, Floats, Integers, make_design
+from bayescontam.inference.design import Design, make_design
 from bayescontam.inference.draws import CHUNK, take_draws
 from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.heldout import hold_out
@@ -35,8 +36,8 @@ class Source:
 class Leave:
     """Responses to leave out of a fit."""
 
-    rows: Integers  # positions in the design
-    unit: Integers  # those of one number are predicted together
+    rows: IntArray  # positions in the design
+    unit: IntArray  # those of one number are predicted together
     seed: int  # seed of the sampler
 
 
@@ -86,7 +87,9 @@ def _worst_r_hat(posterior: xr.Dataset) -> float:
     return float(worst)
 
 
-def predicted(prediction: Prediction, rows: Integers, unit: Integers) -> tuple[Floats, Floats]:
+def predicted(
+    prediction: Prediction, rows: IntArray, unit: IntArray
+) -> tuple[FloatArray, FloatArray]:
     """Return how probable responses are, averaged over draws.
 
     Dims (unit,).

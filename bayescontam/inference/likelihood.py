@@ -8,8 +8,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from scipy.special import gammaln
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.coordinates import rough_logits
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.priors import Tensor, spread
 from bayescontam.specs.model import ModelSpec
 
@@ -18,7 +19,7 @@ Kernel = Callable[[Any, Any, Any, Any], Any]
 
 
 def add_model_by_item(
-    design: Design, predictor: Tensor, spreads: tuple[Tensor, Integers] | None
+    design: Design, predictor: Tensor, spreads: tuple[Tensor, IntArray] | None
 ) -> Tensor:
     """Give repeated responses a log-odds of their own around the linear predictor.
 
@@ -33,7 +34,7 @@ def add_model_by_item(
     return pt.concatenate([predictor[: design.n_single], eta]) if design.n_single else eta
 
 
-def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, Integers]:
+def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, IntArray]:
     """Add ``sigma_eps``; return its values, and which is that of each repeated response."""
     repeated = design.model_benchmark[design.n_single :]
     if spec.ability.pooling != "none":
@@ -42,7 +43,7 @@ def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, Integer
     return scale.ravel(), repeated
 
 
-def add_responses(design: Design, eta: Tensor, guess: Floats | Tensor) -> Tensor:
+def add_responses(design: Design, eta: Tensor, guess: FloatArray | Tensor) -> Tensor:
     """Add ``n_correct``, dims (response,), observed.
 
     On the logit scale, which is several times faster than a Binomial of a probability,
@@ -62,7 +63,7 @@ def add_responses(design: Design, eta: Tensor, guess: Floats | Tensor) -> Tensor
     return pm.CustomDist("n_correct", eta, design.n_trials, guess, logp=logp, **options)
 
 
-def log_kernel(design: Design, guess: Floats | Tensor) -> Kernel:
+def log_kernel(design: Design, guess: FloatArray | Tensor) -> Kernel:
     """Return the log density of counts without the binomial coefficient, at its cheapest.
 
     Its arguments are the counts, the log-odds, the numbers of trials and the accuracies
@@ -91,13 +92,13 @@ def _binomial(eta: Any, n: Any, guess: Any, size: Any) -> Any:
     return pm.Binomial.dist(n=n, p=guess + (1 - guess) * pt.sigmoid(eta), size=size)
 
 
-def accuracy(eta: Floats, guess: Floats | float) -> Floats:
+def accuracy(eta: FloatArray, guess: FloatArray | float) -> FloatArray:
     """Return the probability of a correct answer, of the shape of `eta`."""
     p = logistic(eta)
     return guess + (1 - guess) * p if np.any(guess) else p
 
 
-def log_likelihood(eta: Floats, k: Floats, n: Floats, guess: Floats) -> Floats:
+def log_likelihood(eta: FloatArray, k: FloatArray, n: FloatArray, guess: FloatArray) -> FloatArray:
     """Return log P(k of n correct | eta) without the binomial coefficient."""
     if not np.any(guess):
         # Single trials are many, and their product with 1 need not be made.
@@ -107,27 +108,27 @@ def log_likelihood(eta: Floats, k: Floats, n: Floats, guess: Floats) -> Floats:
     return k * right + (n - k) * (np.log1p(-guess) - softplus(eta))
 
 
-def logistic(eta: Floats) -> Floats:
+def logistic(eta: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(−eta)), of the shape of `eta`.
 
     As exact as ``scipy.special.expit``, which takes three times as long, since it does one
     number after the other.
     """
     with np.errstate(over="ignore"):  # where the result is 0
-        result: Floats = 1 / (1 + np.exp(-eta))
+        result: FloatArray = 1 / (1 + np.exp(-eta))
     return result
 
 
-def softplus(eta: Floats) -> Floats:
+def softplus(eta: FloatArray) -> FloatArray:
     """Return log(1 + exp(eta)), of the shape of `eta`.
 
     As exact as ``numpy.logaddexp(0, eta)``, which takes three times as long, since it
     does one number after the other.
     """
-    result: Floats = np.log1p(np.exp(-np.abs(eta)))
+    result: FloatArray = np.log1p(np.exp(-np.abs(eta)))
     return result + np.maximum(eta, 0.0)
 
 
-def log_choose(n: Any, k: Any) -> Floats:
+def log_choose(n: Any, k: Any) -> FloatArray:
     """Return the log of the binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)

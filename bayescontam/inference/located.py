@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.coordinates import rough_logits
-from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws, predictor, response_guess, slopes
 from bayescontam.inference.exposure import Exposure, draw_nodes
 from bayescontam.inference.likelihood import log_likelihood
@@ -19,8 +19,8 @@ from bayescontam.inference.priors import SMALLEST
 class Moments:
     """Posterior mean and standard deviation of the true contamination, dims (group,)."""
 
-    mean: Floats
-    sd: Floats
+    mean: FloatArray
+    sd: FloatArray
 
 
 def located(
@@ -55,7 +55,7 @@ def _joined(draws: Draws, parts: list[Draws]) -> Draws:
     return replace(draws, node=node, eta=np.concatenate(eta) if eta else None)
 
 
-def _log_weights(draws: Draws, built: Built, exposure: Exposure, responses: bool) -> Floats:
+def _log_weights(draws: Draws, built: Built, exposure: Exposure, responses: bool) -> FloatArray:
     """Return log probabilities of nodes given a draw, dims (draw, group, node)."""
     design = built.design
     prior = exposure.weights(draws.p_shift, design.benchmark)
@@ -68,7 +68,9 @@ def _log_weights(draws: Draws, built: Built, exposure: Exposure, responses: bool
     return result - logsumexp(result, axis=-1, keepdims=True)
 
 
-def _log_density(draws: Draws, built: Built, eta: Floats, shift: Floats, responses: bool) -> Floats:
+def _log_density(
+    draws: Draws, built: Built, eta: FloatArray, shift: FloatArray, responses: bool
+) -> FloatArray:
     """Return the log density of each response, and of its effect, at shifted log-odds."""
     design = built.design
     repeated = slice(design.n_single, None)

@@ -1,12 +1,9 @@
 """Logit-normal: probabilities that are unsure, by their mean and standard deviation."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-Floats = NDArray[np.floating[Any]]
+from bayescontam._types import FloatArray
 
 WIDEST = 0.9
 """Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
@@ -15,7 +12,7 @@ _Z = np.linspace(-6.0, 6.0, 49)
 _WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
 
 
-def logit_normal(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
+def logit_normal(mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return location and scale of logit-normal distributions of given moments.
 
     By bisection. To first order the scale is ``sd / (mean (1 - mean))``; near 0 and 1, where
@@ -36,7 +33,7 @@ def logit_normal(mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
     return _location(mean, scale), scale
 
 
-def _location(mean: Floats, scale: Floats) -> Floats:
+def _location(mean: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the location at which distributions of these scales have these means."""
     low, high = logit(mean) - 6 * scale, logit(mean) + 6 * scale
     for _ in range(_STEPS):

@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.exposure import Exposure, draw_nodes
 from bayescontam.inference.pooled_loo import can_pool, pooled_leave_one_out
@@ -46,7 +46,7 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 
-def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> FloatArray:
     """Return the log density of each response given parameters and its item.
 
     Dims (draw, response).
@@ -69,7 +69,7 @@ def _numbers(built: Built) -> int:
 
 def _densities(
     predictive: Prediction, rng: np.random.Generator
-) -> Iterator[tuple[Integers, Floats, Floats, Floats]]:
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
     """Yield responses, their log densities and log-odds, and their joint log density.
 
     Dims (rows,), (draw, rows) twice, and (draw,); some responses at a time.
@@ -94,9 +94,9 @@ class _Block:
     """Some groups of responses that share a contamination."""
 
     groups: slice
-    rows: Integers  # their responses, group by group
-    group: Integers  # group of each of these, counted in the block
-    starts: Integers  # where each group begins in `rows`
+    rows: IntArray  # their responses, group by group
+    group: IntArray  # group of each of these, counted in the block
+    starts: IntArray  # where each group begins in `rows`
 
     @classmethod
     def of(cls, exposure: Exposure, groups: slice) -> "_Block":
@@ -119,7 +119,7 @@ def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
 
 def _mixed(
     predictive: Prediction, exposure: Exposure, block: _Block, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sum the contamination of groups out of their responses' densities."""
     design, draws = predictive.built.design, predictive.draws
     slope = predictive.slope(block.rows)
@@ -139,8 +139,8 @@ def _mixed(
 
 
 def _left_out(
-    density: Floats, below: Floats, at: Floats, rng: np.random.Generator
-) -> dict[str, Floats]:
+    density: FloatArray, below: FloatArray, at: FloatArray, rng: np.random.Generator
+) -> dict[str, FloatArray]:
     """Weigh draws as if each response had been left out."""
     log_weights, pareto_k = weigh(density)
     weights = np.exp(log_weights)

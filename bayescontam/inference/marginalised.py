@@ -7,8 +7,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.guess import can_guess
 from bayescontam.inference.lattice import Lattice, item_levels, log_weights, make_lattice
 from bayescontam.inference.likelihood import log_choose
@@ -102,7 +103,7 @@ def at_levels(effects: Effects, lattice: Lattice, zeros: Any, ones: Any) -> tupl
     return level, (hard.reshape(shape) - level)[..., 0]
 
 
-def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: Floats) -> Tensor:
+def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray) -> Tensor:
     """Return the log density of all responses, difficulties integrated out."""
     added = step[:, None] * at
     normaliser = (

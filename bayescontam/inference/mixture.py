@@ -8,8 +8,9 @@ import pymc as pm
 import pytensor.tensor as pt
 from pytensor.gradient import disconnected_grad
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.coordinates import Informed, rough_logits
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.exposure import Exposure
 from bayescontam.inference.likelihood import log_choose, log_kernel
 from bayescontam.inference.priors import Tensor
@@ -20,9 +21,9 @@ class _Rows:
     """Some responses, and which of them share an unsure contamination."""
 
     count: int  # how many responses
-    rows: Integers  # positions of those whose contamination is unsure
-    group: Integers  # their groups, counted over unsure groups
-    offsets: Floats  # dims (unsure group, node): contamination less its mean
+    rows: IntArray  # positions of those whose contamination is unsure
+    group: IntArray  # their groups, counted over unsure groups
+    offsets: FloatArray  # dims (unsure group, node): contamination less its mean
 
     @classmethod
     def of(cls, exposure: Exposure, part: slice) -> "_Rows":
@@ -63,8 +64,8 @@ def add_mixture(
     design: Design,
     predictor: Tensor,
     slope: Tensor,
-    guess: Floats | Tensor,
-    spreads: tuple[Tensor, Integers] | None,
+    guess: FloatArray | Tensor,
+    spreads: tuple[Tensor, IntArray] | None,
 ) -> None:
     """Add responses that share an unsure contamination, with it summed out.
 
@@ -108,7 +109,7 @@ class _InformedVector(Informed):
         return super().log_jac_det(value, *rv_inputs).sum(axis=-1)
 
 
-def in_trials(spread: Any, se: Floats) -> Any:
+def in_trials(spread: Any, se: FloatArray) -> Any:
     """Return which part of a shift of contamination moves the trials, given ``eta``.
 
     A response's log-odds are predictor + model-by-item effect + shift. ``eta`` is the
@@ -121,7 +122,7 @@ def in_trials(spread: Any, se: Floats) -> Any:
 
 def _add_repeated(
     design: Design,
-    spreads: tuple[Tensor, Integers],
+    spreads: tuple[Tensor, IntArray],
     mean: Tensor,
     slope: Tensor,
     log_weights: Tensor,
@@ -157,7 +158,7 @@ def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:
 
 
 def _add_trials(
-    design: Design, eta: Tensor, slope: Tensor, log_weights: Tensor, guess: Floats | Tensor
+    design: Design, eta: Tensor, slope: Tensor, log_weights: Tensor, guess: FloatArray | Tensor
 ) -> None:
     """Add ``n_correct``, given log-odds at the mean and what a shift moves them by."""
     assert design.exposure is not None

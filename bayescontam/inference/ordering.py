@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 
 
-def shared_ranks(ability: Floats) -> Floats:
+def shared_ranks(ability: FloatArray) -> FloatArray:
     """Return ranks within each draw, 1 for the largest; equal models share their mean rank.
 
     Dims (draw, model).
@@ -15,11 +15,11 @@ def shared_ranks(ability: Floats) -> Floats:
     >>> shared_ranks(np.array([[0.2, 0.9, 0.2], [0.3, 0.2, 0.1]])).tolist()
     [[2.5, 1.0, 2.5], [1.0, 2.0, 3.0]]
     """
-    ranks: Floats = rankdata(-ability, method="average", axis=1)
+    ranks: FloatArray = rankdata(-ability, method="average", axis=1)
     return ranks
 
 
-def first_places(ranks: Floats) -> Floats:
+def first_places(ranks: FloatArray) -> FloatArray:
     """Return which part of the first place each model has, of the shape of `ranks`.
 
     Models that share it have equal parts, which add up to 1; NaN where a model has no rank.
@@ -30,11 +30,11 @@ def first_places(ranks: Floats) -> Floats:
     [[nan, nan], [1.0, nan]]
     """
     first = ranks == np.fmin.reduce(ranks, axis=-2, keepdims=True)
-    parts: Floats = first / np.maximum(first.sum(axis=-2, keepdims=True), 1)
+    parts: FloatArray = first / np.maximum(first.sum(axis=-2, keepdims=True), 1)
     return np.where(np.isnan(ranks), np.nan, parts)
 
 
-def p_larger(ability: Floats) -> Floats:
+def p_larger(ability: FloatArray) -> FloatArray:
     """Return the share of draws in which a model is better than another.
 
     Dims (model, other).
@@ -58,7 +58,7 @@ def p_larger(ability: Floats) -> Floats:
     return wins / draws
 
 
-def p_first(ability: Floats) -> Floats:
+def p_first(ability: FloatArray) -> FloatArray:
     """Return how probably each model is the best, dims (model,).
 
     A draw in which several are equally good counts for each by its share, so that all
@@ -68,11 +68,11 @@ def p_first(ability: Floats) -> Floats:
     [0.25, 0.75, 0.0]
     """
     first = ability == ability.max(axis=1, keepdims=True)
-    shares: Floats = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
+    shares: FloatArray = (first / first.sum(axis=1, keepdims=True)).mean(axis=0)
     return shares
 
 
-def p_all_hold(ability: Floats, above: NDArray[np.bool_]) -> float:
+def p_all_hold(ability: FloatArray, above: NDArray[np.bool_]) -> float:
     """Return the share of draws in which every one of some orders holds.
 
     >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
@@ -86,7 +86,7 @@ def p_all_hold(ability: Floats, above: NDArray[np.bool_]) -> float:
     return float(holds.mean())
 
 
-def joint_intervals(values: Floats, level: float) -> tuple[Floats, Floats]:
+def joint_intervals(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Return intervals that hold all columns at once in a share `level` of the draws.
 
     Dims (column,).

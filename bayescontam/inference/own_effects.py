@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.choosing import draw_log_odds
 from bayescontam.inference.density import Rows
-from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.priors import SMALLEST
 
@@ -36,8 +36,8 @@ def with_own_effects(
 
 
 def draw_effects(
-    rows: Rows, center: Floats, scale: Floats, rng: np.random.Generator, cores: int = 1
-) -> Floats:
+    rows: Rows, center: FloatArray, scale: FloatArray, rng: np.random.Generator, cores: int = 1
+) -> FloatArray:
     """Draw log-odds of responses given their linear predictor, dims (draw, response)."""
     spread, guess = (np.broadcast_to(x, center.shape) for x in (scale + SMALLEST, rows.guess))
     result, streams = np.empty(center.shape), rng.spawn(len(center))

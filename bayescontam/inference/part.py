@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from bayescontam.inference.design import Design, Integers
+from bayescontam._types import IntArray
+from bayescontam.inference.design import Design
 
 _BY_RESPONSE = frozenset(
     {
@@ -16,7 +17,7 @@ _BY_RESPONSE = frozenset(
 
 
 class _Part:
-    def __init__(self, design: Design, rows: Integers, item: Integers) -> None:
+    def __init__(self, design: Design, rows: IntArray, item: IntArray) -> None:
         self._design, self._rows, self.item = design, rows, item
 
     @property
@@ -32,6 +33,6 @@ class _Part:
         return values if values is None or name not in _BY_RESPONSE else values[self._rows]
 
 
-def part_of(design: Design, rows: Integers, item: Integers) -> Design:
+def part_of(design: Design, rows: IntArray, item: IntArray) -> Design:
     """Return some responses of a design; doses are counted from the means of all of them."""
     return cast(Design, _Part(design, rows, item))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.inference.design import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.fitted import Fit
 
 GOOD_K = 0.7
@@ -29,8 +29,8 @@ class Sampled:
 class Pointwise:
     """Log predictive densities of what was left out, in the order of names."""
 
-    elpd: Floats  # of each unit: a response, or all responses to an item
-    group: Integers  # what was left out together with it: itself, or the model
+    elpd: FloatArray  # of each unit: a response, or all responses to an item
+    group: IntArray  # what was left out together with it: itself, or the model
     parameters: float  # effective number of parameters; NaN where more than a response was left out
     bad: int  # units whose figure cannot be trusted
     sampled: Sampled | None = None  # none where nothing was fitted again
@@ -40,7 +40,7 @@ class Pointwise:
         """How many groups were left out."""
         return len(np.unique(self.group))
 
-    def sum_se(self, values: Floats) -> float:
+    def sum_se(self, values: FloatArray) -> float:
         """Return the standard error of a sum over units; those of a group depend on another."""
         sums = np.bincount(self.group, values)
         return float(np.sqrt(len(sums) * np.var(sums, ddof=1)))

@@ -8,8 +8,9 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.difficulties import at_nodes
 from bayescontam.inference.draws import CHUNK, Draws
 from bayescontam.inference.lattice import Lattice, log_weights
@@ -30,10 +31,10 @@ class Kinds:
     """Items of one level and total, which are all alike."""
 
     # level, total: one for each kind
-    level: Integers
-    total: Integers
-    count: Floats  # items of the kind: a sum of weights of levels
-    place: Integers  # dims (level, total): position of the kind, -1 where there is none
+    level: IntArray
+    total: IntArray
+    count: FloatArray  # items of the kind: a sum of weights of levels
+    place: IntArray  # dims (level, total): position of the kind, -1 where there is none
 
     @classmethod
     def of(cls, lattice: Lattice) -> "Kinds":
@@ -79,7 +80,7 @@ def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -
     return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 
-def _left_out(density: Floats) -> dict[str, Floats]:
+def _left_out(density: FloatArray) -> dict[str, FloatArray]:
     """Weigh draws as if each kind had been left out, some kinds at a time."""
     parts = []
     step = max(1, CHUNK // len(density))
@@ -91,19 +92,19 @@ def _left_out(density: Floats) -> dict[str, Floats]:
 
 
 def _at_responses(
-    estimates: dict[str, Floats],
+    estimates: dict[str, FloatArray],
     possible: np.ndarray,
     design: Design,
     lattice: Lattice,
     kinds: Kinds,
-) -> dict[str, Floats]:
+) -> dict[str, FloatArray]:
     """Return for every response the interpolated estimates of the kinds around it.
 
     A Pareto k is not smooth: it is that of the nearest kind.
     """
     number = np.full(possible.shape, -1)
     number[possible] = np.arange(int(possible.sum()))
-    result: dict[str, Floats] = {name: np.empty(len(design)) for name in estimates}
+    result: dict[str, FloatArray] = {name: np.empty(len(design)) for name in estimates}
     step = max(1, CHUNK // lattice.basis.shape[1])
     for start in range(0, len(design), step):
         rows = slice(start, start + step)
@@ -128,7 +129,7 @@ def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
     return result
 
 
-def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[Floats, Floats, float]:
+def _densities(draw: Draws, lattice: Lattice, kinds: Kinds) -> tuple[FloatArray, FloatArray, float]:
     """Return how probable responses are in one draw.
 
     Dims (kind, model, wrong or right).

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import DerivedDesign, Design, Floats, Integers, extremes
+from bayescontam.inference.design import DerivedDesign, Design, extremes
 from bayescontam.inference.difficulties import counted, stand_ins
 from bayescontam.inference.draws import CACHED, Draws, predictor
 from bayescontam.inference.lattice import LatticeDesign
@@ -36,7 +37,7 @@ class PopulationDesign(DerivedDesign):
     """
 
     @property
-    def item_contamination(self) -> Floats:
+    def item_contamination(self) -> FloatArray:
         """Mean contamination of each item over models in the table, dims (item,)."""
         return self.whole.item_contamination
 
@@ -52,9 +53,9 @@ class Population:
     # (cells are pairs of model and benchmark), and where abilities vary over concepts `"concept"`
     matrices: dict[str, sparse.csr_array]
     # positions, among rows with an effect of their own, of pairs that were not observed
-    unobserved: Integers
+    unobserved: IntArray
     # for each of these the position of an observed one whose effect has the same spread
-    scale_from: Integers
+    scale_from: IntArray
     sampled: bool  # whether the items are a sample of those that estimands are about
 
     @classmethod
@@ -102,13 +103,13 @@ class Population:
         drawn = center + scale * rng.standard_normal(center.shape)
         return replace(draws, eta=np.concatenate([draws.eta, drawn], axis=1))
 
-    def means(self, kind: str, values: Floats, draws: Draws) -> Floats:
+    def means(self, kind: str, values: FloatArray, draws: Draws) -> FloatArray:
         """Return the mean of each cell, (draw, response) to (draw, cell); 0 for an empty one."""
         matrix = self.matrices[kind]
         if draws.tally is None:
             return (matrix @ values.T).T
         count = draws.tally[:, self.design.item]
-        means: Floats = (matrix @ (values * count).T).T
+        means: FloatArray = (matrix @ (values * count).T).T
         if self.sampled:
             total = (matrix @ count.T).T
             means = means / np.where(total > 0, total, 1.0)
@@ -163,7 +164,7 @@ def _shares(design: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> spa
     """Return the share of each response in its cell, dims (cell, response)."""
     cell = design.model_benchmark if by_benchmark else design.model_unit
     count = len(design.models) * len(design.benchmarks if by_benchmark else design.units)
-    size: Floats = np.bincount(cell, design.weight, minlength=count)
+    size: FloatArray = np.bincount(cell, design.weight, minlength=count)
     if isinstance(design, LatticeDesign):
         size = _items_of_cells(design.whole, by_benchmark, whole)
     rows = np.flatnonzero(design.weight)
@@ -171,7 +172,7 @@ def _shares(design: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> spa
     return sparse.csr_array((share, (cell[rows], rows)), shape=(count, len(design)))
 
 
-def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> Floats:
+def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> FloatArray:
     """Return the number of items that each cell averages over, dims (cell,)."""
     own = table.model_benchmark if by_benchmark else table.model_unit
     of_item = table.benchmark_of_item if by_benchmark else table.unit_of_item
@@ -183,7 +184,7 @@ def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_])
 
 def _completed(
     built: Built, whole: NDArray[np.bool_]
-) -> tuple[PopulationDesign, Integers, Integers]:
+) -> tuple[PopulationDesign, IntArray, IntArray]:
     """Return the design with all pairs; the unobserved with effects, and whose spread they have."""
     table = built.design
     model, item = _unobserved(table, whole)
@@ -230,7 +231,7 @@ def _completed(
     return design, observed + np.arange(count), donor[cell[several]]
 
 
-def _unobserved(table: Design, whole: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+def _unobserved(table: Design, whole: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
     """Return model and item of pairs that count and are not in the table."""
     wanted = (table.answered & whole)[:, table.benchmark_of_item]
     wanted[table.model, table.item] = False
@@ -247,7 +248,7 @@ def _mostly_repeated(table: Design) -> NDArray[np.bool_]:
     return result
 
 
-def _expected(table: Design, model: Integers, item: Integers) -> tuple[Floats, Integers]:
+def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArray, IntArray]:
     """Return the contamination of pairs that were not observed, and its group.
 
     A model whose contamination is one number on all items of a benchmark that it answered
@@ -275,7 +276,7 @@ def _expected(table: Design, model: Integers, item: Integers) -> tuple[Floats, I
     return table.exposure.mean[group], group
 
 
-def _spread_of_items(table: Design) -> Floats:
+def _spread_of_items(table: Design) -> FloatArray:
     """Return by how much an item's contamination differs between models at most, (benchmark,)."""
     assert table.contamination is not None
     known = table.contamination

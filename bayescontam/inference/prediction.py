@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.density import NODES, Rows, grid_size, log_density
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.difficulties import spelt_out
 from bayescontam.inference.draws import CHUNK, Draws, predictor, slopes
 from bayescontam.inference.part import part_of
@@ -17,7 +18,7 @@ MOST_NUMBERS = 50_000_000
 """Draws times responses; on larger tables fewer draws are used, at least 500."""
 
 
-def predictive_draws(draws: Draws, numbers: int) -> Integers:
+def predictive_draws(draws: Draws, numbers: int) -> IntArray:
     """Return the positions of the draws that predict, evenly spaced."""
     return draws.spaced(max(500, min(MOST_DRAWS, MOST_NUMBERS // numbers)))
 
@@ -29,7 +30,7 @@ class Prediction:
     draws: Draws
     built: Built
     rows: Rows  # all responses
-    spread: Floats | None  # dims (draw, repeated or 1): of these effects
+    spread: FloatArray | None  # dims (draw, repeated or 1): of these effects
 
     @classmethod
     def of(cls, draws: Draws, built: Built) -> "Prediction":
@@ -37,15 +38,15 @@ class Prediction:
         spread = draws.sigma_eps
         return cls(draws, built, Rows.of(built, draws), spread)
 
-    def center(self, rows: Integers) -> Floats:
+    def center(self, rows: IntArray) -> FloatArray:
         """Return log-odds without model-by-item effects, dims (draw, rows)."""
         return predictor(*self._seen(rows))
 
-    def slope(self, rows: Integers) -> Floats:
+    def slope(self, rows: IntArray) -> FloatArray:
         """Return the slope that holds for each response, dims (draw, rows)."""
         return slopes(*self._seen(rows))
 
-    def _seen(self, rows: Integers) -> tuple[Draws, Design]:
+    def _seen(self, rows: IntArray) -> tuple[Draws, Design]:
         """Return draws and design of some responses: those of all would not fit in memory."""
         design, lattice = self.built.design, self.built.lattice
         if lattice is None:
@@ -53,7 +54,7 @@ class Prediction:
         items, own = np.unique(design.item[rows], return_inverse=True)
         return spelt_out(self.draws, lattice, items), part_of(design, rows, own)
 
-    def density(self, rows: Integers, center: Floats) -> Floats:
+    def density(self, rows: IntArray, center: FloatArray) -> FloatArray:
         """Return log densities given log-odds as `center` has them, dims (draw, rows).
 
         Effects of single responses are integrated out by quadrature.
@@ -71,14 +72,14 @@ class Prediction:
             result[:, part] = log_density(self.rows[rows[part]], center[:, part], scale)
         return result
 
-    def _scale(self, rows: Integers) -> Floats:
+    def _scale(self, rows: IntArray) -> FloatArray:
         assert self.spread is not None
         wide = self.spread.shape[1] > 1
         return self.spread[:, rows - self.built.design.n_single] if wide else self.spread
 
     def replicated(
-        self, rows: Integers, center: Floats, rng: np.random.Generator
-    ) -> tuple[Floats, Floats]:
+        self, rows: IntArray, center: FloatArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
         """Replicate counts; return whether they are below, and at, the observed ones."""
         eta = center.copy()
         repeated = rows >= self.built.design.n_single

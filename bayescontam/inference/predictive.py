@@ -6,8 +6,9 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.difficulties import placed, spelt_out
 from bayescontam.inference.draws import Draws, exposed, predictor, response_guess, take_draws
 from bayescontam.inference.exposure import draw_nodes
@@ -28,11 +29,11 @@ BINS = 6
 class Cells:
     """Groups of responses whose mean score is compared with replicated ones."""
 
-    of_response: Integers
+    of_response: IntArray
     count: int
-    weight: Floats
+    weight: FloatArray
 
-    def means(self, scores: Floats) -> Floats:
+    def means(self, scores: FloatArray) -> FloatArray:
         """Return the mean score of each cell, dims (…, cell); NaN for an empty cell."""
         size = np.bincount(self.of_response, self.weight, minlength=self.count)
         sums = [
@@ -41,7 +42,7 @@ class Cells:
         return np.stack(sums) / np.where(size, size, np.nan)
 
 
-def contamination_bins(design: Design) -> tuple[Cells, Floats]:
+def contamination_bins(design: Design) -> tuple[Cells, FloatArray]:
     """Group responses by benchmark and contamination.
 
     Dims (benchmark, bin).
@@ -75,7 +76,7 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
         result["bin_contamination"] = (("benchmark", "bin"), centers)
     observed = (design.n_correct / design.n_trials)[None]
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
-    replicated: dict[str, list[Floats]] = {name: [] for name in groups}
+    replicated: dict[str, list[FloatArray]] = {name: [] for name in groups}
     for part in draws.chunks(design):
         scores = replicated_counts(spelt_out(part, built.lattice), built, rng) / design.n_trials
         for name, (cells, _) in groups.items():
@@ -88,7 +89,7 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
     return result
 
 
-def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> FloatArray:
     """Draw numbers of correct trials of all responses, dims (draw, response).
 
     Model-by-item effects and unknown contamination are drawn anew: with their own, fitted

@@ -11,7 +11,8 @@ import numpy as np
 import pytensor.tensor as pt
 from scipy.special import expit
 
-from bayescontam.inference.design import Design, Floats
+from bayescontam._types import FloatArray
+from bayescontam.inference.design import Design
 
 Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
@@ -65,7 +66,7 @@ def response_slopes(effects: Effects, design: Design) -> Any:
 
 
 def contamination_shift(
-    effects: Effects, design: Design, contamination: Floats, spilled: bool = True
+    effects: Effects, design: Design, contamination: FloatArray, spilled: bool = True
 ) -> Any:
     """Return by how much the log-odds change if all items had another contamination."""
     assert design.contamination is not None
@@ -101,7 +102,7 @@ def _dose(effects: Effects, design: Design) -> Any:
     return effects["increments"] @ design.reach_dose.T
 
 
-def _rise(effects: Effects, design: Design, contamination: Floats) -> Any:
+def _rise(effects: Effects, design: Design, contamination: FloatArray) -> Any:
     """Return the part of the slope that is reached at a contamination, 0 to 1."""
     if not _has(effects, "increments"):
         return contamination

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.checks import Check, Outcome, outcome
-from bayescontam.inference.design import Floats
 from bayescontam.inference.parameter_names import in_words
 from bayescontam.inference.priors import LOCATED, distribution
 from bayescontam.inference.sensitivity import variable_of
@@ -61,7 +61,7 @@ def _conflicts(posterior: xr.Dataset, built: Built) -> Any:
         values = posterior[name]
         factor = np.asarray(stretched.of(key, built.spec, built.design))
         factor = factor.reshape(total, -1) if factor.ndim else factor
-        cells: Floats = np.median(values.to_numpy().reshape(total, -1) / factor, axis=0)
+        cells: FloatArray = np.median(values.to_numpy().reshape(total, -1) / factor, axis=0)
         dims = [str(dim) for dim in values.dims[2:]]
         shape = tuple(values.sizes[dim] for dim in dims)
         for place, value in zip(np.ndindex(shape), cells, strict=True):

@@ -3,13 +3,13 @@
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 
 LEAST_DRAWS = 30
 """Pareto k is estimated from the largest fifth of few draws, and of five none can be."""
 
 
-def weigh(density: Floats) -> tuple[Floats, Floats]:
+def weigh(density: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return Pareto-smoothed importance weights of draws.
 
     Vehtari et al. (2024), arXiv:1507.02646.
@@ -18,7 +18,7 @@ def weigh(density: Floats) -> tuple[Floats, Floats]:
     return log_weights - logsumexp(log_weights, axis=1, keepdims=True), pareto_k
 
 
-def predicted(density: Floats, log_weights: Floats) -> Floats:
+def predicted(density: FloatArray, log_weights: FloatArray) -> FloatArray:
     """Return log predictive densities of responses that are left out, dims (response,)."""
-    result: Floats = logsumexp(log_weights + density.T, axis=1)
+    result: FloatArray = logsumexp(log_weights + density.T, axis=1)
     return result

@@ -1,17 +1,14 @@
 """Quadrature: a few values with probabilities, in place of a Beta distribution."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from bayescontam._types import FloatArray
 
 KNOWN = 1e-6
 """Standard deviation of a contamination below which it counts as known."""
 
 
-def beta_quadrature(mean: Floats, sd: Floats, count: int) -> tuple[Floats, Floats]:
+def beta_quadrature(mean: FloatArray, sd: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Return Gauss quadrature of Beta distributions of given means and deviations.
 
     Dims (group, node).

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
 from bayescontam.inference import ordering
 from bayescontam.inference.compared import Compared, compared_models
-from bayescontam.inference.design import Floats
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.groups import alike_groups, letters, letters_of
 from bayescontam.levels import check_level
@@ -269,7 +269,7 @@ def rank_models(
     )
 
 
-def distinguished(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def distinguished(p_better: FloatArray, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return where one order of a pair has at least this probability, dims (model, other)."""
     return np.fmax(p_better, p_better.T) >= level
 
@@ -301,24 +301,24 @@ def _by(fit: Fit, by: str | None) -> By:
     return by  # type: ignore[return-value]
 
 
-def _averaged(values: xr.DataArray, compared: Compared) -> Floats:
+def _averaged(values: xr.DataArray, compared: Compared) -> FloatArray:
     """Return the weighted mean over benchmarks, dims ([draw,] model), chains joined."""
     draws = [dim for dim in ("chain", "draw") if dim in values.dims]
     values = values.transpose(*draws, "model", "benchmark")
-    total: Floats = np.zeros(())
+    total: FloatArray = np.zeros(())
     # One benchmark at a time: equal abilities stay equal, and only one benchmark is copied.
     for column, share in zip(compared.columns, compared.shares, strict=True):
         total = total + share * values.to_numpy()[..., compared.rows, column]
     return total.reshape(-1, len(compared.rows)) if draws else total
 
 
-def _abilities(by: str, draws: Floats, level: float) -> dict[str, Floats]:
+def _abilities(by: str, draws: FloatArray, level: float) -> dict[str, FloatArray]:
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     spread = draws.std(axis=0, ddof=1)
     return {by: draws.mean(axis=0), f"{by}_sd": spread, f"{by}_low": low, f"{by}_high": high}
 
 
-def _ranks(ranks: Floats, level: float) -> dict[str, Floats]:
+def _ranks(ranks: FloatArray, level: float) -> dict[str, FloatArray]:
     # Ranks that occur: between two of them lies none.
     ends = np.array([0.5, (1 - level) / 2, (1 + level) / 2])
     middle, low, high = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
@@ -332,7 +332,7 @@ def _ranks(ranks: Floats, level: float) -> dict[str, Floats]:
     }  # fmt: skip
 
 
-def _changes(raw: Floats, ranks: Floats, same_items: bool) -> dict[str, Any]:
+def _changes(raw: FloatArray, ranks: FloatArray, same_items: bool) -> dict[str, Any]:
     """Return raw scores and ranks, and how the posterior ranks differ from these."""
     names = ("rank_raw", "raw_ties", "places_gained", "p_rank_better", "p_rank_worse")
     if not same_items:

@@ -10,7 +10,8 @@ import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import shared
 from scipy.ndimage import spline_filter1d
 
-from bayescontam.inference.design import Design, Floats, Integers
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.design import Design
 from bayescontam.inference.likelihood import log_choose, log_kernel, log_likelihood
 from bayescontam.inference.priors import Tensor
 from bayescontam.inference.terms import Terms
@@ -42,8 +43,8 @@ class Repeats:
     responses that went all one way.
     """
 
-    coefficients: Floats  # of the splines, dims (spread, pair, centre)
-    first: Integers  # dims (response,): position of 0 correct among the pairs (k, n, g)
+    coefficients: FloatArray  # of the splines, dims (spread, pair, centre)
+    first: IntArray  # dims (response,): position of 0 correct among the pairs (k, n, g)
     finer: float  # factor of spreads, for many trials
 
     @cached_property
@@ -52,7 +53,7 @@ class Repeats:
         return shared(self.coefficients, name="repeats", borrow=True)
 
     @classmethod
-    def of(cls, n_trials: Integers, guess: Floats) -> "Repeats | None":
+    def of(cls, n_trials: IntArray, guess: FloatArray) -> "Repeats | None":
         """Compute the table for some responses; None if it would be too large."""
         known, which = np.unique(np.stack([n_trials, guess]), axis=1, return_inverse=True)
         kinds = [(int(n), float(g)) for n, g in known.T]
@@ -71,7 +72,7 @@ class Repeats:
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         return cls(values, first[which.ravel()], finer)
 
-    def log_density(self, k: Tensor, center: Tensor, spread: Tensor, slot: Integers) -> Tensor:
+    def log_density(self, k: Tensor, center: Tensor, spread: Tensor, slot: IntArray) -> Tensor:
         """Return the log density of each response without its binomial coefficient."""
         table = self._shared
         spreads, pairs, size = self.coefficients.shape
@@ -96,13 +97,13 @@ def _places(place: Tensor, size: int) -> tuple[Tensor, list[Tensor]]:
     return pt.cast(cell, "int64") - 1, [weight / 6 for weight in weights]
 
 
-def _centers() -> Floats:
+def _centers() -> FloatArray:
     """Return centres of the table, in units of sqrt(1 + spread²)."""
     count = int(REACH / STEP) + GHOSTS
     return np.arange(-count, count + 1) * STEP
 
 
-def _spreads(finer: float) -> Floats:
+def _spreads(finer: float) -> FloatArray:
     """Return spreads of the table; those below zero are there for the splines alone."""
     return np.sinh(np.arange(-GHOSTS, _count(finer)) * SPREAD_STEP) / finer
 
@@ -111,7 +112,7 @@ def _count(finer: float) -> int:
     return int(np.ceil(np.arcsinh(WIDEST * finer) / SPREAD_STEP)) + GHOSTS
 
 
-def log_densities(n: int, guess: float, spread: float, centers: Floats) -> Floats:
+def log_densities(n: int, guess: float, spread: float, centers: FloatArray) -> FloatArray:
     """Return log densities of all counts of n trials, integrated over their log-odds.
 
     Dims (count, centre).
@@ -129,7 +130,7 @@ def log_densities(n: int, guess: float, spread: float, centers: Floats) -> Float
         effects = center[:, None] + spread * z
         log_density = log_likelihood(effects, counts[:, :, None], trials, floor)
         top = log_density.max(axis=-1, keepdims=True)
-        result: Floats = np.log(np.exp(log_density - top) @ weights) + top[..., 0]
+        result: FloatArray = np.log(np.exp(log_density - top) @ weights) + top[..., 0]
         return result
     step, near = 0.015, min(0.45, 1.2 / np.sqrt(max(n, 1)))
     reach = abs(center).max() + 9 * spread
@@ -149,7 +150,7 @@ def log_densities(n: int, guess: float, spread: float, centers: Floats) -> Float
     return result
 
 
-def plan_repeats(design: Design, terms: Terms, guess: Floats | Tensor) -> Repeats | None:
+def plan_repeats(design: Design, terms: Terms, guess: FloatArray | Tensor) -> Repeats | None:
     """Return what integrates effects of repeated trials out; None where they are sampled.
 
     They are where contamination is not known exactly, where the accuracy of blind guessing is
@@ -164,8 +165,8 @@ def plan_repeats(design: Design, terms: Terms, guess: Floats | Tensor) -> Repeat
 def add_repeats(
     design: Design,
     center: Tensor,
-    spreads: tuple[Tensor, Integers],
-    guess: Floats | Tensor,
+    spreads: tuple[Tensor, IntArray],
+    guess: FloatArray | Tensor,
     table: Repeats,
 ) -> None:
     """Add ``n_correct``, dims (response,), observed, effects of repeated trials integrated out."""

@@ -4,8 +4,8 @@ import arviz as az
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Floats
 from bayescontam.inference.guess import guess_priors
 from bayescontam.inference.priors import distribution
 from bayescontam.inference.stretch import is_stretched, stretch_of_draws
@@ -15,7 +15,7 @@ THRESHOLD = 0.05
 """Sensitivity above which it matters, as Kallioinen et al. (2024) propose."""
 
 
-def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
+def log_prior(posterior: xr.Dataset, built: Built) -> FloatArray:
     """Return the log prior density of the top-level parameters together, dims (draw,)."""
     total = np.zeros(posterior.sizes["chain"] * posterior.sizes["draw"])
     for density in log_priors(posterior, built).values():
@@ -23,7 +23,7 @@ def log_prior(posterior: xr.Dataset, built: Built) -> Floats:
     return total
 
 
-def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, Floats]:
+def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, FloatArray]:
     """Return the log prior density of each top-level parameter, dims (draw,), chains joined.
 
     Effects that the data inform through a spread of their own (items, models) belong
@@ -53,11 +53,11 @@ def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, Floats]:
     return found
 
 
-def _log_density(prior: Prior | Beta | Dirichlet, values: Floats) -> Floats:
+def _log_density(prior: Prior | Beta | Dirichlet, values: FloatArray) -> FloatArray:
     """Return the log density of a parameter's cells together, dims (draw,)."""
     if isinstance(prior, Dirichlet):
         # The constant is the same for all draws.
-        density: Floats = (prior.alpha - 1) * np.log(values).sum(axis=1)
+        density: FloatArray = (prior.alpha - 1) * np.log(values).sum(axis=1)
         return density
     return distribution(prior).logpdf(values).sum(axis=1)
 
@@ -74,7 +74,7 @@ def variable_of(name: str, built: Built) -> str | None:
     return name
 
 
-def power_scaling(estimands: xr.Dataset, prior: Floats, likelihood: Floats) -> xr.Dataset:
+def power_scaling(estimands: xr.Dataset, prior: FloatArray, likelihood: FloatArray) -> xr.Dataset:
     """Return the power-scaling sensitivity of each estimand.
 
     Kallioinen et al. (2024), doi:10.1007/s11222-023-10366-5.
@@ -96,10 +96,10 @@ def power_scaling(estimands: xr.Dataset, prior: Floats, likelihood: Floats) -> x
     return result
 
 
-def _change(cells: Floats, density: Floats, kind: str) -> Floats:
+def _change(cells: FloatArray, density: FloatArray, kind: str) -> FloatArray:
     draws = xr.Dataset({"x": (("chain", "draw", "cell"), cells[None])})
     joint = density[None] if kind == "prior" else density[None, :, None]
     dims = ("chain", "draw", "part")[: joint.ndim]
     groups = {"posterior": draws, f"log_{kind}": xr.Dataset({"joint": (dims, joint)})}
-    values: Floats = az.psense(xr.DataTree.from_dict(groups), group=kind)["x"].to_numpy()
+    values: FloatArray = az.psense(xr.DataTree.from_dict(groups), group=kind)["x"].to_numpy()
     return values

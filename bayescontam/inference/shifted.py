@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import norm
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 from bayescontam.inference.priors import distribution
 from bayescontam.specs.priors import Logistic, Normal, StudentT
 
@@ -21,16 +21,16 @@ MOST_K = 0.7
 """Largest Pareto k of weights that are trusted."""
 
 
-def locations_around(prior: Located) -> Floats:
+def locations_around(prior: Located) -> FloatArray:
     """Return the locations to look at: around the prior's own, densest there, and 0."""
     scale = float(distribution(prior).ppf(norm.cdf(1)) - prior.mu)
-    locations: Floats = prior.mu + scale * STEPS
+    locations: FloatArray = prior.mu + scale * STEPS
     if locations[0] < 0 < locations[-1] and np.abs(locations).min() > 1e-6 * scale:
         locations = np.sort([*locations, 0.0])
     return locations
 
 
-def log_ratios(draws: Floats, prior: Located, locations: Floats) -> Floats:
+def log_ratios(draws: FloatArray, prior: Located, locations: FloatArray) -> FloatArray:
     """Return the log density of draws at other locations less that at the prior's own.
 
     Dims (location, parameter, draw).
@@ -48,12 +48,12 @@ class ShiftedWeights:
     Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
     """
 
-    share: Floats  # dims (location, parameter, draw): they sum to one over draws
+    share: FloatArray  # dims (location, parameter, draw): they sum to one over draws
     # dims (location, parameter): shape of the tail of the weights; 0 if all are equal
-    pareto_k: Floats
+    pareto_k: FloatArray
 
     @classmethod
-    def of(cls, ratios: Floats) -> "ShiftedWeights":
+    def of(cls, ratios: FloatArray) -> "ShiftedWeights":
         """Smooth log ratios, dims (location, parameter, draw)."""
         log_weights, pareto_k = np.zeros(ratios.shape), np.zeros(ratios.shape[:2])
         moving = np.ptp(ratios, axis=2) > 0  # a tail of equal weights has no shape

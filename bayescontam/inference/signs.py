@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 
 _WORDS = ("negative", "uncertain", "positive")
 
 
 def sign_along(
-    locations: Floats, p_positive: Floats, own: float, level: float
+    locations: FloatArray, p_positive: FloatArray, own: float, level: float
 ) -> tuple[float, str]:
     """Return where the sign becomes certain or uncertain, and say it in words.
 
@@ -35,7 +35,7 @@ def sign_along(
     return nearest, ", ".join(parts)
 
 
-def _crossings(locations: Floats, excess: Floats) -> tuple[Floats, Floats]:
+def _crossings(locations: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return where a line through points crosses zero, and 1 where it rises or -1."""
     above = excess > 0
     left = np.flatnonzero(above[1:] != above[:-1])

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.compact import DENSITY_DIGITS, Positions, rounded
-from bayescontam.inference.design import Floats
 from bayescontam.inference.difficulties import spelt_out
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.loo import log_likelihoods
@@ -82,7 +82,7 @@ def aligned(tree: xr.DataTree) -> xr.DataTree:
     return xr.DataTree.from_dict(groups)
 
 
-def _replicated(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+def _replicated(draws: Draws, built: Built, rng: np.random.Generator) -> FloatArray:
     parts = [
         replicated_counts(spelt_out(part, built.lattice), built, rng)
         for part in draws.chunks(built.design)
@@ -90,7 +90,7 @@ def _replicated(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
     return np.concatenate(parts).astype(np.int32)
 
 
-def _of_responses(values: Floats, coords: dict[str, Any], built: Built) -> xr.Dataset:
+def _of_responses(values: FloatArray, coords: dict[str, Any], built: Built) -> xr.Dataset:
     shape = len(coords["chain"]), -1, len(built.design)
     coords = {**coords, "response": built.design.coords["response"]}
     data = {"n_correct": (("chain", "draw", "response"), values.reshape(shape))}

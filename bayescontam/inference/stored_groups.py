@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bayescontam._types import IntArray
 from bayescontam.inference.build import Built
 from bayescontam.inference.compact import draws_of_items
-from bayescontam.inference.design import Design, Integers
+from bayescontam.inference.design import Design
 from bayescontam.inference.difficulties import difficulty
 from bayescontam.inference.draws import Draws
 from bayescontam.inference.located import Moments
@@ -41,7 +42,7 @@ def stored_table(design: Design) -> dict[str, xr.Dataset]:
 
 
 def stored_items(
-    draws: Draws, posterior: xr.Dataset, built: Built, at: Integers, whole: bool
+    draws: Draws, posterior: xr.Dataset, built: Built, at: IntArray, whole: bool
 ) -> xr.Dataset | None:
     """Return what is stored of items, apart from the parameters of which there are few."""
     lattice = built.lattice

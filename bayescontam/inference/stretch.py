@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from bayescontam.inference.design import Design, Floats
+from bayescontam._types import FloatArray
+from bayescontam.inference.design import Design
 from bayescontam.specs.model import ModelSpec
 
 LOG_ODDS = frozenset(
@@ -78,7 +79,7 @@ def stretch_of_draws(posterior: Mapping[Any, Any]) -> Stretch:
     if "sigma_eps" not in posterior:
         return Stretch()
     values = posterior["sigma_eps"].to_numpy()
-    flat: Floats = values.reshape(-1, *values.shape[2:])
+    flat: FloatArray = values.reshape(-1, *values.shape[2:])
     if flat.ndim == 1:
         return Stretch(stretch(flat))
     return Stretch(np.asarray(stretch(flat)), by_cell=True)

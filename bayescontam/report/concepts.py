@@ -4,15 +4,7 @@ import pandas as pd
 
 from bayescontam.inference.fitted import Fit
 from bayescontam.report.figures import RAW, ability_of, legend, name_models, note_of
-from bayescontam.report.picture import (
-    BLUE,
-    Picture,
-    finish,
-    grid,
-    numbers,
-    plain_labels,
-    style,
-)
+from bayescontam.report.picture import BLUE, Picture, finish, grid, numbers, plain_labels, style
 from bayescontam.report.words import level_text
 
 MOST_MODELS, MOST_CONCEPTS = 8, 40

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta
 
+from bayescontam._types import FloatArray
 from bayescontam.evidence.curve_checks import marginal
 from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.verdicts import Floats, first_runs, is_model
+from bayescontam.evidence.verdicts import first_runs, is_model
 from bayescontam.judgements import PAIR
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def halves(curve: "Curve") -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def half(draws: CurveDraws, benchmark: int) -> Floats:
+def half(draws: CurveDraws, benchmark: int) -> FloatArray:
     """Return for each draw the cosine in [0, 1] at which the curve crosses 0.5, (draw,)."""
     p = marginal(draws, _GRID, benchmark)
     above = p >= 0.5
@@ -51,7 +52,7 @@ def half(draws: CurveDraws, benchmark: int) -> Floats:
     between = (0.5 - p[rows, before]) / rise
     crossing = _GRID[before] + between * (_GRID[1] - _GRID[0])
     crossing = np.where(after == 0, -np.inf, crossing)
-    result: Floats = np.where(above.any(axis=1), crossing, np.inf)
+    result: FloatArray = np.where(above.any(axis=1), crossing, np.inf)
     return result
 
 

@@ -9,11 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 
 from bayescontam.inference.verdicts import Overfitting
-from bayescontam.report.figures import (
-    STYLES,
-    ability_of,
-    note_of,
-)
+from bayescontam.report.figures import STYLES, ability_of, note_of
 from bayescontam.report.picture import (
     BLUE,
     GREY,

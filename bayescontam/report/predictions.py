@@ -8,14 +8,7 @@ import xarray as xr
 from matplotlib.lines import Line2D
 
 from bayescontam.inference.fitted import Fit
-from bayescontam.report.figures import (
-    MOST_BENCHMARKS,
-    RAW,
-    by_score,
-    name_models,
-    note_of,
-    part,
-)
+from bayescontam.report.figures import MOST_BENCHMARKS, RAW, by_score, name_models, note_of, part
 from bayescontam.report.picture import (
     BLUE,
     GREY,

@@ -8,8 +8,8 @@ from arviz_plots import plot_ecdf_pit
 from arviz_plots.plot_collection import PlotCollection
 from arviz_stats.ecdf_utils import compute_ecdf, get_pointwise_confidence_band
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.ranks import GROUP, SAMPLE
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.sbc import UNIT, ranked
@@ -27,7 +27,6 @@ from bayescontam.report.picture import (
 )
 from bayescontam.report.study_figures import MOST_PANELS
 
-Floats = NDArray[np.floating[Any]]
 _BAND, _ROOM = 0.95, 1.08
 _OURS: dict[Any, Any] = {
     "p_value_text": False,
@@ -110,7 +109,7 @@ def _picture(results: StudyResults, words: _Words, coverage: bool) -> Picture | 
         return finish(figure, words.key, words.title, alt, words.caption + note)
 
 
-def _panel(figure: Any, axis: Any, values: Floats, coverage: bool, found: bool) -> Any:
+def _panel(figure: Any, axis: Any, values: FloatArray, coverage: bool, found: bool) -> Any:
     """Let ArviZ draw one panel, and return its line.
 
     It is given ranks as (rank + v) / (ranks + 1); whole ones it would divide by the largest
@@ -137,7 +136,7 @@ def _object(name: str, value: Any) -> xr.Dataset:
     return xr.Dataset({name: ((), box)})
 
 
-def _envelope(axis: Any, line: Any, values: Floats) -> bool:
+def _envelope(axis: Any, line: Any, values: FloatArray) -> bool:
     """Draw where the line of a right posterior lies; say whether this one leaves it.
 
     The line is shown at the places that the envelope is made for, as the test of the table does

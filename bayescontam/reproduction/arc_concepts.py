@@ -6,19 +6,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import FloatArray
 from bayescontam.covariates import Covariates
 from bayescontam.inference.fitted import Fit
-from bayescontam.reproduction.exposures import Floats, covariates_of
+from bayescontam.reproduction.exposures import covariates_of
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
-from bayescontam.reproduction.posed import (
-    DRAWS,
-    MADE,
-    Posed,
-    diluted,
-    extrapolated,
-    made,
-    real,
-)
+from bayescontam.reproduction.posed import DRAWS, MADE, Posed, diluted, extrapolated, made, real
 from bayescontam.reproduction.study import Study
 from bayescontam.reproduction.summaries import mean_and_interval, row_of
 
@@ -81,7 +74,7 @@ def fitted(study: Study, posed: Posed) -> Iterator[tuple[str, dict[str, Fit]]]:
     yield DRAWN, drawn
 
 
-def estimand(fits: list[Fit], quantity: str) -> Floats:
+def estimand(fits: list[Fit], quantity: str) -> FloatArray:
     """Return draws of an estimand, mean over models, of all fits together."""
     parts = [fit.tree["estimands"][quantity].mean("model").to_numpy().ravel() for fit in fits]
     return np.concatenate(parts)

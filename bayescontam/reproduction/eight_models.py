@@ -16,12 +16,7 @@ from bayescontam.inference.draws import take_draws
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.own_effects import with_own_effects
 from bayescontam.reproduction.findings import Findings, Picture, Titled
-from bayescontam.reproduction.simulated import (
-    coverage,
-    fit_rows,
-    over_tables,
-    published_method,
-)
+from bayescontam.reproduction.simulated import coverage, fit_rows, over_tables, published_method
 from bayescontam.reproduction.study import Study
 from bayescontam.reproduction.summaries import TAILS
 from bayescontam.responses import Responses

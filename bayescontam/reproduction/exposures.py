@@ -7,18 +7,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
 from bayescontam.importers.left_out import LeftOut
 from bayescontam.importers.lines import objects
 
-Floats = NDArray[np.floating[Any]]
 Random = np.random.Generator
 
 _MOST = 0.999
 """Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
 
 
-def given_exposures(mean: Floats, sd: Floats, draws: int, rng: Random) -> Floats:
+def given_exposures(mean: FloatArray, sd: FloatArray, draws: int, rng: Random) -> FloatArray:
     """Draw exposures that are given with their standard deviations.
 
     Dims (draw, concept).
@@ -33,11 +33,11 @@ def given_exposures(mean: Floats, sd: Floats, draws: int, rng: Random) -> Floats
             " sqrt(mean × (1 − mean))"
         )
     size = mean * (1 - mean) / sd**2 - 1
-    result: Floats = rng.beta(mean * size, (1 - mean) * size, size=(draws, len(mean)))
+    result: FloatArray = rng.beta(mean * size, (1 - mean) * size, size=(draws, len(mean)))
     return result
 
 
-def counted_exposures(counts: NDArray[Any], share: float, draws: int, rng: Random) -> Floats:
+def counted_exposures(counts: NDArray[Any], share: float, draws: int, rng: Random) -> FloatArray:
     """Draw exposures that follow from counts in a sampled corpus.
 
     Dims (draw, concept).
@@ -50,7 +50,7 @@ def counted_exposures(counts: NDArray[Any], share: float, draws: int, rng: Rando
         )
     documents = rng.gamma(counts + 0.5, 1 / share, size=(draws, len(counts)))
     logs = np.log1p(documents)
-    result: Floats = logs / logs.max(axis=1, keepdims=True)
+    result: FloatArray = logs / logs.max(axis=1, keepdims=True)
     return result
 
 
@@ -68,7 +68,7 @@ def documents_with(corpus: Path, words: dict[str, list[str]]) -> NDArray[Any]:
     return counts
 
 
-def covariates_of(draws: Floats, benchmark: str, items: list[str]) -> pd.DataFrame:
+def covariates_of(draws: FloatArray, benchmark: str, items: list[str]) -> pd.DataFrame:
     """Return covariates: mean and standard deviation of each task's contamination."""
     mean = draws.mean(axis=0)
     sd = np.minimum(draws.std(axis=0), _MOST * np.sqrt(mean * (1 - mean)))

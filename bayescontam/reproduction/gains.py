@@ -8,11 +8,11 @@ import pandas as pd
 import xarray as xr
 from scipy.special import expit
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.build import build
 from bayescontam.inference.draws import predictor, take_draws
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joint_draws import joint_draws
-from bayescontam.reproduction.summaries import Floats
 from bayescontam.responses import Responses
 
 _Z = np.linspace(-8.0, 8.0, 321)
@@ -24,16 +24,16 @@ class Cells:
     """Draws of the accuracy of models on groups of items."""
 
     index: pd.MultiIndex  # `model, benchmark, group` of each column
-    draws: Floats  # dims (draw, cell)
+    draws: FloatArray  # dims (draw, cell)
 
-    def of(self, model: str, benchmark: str, group: str) -> Floats:
+    def of(self, model: str, benchmark: str, group: str) -> FloatArray:
         """Return the draws of one cell."""
-        values: Floats = self.draws[:, self.index.get_loc((model, benchmark, group))]
+        values: FloatArray = self.draws[:, self.index.get_loc((model, benchmark, group))]
         return values
 
     def gain(
         self, models: tuple[str, str], benchmark: str, groups: tuple[str, str | None]
-    ) -> Floats:
+    ) -> FloatArray:
         """Return draws of the accuracy of one model minus that of another."""
         group, other = groups[0], groups[1] or groups[0]
         return self.of(models[0], benchmark, group) - self.of(models[1], benchmark, other)
@@ -49,7 +49,7 @@ def expected_cells(fit: Fit, responses: Responses, group: str) -> Cells:
     return Cells(index, logistic_mean(center[:, first], np.sqrt(variance)))
 
 
-def effects_variance(posterior: xr.Dataset, cells: pd.MultiIndex) -> Floats:
+def effects_variance(posterior: xr.Dataset, cells: pd.MultiIndex) -> FloatArray:
     """Return how much effects of items, and of items in a model, vary in each cell.
 
     Dims (draw, cell).
@@ -67,7 +67,7 @@ def effects_variance(posterior: xr.Dataset, cells: pd.MultiIndex) -> Floats:
     return variance
 
 
-def logistic_mean(center: Floats, spread: Floats) -> Floats:
+def logistic_mean(center: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the mean of logistic(center + spread × z) over a standard Normal z.
 
     >>> logistic_mean(np.array([[0.0, 2.0]]), np.array([[0.0, 0.0]])).round(3).tolist()

@@ -6,25 +6,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.published import CONCEPTS, FEWEST, MOST, Corpus, contamination_of
 from bayescontam.inference.build import build
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.implied import response_accuracies
 from bayescontam.inference.joint_draws import joint_draws
 from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
-from bayescontam.reproduction.simulated import (
-    Generator,
-    over_tables,
-    percent,
-)
+from bayescontam.reproduction.simulated import Generator, over_tables, percent
 from bayescontam.reproduction.study import Study
 from bayescontam.reproduction.summaries import TAILS, mean_and_interval, row_of
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
-
-Floats = NDArray[np.floating[Any]]
 
 BENCHMARK = "ARC-like"
 POINTS = "points"
@@ -46,9 +40,9 @@ class Levels:
     """Tasks of every level of novelty."""
 
     # contamination, accuracy: dims (level, task)
-    contamination: Floats
-    accuracy: Floats
-    share: Floats  # share of rare concepts, dims (level,)
+    contamination: FloatArray
+    accuracy: FloatArray
+    share: FloatArray  # share of rare concepts, dims (level,)
 
     @property
     def gap(self) -> float:
@@ -98,7 +92,9 @@ def _levels(study: Study, rng: np.random.Generator) -> Levels:
     return Levels(contamination, generator.genuine + generator.boost * contamination, share)
 
 
-def _mean_exposures(exposure: Floats, share: float, tasks: int, rng: np.random.Generator) -> Floats:
+def _mean_exposures(
+    exposure: FloatArray, share: float, tasks: int, rng: np.random.Generator
+) -> FloatArray:
     """Draw the mean exposure of tasks with this share of rare concepts, dims (task,).
 
     The rarer half of the concepts is rare. Of the concepts of a task, as many are rare as the
@@ -132,7 +128,7 @@ def _responses(levels: Levels, rng: np.random.Generator) -> Responses:
     return Responses.from_frame(frame, source="simulated")
 
 
-def _resampled(correct: Floats, rng: np.random.Generator, settings: Any) -> Floats:
+def _resampled(correct: FloatArray, rng: np.random.Generator, settings: Any) -> FloatArray:
     """Return the accuracy of each level in resamples of its tasks, dims (resample, level)."""
     tasks = correct.shape[1]
     share = correct.mean(axis=1)
@@ -148,7 +144,9 @@ def _apart(responses: Responses) -> Responses:
     return Responses.from_frame(frame.assign(model=frame["level"]), source="simulated")
 
 
-def _fitted(study: Study, name: str, model: ModelSpec, responses: Responses) -> tuple[Fit, Floats]:
+def _fitted(
+    study: Study, name: str, model: ModelSpec, responses: Responses
+) -> tuple[Fit, FloatArray]:
     """Return a fit, and the accuracy of each response in each draw."""
     fit = study.fit(name, responses, model)
     built = build(model, responses)
@@ -171,7 +169,9 @@ def _many(study: Study) -> pd.DataFrame:
     return over_tables(study, "gaps", given, make, settings["tables"])
 
 
-def _comparisons(study: Study, gaps: Mapping[str, Floats], many: pd.DataFrame) -> list[Comparison]:
+def _comparisons(
+    study: Study, gaps: Mapping[str, FloatArray], many: pd.DataFrame
+) -> list[Comparison]:
     tables = len(many)
     reason = (
         f"True gap over {tables} tables: mean and 95 % range. Which concepts are rare is not"
@@ -197,7 +197,7 @@ def _comparisons(study: Study, gaps: Mapping[str, Floats], many: pd.DataFrame) -
     return found
 
 
-def _curves(levels: Levels, means: Mapping[str, Floats]) -> Picture:
+def _curves(levels: Levels, means: Mapping[str, FloatArray]) -> Picture:
     truth = {"series": "truth", "mean": levels.accuracy.mean(axis=1), "low": np.nan, "high": np.nan}
     parts = [pd.DataFrame({"x": levels.share, **truth})]
     for name in (name for name in (_RESAMPLES, TOGETHER, LINE) if name in means):
@@ -213,7 +213,7 @@ def _curves(levels: Levels, means: Mapping[str, Floats]) -> Picture:
     return Picture("curves", title, caption, pd.concat(parts), "share of rare concepts", "accuracy")
 
 
-def _intervals(study: Study, levels: Levels, gaps: Mapping[str, Floats]) -> Picture:
+def _intervals(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> Picture:
     printed = study.printed("empirical_gap")
     row = {"label": "published, its own tasks", "mean": printed["value"], "truth": np.nan}
     row |= {"low": printed["low"], "high": printed["high"]}
@@ -243,7 +243,7 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
     return Picture("shares", title, caption, shown, "difference of accuracies", "share of tables")
 
 
-def _gap_table(levels: Levels, gaps: Mapping[str, Floats]) -> Titled:
+def _gap_table(levels: Levels, gaps: Mapping[str, FloatArray]) -> Titled:
     rows = []
     for name, draws in gaps.items():
         mean, low, high = mean_and_interval(draws)
@@ -253,7 +253,7 @@ def _gap_table(levels: Levels, gaps: Mapping[str, Floats]) -> Titled:
     return Titled("The gap by method", caption, pd.DataFrame(rows))
 
 
-def _level_table(levels: Levels, correct: Floats, means: Mapping[str, Floats]) -> Titled:
+def _level_table(levels: Levels, correct: FloatArray, means: Mapping[str, FloatArray]) -> Titled:
     table = pd.DataFrame(
         {
             "share of rare concepts": levels.share,
@@ -281,7 +281,7 @@ def _extreme_table(levels: Levels, extremes: Mapping[str, Any]) -> Titled:
     return Titled("Novelty gap between single tasks", caption, pd.DataFrame(rows))
 
 
-def _headline(study: Study, levels: Levels, gaps: Mapping[str, Floats]) -> str:
+def _headline(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> str:
     line, alone = mean_and_interval(gaps[LINE]), mean_and_interval(gaps[_RESAMPLES])
     printed = study.printed("empirical_gap")
     shown = percent(*(float(printed[name]) for name in ("value", "low", "high")), unit=POINTS)

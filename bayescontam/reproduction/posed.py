@@ -6,16 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.published import PUBLISHED, contamination_of
 from bayescontam.errors import UsageError
 from bayescontam.importers.arc import ArcTasks, membership, read_arc, read_concepts
 from bayescontam.names import listed
-from bayescontam.reproduction.exposures import (
-    Floats,
-    counted_exposures,
-    documents_with,
-    given_exposures,
-)
+from bayescontam.reproduction.exposures import counted_exposures, documents_with, given_exposures
 from bayescontam.reproduction.made_tasks import CONCEPTS, CONCEPTS_FILE, make_tasks
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses, read_responses
@@ -32,7 +28,7 @@ class Posed:
     name: str  # benchmark
     responses: Responses  # without contamination
     items: list[str]
-    contamination: Floats  # dims (draw, item)
+    contamination: FloatArray  # dims (draw, item)
     # true values of the estimands, mean over models; empty where nobody knows them
     truth: dict[str, float]
 
@@ -68,7 +64,7 @@ def made(study: Study) -> Posed:
     )
 
 
-def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> Floats:
+def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> FloatArray:
     """Return the share of each known concept in a task, dims (task, concept)."""
     table = membership(concepts, tasks)
     if strange := [name for name in table.columns if name not in known]:
@@ -76,7 +72,7 @@ def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> 
             f"study: no exposure is known of the concepts {listed(strange)}; known are"
             f" {listed(known)}"
         )
-    result: Floats = table.reindex(columns=known, fill_value=0.0).to_numpy()
+    result: FloatArray = table.reindex(columns=known, fill_value=0.0).to_numpy()
     return result
 
 
@@ -105,7 +101,7 @@ def diluted(posed: Posed) -> str:
     )
 
 
-def _answered(tasks: ArcTasks, p: Floats, models: int, rng: np.random.Generator) -> Responses:
+def _answered(tasks: ArcTasks, p: FloatArray, models: int, rng: np.random.Generator) -> Responses:
     table = pd.concat(
         [
             pd.DataFrame(

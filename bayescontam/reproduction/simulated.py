@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import beta
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import PENALTY, bootstrap_rows, regressions
 from bayescontam.calibration.published import Corpus, compositions, contamination_of
 from bayescontam.inference.fitted import Fit
 from bayescontam.reproduction.study import Study
 from bayescontam.responses import Responses
-
-Floats = NDArray[np.floating[Any]]
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
 PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
@@ -34,13 +32,17 @@ class Generator:
     boost: float
     tasks: int
 
-    def contamination(self, corpus: Corpus, rng: np.random.Generator) -> Floats:
+    def contamination(self, corpus: Corpus, rng: np.random.Generator) -> FloatArray:
         """Draw contaminations of tasks from the exposures of their concepts, dims (task,)."""
         exposure = corpus.exposures(rng)
         return contamination_of(compositions(self.tasks, rng) @ exposure)
 
     def answered(
-        self, contamination: Floats, rng: np.random.Generator, benchmark: str, model: str = "model"
+        self,
+        contamination: FloatArray,
+        rng: np.random.Generator,
+        benchmark: str,
+        model: str = "model",
     ) -> pd.DataFrame:
         """Return the table of responses to tasks of these contaminations."""
         accuracy = self.genuine + self.boost * contamination
@@ -54,7 +56,7 @@ class Generator:
             }
         )
 
-    def truth(self, contamination: Floats) -> dict[str, float]:
+    def truth(self, contamination: FloatArray) -> dict[str, float]:
         """Return the true estimands, with the smallest contamination as the reference."""
         low = float(contamination.min())
         genuine = self.genuine + self.boost * low

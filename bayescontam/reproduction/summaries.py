@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
 MeanAndInterval = tuple[float, float, float]
 """Mean, and the ends of the 95 % equal-tailed interval."""
 TAILS = (0.025, 0.975)

@@ -6,15 +6,7 @@ import pytensor
 import pytest
 from scipy.special import expit
 
-from bayescontam.calibration.engines import (
-    Anew,
-    Compiled,
-    Drawn,
-    Engine,
-    Frozen,
-    engine_of,
-    longer,
-)
+from bayescontam.calibration.engines import Anew, Compiled, Drawn, Engine, Frozen, engine_of, longer
 from bayescontam.calibration.simulate import simulator_of
 from bayescontam.calibration.varying import Varying, data_of, let_data_vary
 from bayescontam.inference.build import build

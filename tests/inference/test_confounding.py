@@ -6,11 +6,7 @@ import xarray as xr
 from scipy import integrate, optimize, stats
 
 from bayescontam.inference.build import build
-from bayescontam.inference.confounding import (
-    confounding_curves,
-    confounding_table,
-    shifted_curves,
-)
+from bayescontam.inference.confounding import confounding_curves, confounding_table, shifted_curves
 from bayescontam.inference.shifted import ShiftedWeights, locations_around, log_ratios
 from bayescontam.inference.signs import sign_along
 from bayescontam.responses import Responses

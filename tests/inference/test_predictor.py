@@ -12,11 +12,7 @@ from scipy.special import expit, logit
 from bayescontam.errors import SpecError
 from bayescontam.inference.build import Built, build
 from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.predictor import (
-    contamination_shift,
-    linear_predictor,
-    response_slopes,
-)
+from bayescontam.inference.predictor import contamination_shift, linear_predictor, response_slopes
 from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 

@@ -9,11 +9,7 @@ from scipy import stats
 from bayescontam.calibration.published import contamination_of
 from bayescontam.errors import UsageError
 from bayescontam.importers.arc import read_arc, read_concepts
-from bayescontam.reproduction.exposures import (
-    counted_exposures,
-    covariates_of,
-    given_exposures,
-)
+from bayescontam.reproduction.exposures import counted_exposures, covariates_of, given_exposures
 from bayescontam.reproduction.made_tasks import CONCEPTS, CONCEPTS_FILE, TEST, TRAIN, make_tasks
 
 DRAWS = 20_000

@@ -8,12 +8,7 @@ import pandas as pd
 
 from bayescontam.evidence.llm.endpoint import Endpoint
 from bayescontam.evidence.llm.judge import judge_name, judge_pairs
-from bayescontam.judgements import (
-    PAIR,
-    Judgements,
-    read_judgements,
-    write_judgements,
-)
+from bayescontam.judgements import PAIR, Judgements, read_judgements, write_judgements
 from bayescontam.names import visible
 from bayescontam.storage import check_writable
 from bayescontam.written import check_table_ending

@@ -8,9 +8,9 @@ import numpy as np
 import xarray as xr
 from scipy.special import logsumexp
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.execute import usable_cores
 from bayescontam.inference.density import Rows
-from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.difficulties import placed, spelt_out
 from bayescontam.inference.draws import Draws, take_draws
 from bayescontam.inference.joining.completion import Completion
@@ -38,9 +38,9 @@ class Admitted:
     """Draws of the joint model."""
 
     draws: Draws  # of the joint design
-    origin: Integers  # dims (draw,): the draw of the fit that each belongs to, chains joined
-    log_ratio: Floats  # dims (draw,): log importance ratios
-    forecast: Floats  # dims (fit's draw,): predicted log weights of all draws of the fit
+    origin: IntArray  # dims (draw,): the draw of the fit that each belongs to, chains joined
+    log_ratio: FloatArray  # dims (draw,): log importance ratios
+    forecast: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
 
 
 def admit(
@@ -64,7 +64,7 @@ def admit(
     return Admitted(_joined([begun, rest]), origin, log_ratio, predicted)
 
 
-def _systematic(chance: Floats, count: int, rng: np.random.Generator) -> Integers:
+def _systematic(chance: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """Draw positions by their chances, evenly."""
     reached = np.cumsum(chance)
     wanted = (np.arange(count) + rng.random()) / count * reached[-1]
@@ -81,7 +81,7 @@ class _Admission:
     effects: Effects
     marginal: Marginal  # of all responses of the joint design
     items: Items | None
-    spread: Floats | None  # dims (draw, benchmark): of difficulties
+    spread: FloatArray | None  # dims (draw, benchmark): of difficulties
     completion: Completion
 
     @classmethod
@@ -115,7 +115,7 @@ class _Admission:
             return numbers
         return max(numbers, self.items.count * (len(self.items.met) + len(self.newcomer.own)))
 
-    def answers(self, part: Integers) -> tuple[Marginal, Difficulties | None]:
+    def answers(self, part: IntArray) -> tuple[Marginal, Difficulties | None]:
         """Return the newcomer's responses, and the difficulties of its items, for draws."""
         draws = self.draws[part]
         marginal = self.marginal.at(_scale(draws))
@@ -130,7 +130,7 @@ class _Admission:
         joint = self.completion.whole(draws, theta, beta)
         return own, Difficulties.of(self.items, joint, self.newcomer, marginal, self.spread[part])
 
-    def complete_all(self, chosen: Integers, start: Floats) -> tuple[Draws, Floats]:
+    def complete_all(self, chosen: IntArray, start: FloatArray) -> tuple[Draws, FloatArray]:
         """Return draws of the joint design and their log ratios, part by part."""
         step = max(1, _CHUNK // self.numbers)
         chunks = [chosen[first : first + step] for first in range(0, len(chosen), step)]
@@ -141,8 +141,8 @@ class _Admission:
         return _joined([draws for draws, _ in parts]), np.concatenate([r for _, r in parts])
 
     def _complete(
-        self, start: Floats, chosen: Integers, rng: np.random.Generator
-    ) -> tuple[Draws, Floats]:
+        self, start: FloatArray, chosen: IntArray, rng: np.random.Generator
+    ) -> tuple[Draws, FloatArray]:
         draws, completion = self.draws[chosen], replace(self.completion, rng=rng)
         own, difficulties = self.answers(chosen)
         proposed = propose(start, self.effects, self.expected[chosen], own, difficulties, rng)
@@ -152,10 +152,10 @@ class _Admission:
         return joint, proposed.log_ratio
 
 
-def _scale(draws: Draws) -> Floats | None:
+def _scale(draws: Draws) -> FloatArray | None:
     if draws.sigma_eps is None:
         return None
-    scale: Floats = draws.sigma_eps[:, 0] + SMALLEST
+    scale: FloatArray = draws.sigma_eps[:, 0] + SMALLEST
     return scale
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayescontam._types import FloatArray
 from bayescontam.inference.density import Rows
-from bayescontam.inference.design import Floats
 from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.exposure import draw_nodes
 from bayescontam.inference.joining.difficulties import Difficulties
@@ -21,7 +21,7 @@ class Completion:
     rows: Rows  # all responses of the joint design
     rng: np.random.Generator
 
-    def whole(self, draws: Draws, theta: Floats, beta: Floats | None) -> Draws:
+    def whole(self, draws: Draws, theta: FloatArray, beta: FloatArray | None) -> Draws:
         """Return draws of the joint design with the newcomer's values put last."""
         host, design = self.newcomer.host, self.newcomer.design
         old = draws.theta.reshape(len(draws), len(host.models), -1)
@@ -42,7 +42,7 @@ class Completion:
         joint: Draws,
         draws: Draws,
         difficulties: Difficulties | None,
-        eta: Floats,
+        eta: FloatArray,
     ) -> Draws:
         """Draw difficulties of the items that the newcomer met, and effects of responses."""
         delta = joint.delta
@@ -57,7 +57,7 @@ class Completion:
         joint = Draws(joint.theta, joint.beta, delta, None, None)
         return joint if draws.sigma_eps is None else self._with_effects(joint, draws.sigma_eps)
 
-    def _with_effects(self, joint: Draws, scale: Floats) -> Draws:
+    def _with_effects(self, joint: Draws, scale: FloatArray) -> Draws:
         """Draw the effects of all responses of several trials, old and new."""
         design = self.newcomer.design
         repeated = np.arange(design.n_single, len(design))

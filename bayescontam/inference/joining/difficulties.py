@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bayescontam.inference.design import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.joining.marginal import Marginal
 from bayescontam.inference.joining.newcomer import Newcomer
@@ -22,16 +22,16 @@ NODES = 7
 class Items:
     """Items that a newcomer answered."""
 
-    label: Integers  # dims (item,): their positions in the joint design
-    of_own: Integers  # dims (own,): which of them each of the newcomer's responses is to
+    label: IntArray  # dims (item,): their positions in the joint design
+    of_own: IntArray  # dims (own,): which of them each of the newcomer's responses is to
     # met, of_met: positions of the fit's responses to them, item by item, and their items
-    met: Integers
-    of_met: Integers
-    benchmark: Integers  # dims (item,)
+    met: IntArray
+    of_met: IntArray
+    benchmark: IntArray  # dims (item,)
     shared: np.ndarray  # dims (item,): whether they have a difficulty
     # start, width: dims (item,): mean and standard deviation of their difficulty in the fit
-    start: Floats
-    width: Floats
+    start: FloatArray
+    width: FloatArray
     count: int  # nodes for each
 
     @classmethod
@@ -69,14 +69,14 @@ class Difficulties:
 
     @classmethod
     def of(
-        cls, items: Items, draws: Draws, newcomer: Newcomer, marginal: Marginal, spread: Floats
+        cls, items: Items, draws: Draws, newcomer: Newcomer, marginal: Marginal, spread: FloatArray
     ) -> "Difficulties":
         """Place nodes for some draws."""
         center = predictor(_easy(draws), newcomer.design.part(items.met))
         met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
 
-        def log_density(position: Floats) -> Floats:
+        def log_density(position: FloatArray) -> FloatArray:
             prior = -0.5 * (position / scale[..., None]) ** 2
             return prior + _log_joint(met, center, position, items.of_met)
 
@@ -84,17 +84,17 @@ class Difficulties:
         nodes = place_nodes(log_density, start, items.width, scale, items.count)
         return cls(items, marginal[newcomer.own], nodes)
 
-    def log_weights(self, eta: Floats) -> Floats:
+    def log_weights(self, eta: FloatArray) -> FloatArray:
         """Return log joint densities of the newcomer's responses and nodes.
 
         Dims (draw, own, node).
         """
         position = self.nodes.position[:, self.items.of_own]
         log_weight = self.nodes.log_weight[:, self.items.of_own]
-        total: Floats = log_weight + self.own.log_density(eta[..., None] - position)
+        total: FloatArray = log_weight + self.own.log_density(eta[..., None] - position)
         return total
 
-    def log_answers(self, eta: Floats) -> Floats:
+    def log_answers(self, eta: FloatArray) -> FloatArray:
         """Return log densities of the newcomer's responses, difficulty summed out, (draw, own)."""
         if self.own.are_single.all() and near(eta, self.nodes.position):
             return self._mixture.log_density(eta)
@@ -106,7 +106,9 @@ class Difficulties:
         return Mixture.of(self.own.rows.k, nodes.position[:, of_own], nodes.log_weight[:, of_own])
 
 
-def _log_joint(met: Marginal, center: Floats, position: Floats, item: Integers) -> Floats:
+def _log_joint(
+    met: Marginal, center: FloatArray, position: FloatArray, item: IntArray
+) -> FloatArray:
     """Return log densities of all responses to each item, dims (draw, item, node)."""
     quick = met.are_single & near(center, position)
     total = log_joint(met.rows.k[quick], center[:, quick], position, item[quick])
@@ -117,7 +119,7 @@ def _log_joint(met: Marginal, center: Floats, position: Floats, item: Integers) 
     return total
 
 
-def log_answers(eta: Floats, own: Marginal, difficulties: Difficulties | None) -> Floats:
+def log_answers(eta: FloatArray, own: Marginal, difficulties: Difficulties | None) -> FloatArray:
     """Return log densities of a newcomer's responses, difficulty summed out, (draw, own)."""
     return own.log_density(eta) if difficulties is None else difficulties.log_answers(eta)
 

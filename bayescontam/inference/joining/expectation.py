@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bayescontam.inference.design import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.joining.newcomer import Newcomer
 from bayescontam.inference.priors import SMALLEST, distribution
 from bayescontam.inference.stretch import stretch_of_draws
@@ -21,31 +21,31 @@ class Expectation:
     where slopes are positive) in each benchmark.
     """
 
-    location: Floats  # dims (draw, effect)
-    loading: Floats  # dims (draw, effect, source)
+    location: FloatArray  # dims (draw, effect)
+    loading: FloatArray  # dims (draw, effect, source)
     # dims (draw,): by how much the mean ability of units falls for each standard Normal of general
     # ability; None where there is none. That is source 0.
-    shift: Floats | None
-    centers: Floats  # dims (draw, top): means of abilities that have a prior of their own
+    shift: FloatArray | None
+    centers: FloatArray  # dims (draw, top): means of abilities that have a prior of their own
     top: Any  # that prior
-    factor: Floats  # dims (draw, 1): in which units; see `bayescontam.inference.stretch`
+    factor: FloatArray  # dims (draw, 1): in which units; see `bayescontam.inference.stretch`
     # sources that are not Normal, with the distribution that they have
     exact: tuple[tuple[int, Any], ...]
 
-    def __getitem__(self, part: slice | Integers) -> "Expectation":
+    def __getitem__(self, part: slice | IntArray) -> "Expectation":
         shift = None if self.shift is None else self.shift[part]
         return Expectation(
             self.location[part], self.loading[part], shift, self.centers[part], self.top,
             self.factor[part], self.exact,
         )  # fmt: skip
 
-    def effects(self, source: Floats) -> Floats:
+    def effects(self, source: FloatArray) -> FloatArray:
         """Return effects, dims (draw, effect), of standard Normals, dims (draw, source)."""
         return self.location + np.einsum("dps,ds->dp", self.loading, source)
 
-    def log_density(self, source: Floats) -> Floats:
+    def log_density(self, source: FloatArray) -> FloatArray:
         """Return the log prior density of sources, dims (draw,)."""
-        total: Floats = stats.norm.logpdf(source).sum(axis=1)
+        total: FloatArray = stats.norm.logpdf(source).sum(axis=1)
         if self.shift is not None:
             moved = self.centers + (self.shift * source[:, 0])[:, None]
             moved, centers = moved / self.factor, self.centers / self.factor
@@ -69,21 +69,21 @@ class _Columns:
 
     def __init__(self, draws: int, effects: int) -> None:
         self.location = np.zeros((draws, effects))
-        self.loadings: list[Floats] = []
+        self.loadings: list[FloatArray] = []
         self.exact: list[tuple[int, Any]] = []
 
-    def add(self, effects: slice, scale: Floats | float) -> None:
+    def add(self, effects: slice, scale: FloatArray | float) -> None:
         """Let effects share one source of this scale."""
         loading = np.zeros(self.location.shape)
         loading[:, effects] = np.reshape(scale, (-1, 1))
         self.loadings.append(loading)
 
-    def add_each(self, effects: slice, scale: Floats | float) -> None:
+    def add_each(self, effects: slice, scale: FloatArray | float) -> None:
         """Give each effect a source of its own, of this scale."""
         for effect in range(effects.start, effects.stop):
             self.add(slice(effect, effect + 1), scale)
 
-    def add_prior(self, effects: slice, prior: Any, factor: Floats) -> None:
+    def add_prior(self, effects: slice, prior: Any, factor: FloatArray) -> None:
         """Give each effect a source of its own with this distribution, times a factor."""
         middle, width = middle_and_width(prior)
         self.location[:, effects] += middle * factor
@@ -131,7 +131,7 @@ def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
 
 
 def _add_abilities(
-    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: Floats
+    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: FloatArray
 ) -> None:
     spec, terms = newcomer.spec, newcomer.built.terms
     if spec.ability.pooling == "none":
@@ -146,7 +146,7 @@ def _add_abilities(
 
 
 def _add_slopes(
-    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: Floats
+    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: FloatArray
 ) -> None:
     spec, terms = newcomer.spec, newcomer.built.terms
     if spec.contamination.pooling == "none":
@@ -164,10 +164,10 @@ def _add_slopes(
         columns.add_each(part, _spread(posterior, "sigma_bmb"))
 
 
-def _flat(posterior: xr.Dataset, name: str) -> Floats:
+def _flat(posterior: xr.Dataset, name: str) -> FloatArray:
     values = posterior[name].to_numpy()
     return values.reshape(values.shape[0] * values.shape[1], -1)
 
 
-def _spread(posterior: xr.Dataset, name: str) -> Floats:
+def _spread(posterior: xr.Dataset, name: str) -> FloatArray:
     return _flat(posterior, name)[:, 0] + SMALLEST

@@ -3,14 +3,14 @@
 import numpy as np
 import xarray as xr
 
-from bayescontam.inference.design import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.priors import SMALLEST
 
 _WIDEST = 200
 """Parameters of more values than this, such as item difficulties, are left out."""
 
 
-def features(posterior: xr.Dataset) -> Floats:
+def features(posterior: xr.Dataset) -> FloatArray:
     """Return what weights may depend on, dims (draw, feature), standardised."""
     columns = []
     for name, values in posterior.data_vars.items():
@@ -20,11 +20,11 @@ def features(posterior: xr.Dataset) -> Floats:
     table = np.concatenate(columns, axis=1)
     spread = table.std(axis=0)
     varying = spread > 0
-    standard: Floats = (table[:, varying] - table[:, varying].mean(axis=0)) / spread[varying]
+    standard: FloatArray = (table[:, varying] - table[:, varying].mean(axis=0)) / spread[varying]
     return standard
 
 
-def forecast(table: Floats, known: Integers, log_weights: Floats) -> Floats:
+def forecast(table: FloatArray, known: IntArray, log_weights: FloatArray) -> FloatArray:
     """Return predicted log weights of all draws by ridge regression.
 
     Dims (draw,).
@@ -41,5 +41,5 @@ def forecast(table: Floats, known: Integers, log_weights: Floats) -> Floats:
         score = (error**2).sum() / (len(known) - shrunk.sum()) ** 2
         if score < best:
             best, chosen = score, singular / (singular**2 + ridge)
-    predicted: Floats = middle + table @ (right.T @ (chosen * along))
+    predicted: FloatArray = middle + table @ (right.T @ (chosen * along))
     return predicted

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.ndimage import spline_filter1d
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.density import Rows, grid_size, log_density
-from bayescontam.inference.design import Floats, Integers
 from bayescontam.inference.joining.nodes import log_mean
 
 _STEP, _REACH = 0.25, 24.0
@@ -25,14 +25,14 @@ class Marginal:
     """
 
     rows: Rows  # all responses
-    pair: Integers  # dims (response,): which column of the table; -1 without an effect
+    pair: IntArray  # dims (response,): which column of the table; -1 without an effect
     # from the spread to spline coefficients, dims (pair, log-odds)
     table: CubicSpline | None = None
     # dims (draw, pair, log-odds): at the spreads of the draws, see `at`
-    coefficients: Floats | None = None
+    coefficients: FloatArray | None = None
 
     @classmethod
-    def of(cls, rows: Rows, n_single: int, scale: Floats | None) -> "Marginal":
+    def of(cls, rows: Rows, n_single: int, scale: FloatArray | None) -> "Marginal":
         """Prepare responses, of which those from `n_single` on have effects of this scale."""
         pair = np.full(len(rows.k), -1)
         if scale is None or n_single == len(pair):
@@ -50,7 +50,7 @@ class Marginal:
         """How many numbers the table takes for each draw."""
         return 0 if self.table is None else int(np.prod(self.table.c.shape[2:]))
 
-    def at(self, scale: Floats | None) -> "Marginal":
+    def at(self, scale: FloatArray | None) -> "Marginal":
         """Return the same for some draws, dims (draw,) of their spreads."""
         if self.table is None or scale is None:
             return self
@@ -65,7 +65,7 @@ class Marginal:
         guessed = np.atleast_2d(self.rows.guess > 0).any(axis=0)
         return (self.pair < 0) & (self.rows.n == 1) & ~guessed
 
-    def log_density(self, eta: Floats) -> Floats:
+    def log_density(self, eta: FloatArray) -> FloatArray:
         """Return log densities of all responses, dims (draw, response[, node])."""
         own = self.pair >= 0
         if not own.any() or self.coefficients is None:
@@ -77,13 +77,13 @@ class Marginal:
         result[:, own] = self._interpolated(self.pair[own], eta[:, own])
         return result
 
-    def _bare(self, part: slice | Integers, eta: Floats) -> Floats:
+    def _bare(self, part: slice | IntArray, eta: FloatArray) -> FloatArray:
         rows = self.rows[part]
         if eta.ndim > 2:
             rows = rows.by_node()
         return rows.log_likelihood(eta)
 
-    def _interpolated(self, pair: Integers, eta: Floats) -> Floats:
+    def _interpolated(self, pair: IntArray, eta: FloatArray) -> FloatArray:
         assert self.coefficients is not None
         draws, pairs, size = self.coefficients.shape
         start = (np.arange(draws)[:, None] * pairs + pair) * size
@@ -93,14 +93,14 @@ class Marginal:
         flat, at, x = self.coefficients.ravel(), start + cell, place - cell
         y = 1 - x
         xx, yy = x * x, y * y  # cubes are products here: powers take several times as long
-        result: Floats = flat.take(at - 1) * (yy * y)
+        result: FloatArray = flat.take(at - 1) * (yy * y)
         result += flat.take(at) * (4 - 3 * xx * (2 - x))
         result += flat.take(at + 1) * (4 - 3 * yy * (2 - y))
         result += flat.take(at + 2) * (xx * x)
         return result / 6
 
 
-def _integrated(rows: Rows, scales: Floats) -> Floats:
+def _integrated(rows: Rows, scales: FloatArray) -> FloatArray:
     """Return log densities on the grid, dims (scale, pair, log-odds).
 
     By the trapezoid rule, or where that takes many nodes by adaptive ones.

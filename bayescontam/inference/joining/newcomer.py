@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.guessing import guess_column, read_guess
 from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats, Integers, make_design
+from bayescontam.inference.design import Design, make_design
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.parameter_names import COORDINATES
 from bayescontam.inference.terms import plan_terms, shared_benchmarks
@@ -39,11 +40,11 @@ class JointDesign(Design):
     host: Design  # of the fit
 
     @cached_property
-    def center(self) -> Floats:
+    def center(self) -> FloatArray:
         """Mean contamination of each benchmark's responses in the fit."""
         return self.host.center
 
-    def part(self, rows: Integers) -> "JointDesign":
+    def part(self, rows: IntArray) -> "JointDesign":
         """Return the design of some responses; all labels stay."""
         chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in _PER_RESPONSE}
         if self.contamination is not None:
@@ -59,8 +60,8 @@ class Newcomer:
     spec: ModelSpec
     host: Design  # of the fit
     design: JointDesign  # of both; the newcomer is the last model
-    own: Integers  # positions of the newcomer's responses in `design`
-    met: Integers  # positions of the fit's responses to items that the newcomer answered
+    own: IntArray  # positions of the newcomer's responses in `design`
+    met: IntArray  # positions of the fit's responses to items that the newcomer answered
 
     @cached_property
     def built(self) -> Built:
@@ -75,26 +76,26 @@ class Newcomer:
         return Built(pm.Model(), self.spec, self.design, terms)
 
     @cached_property
-    def units(self) -> Integers:
+    def units(self) -> IntArray:
         """Units that the newcomer answered, positions in the joint design."""
         return np.unique(self.design.unit[self.own])
 
     @cached_property
-    def benchmarks(self) -> Integers:
+    def benchmarks(self) -> IntArray:
         """Benchmarks that the newcomer answered."""
         return np.unique(self.design.benchmark[self.own])
 
     @cached_property
-    def unit_of_host(self) -> Integers:
+    def unit_of_host(self) -> IntArray:
         """Position in the joint design of each unit of the fit."""
         return self._positions("unit", len(self.host.units))
 
     @cached_property
-    def item_of_host(self) -> Integers:
+    def item_of_host(self) -> IntArray:
         """Position in the joint design of each item of the fit."""
         return self._positions("item", len(self.host.items))
 
-    def _positions(self, field: str, count: int) -> Integers:
+    def _positions(self, field: str, count: int) -> IntArray:
         result = np.empty(count, dtype=np.int64)
         old = self.design.model < len(self.host.models)
         result[getattr(self.host, field)] = getattr(self.design, field)[old]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 
 STEPS = 2
 """Steps that move the nodes to the density; they start near it."""
@@ -15,22 +15,22 @@ STEPS = 2
 class Nodes:
     """Positions of nodes and log weights that sum to one, dims (…, node)."""
 
-    position: Floats
-    log_weight: Floats
+    position: FloatArray
+    log_weight: FloatArray
 
 
-def log_mean(log_values: Floats) -> Floats:
+def log_mean(log_values: FloatArray) -> FloatArray:
     """Return the log of the sum of exponentials along the last axis, (…)."""
     top = log_values.max(axis=-1)
-    total: Floats = np.log(np.exp(log_values - top[..., None]).sum(axis=-1)) + top
+    total: FloatArray = np.log(np.exp(log_values - top[..., None]).sum(axis=-1)) + top
     return total
 
 
 def place_nodes(
-    log_density: Callable[[Floats], Floats],
-    start: Floats,
-    width: Floats,
-    widest: Floats,
+    log_density: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    width: FloatArray,
+    widest: FloatArray,
     count: int,
     steps: int = STEPS,
 ) -> Nodes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayescontam.inference.design import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 
 FARTHEST = 300.0
 """Largest log-odds, and difficulty, whose odds are multiplied; farther out they overflow."""
@@ -16,18 +16,20 @@ _LARGEST = 700.0
 """Largest logarithm of a product of odds; that of the largest float is 709."""
 
 
-def near(*log_odds: Floats) -> bool:
+def near(*log_odds: FloatArray) -> bool:
     """Return whether all log-odds are such that their odds can be multiplied."""
     return all(np.abs(x).max(initial=0.0) <= FARTHEST for x in log_odds)
 
 
-def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Floats:
+def log_joint(
+    k: FloatArray, center: FloatArray, position: FloatArray, item: IntArray
+) -> FloatArray:
     """Return log densities of all answers to each item together.
 
     Dims (draw, item, node).
     """
     right = np.bincount(item, k, minlength=position.shape[1])
-    result: Floats = -right[:, None] * position
+    result: FloatArray = -right[:, None] * position
     if not len(item):
         return result
     where, starts = np.unique(item, return_index=True)
@@ -50,21 +52,21 @@ def log_joint(k: Floats, center: Floats, position: Floats, item: Integers) -> Fl
 class Mixture:
     """Answers whose difficulties are known at nodes."""
 
-    sign: Floats  # dims (answer,): 1 if right, -1 if wrong
+    sign: FloatArray  # dims (answer,): 1 if right, -1 if wrong
     # share, hardness: dims (draw, answer, node): weights of nodes, which sum to one, and the
     # factors by which they multiply the odds of any other answer
-    share: Floats
-    hardness: Floats
+    share: FloatArray
+    hardness: FloatArray
 
     @classmethod
-    def of(cls, k: Floats, position: Floats, log_weight: Floats) -> "Mixture":
+    def of(cls, k: FloatArray, position: FloatArray, log_weight: FloatArray) -> "Mixture":
         """Take answers, (answer,), at nodes that are `near`, (draw, answer, node)."""
         sign = 2 * k - 1
         return cls(sign, np.exp(log_weight), np.exp(sign[:, None] * position))
 
-    def log_density(self, center: Floats) -> Floats:
+    def log_density(self, center: FloatArray) -> FloatArray:
         """Return log densities, difficulty summed out, for `near` log-odds, (draw, answer)."""
         against = self.hardness * np.exp(-self.sign * center)[..., None]
         against += 1
-        density: Floats = np.divide(self.share, against, out=against).sum(axis=-1)
+        density: FloatArray = np.divide(self.share, against, out=against).sum(axis=-1)
         return np.log(density)

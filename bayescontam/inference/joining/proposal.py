@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln
 
-from bayescontam.inference.design import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.joining.difficulties import Difficulties, log_answers
 from bayescontam.inference.joining.expectation import Expectation
@@ -31,7 +31,7 @@ class Effects:
         """Number of effects that are abilities; slopes follow."""
         return len(self.newcomer.units)
 
-    def placed(self, effects: Floats) -> tuple[Floats, Floats | None]:
+    def placed(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return ability in all units and slope in all benchmarks; 0 where not answered."""
         design, slopes = self.newcomer.design, effects[:, self.n_abilities :]
         theta = np.zeros((len(effects), len(design.units)))
@@ -42,7 +42,7 @@ class Effects:
         beta[:, self.newcomer.benchmarks] = np.exp(slopes) if self.positive else slopes
         return theta, beta
 
-    def log_odds(self, effects: Floats) -> Floats:
+    def log_odds(self, effects: FloatArray) -> FloatArray:
         """Return log-odds of the newcomer's responses to items of average difficulty."""
         theta, beta = self.placed(effects)
         before = len(self.newcomer.host.models)
@@ -55,7 +55,7 @@ class Effects:
             Draws(wide[0], wide[1], None, None, None), self.newcomer.design.part(self.newcomer.own)
         )
 
-    def slopes_of(self, effects: Floats) -> Floats:
+    def slopes_of(self, effects: FloatArray) -> FloatArray:
         """Return what effects move log-odds by, relative to `directions`, (draw, effect)."""
         result = np.ones(effects.shape)
         if self.positive:
@@ -67,7 +67,7 @@ class Effects:
         part = self.newcomer.design.part(self.newcomer.own)
         rows = np.arange(len(part))
         columns = [np.searchsorted(self.newcomer.units, part.unit)]
-        values: list[Floats] = [np.ones(len(part))]
+        values: list[FloatArray] = [np.ones(len(part))]
         if "beta" in self.newcomer.built.terms:
             place = np.searchsorted(self.newcomer.benchmarks, part.benchmark)
             columns.append(self.n_abilities + place)
@@ -75,12 +75,12 @@ class Effects:
         size = self.n_abilities + len(self.newcomer.benchmarks) * (len(columns) - 1)
         pairs = [(i, j) for i in range(len(columns)) for j in range(len(columns))]
 
-        def matrix(parts: list[tuple[Integers, Floats]], width: int) -> sparse.csr_array:
+        def matrix(parts: list[tuple[IntArray, FloatArray]], width: int) -> sparse.csr_array:
             cells = [sparse.csr_array((v, (rows, c)), (len(rows), width)) for c, v in parts]
             return sum(cells[1:], start=cells[0])
 
         single = matrix(list(zip(columns, values, strict=True)), size)
-        both: list[tuple[Integers, Floats]] = [
+        both: list[tuple[IntArray, FloatArray]] = [
             (columns[i] * size + columns[j], values[i] * values[j]) for i, j in pairs
         ]
         return single, matrix(both, size**2)
@@ -90,12 +90,12 @@ class Effects:
 class Proposed:
     """Draws of a newcomer's effects, dims (draw, effect), and log importance ratios, (draw,)."""
 
-    effects: Floats
-    log_ratio: Floats
+    effects: FloatArray
+    log_ratio: FloatArray
 
 
 def propose(
-    start: Floats,
+    start: FloatArray,
     effects: Effects,
     expected: Expectation,
     own: Marginal,
@@ -121,21 +121,21 @@ def propose(
 
 def mode(
     effects: Effects, expected: Expectation, own: Marginal, difficulties: Difficulties | None
-) -> Floats:
+) -> FloatArray:
     """Return the mean over draws of the modes of effects, dims (effect,)."""
     center, _ = _laplace(expected.location, effects, expected, own, difficulties, 8)
-    average: Floats = expected.effects(center).mean(axis=0)
+    average: FloatArray = expected.effects(center).mean(axis=0)
     return average
 
 
 def _laplace(
-    start: Floats,
+    start: FloatArray,
     effects: Effects,
     expected: Expectation,
     own: Marginal,
     difficulties: Difficulties | None,
     steps: int,
-) -> tuple[Floats, Floats]:
+) -> tuple[FloatArray, FloatArray]:
     """Return mode and Cholesky factor of the precision of sources, by Newton steps."""
     single, both = effects.directions()
     at = np.broadcast_to(start, expected.location.shape)

@@ -8,7 +8,7 @@ import xarray as xr
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.fitted import Fit
 from bayescontam.inference.joining.admission import admit
@@ -105,7 +105,7 @@ def update_draws(
     )
 
 
-def _smoothed(log_ratio: Floats) -> tuple[Floats, float]:
+def _smoothed(log_ratio: FloatArray) -> tuple[FloatArray, float]:
     """Return normalised log weights with a smoothed tail, and its shape.
 
     Equal weights have no tail. A shape that is not a number is one of no use.

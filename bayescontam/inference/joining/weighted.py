@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import Floats, Integers
 
 COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
 
@@ -17,9 +17,9 @@ COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
 class Weights:
     """How much each of some draws counts, and which draw of a fit it belongs to."""
 
-    share: Floats  # dims (draw,): they sum to one
+    share: FloatArray  # dims (draw,): they sum to one
     # dims (draw,): positions among the fit's draws, chains joined. Several may be equal.
-    origin: Integers
+    origin: IntArray
     shape: tuple[int, int]  # numbers of chains of the fit, and of draws in each
 
     @property
@@ -27,12 +27,12 @@ class Weights:
         """How many equally weighted draws of the fit they are worth."""
         return float(1 / (self.of_fit(np.ones(len(self.share))) ** 2).sum())
 
-    def of_fit(self, values: Floats) -> Floats:
+    def of_fit(self, values: FloatArray) -> FloatArray:
         """Return sums of weighted values over each draw of the fit, dims (chain, draw)."""
         size = self.shape[0] * self.shape[1]
         return np.bincount(self.origin, self.share * values, minlength=size).reshape(self.shape)
 
-    def errors(self, columns: Sequence[Floats]) -> Floats:
+    def errors(self, columns: Sequence[FloatArray]) -> FloatArray:
         """Return the Monte Carlo standard errors of weighted means, dims (column,).
 
         That of a ratio of means is that of the mean of their difference; draws of the fit
@@ -50,7 +50,7 @@ class Weights:
             result[moving] = convergence(np.stack(terms, -1), only=["mcse_mean"])["mcse_mean"]
         return result
 
-    def interval(self, values: Floats, level: float) -> tuple[float, float]:
+    def interval(self, values: FloatArray, level: float) -> tuple[float, float]:
         """Return the ends of the equal-tailed interval that holds `level` of the weight.
 
         Those of `numpy.quantile` if all draws count the same.
@@ -87,7 +87,7 @@ def summarise_weighted(
     return pd.DataFrame(rows)[[dim, "quantity", *COLUMNS]]
 
 
-def _figures(draws: Floats, error: float, weights: Weights, level: float) -> dict[str, float]:
+def _figures(draws: FloatArray, error: float, weights: Weights, level: float) -> dict[str, float]:
     mean = float(draws[0] if np.isnan(error) else (draws * weights.share).sum())
     variance = float((weights.share * (draws - mean) ** 2).sum())
     low, high = weights.interval(draws, level)

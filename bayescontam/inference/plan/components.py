@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Design, Floats
+from bayescontam.inference.design import Design
 from bayescontam.inference.effects import zero_sum_basis
 from bayescontam.inference.priors import distribution
 from bayescontam.inference.stretch import is_stretched, stretch
@@ -46,7 +47,7 @@ class Component:
 
     # dims (kind, model × benchmark, effect): how the effects add to `theta`, `beta` and, where it
     # is there, `kappa`
-    matrix: Floats
+    matrix: FloatArray
     # prior mean of each effect, in units of the stretch that model-by-item effects make
     mean: float
     # prior standard deviation in the same units, or the name of the spread that it is
@@ -96,11 +97,11 @@ def effect_kinds(terms: Terms) -> tuple[str, ...]:
     return ("theta", "beta", "kappa") if "kappa" in terms else ("theta", "beta")
 
 
-Part = tuple[tuple[float, float | str, bool], Floats]
+Part = tuple[tuple[float, float | str, bool], FloatArray]
 
 
 def _abilities(
-    spec: ModelSpec, terms: Terms, of_model: Floats, of_benchmark: Floats, cells: Floats
+    spec: ModelSpec, terms: Terms, of_model: FloatArray, of_benchmark: FloatArray, cells: FloatArray
 ) -> Iterator[Part]:
     mean, sd = _normal(spec.priors.theta)
     if spec.ability.pooling == "none":
@@ -116,7 +117,7 @@ def _abilities(
 
 
 def _slopes(
-    spec: ModelSpec, terms: Terms, of_model: Floats, of_benchmark: Floats, cells: Floats
+    spec: ModelSpec, terms: Terms, of_model: FloatArray, of_benchmark: FloatArray, cells: FloatArray
 ) -> Iterator[Part]:
     bar = _normal(spec.priors.beta_bar)
     if spec.contamination.pooling == "none":
@@ -190,7 +191,7 @@ def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str
 
 def slope_variance(
     spec: ModelSpec, terms: Terms, parts: list[Component], fixed: Mapping[str, float]
-) -> Floats:
+) -> FloatArray:
     """Return the prior variance of each slope, (model × benchmark,).
 
     Spreads that are not fixed are unknown.

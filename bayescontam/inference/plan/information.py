@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 from bayescontam.inference.plan.components import Component
 from bayescontam.inference.plan.crossed import Crossed
 from bayescontam.inference.plan.kernels import (
@@ -30,8 +30,8 @@ _NEAR = 0.01
 class Approximate(NamedTuple):
     """Posterior means and standard deviations, dims (quantity, model, benchmark)."""
 
-    mean: Floats
-    sd: Floats
+    mean: FloatArray
+    sd: FloatArray
 
 
 class Approximation:
@@ -60,7 +60,7 @@ class Approximation:
         # Effects in units of their prior: no spread is too small to be divided by.
         self._loadings = np.stack([matrix * _scales(parts, one) for one in (spreads, *others)])
 
-    def posterior(self, counts: Floats, start: Floats) -> Approximate:
+    def posterior(self, counts: FloatArray, start: FloatArray) -> Approximate:
         """Approximate the posterior of the estimands."""
         k = self.crossed.by_item(counts)
         kernel = self._kernel(self.crossed.log_odds(start))
@@ -71,13 +71,13 @@ class Approximation:
         point, covariance = self._averaged(pull, information)
         return self._estimands(k, point, covariance, kernel)
 
-    def given(self, counts: Floats, effects: Floats) -> Floats:
+    def given(self, counts: FloatArray, effects: FloatArray) -> FloatArray:
         """Return the posterior means of the estimands, were the effects known."""
         kernel = self._kernel(self.crossed.log_odds(effects))
         certain = np.zeros((effects.size, effects.size))
         return self._estimands(self.crossed.by_item(counts), effects, certain, kernel).mean
 
-    def _kernel(self, log_odds: Floats) -> Kernel:
+    def _kernel(self, log_odds: FloatArray) -> Kernel:
         n, guess = self.crossed.generations, self.crossed.guess
         sigma = self._spreads.get("sigma_eps")
         if sigma is None:
@@ -87,7 +87,7 @@ class Approximation:
             n, guess, sigma, float(log_odds.min() - reach), float(log_odds.max() + reach)
         )
 
-    def _nodes(self) -> tuple[Floats, Floats]:
+    def _nodes(self) -> tuple[FloatArray, FloatArray]:
         """Return values of an item's difficulty with log weights."""
         sigma = self._spreads.get("sigma_delta")
         if sigma is None:
@@ -98,7 +98,9 @@ class Approximation:
         z, log_weight = normal_grid(sigma**2 * self.crossed.shape[1] * information)
         return sigma * z, log_weight
 
-    def _mode(self, k: Floats, start: Floats, kernel: Kernel) -> tuple[Floats, Floats, Floats]:
+    def _mode(
+        self, k: FloatArray, start: FloatArray, kernel: Kernel
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return score and information at the mode of the effects, and the mode."""
         loadings = self._loadings[0]
         point = np.linalg.lstsq(loadings, start.ravel() - self._center, rcond=None)[0]
@@ -116,7 +118,7 @@ class Approximation:
             point = point + step * min(1.0, 2.0 / length)
         return score, information, effects
 
-    def _averaged(self, pull: Floats, information: Floats) -> tuple[Floats, Floats]:
+    def _averaged(self, pull: FloatArray, information: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and covariance of the effects, averaged over the spreads.
 
         The log-likelihood is ``pull @ effects - effects @ information @ effects / 2``, a
@@ -136,7 +138,9 @@ class Approximation:
         covariance = each + (weight[:, None] * away).T @ away
         return mean.reshape(len(self.crossed.kinds), -1), covariance
 
-    def _pieces(self, effects: Floats, inner: int = 1) -> Iterator[tuple[int, slice, Floats]]:
+    def _pieces(
+        self, effects: FloatArray, inner: int = 1
+    ) -> Iterator[tuple[int, slice, FloatArray]]:
         """Yield benchmark, items and log-odds at the nodes, (item, model, node)."""
         benchmarks, models, items = self.crossed.shape
         values, _ = self._nodes()
@@ -147,7 +151,9 @@ class Approximation:
                 part = slice(first, first + step)
                 yield b, part, centers[b, part, :, None] - values
 
-    def _slopes_of(self, k: Floats, effects: Floats, kernel: Kernel) -> tuple[Floats, Floats]:
+    def _slopes_of(
+        self, k: FloatArray, effects: FloatArray, kernel: Kernel
+    ) -> tuple[FloatArray, FloatArray]:
         """Return gradient and information of the log-likelihood by abilities and slopes."""
         benchmarks, models, _ = self.crossed.shape
         shape = len(self.crossed.kinds), models, benchmarks
@@ -168,7 +174,7 @@ class Approximation:
         return times * score.ravel(), times * information.reshape(size, size)
 
     def _estimands(
-        self, k: Floats, effects: Floats, covariance: Floats, kernel: Kernel
+        self, k: FloatArray, effects: FloatArray, covariance: FloatArray, kernel: Kernel
     ) -> Approximate:
         """Carry the posterior of abilities and slopes over to the estimands."""
         benchmarks, models, items = self.crossed.shape
@@ -186,7 +192,9 @@ class Approximation:
         variance /= items**2 * self.crossed.weight
         return self._approximation(mean / items, gradient / items, variance, effects, covariance)
 
-    def _levels(self, k: Floats, center: Floats, shift: Floats, kernel: Kernel) -> Moments:
+    def _levels(
+        self, k: FloatArray, center: FloatArray, shift: FloatArray, kernel: Kernel
+    ) -> Moments:
         """Return accuracies of responses given the answers to their items.
 
         Dims (…, item, model); ``by_center`` has another (model,), that of the centre.
@@ -206,7 +214,12 @@ class Approximation:
         return Moments(mean, own + joint, (weight * moments.by_shift).sum(axis=-1), variance)
 
     def _approximation(
-        self, mean: Floats, gradient: Floats, variance: Floats, effects: Floats, covariance: Floats
+        self,
+        mean: FloatArray,
+        gradient: FloatArray,
+        variance: FloatArray,
+        effects: FloatArray,
+        covariance: FloatArray,
     ) -> Approximate:
         size = covariance.shape[0]
         shape = mean.shape[1:]
@@ -218,6 +231,6 @@ class Approximation:
         return Approximate(means, np.sqrt(squares))
 
 
-def _scales(parts: list[Component], spreads: Mapping[str, float]) -> Floats:
+def _scales(parts: list[Component], spreads: Mapping[str, float]) -> FloatArray:
     """Return the standard deviation of each effect."""
     return np.concatenate([np.full(p.matrix.shape[-1], p.scale(spreads)) for p in parts])

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import expit
 
-from bayescontam.inference.design import Floats
+from bayescontam._types import FloatArray
 from bayescontam.inference.likelihood import accuracy, log_likelihood
 
 _STEP = 0.05
@@ -17,9 +17,9 @@ _STEP = 0.05
 class Curvature(NamedTuple):
     """Log-likelihood of responses and its derivatives by the centre of their log-odds."""
 
-    value: Floats
-    score: Floats
-    information: Floats
+    value: FloatArray
+    score: FloatArray
+    information: FloatArray
 
 
 class Moments(NamedTuple):
@@ -31,10 +31,10 @@ class Moments(NamedTuple):
     difference.
     """
 
-    mean: Floats
-    by_center: Floats
-    by_shift: Floats
-    variance: Floats
+    mean: FloatArray
+    by_center: FloatArray
+    by_shift: FloatArray
+    variance: FloatArray
 
 
 class Kernel(Protocol):
@@ -45,11 +45,11 @@ class Kernel(Protocol):
         """Number of nodes of the effect that is integrated out."""
         ...
 
-    def curvature(self, k: Floats, center: Floats) -> Curvature:
+    def curvature(self, k: FloatArray, center: FloatArray) -> Curvature:
         """Return the log-likelihood of counts `k` at these centres, and its derivatives."""
         ...
 
-    def moments(self, k: Floats, center: Floats, shift: Floats) -> Moments:
+    def moments(self, k: FloatArray, center: FloatArray, shift: FloatArray) -> Moments:
         """Return accuracies at the observed contamination and `shift` log-odds away."""
         ...
 
@@ -66,7 +66,7 @@ class Plain:
         """One: nothing is integrated out."""
         return 1
 
-    def curvature(self, k: Floats, center: Floats) -> Curvature:
+    def curvature(self, k: FloatArray, center: FloatArray) -> Curvature:
         """Return log-likelihood, score and expected information; arguments broadcast."""
         p, slope = _accuracy(center, self.guess)
         # slope / (p (1 - p)), without 0 / 0
@@ -74,7 +74,7 @@ class Plain:
         value = log_likelihood(center, k, np.asarray(float(self.n)), np.asarray(self.guess))
         return Curvature(value, (k - self.n * p) * ratio, self.n * slope * ratio)
 
-    def moments(self, k: Floats, center: Floats, shift: Floats) -> Moments:
+    def moments(self, k: FloatArray, center: FloatArray, shift: FloatArray) -> Moments:
         """Return accuracies; they are certain given the log-odds."""
         p, slope = _accuracy(center, self.guess)
         moved, moved_slope = _accuracy(center + shift, self.guess)
@@ -99,12 +99,12 @@ class Repeated:
         return len(self.nodes[0])
 
     @cached_property
-    def nodes(self) -> tuple[Floats, Floats]:
+    def nodes(self) -> tuple[FloatArray, FloatArray]:
         """Standard Normal nodes and log weights that resolve the likelihood."""
         return normal_grid(self.sigma**2 * self.n / 4)
 
     @cached_property
-    def _table(self) -> Floats:
+    def _table(self) -> FloatArray:
         """Value, score and information, dims (3, centre, count)."""
         z, log_weight = self.nodes
         count = max(2, int(np.ceil((self.high - self.low) / _STEP)) + 1)
@@ -114,7 +114,7 @@ class Repeated:
         inner = Plain(self.n, self.guess).curvature(k, eta)
         return np.stack(mixed(inner, log_weight))
 
-    def curvature(self, k: Floats, center: Floats) -> Curvature:
+    def curvature(self, k: FloatArray, center: FloatArray) -> Curvature:
         """Return what the table has, straight between its centres."""
         table = self._table
         last = table.shape[1] - 1
@@ -125,7 +125,7 @@ class Repeated:
         below, above = table[:, at, count], table[:, at + 1, count]
         return Curvature(*(below + part * (above - below)))
 
-    def moments(self, k: Floats, center: Floats, shift: Floats) -> Moments:
+    def moments(self, k: FloatArray, center: FloatArray, shift: FloatArray) -> Moments:
         """Return accuracies, averaged over log-odds given the counts."""
         z, log_weight = self.nodes
         eta = center[..., None] + self.sigma * z
@@ -144,7 +144,7 @@ class Repeated:
         return Moments(mean[:2], np.stack(by_center), _mean(weight, moved_slope), square - mean**2)
 
 
-def normal_grid(information: float) -> tuple[Floats, Floats]:
+def normal_grid(information: float) -> tuple[FloatArray, FloatArray]:
     """Return nodes and log weights of the trapezoid rule under a standard Normal.
 
     Nodes are one standard deviation apart of a Normal likelihood of this information times
@@ -156,14 +156,14 @@ def normal_grid(information: float) -> tuple[Floats, Floats]:
     return z, log_weight - np.log(np.exp(log_weight).sum())
 
 
-def posterior_weights(log_density: Floats) -> Floats:
+def posterior_weights(log_density: FloatArray) -> FloatArray:
     """Return weights along the last axis that sum to one."""
     weight = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
     weight /= weight.sum(axis=-1, keepdims=True)
     return weight
 
 
-def mixed(inner: Curvature, log_weight: Floats) -> Curvature:
+def mixed(inner: Curvature, log_weight: FloatArray) -> Curvature:
     """Return value and derivatives of the log of a weighted sum over the last axis.
 
     The information is that of the complete data less what is missing of it (Louis 1982,
@@ -180,12 +180,12 @@ def mixed(inner: Curvature, log_weight: Floats) -> Curvature:
     return Curvature((top + np.log(total))[..., 0], score, information)
 
 
-def _accuracy(eta: Floats, guess: float) -> tuple[Floats, Floats]:
+def _accuracy(eta: FloatArray, guess: float) -> tuple[FloatArray, FloatArray]:
     """Return accuracies and their derivatives by the log-odds."""
     p = expit(eta)
     return accuracy(eta, guess), (1 - guess) * p * (1 - p)
 
 
-def _mean(weight: Floats, values: Floats) -> Floats:
-    mean: Floats = (weight * values).sum(axis=-1)
+def _mean(weight: FloatArray, values: FloatArray) -> FloatArray:
+    mean: FloatArray = (weight * values).sum(axis=-1)
     return mean

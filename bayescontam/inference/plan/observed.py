@@ -3,14 +3,14 @@
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import FloatArray
 from bayescontam.covariates import Covariates
 from bayescontam.errors import DataError, Fault
-from bayescontam.inference.design import Floats
 from bayescontam.names import listed
 from bayescontam.responses import Responses
 
 
-def observed_contamination(table: Responses | Covariates) -> list[Floats]:
+def observed_contamination(table: Responses | Covariates) -> list[FloatArray]:
     """Return the contamination of the items of each benchmark of a table."""
     frame = table.frame
     if "contamination" not in frame:

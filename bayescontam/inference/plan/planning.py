@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Floats
 from bayescontam.inference.estimands import Reference
 from bayescontam.inference.identification import POWER
 from bayescontam.inference.plan.components import slope_variance
@@ -61,10 +61,10 @@ class Expected:
 
     # of the wished interval, dims (data set, cell); cells are pairs of a model that may be
     # contaminated and a benchmark
-    widths: Floats
+    widths: FloatArray
     shown: np.ndarray  # whether the interval of overfitting excludes zero, same dims
-    detectable: Floats  # slope that is found with probability 0.8, same dims
-    overfitting: Floats  # true overfitting, same dims
+    detectable: FloatArray  # slope that is found with probability 0.8, same dims
+    overfitting: FloatArray  # true overfitting, same dims
 
 
 def expect(scene: Scene, wish: Wish, seed: int, advance: Advance = lambda _: None) -> Expected:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Floats, make_design
+from bayescontam.inference.design import make_design
 from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.inference.likelihood import accuracy
 from bayescontam.inference.plan.components import (
@@ -43,9 +44,9 @@ _CLEAN = "clean"
 class Simulated:
     """One simulated data set with the truth behind it."""
 
-    counts: Floats
-    log_odds: Floats
-    effects: Floats
+    counts: FloatArray
+    log_odds: FloatArray
+    effects: FloatArray
     spreads: dict[str, float]
 
 
@@ -108,7 +109,7 @@ class Scene:
         counts = rng.binomial(self.sizes.generations, accuracy(eta, self.crossed.guess))
         return Simulated(counts.astype(float), eta, effects, spreads)
 
-    def _average(self, spreads: Mapping[str, float]) -> Floats:
+    def _average(self, spreads: Mapping[str, float]) -> FloatArray:
         """Return the effects of an average model, dims (kind, model × benchmark)."""
         benchmarks, models, _ = self.crossed.shape
         sd = float(np.hypot(spreads["sigma_delta"], spreads["sigma_eps"]))
@@ -148,7 +149,7 @@ class Scene:
             mean = mean - (1 - 1 / np.sqrt(weight)) * (fitted.given(one.counts, effects) - true)
         return Approximate(mean, sd)
 
-    def true(self, one: Simulated) -> Floats:
+    def true(self, one: Simulated) -> FloatArray:
         """Return the true estimands of a data set, dims (quantity, model, benchmark)."""
         design, guess = self.crossed.design, self.crossed.guess
         wanted = self.crossed.reference[design.benchmark]

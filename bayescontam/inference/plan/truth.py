@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Floats
 from bayescontam.inference.plan.components import check_spreads
 
 MOST_ITEMS, MOST_GENERATIONS, MOST_PAIRS = 10_000_000, 10_000, 200
@@ -52,7 +52,7 @@ class Truth:
     slope: float = 1.5  # mean slope: log-odds from surely clean to surely contaminated
     # share of items with contamination 1, the others having 0; or contaminations to take items'
     # from, one array for each benchmark (used in turn if there are fewer)
-    contamination: float | Sequence[Floats] = 0.3
+    contamination: float | Sequence[FloatArray] = 0.3
     # spreads that are known, such as `{"sigma_eps": 3.0}`. Each of the others is drawn from its
     # prior, anew for each simulated data set.
     spreads: Mapping[str, float] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Truth:
             )
         check_spreads(self.spreads)
 
-    def of_items(self, benchmark: int, items: int) -> Floats:
+    def of_items(self, benchmark: int, items: int) -> FloatArray:
         """Return the contamination of a benchmark's items, dims (item,).
 
         Of given contaminations the quantiles, so that few items spread as many do.
