@@ -9,9 +9,9 @@ import sys
 import threading
 from typing import Any, NoReturn, Self
 
+from bayescontam._text import visible
 from bayescontam.cli.app import app
 from bayescontam.errors import BayescontamError
-from bayescontam.names import visible
 
 USAGE_OR_DATA = 2
 INTERRUPTED = 128 + signal.SIGINT

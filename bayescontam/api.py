@@ -6,30 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bayescontam.columns import Scale
-from bayescontam.covariates import Covariates, Missing
-from bayescontam.dates import Dates
-from bayescontam.execute import usable_cores
-from bayescontam.given import Path, given_responses
-from bayescontam.inference.auto import AUTO, compose_spec, constant_contamination
-from bayescontam.inference.build import build
+from bayescontam._random import fresh_seed
+from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.dates import Dates
+from bayescontam.data.responses import Names, Path, Responses, given_responses
+from bayescontam.data.validation import Scale
 from bayescontam.inference.checks import Thresholds
-from bayescontam.inference.clean import refuse_idle_clean
 from bayescontam.inference.compare import Fits, LeaveOut, compare_fits, named_fits
-from bayescontam.inference.crossvalidation import Work
-from bayescontam.inference.engines import Engine, Sampling
-from bayescontam.inference.estimands import Reference
-from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.folds import By
-from bayescontam.inference.marginalised import Difficulties
-from bayescontam.inference.population import Items
+from bayescontam.inference.crossval import By, Work
+from bayescontam.inference.estimands import Items, Reference
+from bayescontam.inference.pipeline import Options, fit_responses
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Engine, Sampling
 from bayescontam.inference.summary import LEVEL
 from bayescontam.inference.verdicts import SMALLEST_EFFECT
-from bayescontam.responses import Names, Responses
-from bayescontam.seeds import fresh_seed
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.auto import AUTO, compose_spec, constant_contamination
+from bayescontam.model.build import build
+from bayescontam.model.exposure import refuse_idle_clean
+from bayescontam.model.marginal import Difficulties
+from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec, spec_with_priors
+from bayescontam.specs.registry import load_spec
 
 if TYPE_CHECKING:
     import pymc as pm

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from bayescontam.names import visible
+from bayescontam._text import visible
 
 SHOWN_FAULTS = 12
 """Lines of faults in a message; the exception's ``faults`` holds all of them."""

@@ -4,8 +4,8 @@ from typing import Any
 
 import xarray as xr
 
-from bayescontam.calibration.varying import data_of, let_data_vary
-from bayescontam.inference.build import Built, build_design
+from bayescontam.calibration.samplers import data_of, let_data_vary
+from bayescontam.model.build import Built, build_design
 
 
 class Compiled:

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import integrate, stats
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.posterior import Draws
+from bayescontam.model.build import Built, build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import logistic
 
 Values = Mapping[str, np.ndarray]

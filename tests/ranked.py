@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from bayescontam.inference.estimands import ranks
-from bayescontam.inference.fitted import Fit
+from bayescontam.inference.result import Fit
 
 
 def ranked_fit(

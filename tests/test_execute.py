@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, TaskError, UsageError
-from bayescontam.execute import run_tasks, usable_cores
+from bayescontam.parallel import run_tasks, usable_cores
 from tests import workers
 from tests.processes import noted, running, wait_for
 

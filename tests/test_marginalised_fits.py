@@ -9,16 +9,18 @@ import typer
 from typer.testing import CliRunner, Result
 
 import bayescontam
-from bayescontam.calibration.augmented import Observed
-from bayescontam.cli import compare, fit, rank, report, summary, update
+from bayescontam.calibration.posterior_sbc import Observed
+from bayescontam.cli import compare, fit, report
+from bayescontam.cli import compare as rank
+from bayescontam.cli import fit as update
+from bayescontam.cli import report as summary
 from bayescontam.errors import UsageError
-from bayescontam.inference import fit as fitting
 from bayescontam.inference import loo
+from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fit import Options
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.joining.remembered import remembered
-from bayescontam.updating import _sampling
+from bayescontam.inference.pipeline import Options
+from bayescontam.inference.result import Fit, remembered
+from bayescontam.updating.update import _sampling
 from tests.simulated import simulate
 
 pytestmark = pytest.mark.slow

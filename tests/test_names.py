@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.names import listed, short_labels, visible
+from bayescontam._text import listed, short_labels, visible
 from tests.data import names
 
 ANY = st.text(max_size=80) | names()

@@ -5,13 +5,12 @@ import pandas as pd
 import pytest
 
 import bayescontam
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, FitError, UsageError
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.joining.entry import raw_scores
-from bayescontam.inference.joining.unlike import unlike_the_fit
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
-from bayescontam.updating import join, update
+from bayescontam.inference.result import Fit
+from bayescontam.specs.registry import load_spec
+from bayescontam.updating.new_model import unlike_the_fit
+from bayescontam.updating.update import join, raw_scores, update
 from tests.given import changed, counts_spec, counts_table, given_fit, rough_fit
 from tests.simulated import simulate
 

@@ -9,9 +9,9 @@ import pandas as pd
 from scipy.special import logit
 
 from bayescontam._types import FloatArray
-from bayescontam.calibration.rows import COLUMNS, intervals
+from bayescontam.calibration.storage import COLUMNS, intervals
 from bayescontam.errors import DataError, Fault, FitError, UsageError
-from bayescontam.inference.likelihood import logistic, softplus
+from bayescontam.model.likelihood import logistic, softplus
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
 """What the bootstrap estimates for each model and benchmark."""

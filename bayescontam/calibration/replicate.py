@@ -12,21 +12,31 @@ import pandas as pd
 
 from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
-from bayescontam.calibration.engines import Drawn, Engine, engine_of, longer
-from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
-from bayescontam.calibration.measure import Key, measure
-from bayescontam.calibration.plan import Cell, Plan
-from bayescontam.calibration.published import NOMINAL
-from bayescontam.calibration.ranks import rank_of
-from bayescontam.calibration.referenced import refuse_other_reference
-from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
-from bayescontam.calibration.simulate import Simulate, Simulated, quantities_of, simulator_of
+from bayescontam.calibration.quantities import Key, measure, refuse_other_reference
+from bayescontam.calibration.samplers import Drawn, Engine, engine_of, longer
+from bayescontam.calibration.sbc import rank_of
+from bayescontam.calibration.simulators import (
+    NOMINAL,
+    Simulate,
+    Simulated,
+    quantities_of,
+    simulator_of,
+)
+from bayescontam.calibration.storage import (
+    BOUNDS,
+    COLUMNS,
+    FAILED,
+    LEVELS,
+    PASSED,
+    RERUN,
+    faults_of,
+)
+from bayescontam.calibration.study import Cell, Plan
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.located import located
-from bayescontam.inference.own_effects import with_own_effects
-from bayescontam.responses import Responses
+from bayescontam.inference.posterior import located, take_draws
+from bayescontam.inference.predictive import with_own_effects
 from bayescontam.specs.study import Estimator, Sampling
 
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}

@@ -11,16 +11,13 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from bayescontam.calibration.audit import audits
+from bayescontam._files import atomic_path
+from bayescontam._text import visible
 from bayescontam.calibration.coverage import coverage_table
-from bayescontam.calibration.ranks import rank_tree
-from bayescontam.calibration.record import COPY, RESTORE, record_of
-from bayescontam.calibration.rows import read_rows
-from bayescontam.calibration.sbc import sbc_table
+from bayescontam.calibration.sbc import rank_tree, sbc_table
+from bayescontam.calibration.storage import COPY, RESTORE, audits, read_rows, record_of
 from bayescontam.errors import SpecError, UsageError
-from bayescontam.names import visible
 from bayescontam.specs.study import StudySpec
-from bayescontam.storage import atomic_path
 
 COVERAGE, SBC = "coverage.csv", "sbc.csv"
 
@@ -37,7 +34,7 @@ class StudyResults:
     text : str
         The study as it was written.
     rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`.
+        From `bayescontam.calibration.storage.read_rows`.
     """
 
     spec: StudySpec
@@ -137,7 +134,7 @@ class StudyResults:
 
     @cached_property
     def audits(self) -> pd.DataFrame:
-        """From `bayescontam.calibration.audit.audits`."""
+        """From `bayescontam.calibration.storage.audits`."""
         return audits(self.rows)
 
     @property

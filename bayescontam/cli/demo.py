@@ -3,16 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
+import pandas as pd
 import typer
 
 from bayescontam.cli.options import Quiet
+from bayescontam.data.responses import Responses
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_folder
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from bayescontam.inference.result import Fit
+    from bayescontam.report.matches import Evidence
+    from bayescontam.scan.run import Scan
 
-    from bayescontam.inference.fitted import Fit
-    from bayescontam.report.evidence import Evidence
-    from bayescontam.scanning import Scan
 
 EXAMPLE = "Example: bayescontam demo --out demo"
 SEED = 1
@@ -54,8 +58,7 @@ def demo(
 
 def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
     from bayescontam import api
-    from bayescontam.demo import conceptarc, concepts_of_counts, duplicate_finetuning
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.specs.registry import load_spec
 
     halves = "Finetuned on duplicates of half of a benchmark"
     solvers = "Four solvers on the concepts of ConceptARC"
@@ -81,9 +84,9 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
 
 def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
     """Scan, or take a finished scan as it is; None where the extra is not installed."""
-    from bayescontam.demo_scan import MANIFEST
     from bayescontam.errors import MissingExtraError
-    from bayescontam.scanning import run_scan
+    from bayescontam.evidence.demo import MANIFEST
+    from bayescontam.scan.run import run_scan
 
     _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
     try:
@@ -96,9 +99,9 @@ def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
 def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
     """Go from matches to genuine ability; judgements and responses are simulated."""
     from bayescontam import api
-    from bayescontam.covariates import Covariates
-    from bayescontam.demo_scan import read_truth, simulated_responses
-    from bayescontam.report.page import write_report
+    from bayescontam.data.covariates import Covariates
+    from bayescontam.evidence.demo import read_truth, simulated_responses
+    from bayescontam.report.fit_page import write_report
 
     truth = read_truth(scan.folder)
     evidence = _weigh(scan, truth, out, quiet, command)
@@ -119,13 +122,13 @@ def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
 
 def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command: str) -> "Evidence":
     """Go from matches and simulated judgements to covariates."""
-    from bayescontam.demo_scan import simulated_judgements
+    from bayescontam.data.judgements import write_judgements
+    from bayescontam.evidence.covariates import duplicate_curve
+    from bayescontam.evidence.demo import simulated_judgements
     from bayescontam.evidence.prevalence import prevalence
-    from bayescontam.judgements import write_judgements
-    from bayescontam.report.curve import write_curve_report
-    from bayescontam.report.evidence import gather
-    from bayescontam.report.scan import write_scan_report
-    from bayescontam.weighing import duplicate_curve
+    from bayescontam.report.curve_page import write_curve_report
+    from bayescontam.report.matches import gather
+    from bayescontam.report.scan_page import write_scan_report
 
     _print(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
     judgements = simulated_judgements(scan, truth, SEED)
@@ -147,7 +150,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
 
 
 def _write_table(path: Path, table: "pd.DataFrame") -> None:
-    from bayescontam.storage import atomic_path
+    from bayescontam._files import atomic_path
 
     with atomic_path(path) as temporary:
         table.to_parquet(temporary, index=False)
@@ -155,7 +158,7 @@ def _write_table(path: Path, table: "pd.DataFrame") -> None:
 
 def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
     from bayescontam.cli.terminal import print_headline
-    from bayescontam.report.tables import headline, verdict_line
+    from bayescontam.report.fit_tables import headline, verdict_line
 
     if not quiet:
         print_headline(headline(fitted))
@@ -167,3 +170,56 @@ def _print(quiet: bool, *lines: str) -> None:
 
     if not quiet:
         print_lines(lines)
+
+
+ITEMS_OF_CONCEPT = 30
+ITEMS = {
+    ("MuSR", "all"): 250, ("MuSR", "half"): 125,
+    ("ZebraLogic", "all"): 1000, ("ZebraLogic", "half"): 500,
+    ("MBPP", "all"): 210, ("MBPP", "half"): 210,
+}  # fmt: skip
+"""Items behind each printed accuracy; MBPP's standard errors amount to about 210 for both."""
+
+
+def duplicate_finetuning() -> Responses:
+    """Return what models scored after finetuning on duplicates of half of a benchmark.
+
+    A row is the seen or the unseen half, or all items for the model before finetuning.
+    Its trials are its items: the printed standard errors of MuSR and ZebraLogic amount to
+    twice as many, because they count generations of one item as if they were different
+    items. Contamination is 1 for the half that was trained on.
+    """
+    printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
+    duplicated = printed["training"].str.startswith(("exact", "semantic"))
+    rows = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]
+    halves = rows["split"].where(rows["split"] == "all", "half")
+    keys = zip(rows["target"], halves, strict=True)
+    trials = pd.Series([ITEMS[key] for key in keys], index=rows.index)
+    table = pd.DataFrame(
+        {
+            "model": rows["training"].replace("none", "not finetuned"),
+            "benchmark": rows["target"],
+            "item": rows["split"],
+            "n_correct": (rows["accuracy"] / 100 * trials).round().astype(int),
+            "n_trials": trials,
+            "contamination": (rows["split"] == "seen").astype(float),
+        }
+    )
+    return Responses.from_frame(table, source="duplicate_finetuning.csv (printed figures)")
+
+
+def concepts_of_counts() -> ModelSpec:
+    """Return the model spec ``concepts`` for rows that count different items."""
+    spec = load_spec("concepts")
+    likelihood = spec.likelihood.model_copy(update={"trials": "items"})
+    return spec.model_copy(update={"likelihood": likelihood})
+
+
+def conceptarc() -> Responses:
+    """Return the accuracies of ConceptARC's Table 1 as counts out of 30 items a concept."""
+    printed = pd.read_csv(shipped_folder("studies") / "data" / "conceptarc_table1.csv")
+    printed = printed.drop(columns="source")
+    table = printed.melt("concept", var_name="model", value_name="accuracy")
+    table["n_correct"] = np.rint(table.pop("accuracy") * ITEMS_OF_CONCEPT).astype(int)
+    table = table.assign(n_trials=ITEMS_OF_CONCEPT, benchmark="ConceptARC", item=table["concept"])
+    return Responses.from_frame(table, source="conceptarc_table1.csv (printed figures)")

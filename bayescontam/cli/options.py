@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from bayescontam.dates import Dates
+    from bayescontam.data.dates import Dates
     from bayescontam.inference.checks import Check
+
 
 FAILED_CHECK = 3
 """Exit status of --strict."""
@@ -236,7 +237,7 @@ def reference_of(text: str) -> float | str:
 
 def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Dates | None":
     """Return where dates are, None if no option names them."""
-    from bayescontam.dates import Dates
+    from bayescontam.data.dates import Dates
 
     if released is None and cutoff is None and not margin:
         return None
@@ -245,9 +246,9 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
 
 def check_file(out: Path, *read: object) -> None:
     """Refuse a file that cannot be written, or that the command is given to read."""
+    from bayescontam._files import check_writable
+    from bayescontam._text import visible
     from bayescontam.errors import UsageError
-    from bayescontam.names import visible
-    from bayescontam.storage import check_writable
 
     check_writable(out)
     for value in read:

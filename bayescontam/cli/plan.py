@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayescontam._progress import stage
 from bayescontam.cli.options import Format, TableFormat, reference_of
-from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.inference.plan.planning import Wish
-    from bayescontam.inference.plan.truth import Sizes, Truth
+    from bayescontam.power.power import Wish
+    from bayescontam.power.scenario import Sizes, Truth
+
+
 EXAMPLES = """
 Examples:
 
@@ -183,12 +185,12 @@ def plan(
 ) -> None:
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
     with stage(not quiet, "preparing the designs"):
-        from bayescontam.inference.plan.planning import Wish
-        from bayescontam.inference.plan.planning import plan as plan_designs
-        from bayescontam.inference.plan.solving import solve as solve_design
-        from bayescontam.inference.plan.truth import Truth
-        from bayescontam.seeds import check_seed, fresh_seed
-        from bayescontam.specs.catalogue import load_spec
+        from bayescontam._random import check_seed, fresh_seed
+        from bayescontam.power.power import Wish
+        from bayescontam.power.power import plan as plan_designs
+        from bayescontam.power.power import solve as solve_design
+        from bayescontam.power.scenario import Truth
+        from bayescontam.specs.registry import load_spec
 
         spec = load_spec(model)
         known = _contamination(contamination, responses, covariates)
@@ -211,9 +213,9 @@ def plan(
 
 def _contamination(share: float | None, responses: Path | None, covariates: Path | None) -> Any:
     """Return the share of contaminated items, or contaminations from a table."""
+    from bayescontam.data.responses import given_covariates, given_responses
     from bayescontam.errors import UsageError
-    from bayescontam.given import given_covariates, given_responses
-    from bayescontam.inference.plan.observed import observed_contamination
+    from bayescontam.power.scenario import observed_contamination
 
     if share is not None and (responses is not None or covariates is not None):
         raise UsageError("--contamination: leave it out where a table says it, or the table")
@@ -229,7 +231,7 @@ def _designs(
 ) -> "list[Sizes]":
     """Return all combinations of the sizes; the one to solve for has one value."""
     from bayescontam.errors import UsageError
-    from bayescontam.inference.plan.truth import Sizes
+    from bayescontam.power.scenario import Sizes
 
     given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
     sizes = {name: _numbers(name, text) for name, text in given.items()}
@@ -283,7 +285,7 @@ def _show(
     output: TableFormat,
 ) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.planned import SPARE, plan_notes, shown
+    from bayescontam.report.fit_text import SPARE, plan_notes, shown
 
     if output is TableFormat.CSV:
         print(table.to_csv(index=False), end="")

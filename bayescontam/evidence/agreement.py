@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam._optional import require
+from bayescontam._random import stream
+from bayescontam._text import visible
 from bayescontam._types import FloatArray
-from bayescontam.judged import KINDS
-from bayescontam.judgements import MODEL, PAIR, Judgements, run_of
-from bayescontam.names import visible
-from bayescontam.optional import require
-from bayescontam.seeds import stream
+from bayescontam.data.judgements import KINDS, MODEL, PAIR, Judgements, run_of
 
 _DRAWS = 10_000
 _KEYS = list(PAIR)

@@ -6,13 +6,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from bayescontam._random import stream
+from bayescontam._text import listed, visible
 from bayescontam._types import BoolArray, FloatArray, IntArray
-from bayescontam.columns import shown
+from bayescontam.data.judgements import PAIR, Judgements
+from bayescontam.data.validation import shown
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.judgements import PAIR, Judgements
-from bayescontam.names import listed, visible
 from bayescontam.scan.results import Scan
-from bayescontam.seeds import stream
 
 BINS = 10
 """Bins of cosine, of equal width, over which chosen pairs are spread."""

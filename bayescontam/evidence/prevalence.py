@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._text import listed
 from bayescontam._types import FloatArray
+from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.weighing import Weighed
+from bayescontam.evidence.covariates import Weighed
 from bayescontam.inference.summary import LEVEL
-from bayescontam.levels import check_level
-from bayescontam.names import listed
 from bayescontam.specs.base import closest
 
 GROUPS = 5

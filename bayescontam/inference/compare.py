@@ -10,14 +10,22 @@ import pandas as pd
 import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
 
+from bayescontam._text import listed, visible
 from bayescontam._types import FloatArray
+from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
-from bayescontam.given import Path
-from bayescontam.inference.crossvalidation import FEWEST_DRAWS, Work, by_folds, one_by_one
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.folds import By
-from bayescontam.inference.pointwise import GOOD_K, Pointwise, from_loo, stored_loo
-from bayescontam.names import listed, visible
+from bayescontam.inference.crossval import (
+    FEWEST_DRAWS,
+    GOOD_K,
+    By,
+    Pointwise,
+    Work,
+    by_folds,
+    from_loo,
+    one_by_one,
+    stored_loo,
+)
+from bayescontam.inference.result import Fit
 
 Fits = Mapping[str, Fit | Path] | Sequence[Fit | Path]
 """Several fits, or files of them, with or without names."""

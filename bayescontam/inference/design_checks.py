@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescontam._text import listed
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.build import Built
 from bayescontam.inference.checks import Check, Outcome, outcome
-from bayescontam.inference.design import Design
-from bayescontam.inference.fitted import SPILLOVER
+from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
-from bayescontam.inference.population import Items, comparable, over_all
-from bayescontam.names import listed
+from bayescontam.inference.result import SPILLOVER
+from bayescontam.model.build import Built
+from bayescontam.model.design import Design
 
 LEAST_CONTRAST = 0.1
 """Spread of exposures that abilities leave, as a share of their distance from the reference."""

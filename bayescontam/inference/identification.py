@@ -7,12 +7,12 @@ import xarray as xr
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design
 from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.inference.sensitivity import THRESHOLD
 from bayescontam.inference.verdicts import INFORMED, Identification
+from bayescontam.model.build import Built
+from bayescontam.model.design import Design
 
 POWER = 0.8
 """Probability with which a detectable slope is shown."""

@@ -7,11 +7,10 @@ import numpy as np
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design
-from bayescontam.inference.difficulties import spelt_out
-from bayescontam.inference.draws import Draws, predictor, response_guess
-from bayescontam.inference.likelihood import logistic
+from bayescontam.inference.posterior import Draws, predictor, response_guess, spelt_out
+from bayescontam.model.build import Built
+from bayescontam.model.design import Design
+from bayescontam.model.likelihood import logistic
 
 MOST_DRAWS = 200
 """Draws from which difficulties are taken, evenly spaced."""

@@ -1,20 +1,262 @@
 """Ranking: models in order of what they can do, on one benchmark or across several."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count, product
+from string import ascii_lowercase
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
-from bayescontam._types import FloatArray
+from bayescontam._text import listed, visible
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
-from bayescontam.inference import ordering
-from bayescontam.inference.compared import Compared, compared_models
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.groups import alike_groups, letters, letters_of
-from bayescontam.levels import check_level
+from bayescontam.inference import rank_statistics as ordering
+from bayescontam.inference.result import Fit
+from bayescontam.specs.base import closest
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Models that can be compared on some benchmarks."""
+
+    models: NDArray[Any]  # those that answered every one of the benchmarks
+    # rows, columns: positions of the models, and of the benchmarks, in the fit
+    rows: IntArray
+    columns: IntArray
+    shares: "pd.Series[float]"  # of each benchmark in an average, by its name; they sum to 1
+    # benchmarks that each model missed which did not answer all
+    left_out: Mapping[str, tuple[str, ...]]
+    items: pd.DataFrame  # number of items that a model answered, by model and benchmark
+    sizes: "pd.Series[float]"  # number of items of each benchmark in the table
+
+    @property
+    def same_items(self) -> bool:
+        """Whether the models answered the same items, so that raw accuracies can be compared."""
+        items = self.items.loc[list(self.models), list(self.shares.index)]
+        return bool((items == self.sizes[list(self.shares.index)]).all(axis=None))
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what is averaged over, and where the comparison is not one of like with like."""
+        names = [str(name) for name in self.shares.index]
+        if len(names) > 1:
+            shares = self.shares.to_numpy()
+            alike = np.ptp(shares) < 1e-12
+            weighed = "with equal weights" if alike else f"with weights by items, {_range(shares)}"
+            yield f"Averages are over {len(names)} benchmarks, {weighed}: {listed(names)}."
+        if self.left_out:
+            missed = [
+                f"'{visible(model, 60)}' (did not answer {listed(names, 3)})"
+                for model, names in self.left_out.items()
+            ]
+            yield (
+                f"Left out, because models are compared on the same benchmarks only:"
+                f" {', '.join(missed[:5])}{_more(missed, 5)}."
+            )
+        partial = self._partial()
+        if partial:
+            yield (
+                "Abilities are averages over all items of a benchmark; on those that a model did"
+                " not answer they are predicted from its ability and the items' difficulty."
+                f" Answered: {', '.join(partial[:5])}{_more(partial, 5)}. Raw accuracies are over"
+                " different items, so that they are not ranked."
+            )
+
+    def _partial(self) -> list[str]:
+        items = self.items.loc[list(self.models), list(self.shares.index)]
+        return [
+            f"'{visible(str(model), 60)}' {items.loc[model, name]:,.0f} of"
+            f" {self.sizes[name]:,.0f} of '{visible(str(name), 60)}'"
+            for name in items.columns
+            for model in items.index[items[name] < self.sizes[name]]
+        ]
+
+
+def compared_models(
+    fit: Fit, benchmarks: Iterable[str] | None, *, by_item: bool = False
+) -> Compared:
+    """Return the models that answered all of some benchmarks."""
+    known = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
+    wanted = known if benchmarks is None else list(benchmarks)
+    _refuse_names(wanted, known)
+    _refuse_incomparable(fit, wanted)
+    columns = np.array([known.index(name) for name in wanted], dtype=np.int64)
+    models = np.array([str(n) for n in fit.tree["estimands"]["model"].to_numpy()], dtype=object)
+    answered = fit.raw_accuracy().transpose("model", "benchmark").notnull().to_numpy()[:, columns]
+    rows = np.flatnonzero(answered.all(axis=1))
+    if not len(rows):
+        raise UsageError(_no_model(answered, wanted))
+    items, sizes = _items(fit)
+    share = pd.Series(sizes[columns] if by_item else 1.0, index=pd.Index(wanted, dtype=object))
+    return Compared(
+        models=models[rows],
+        rows=rows,
+        columns=columns,
+        shares=share / share.sum(),
+        left_out={
+            models[row]: tuple(np.array(wanted, dtype=object)[~answered[row]])
+            for row in np.flatnonzero(~answered.all(axis=1))
+        },
+        items=pd.DataFrame(items, index=models, columns=known),
+        sizes=pd.Series(sizes, index=known),
+    )
+
+
+def _refuse_incomparable(fit: Fit, wanted: list[str]) -> None:
+    """Refuse benchmarks in which models answered different items without common ground."""
+    ranked = fit.ranked()
+    if incomparable := [name for name in wanted if not ranked[name]]:
+        which = listed(visible(name, 60) for name in incomparable)
+        known = [name for name in wanted if ranked[name]]
+        raise UsageError(
+            f"models answered different items of {which}, and this fit's estimands there are"
+            " averages over the items that each model answered, or no shared items link the"
+            " models: they cannot be ranked. Fit with --items all (items='all') and a model spec"
+            " that has item difficulties"
+            + (f", or name other benchmarks, such as {listed(known, 3)}" if known else "")
+        )
+
+
+def _refuse_names(wanted: list[str], known: list[str]) -> None:
+    if not wanted:
+        raise UsageError("benchmark: got none; name at least one, or leave it out for all")
+    for name in wanted:
+        if name not in known:
+            shown = [visible(label, 60) for label in known]
+            raise UsageError(
+                f"benchmark: got '{visible(name, 60)}', which the fit does not have;"
+                f" {closest(name, shown)}"
+            )
+        if wanted.count(name) > 1:
+            raise UsageError(f"benchmark: '{visible(name, 60)}' is named twice; name each once")
+
+
+def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
+    """Say that no model can be compared, and which benchmarks most models share."""
+    patterns, count = np.unique(answered, axis=0, return_counts=True)
+    shared = patterns[int(count.argmax())]
+    names = [name for name, has in zip(wanted, shared, strict=True) if has]
+    return (
+        f"no model answered all {len(wanted)} benchmarks ({listed(wanted)}), and models are"
+        " compared on the same benchmarks only; name benchmarks that some answered together,"
+        f" such as {listed(names)}"
+    )
+
+
+def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return numbers of items, dims (model, benchmark) as answered, and (benchmark,)."""
+    data = fit.tree["constant_data"].to_dataset()
+    model, benchmark, item = (
+        data[f"{name}_of_response"].to_numpy() for name in ("model", "benchmark", "item")
+    )
+    # A row that counts several items stands for as many; other rows have weight 1.
+    weight = data["weight"].to_numpy()
+    answered = np.zeros((data.sizes["model"], data.sizes["benchmark"]))
+    np.add.at(answered, (model, benchmark), weight)
+    of_item = np.zeros(data.sizes["item"])
+    np.maximum.at(of_item, item, weight)
+    sizes = np.bincount(
+        data["benchmark_of_item"].to_numpy(), of_item, minlength=data.sizes["benchmark"]
+    )
+    return answered, sizes
+
+
+def _range(shares: NDArray[Any]) -> str:
+    return f"{shares.min():.2g} to {shares.max():.2g} each"
+
+
+def _more(names: list[str], shown: int) -> str:
+    return f" and {len(names) - shown} more" if len(names) > shown else ""
+
+
+Group = tuple[int, ...]
+
+
+def alike_groups(distinct: NDArray[np.bool_]) -> list[Group]:
+    """Return groups of models no two of which can be distinguished.
+
+    Two models share a group if and only if they cannot be distinguished. No group can take
+    in another model. One model may be in several groups, or alone in its own.
+
+    The groups are maximal cliques that cover every edge of the graph of pairs that cannot
+    be distinguished, grown one by one from the first pair that none has yet. That takes
+    polynomial time, where all maximal cliques, or the fewest that are enough, may not.
+
+    Piepho (2004), doi:10.1198/1061860043515. Gramm, Guo, Hüffner, Niedermeier, Piepho &
+    Schmid (2007), doi:10.1016/j.csda.2006.09.035.
+
+    >>> distinct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
+    >>> alike_groups(distinct)
+    [(0, 1), (1, 2), (3,)]
+    """
+    alike = ~distinct
+    np.fill_diagonal(alike, val=True)
+    open_pairs = alike.copy()
+    groups: list[Group] = []
+    while open_pairs.any():
+        first, second = np.unravel_index(int(open_pairs.argmax()), open_pairs.shape)
+        members = _grown(alike, open_pairs, {int(first), int(second)})
+        open_pairs[np.ix_(members, members)] = False
+        groups.append(tuple(members))
+    # A model's pair with itself is open until a group has it: one alone gets its own group.
+    return sorted(_needed(groups, len(distinct)), key=lambda group: (group[0], group[-1], group))
+
+
+def _grown(alike: NDArray[np.bool_], open_pairs: NDArray[np.bool_], start: set[int]) -> list[int]:
+    """Add models until none is left that cannot be distinguished from all members."""
+    members = sorted(start)
+    able = alike[members].all(axis=0)
+    able[members] = False
+    # How many pairs that no group has each model would bring.
+    gain = open_pairs[members].sum(axis=0, dtype=np.int64)
+    while able.any():
+        chosen = int(np.where(able, gain, -1).argmax())  # the most, and of these the first
+        members.append(chosen)
+        gain += open_pairs[chosen]
+        able &= alike[chosen]
+        able[chosen] = False
+    return sorted(members)
+
+
+def _needed(groups: list[Group], models: int) -> Iterator[Group]:
+    """Yield the groups that hold a pair that no other has, later ones given up first."""
+    held = np.zeros((models, models), dtype=np.int32)  # by how many groups each pair is
+    pairs = [np.ix_(group, group) for group in groups]
+    for each in pairs:
+        held[each] += 1
+    needed = list(range(len(groups)))
+    for i in reversed(range(len(groups))):
+        if (held[pairs[i]] > 1).all():
+            held[pairs[i]] -= 1
+            needed.remove(i)
+    return (groups[i] for i in needed)
+
+
+def letters(size: int) -> list[str]:
+    """Return names of groups: a to z, then aa, ab and so on.
+
+    >>> letters(28)[::9]
+    ['a', 'j', 's', 'ab']
+    """
+    names = (
+        "".join(name) for length in count(1) for name in product(ascii_lowercase, repeat=length)
+    )
+    return [name for name, _ in zip(names, range(size), strict=False)]
+
+
+def letters_of(groups: list[Group], models: int) -> list[str]:
+    """Return the letters of each model's groups, a space between them.
+
+    >>> letters_of([(0, 1), (1, 2)], 3)
+    ['a', 'a b', 'b']
+    """
+    named = list(zip(letters(len(groups)), groups, strict=True))
+    return [" ".join(name for name, group in named if model in group) for model in range(models)]
+
 
 By = Literal["genuine_ability", "accuracy"]
 Weighting = Literal["benchmark", "item"]

@@ -8,9 +8,10 @@ import pandas as pd
 import xarray as xr
 from matplotlib.lines import Line2D
 
-from bayescontam.inference.fitted import Fit
-from bayescontam.report.figures import note_of
-from bayescontam.report.picture import (
+from bayescontam.inference.result import Fit
+from bayescontam.report.fit_figures import note_of
+from bayescontam.report.format import in_file, level_text, number
+from bayescontam.report.plots import (
     BLUE,
     GREY,
     INK,
@@ -21,7 +22,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import in_file, level_text, number
 
 MOST_MODELS, MOST_BENCHMARKS = 12, 12
 """Models in one picture, and pictures; the table holds all."""

@@ -13,9 +13,9 @@ from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.parameter_names import COORDINATES
-from bayescontam.report.picture import (
+from bayescontam.inference.result import Fit
+from bayescontam.model.build import COORDINATES
+from bayescontam.report.plots import (
     BLUE,
     ORANGE,
     WIDTH,

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pandas as pd
 
+from bayescontam._files import write_text
+from bayescontam._text import visible
 from bayescontam.errors import UsageError
 from bayescontam.inference.confounding import confounding_table
-from bayescontam.inference.fitted import Fit
-from bayescontam.names import visible
-from bayescontam.report import diagnostics, predictions, tables
+from bayescontam.inference.result import Fit
+from bayescontam.report import diagnostics
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import predictive as predictions
 from bayescontam.report.ranking import better_pairs, ranks
-from bayescontam.storage import write_text
 
 
 def whole_tables(fit: Fit, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:

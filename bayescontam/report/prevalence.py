@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
+from bayescontam._text import visible
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
 from bayescontam.inference.checks import Outcome
-from bayescontam.names import visible
-from bayescontam.report.cards import anchors
-from bayescontam.report.evidence import MOST_ITEMS, Evidence
-from bayescontam.report.figures import note_of
-from bayescontam.report.picture import (
+from bayescontam.report.fit_figures import note_of
+from bayescontam.report.format import interval, level_text, percent
+from bayescontam.report.matches import MOST_ITEMS, Evidence, anchors
+from bayescontam.report.plots import (
     BLUE,
     GREY,
     WIDTH,
@@ -23,7 +23,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import interval, level_text, percent
 
 _MOST_NAMED = 4
 """Benchmarks that the verdict line names."""

@@ -8,11 +8,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.groups import letters
-from bayescontam.inference.ranking import Ranking, rank_models
-from bayescontam.report.figures import RAW, name_models, note_of
-from bayescontam.report.picture import (
+from bayescontam.inference.ranking import Ranking, letters, rank_models
+from bayescontam.inference.result import Fit
+from bayescontam.report.fit_figures import RAW, name_models, note_of
+from bayescontam.report.format import in_file, level_text
+from bayescontam.report.plots import (
     BLUE,
     GREY,
     INK,
@@ -24,7 +24,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import in_file, level_text
 
 MOST_MODELS = 100
 """Models in the picture; the table holds all."""

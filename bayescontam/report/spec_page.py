@@ -5,12 +5,12 @@ import re
 import shlex
 from pathlib import Path
 
-from bayescontam.inference.mathematics import mathematics, prior_meanings
-from bayescontam.names import visible
-from bayescontam.report.assumed import spec_assumptions
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam._files import write_text
+from bayescontam._text import visible
+from bayescontam.model.describe import mathematics, prior_meanings
+from bayescontam.report.fit_text import spec_assumptions
 from bayescontam.specs.model import ModelSpec
-from bayescontam.storage import write_text
+from bayescontam.specs.registry import load_spec, shipped_models
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$~])")
 _CODE = re.compile(r"(`[^`\n]+`)")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from bayescontam.names import listed, visible
+from bayescontam._text import listed, visible
 from bayescontam.specs.corpus import Source
 
 ABSENT = object()

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from bayescontam.optional import require
+from bayescontam._optional import require
 from bayescontam.specs.corpus import Lexical
 
 type Words = list[int]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayescontam.scan.chunk import occurrence_hash
-from bayescontam.scan.embed import Embedder
+from bayescontam.scan.chunking import occurrence_hash
+from bayescontam.scan.embedders import Embedder
 from bayescontam.scan.search import Chunks
 from bayescontam.scan.vectors import VectorFile
 

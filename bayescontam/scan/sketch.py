@@ -2,16 +2,18 @@
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bayescontam._files import atomic_path, on_disk
 from bayescontam.scan.kernels import BINS, bins_of, merge_matches
-from bayescontam.storage import atomic_path
 
 Stratum = tuple[str, str]
 """Source, and stratum within it."""
@@ -171,3 +173,43 @@ def _added[KeyT, ValueT: (int, NDArray[np.int64])](
     for name, value in other.items():
         both[name] = both[name] + value if name in both else value
     return both
+
+
+_SECONDS = 20.0
+"""Least time between two savings of what is merged."""
+_SHARE = 0.05
+"""Largest share of time that goes into saving: a sketch of many items is large."""
+
+
+class Merging:
+    """Sketches of shards, merged as they arrive; the merged one is saved now and then.
+
+    A sketch says which shards it has seen, so that none counts twice after an interruption.
+    """
+
+    def __init__(self, folder: Path, empty: Sketch) -> None:
+        self._folder, self._path = folder, folder / "merged.npz"
+        self.sketch = Sketch.load(self._path) if self._path.exists() else empty
+        self._waiting: list[Path] = []
+        self._next = time.monotonic() + _SECONDS
+        for path in sorted(folder.glob("[0-9]*.npz")):
+            self.take(path.stem)
+
+    def take(self, key: str) -> None:
+        """Merge the sketch of a shard."""
+        path = self._folder / f"{key}.npz"
+        if int(key) not in self.sketch.shards:
+            self.sketch = self.sketch.merge(Sketch.load(path))
+        self._waiting.append(path)
+        if time.monotonic() > self._next:
+            self.save()
+
+    def save(self) -> None:
+        """Write what is merged, then remove what it was merged from."""
+        start = time.monotonic()
+        with on_disk(self._path):
+            self.sketch.save(self._path)
+            for path in self._waiting:
+                path.unlink(missing_ok=True)
+        self._waiting, now = [], time.monotonic()
+        self._next = now + max(_SECONDS, (now - start) / _SHARE)

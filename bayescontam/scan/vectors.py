@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayescontam.bounds import Bounds
+from bayescontam._files import Bounds
+from bayescontam._text import listed, visible
 from bayescontam.errors import DataError, Fault
-from bayescontam.names import listed, visible
-from bayescontam.scan.files import is_remote, open_file
+from bayescontam.scan.sources import is_remote, open_file
 
 ROWS = 16_384
 """Vectors that are read at once."""

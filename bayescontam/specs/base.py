@@ -4,16 +4,16 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Tag, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, Tag, ValidationError
 
-from bayescontam.bounds import Bounds
+from bayescontam._files import Bounds, sha256
+from bayescontam._text import visible
 from bayescontam.errors import Fault, SpecError
-from bayescontam.names import visible
-from bayescontam.storage import sha256
 
 type Keys = tuple[str | int, ...]
 """Keys that lead to a place in a file; the entries of a list count from 0."""
@@ -298,3 +298,53 @@ def _is_union(kind: Any) -> bool:
 def _families(kind: type[Block]) -> tuple[str, ...]:
     field = kind.model_fields.get("family")
     return get_args(field.annotation) if field else ()
+
+
+class WholeSpec(Block):
+    """The content of a spec's file, with the name and the text that it was read with."""
+
+    _name: str = PrivateAttr(default="unnamed")
+    _text: str = PrivateAttr(default="")
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix."""
+        return self._name
+
+    @property
+    def text(self) -> str:
+        """The file as it was read, comments included."""
+        return self._text
+
+    @cached_property
+    def source(self) -> str:
+        """Path that it was read from, as messages say it; a shipped spec's file name."""
+        return "unnamed"
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
+        return content_hash(self)
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> Self:
+        """Return the spec of this kind that is written in `text`.
+
+        Parameters
+        ----------
+        text : str
+            TOML.
+        name : str
+            Path of the file; stands in error messages, and gives the spec its name.
+
+        Raises
+        ------
+        SpecError
+            With every fault found.
+        """
+        spec = validate(cls, parse_toml(text, name), name)
+        spec._name, spec._text = PurePath(name).stem, text
+        # Unlike a private attribute it has no part in equality: where a spec was read from
+        # is no difference between two.
+        spec.__dict__["source"] = name
+        return spec

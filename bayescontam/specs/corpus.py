@@ -6,9 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from bayescontam.names import visible
-from bayescontam.specs.base import Block
-from bayescontam.specs.whole import WholeSpec
+from bayescontam._text import visible
+from bayescontam.specs.base import Block, WholeSpec
 
 TextMode = Literal["input", "output", "input_output"]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]

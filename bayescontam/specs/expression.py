@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from bayescontam.names import visible
+from bayescontam._text import visible
 
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd)
 """Operators that an expression may have."""

@@ -13,21 +13,25 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import binom
 
 import bayescontam
-from bayescontam.calibration.augmented import Observed, doubled_spec
-from bayescontam.calibration.plan import Plan, plan_of
+from bayescontam.calibration.posterior_sbc import Observed, doubled_spec
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.run import run_study
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.uniformity import uniformity
+from bayescontam.calibration.runner import run_study
+from bayescontam.calibration.sbc import uniformity
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.calibration.study import Plan, plan_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, SpecError, UsageError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws, predictor, take_draws
-from bayescontam.inference.example import Layout, fitting, make_example
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.implied import response_accuracies
-from bayescontam.inference.own_effects import with_own_effects
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import Draws, predictor, take_draws
+from bayescontam.inference.predictive import with_own_effects
+from bayescontam.inference.prior_predictive import (
+    Layout,
+    fitting,
+    make_example,
+    response_accuracies,
+)
+from bayescontam.inference.result import Fit
+from bayescontam.model.build import Built, build
+from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import POSTERIOR
 from tests.given import given_fit

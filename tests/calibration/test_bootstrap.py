@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from bayescontam.calibration import bootstrap
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows, regressions
-from bayescontam.calibration.rows import BOUNDS, COLUMNS
+from bayescontam.calibration.storage import BOUNDS, COLUMNS
 from bayescontam.errors import DataError, FitError, UsageError
 
 

@@ -6,14 +6,24 @@ import pytensor
 import pytest
 from scipy.special import expit
 
-from bayescontam.calibration.engines import Anew, Compiled, Drawn, Engine, Frozen, engine_of, longer
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying, data_of, let_data_vary
-from bayescontam.inference.build import build
+from bayescontam.calibration.samplers import (
+    Anew,
+    Compiled,
+    Drawn,
+    Engine,
+    Frozen,
+    Varying,
+    data_of,
+    engine_of,
+    let_data_vary,
+    longer,
+)
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import make_design
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
+from bayescontam.model.design import make_design
+from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import Sampling
 from tests.calibration.studies import planned
 

@@ -9,7 +9,7 @@ import pytest
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayescontam.calibration.grids import lay_out, regular_axes
+from bayescontam.calibration.jax_sampler import lay_out, regular_axes
 
 
 def digits(shape: tuple[int, ...], steps: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -13,18 +13,15 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.calibration import replicate
-from bayescontam.calibration.chees import _proposal
-from bayescontam.calibration.engines import Engine, engine_of
-from bayescontam.calibration.jax_engine import Jax
+from bayescontam.calibration.jax_sampler import Jax, Vectors, _proposal, precision
 from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying, data_of, let_data_vary
-from bayescontam.calibration.vectors import Vectors, precision
+from bayescontam.calibration.samplers import Engine, Varying, data_of, engine_of, let_data_vary
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import MissingExtraError
-from bayescontam.inference.build import build
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import Sampling
 from tests.calibration.studies import planned
 

@@ -10,16 +10,15 @@ import pytest
 import xarray as xr
 
 from bayescontam.calibration import replicate as replicating
-from bayescontam.calibration.engines import Drawn
-from bayescontam.calibration.gates import faults_of
-from bayescontam.calibration.measure import Measured
-from bayescontam.calibration.plan import Cell, Plan, plan_of
-from bayescontam.calibration.ranks import rank_of
+from bayescontam.calibration.quantities import Measured
 from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.rows import COLUMNS
+from bayescontam.calibration.samplers import Drawn
+from bayescontam.calibration.sbc import rank_of
+from bayescontam.calibration.storage import COLUMNS, faults_of
+from bayescontam.calibration.study import Cell, Plan, plan_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
-from bayescontam.inference.build import build
-from bayescontam.responses import Responses
+from bayescontam.model.build import build
 from bayescontam.specs.study import Gates, Sampling, StudySpec
 from tests.calibration.studies import planned
 

@@ -18,13 +18,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.calibration import run as running
-from bayescontam.calibration.audit import audits
+from bayescontam.calibration import runner as running
 from bayescontam.calibration.replicate import Replicates
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.rows import read_rows
-from bayescontam.calibration.run import run_study
-from bayescontam.calibration.shards import PATIENCE, Shards, Task, tasks_of
+from bayescontam.calibration.runner import run_study
+from bayescontam.calibration.storage import PATIENCE, Shards, Task, audits, read_rows, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import BOOTSTRAP, SINGLE, planned

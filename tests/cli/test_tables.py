@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import pytest
 
 import bayescontam.api
+from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError
-from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 from tests.cli.conftest import Done
 

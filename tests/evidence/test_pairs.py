@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.judgements import PAIR, Judgements
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.pairs import choose_pairs, located, scan_pairs, top_pairs
-from bayescontam.judgements import PAIR, Judgements
 from bayescontam.scan.results import Scan
 from tests.evidence.made import make_scan as make_small
 from tests.evidence.made import match

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import poisson
 
 from bayescontam.errors import DataError, UsageError
+from bayescontam.evidence.covariates import Weighed
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
-from bayescontam.evidence.weighing import Weighed
 
 DRAWS = 4000
 

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.errors import UsageError
-from bayescontam.evidence.duplicates import Curve
-from bayescontam.evidence.matched import KINDS
+from bayescontam.evidence.covariates import RANKS, Weighed, weigh
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.item_matches import KINDS
 from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE
-from bayescontam.evidence.weighing import RANKS, Weighed, weigh
 from bayescontam.scan.results import Scan
 from tests.evidence.made import judged, line, make_curve, make_draws, make_scan, match
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from bayescontam.data.importers.base import chosen
+from bayescontam.data.importers.runs import Run, model_names
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.choices import chosen
-from bayescontam.importers.runs import Run, model_names
 
 KNOWN = {"a": Counter(x=3, y=2), "b": Counter(z=1), "c=d": Counter({"x": 1, "p=q": 1})}
 

@@ -9,15 +9,15 @@ from pytensor.graph.replace import clone_replace
 from scipy import stats
 from scipy.special import expit, logsumexp
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.coordinates import Informed
-from bayescontam.inference.draws import log_odds, take_draws
-from bayescontam.inference.effects import zero_sum_basis
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import log_odds, take_draws
+from bayescontam.model.build import Built, build
+from bayescontam.model.effects import zero_sum_basis
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.transforms import Informed
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}

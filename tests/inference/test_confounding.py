@@ -5,11 +5,15 @@ import pytest
 import xarray as xr
 from scipy import integrate, optimize, stats
 
-from bayescontam.inference.build import build
-from bayescontam.inference.confounding import confounding_curves, confounding_table, shifted_curves
-from bayescontam.inference.shifted import ShiftedWeights, locations_around, log_ratios
-from bayescontam.inference.signs import sign_along
-from bayescontam.responses import Responses
+from bayescontam.data.responses import Responses
+from bayescontam.inference.confounding import (
+    confounding_curves,
+    confounding_table,
+    shifted_curves,
+    sign_along,
+)
+from bayescontam.inference.sensitivity import ShiftedWeights, locations_around, log_ratios
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import HalfNormal, Logistic, Normal, StudentT
 from tests.simulated import simulate

@@ -5,17 +5,17 @@ import pandas as pd
 import pytensor.tensor as pt
 import pytest
 
-from bayescontam.inference.coordinates import (
+from bayescontam.data.responses import Responses
+from bayescontam.model.design import make_design
+from bayescontam.model.effects import zero_sum_basis
+from bayescontam.model.transforms import (
     CommonFirst,
     Nested,
     Rough,
     rough_difficulties,
     rough_discriminations,
 )
-from bayescontam.inference.design import make_design
-from bayescontam.inference.effects import zero_sum_basis
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import logistic
 
 

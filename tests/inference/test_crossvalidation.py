@@ -11,19 +11,27 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import bayescontam
+from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference import leaving
-from bayescontam.inference.build import build
-from bayescontam.inference.crossvalidation import Work, by_folds, one_by_one
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.foldcache import fingerprint, fold_key
-from bayescontam.inference.folds import units_of
-from bayescontam.inference.leaving import Leave, Source, leave_out, predicted
-from bayescontam.inference.pointwise import Sampled
-from bayescontam.inference.prediction import Prediction
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference import crossval as leaving
+from bayescontam.inference.crossval import (
+    Leave,
+    Sampled,
+    Source,
+    Work,
+    by_folds,
+    fingerprint,
+    fold_key,
+    leave_out,
+    one_by_one,
+    predicted,
+    units_of,
+)
+from bayescontam.inference.posterior import Draws
+from bayescontam.inference.predictive import Prediction
+from bayescontam.inference.sampling import Sampling
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 from tests.crossvalidated import KEYS, plain_fit, table
 from tests.given import changed, given_fit
 from tests.simulated import concept_exposure, logistic

@@ -7,10 +7,9 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from bayescontam.inference.curves import dose_response
-from bayescontam.inference.difficulties import counted, difficulty, placed, spelt_out, stand_ins
-from bayescontam.inference.estimands import estimands
-from bayescontam.inference.stored_groups import stored_items
+from bayescontam.inference.estimands import dose_response, estimands
+from bayescontam.inference.posterior import counted, difficulty, placed, spelt_out, stand_ins
+from bayescontam.inference.stored import stored_items
 from tests.integrated import built_of, draws_of, in_order, log_odds, spec_of, table, values_of
 from tests.simulated import logistic
 

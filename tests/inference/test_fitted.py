@@ -13,7 +13,7 @@ import xarray as xr
 
 import bayescontam
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.fitted import Fit
+from bayescontam.inference.result import Fit
 from tests.data import HOSTILE
 
 NAMES = [*HOSTILE[:40], "nul\0here", "nul\0there", "\\x00"]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.inference.groups import alike_groups, letters, letters_of
+from bayescontam.inference.ranking import alike_groups, letters, letters_of
 
 
 @st.composite

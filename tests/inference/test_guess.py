@@ -10,15 +10,15 @@ from scipy.special import expit
 from scipy.stats import beta, binom, norm
 
 import bayescontam
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError, UsageError
-from bayescontam.inference.build import build
-from bayescontam.inference.density import Rows, log_density
-from bayescontam.inference.draws import Draws, response_guess, take_draws
-from bayescontam.inference.example import Layout, make_example
-from bayescontam.inference.mathematics import mathematics, prior_meanings
+from bayescontam.inference.posterior import Draws, response_guess, take_draws
+from bayescontam.inference.predictive import Rows, log_density
+from bayescontam.inference.prior_predictive import Layout, make_example
 from bayescontam.inference.sensitivity import log_prior
-from bayescontam.report.assumed import spec_assumptions
-from bayescontam.responses import Responses
+from bayescontam.model.build import build
+from bayescontam.model.describe import mathematics, prior_meanings
+from bayescontam.report.fit_text import spec_assumptions
 from bayescontam.specs.model import ModelSpec
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
 from tests.given import changed

@@ -6,11 +6,10 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from bayescontam.inference.build import Built, build_design
-from bayescontam.inference.design import make_design
-from bayescontam.inference.heldout import hold_out
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import Built, build_design
+from bayescontam.model.design import hold_out, make_design
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 ROWS = np.array([0, 3, *range(20, 40), 55, 111])

@@ -8,11 +8,17 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, SpecError, UsageError
-from bayescontam.inference.example import Layout, fitting, make_example, names_of
-from bayescontam.inference.implied import QUANTILES, implied
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.inference.prior_predictive import (
+    QUANTILES,
+    Layout,
+    fitting,
+    implied,
+    make_example,
+    names_of,
+)
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.implied import DRAWS, spec_of, table, within
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import make_design
-from bayescontam.inference.lattice import LEVELS, Lattice, item_levels, make_lattice
-from bayescontam.responses import Responses
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import Built
+from bayescontam.model.design import make_design
+from bayescontam.model.marginal import LEVELS, Lattice, item_levels, make_lattice
 from tests.integrated import in_order, spec_of, table
 
 FEW = (0.0, 0.3, 1.0)

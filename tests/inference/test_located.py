@@ -9,16 +9,15 @@ import xarray as xr
 from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.coordinates import rough_logits
-from bayescontam.inference.draws import Draws, exposed, log_odds, take_draws
-from bayescontam.inference.located import located
-from bayescontam.inference.logitnormal import logit_normal
+from bayescontam.data.responses import Responses
 from bayescontam.inference.loo import _Block, _blocks, _mixed
-from bayescontam.inference.mixture import in_trials
-from bayescontam.inference.prediction import Prediction
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.responses import Responses
+from bayescontam.inference.posterior import Draws, exposed, located, log_odds, take_draws
+from bayescontam.inference.predictive import Prediction
+from bayescontam.model.build import Built, build
+from bayescontam.model.measurement_error import in_trials
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.quadrature import logit_normal
+from bayescontam.model.transforms import rough_logits
 from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.inference.loo import _left_out
-from bayescontam.inference.psis import LEAST_DRAWS, weigh
+from bayescontam.inference.loo import LEAST_DRAWS, _left_out, weigh
 
 
 def test_weights_leave_one_response_out():

@@ -6,14 +6,15 @@ import pymc as pm
 import pytest
 from scipy import integrate, stats
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference import lattice, marginalised
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import make_design
-from bayescontam.inference.marginalised import plan_lattice, why_sampled
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.inference.terms import plan_terms
-from bayescontam.responses import Responses
+from bayescontam.model import marginal as lattice
+from bayescontam.model import marginal as marginalised
+from bayescontam.model.build import Built
+from bayescontam.model.design import make_design
+from bayescontam.model.marginal import plan_lattice, why_sampled
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from tests.inference.test_build import coordinates
 from tests.integrated import built_of, doses, log_integral, log_likelihood, log_odds, spec_of, table

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.difficulties import placed, spelt_out
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import estimands
+from bayescontam.inference.posterior import placed, spelt_out, take_draws
+from bayescontam.inference.sampling import Sampling, sample
 from tests.integrated import built_of, spec_of, table
 
 pytestmark = pytest.mark.slow

@@ -9,14 +9,14 @@ import pytest
 from scipy import integrate, special, stats
 from scipy.special import expit, logsumexp
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.coordinates import Rough, rough_logits
-from bayescontam.inference.logitnormal import logit_normal
-from bayescontam.inference.mixture import in_trials
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import Built, build
+from bayescontam.model.measurement_error import in_trials
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.quadrature import logit_normal
+from bayescontam.model.transforms import Rough, rough_logits
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.inference.test_build import coordinates, prior_point
 from tests.simulated import simulate
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayescontam.inference.ordering import (
+from bayescontam.inference.rank_statistics import (
     first_places,
     joint_intervals,
     p_all_hold,

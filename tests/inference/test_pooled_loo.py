@@ -7,11 +7,9 @@ import pytest
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.difficulties import placed
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.loo import leave_one_out
-from bayescontam.inference.pooled_loo import can_pool, pooled_leave_one_out
+from bayescontam.inference.loo import can_pool, leave_one_out, pooled_leave_one_out
+from bayescontam.inference.posterior import Draws, placed
+from bayescontam.model.build import Built
 from tests.integrated import (
     built_of,
     draws_of,

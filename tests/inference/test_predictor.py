@@ -9,11 +9,11 @@ import pytest
 import xarray as xr
 from scipy.special import expit, logit
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.predictor import contamination_shift, linear_predictor, response_slopes
-from bayescontam.responses import Responses
+from bayescontam.inference.posterior import Draws, take_draws
+from bayescontam.model.build import Built, build
+from bayescontam.model.predictor import contamination_shift, linear_predictor, response_slopes
 from bayescontam.specs.model import ModelSpec
 
 EVERYTHING = """

@@ -9,11 +9,11 @@ import pymc as pm
 import pytest
 from scipy.special import expit, logit
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.mathematics import mathematics
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import Built, build
+from bayescontam.model.describe import mathematics
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.inference.test_predictor import EVERYTHING, ON_ACCURACY, table
 
 KNOWN = {

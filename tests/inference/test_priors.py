@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 from scipy import integrate
 
-from bayescontam.inference.priors import Straightened, distribution, variable
+from bayescontam.model.priors import Straightened, distribution, variable
 from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, PositivePrior
 
 PRIORS = [

@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.inference.build import build
-from bayescontam.inference.joining.remembered import remembered
-from bayescontam.inference.joint_draws import joint_draws
-from bayescontam.report.tables import headline
+from bayescontam.inference.result import joint_draws, remembered
+from bayescontam.model.build import build
+from bayescontam.report.fit_tables import headline
 from tests.data import shared
 
 SOLVERS = {

@@ -9,7 +9,7 @@ import pytest
 from pytensor.gradient import jacobian
 from scipy import stats
 
-from bayescontam.inference.simplex import EQUAL, TOTAL_SD, Sizes
+from bayescontam.model.priors import EQUAL, TOTAL_SD, Sizes
 
 ALPHA = 0.5
 COUNTS = np.array([0, 3, 40, 1])

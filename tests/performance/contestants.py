@@ -46,11 +46,11 @@ def smallest_ess(eta: Callable[[float | None], np.ndarray], frame: pd.DataFrame,
 
 def ours() -> dict[str, float]:
     """Fit with this package: its model, its default sampler."""
-    from bayescontam.inference.build import build
-    from bayescontam.inference.draws import take_draws
+    from bayescontam.data.responses import Responses
     from bayescontam.inference.estimands import estimands
-    from bayescontam.responses import Responses
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.inference.posterior import take_draws
+    from bayescontam.model.build import build
+    from bayescontam.specs.registry import load_spec
 
     frame = simulate(seed=1).responses
     started = time.perf_counter()

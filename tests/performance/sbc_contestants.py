@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bayescontam.calibration.plan import Cell, Plan, plan_of
 from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.inference.build import build
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.inference.convergence import convergence
+from bayescontam.model.build import build
 from bayescontam.specs.study import StudySpec
 
 STUDY = """

@@ -16,20 +16,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.inference.build import Built, build
+from bayescontam._progress import progress_bar
+from bayescontam._random import stream
+from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.example import Layout, make_example
-from bayescontam.inference.implied import response_accuracies
-from bayescontam.inference.located import located
+from bayescontam.inference.posterior import Draws, located, take_draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.progress import progress_bar
-from bayescontam.responses import Responses
-from bayescontam.seeds import stream
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.inference.prior_predictive import Layout, make_example, response_accuracies
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.model.build import Built, build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.compiled import Compiled
 
 SPREAD = (0.7, 2.0)

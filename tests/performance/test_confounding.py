@@ -8,12 +8,12 @@ import pymc as pm
 import pytest
 
 import bayescontam
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.engines import Sampling, sample_model
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
+from bayescontam.inference.posterior import take_draws
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import summarise
-from bayescontam.responses import Responses
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 

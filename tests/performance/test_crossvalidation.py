@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.inference.build import build, build_design
+from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.crossvalidation import Work, by_folds
-from bayescontam.inference.engines import Sampling, sample
-from bayescontam.inference.heldout import hold_out
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.crossval import Work, by_folds
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.model.build import build, build_design
+from bayescontam.model.design import hold_out
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.given import changed
 from tests.simulated import logistic
 

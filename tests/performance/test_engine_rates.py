@@ -21,13 +21,12 @@ import numpy as np
 import pytest
 
 import bayescontam
-from bayescontam.calibration.engines import Compiled, Drawn
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying
+from bayescontam._files import atomic_path
+from bayescontam.calibration.samplers import Compiled, Drawn, Varying
+from bayescontam.calibration.simulators import simulator_of
 from bayescontam.inference.convergence import convergence
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import Sampling
-from bayescontam.storage import atomic_path
 from tests.performance.sbc_contestants import CONTESTANTS, planned
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
@@ -109,7 +108,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def test_engines_agree_on_every_parameter() -> None:
-    from bayescontam.calibration.jax_engine import Jax
+    from bayescontam.calibration.jax_sampler import Jax
 
     table = simulator_of(*planned(""))(0).responses
     ours = Jax(Varying(SPEC, table, False)).draw(table, 1, Sampling(draws=4000, tune=300))
@@ -145,7 +144,7 @@ def test_a_thousand_tables_at_once_on_a_gpu() -> None:
 
 def rate(number: int, repeats: int = 1) -> float:
     """Return seconds a table takes, of so many at once, without what is compiled once."""
-    from bayescontam.calibration.jax_engine import Jax
+    from bayescontam.calibration.jax_sampler import Jax
 
     simulate = simulator_of(*planned(""))
     tables = [simulate(replicate).responses for replicate in range(number)]

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.calibration import chees, vectors
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.calibration import jax_sampler as chees
+from bayescontam.calibration import jax_sampler as vectors
+from bayescontam.calibration.samplers import Varying
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import Sampling
 from tests.calibration.studies import planned
 
@@ -45,7 +46,7 @@ def test_grids_and_gradients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compiled() -> Callable[[int], Any]:
     """Return a function of a seed that samples one table, compiled."""
-    from bayescontam.calibration.jax_engine import Jax
+    from bayescontam.calibration.jax_sampler import Jax
 
     plan, cell = planned("prior", "hierarchical", models=8, benchmarks=2, items=400)
     table = simulator_of(plan, cell)(0).responses

@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.difficulties import difficulty, placed
-from bayescontam.inference.draws import take_draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.lattice import Lattice
+from bayescontam.inference.posterior import difficulty, placed, take_draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.responses import Responses
+from bayescontam.model.build import Built, build
+from bayescontam.model.marginal import Lattice
 from tests.integrated import spec_of
 from tests.simulated import logistic
 
@@ -42,8 +41,8 @@ class Compiled:
         import nutpie
         import pymc as pm
 
-        from bayescontam.inference import build as building
-        from bayescontam.inference import marginalised
+        from bayescontam.model import build as building
+        from bayescontam.model import marginal as marginalised
 
         self.nodes = built.lattice.nodes
 

@@ -12,14 +12,13 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import take_draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.plan.information import QUANTITIES
-from bayescontam.inference.plan.scenes import Scene
-from bayescontam.inference.plan.truth import Sizes, Truth
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import take_draws
+from bayescontam.model.build import Built, build
+from bayescontam.power.laplace import QUANTITIES
+from bayescontam.power.scenario import Scene, Sizes, Truth
+from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "30"))

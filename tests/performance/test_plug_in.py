@@ -14,12 +14,11 @@ import pytest
 import xarray as xr
 from scipy.special import expit
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import take_draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.located import located
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import located, take_draws
+from bayescontam.model.build import Built, build
+from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))

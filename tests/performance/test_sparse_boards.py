@@ -12,15 +12,15 @@ import pytest
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from bayescontam.execute import usable_cores
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.engines import Sampling, sample
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.ordering import p_larger
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import take_draws
+from bayescontam.inference.rank_statistics import p_larger
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.model.build import build
+from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec, restored_spec
+from bayescontam.specs.registry import load_spec
 
 BOARDS = int(os.environ.get("BAYESCONTAM_BOARDS", "200"))
 STRENGTH = 0.8

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fit
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.pipeline import Options, fit_responses
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.specs.registry import load_spec
 
 MODELS = ("<script>document.title=0</script>", "m" * 10_000, "$a_1^2$ \\frac{ 中\x07")
 BENCHMARKS = ("Quiz", "quiz\n<b>")

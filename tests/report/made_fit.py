@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.inference import fit as fitting
-from bayescontam.inference.build import Built
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fit
+from bayescontam.data.responses import Responses
+from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.model.build import Built
+from bayescontam.specs.registry import load_spec
 
 CHAINS = 2
 

@@ -6,9 +6,9 @@ import xarray as xr
 from scipy import stats
 
 import bayescontam
-from bayescontam.inference.fitted import Fit
+from bayescontam.inference.result import Fit
 from bayescontam.report.confounding import confounding_section, sign_table
-from bayescontam.report.page import render
+from bayescontam.report.fit_page import render
 from bayescontam.specs.model import ModelSpec
 from tests.report.test_page import Parsed
 from tests.simulated import simulate

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayescontam.inference.fitted import Fit
-from bayescontam.report import words
-from bayescontam.report.contaminated import contaminated_section
-from bayescontam.report.evidence import Evidence, gather
-from bayescontam.report.page import render
+from bayescontam.inference.result import Fit
+from bayescontam.report import format as words
+from bayescontam.report.fit_page import render
+from bayescontam.report.matches import Evidence, contaminated_section, gather
 from tests.report import test_page
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.made_curve import judge, make_curve

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.fitted import Fit
-from bayescontam.report import tables
+from bayescontam.inference.result import Fit
+from bayescontam.report import fit_tables as tables
 from bayescontam.report.export import whole_tables, write_tables
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 

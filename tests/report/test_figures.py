@@ -9,10 +9,14 @@ import xarray as xr
 from arviz_stats.base.array import array_stats
 from PIL import Image
 
-from bayescontam.inference.fitted import Fit
-from bayescontam.report import concepts as concept_figures
-from bayescontam.report import diagnostics, dose, figures, predictions, tables
-from bayescontam.report.picture import (
+from bayescontam.inference.result import Fit
+from bayescontam.report import diagnostics
+from bayescontam.report import dose_figures as dose
+from bayescontam.report import fit_figures as concept_figures
+from bayescontam.report import fit_figures as figures
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import predictive as predictions
+from bayescontam.report.plots import (
     Picture,
     drawable,
     finish,

@@ -10,9 +10,13 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayescontam.inference.fitted import Fit
-from bayescontam.report import listed, overview, ranking, tables, words
-from bayescontam.report.page import render, write_report
+from bayescontam.inference.result import Fit
+from bayescontam.report import fit_figures as overview
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import format as listed
+from bayescontam.report import format as words
+from bayescontam.report import ranking
+from bayescontam.report.fit_page import render, write_report
 from tests.report import test_page
 from tests.report.made_fit import made_fit
 from tests.report.test_figures import is_drawn
@@ -117,7 +121,7 @@ def test_rows_beyond_what_fits_are_left_to_files(
 ) -> None:
     monkeypatch.setattr(listed, "MOST_LISTED", 10)
     slopes = tables.slopes(large)
-    known = listed.listed(slopes, "slope", "slopes")
+    known = listed.longest_rows(slopes, "slope", "slopes")
     largest = set(slopes["slope"].abs().nlargest(10))
     assert {abs(row["slope"]) for row in known["rows"]} == largest
     assert known["of"] == 390

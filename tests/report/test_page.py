@@ -12,12 +12,12 @@ import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fitted import Fit
-from bayescontam.report import tables, words
-from bayescontam.report.finding import finding
-from bayescontam.report.page import render, write_report
-from bayescontam.report.picture import NARROW, WIDTH
-from bayescontam.report.verdicts import checks_sentence
+from bayescontam.inference.result import Fit
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import format as words
+from bayescontam.report.fit_page import render, write_report
+from bayescontam.report.fit_text import checks_sentence, finding
+from bayescontam.report.plots import NARROW, WIDTH
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.made_fit import made_fit
 from tests.report.test_tables import a_check, extrapolated, with_checks

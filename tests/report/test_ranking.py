@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bayescontam.inference.fitted import Fit
+from bayescontam._text import visible
 from bayescontam.inference.ranking import rank_models
-from bayescontam.names import visible
+from bayescontam.inference.result import Fit
 from bayescontam.report import ranking as ranks
-from bayescontam.report.page import render
-from bayescontam.report.words import number
+from bayescontam.report.fit_page import render
+from bayescontam.report.format import number
 from tests.ranked import ranked_fit
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.test_figures import is_drawn

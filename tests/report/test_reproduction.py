@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.report.comparison import comparison_lines
-from bayescontam.report.reproduction import render_reproduction, write_reproduction_report
-from bayescontam.report.reproduction_figures import drawn
-from bayescontam.reproduction.findings import Picture
-from bayescontam.reproduction.record import Record
+from bayescontam.published.study import Picture, Record
+from bayescontam.report.published_page import (
+    comparison_lines,
+    drawn,
+    render_reproduction,
+    write_reproduction_report,
+)
 from tests.reproduction.made import HOSTILE, TEXT, findings
 from tests.reproduction.test_record import RUN
 

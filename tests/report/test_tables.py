@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from bayescontam.inference.checks import Check, Outcome
-from bayescontam.inference.fitted import Fit
+from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import (
     EXPLAINED,
     Identification,
@@ -15,8 +15,8 @@ from bayescontam.inference.verdicts import (
     identify_spillover,
     overfitting_verdict,
 )
-from bayescontam.report import tables
-from bayescontam.report.verdicts import checks_sentence
+from bayescontam.report import fit_tables as tables
+from bayescontam.report.fit_text import checks_sentence
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 from tests.report.made_fit import made_fit
 

@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.fitted import Fit
-from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
-from bayescontam.reproduction.study import Study
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.data.published_tables import read_published
+from bayescontam.inference.result import Fit
+from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.specs.study import ReproductionSpec
 
 HOSTILE = "<script>document.title=0</script>"
 TEXT = f"""
@@ -91,6 +90,6 @@ def findings() -> Findings:
 
 def with_analysis(monkeypatch: pytest.MonkeyPatch, analyse: Any) -> None:
     """Put `analyse` in the place of the analysis of a decomposition."""
-    module: Any = ModuleType("bayescontam.reproduction.decomposition")
+    module: Any = ModuleType("bayescontam.published.decomposition")
     module.analyse = analyse
-    monkeypatch.setitem(sys.modules, "bayescontam.reproduction.decomposition", module)
+    monkeypatch.setitem(sys.modules, "bayescontam.published.decomposition", module)

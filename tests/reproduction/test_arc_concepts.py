@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.published_tables import read_published
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.reproduction.exposures import documents_with
-from bayescontam.reproduction.posed import MADE, Posed, diluted, extrapolated, made, real, shares
-from bayescontam.reproduction.study import Study
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import shipped_folder
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.published.quantities import documents_with
+from bayescontam.published.simulate import GENERATED_TASKS as MADE
+from bayescontam.published.simulate import Posed, diluted, extrapolated, real, shares
+from bayescontam.published.simulate import generated_benchmark as made
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import shipped_folder
+from bayescontam.specs.study import ReproductionSpec
 from tests.data import shared
 
 

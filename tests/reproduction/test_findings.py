@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.reproduction.findings import NEEDED, Comparison, Kind, Picture
+from bayescontam.published.study import NEEDED, Comparison, Kind, Picture
 
 NAN = float("nan")
 

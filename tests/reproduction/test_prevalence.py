@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.reproduction.prevalence import by_share, first_ranks, judged_items, judgements
-from bayescontam.reproduction.searched import Searched, named_after, searched_of
-from bayescontam.reproduction.study import Study
-from bayescontam.specs.catalogue import shipped_folder
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.data.published_tables import read_published
+from bayescontam.published.prevalence import by_share, first_ranks, judged_items, judgements
+from bayescontam.published.simulate import Searched, named_after, searched_of
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import shipped_folder
+from bayescontam.specs.study import ReproductionSpec
 from tests.evidence.made import make_scan, match
 
 MATCHES = [

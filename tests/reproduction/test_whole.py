@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from bayescontam.evidence.duplicates import CurveOptions
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fit
-from bayescontam.report.reproduction import render_reproduction
-from bayescontam.reproduction import prevalence
-from bayescontam.reproduction.record import Record
-from bayescontam.reproduction.study import Study
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_study, shipped_folder, shipped_studies
+from bayescontam.data.published_tables import read_published
+from bayescontam.data.responses import Responses
+from bayescontam.evidence.curve import CurveOptions
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.published import prevalence
+from bayescontam.published.study import Record, Study
+from bayescontam.report.published_page import render_reproduction
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.study import ReproductionSpec
 from tests.reproduction.made import Quick
 from tests.reproduction.test_record import RUN
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import TaskError
-from bayescontam.scan import merging
-from bayescontam.scan.merging import Merging
-from bayescontam.scan.sketch import Sketch
+from bayescontam.scan import sketch as merging
+from bayescontam.scan.sketch import Merging, Sketch
 from tests.scan.searches import hashes, make_chunks, make_queries, search
 
 QUERIES, SHARDS, KEEP = 6, 8, 5

@@ -9,7 +9,7 @@ import pytest
 
 from bayescontam.errors import TaskError
 from bayescontam.scan.items import Item
-from bayescontam.scan.outputs import Found, edges, write_table, write_tables
+from bayescontam.scan.results import Found, edges, write_table, write_tables
 from bayescontam.scan.search import Searcher
 from bayescontam.scan.shards import VectorShard
 from bayescontam.scan.sketch import Sketch

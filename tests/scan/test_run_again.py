@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import bayescontam
-from bayescontam.scan.merging import Merging
-from bayescontam.scanning import Scan, run_scan
+from bayescontam.scan.run import Scan, run_scan
+from bayescontam.scan.sketch import Merging
 from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search
 from tests.scan.corpora import (
     leftovers,
@@ -66,7 +66,7 @@ def test_a_finished_scan_is_returned_at_once(
         raise AssertionError("something is computed")
 
     before = (scanned.folder / "scan.json").stat().st_mtime_ns
-    monkeypatch.setattr("bayescontam.scan.execution.run_tasks", forbidden)
+    monkeypatch.setattr("bayescontam.scan.pipeline.run_tasks", forbidden)
     monkeypatch.setattr("bayescontam.scan.run.write_tables", forbidden)
     again = scan(small.manifest, scanned.folder, base=small.folder)
     assert again.record == scanned.record

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bayescontam.scan.merging import Merging
-from bayescontam.scanning import run_scan
+from bayescontam.scan.run import run_scan
+from bayescontam.scan.sketch import Merging
 from bayescontam.specs.corpus import Manifest
 from tests.scan.corpora import (
     leftovers,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bayescontam.scan.pipeline import Pipeline
-from bayescontam.scanning import run_scan
+from bayescontam.scan.run import run_scan
 from tests.scan.corpora import manifest, shard_lines, text, write_items
 
 HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets", "ray")

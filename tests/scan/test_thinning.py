@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.scan.thinning import HIGHEST, SURE, Thinner, priority
+from bayescontam.scan.sampling import HIGHEST, SURE, Thinner, priority
 
 
 def test_the_priority_is_the_published_hash() -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam._files import atomic_path
 from bayescontam.errors import UsageError
-from bayescontam.scan.workplace import Workplace, read_json, write_json
-from bayescontam.storage import atomic_path
+from bayescontam.scan.work_folder import Workplace, read_json, write_json
 
 HOLD = """
 import sys

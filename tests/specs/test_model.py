@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import closest
-from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_models
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_folder, shipped_models
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (

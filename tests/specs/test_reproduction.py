@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam.data.published_tables import read_published
 from bayescontam.errors import SpecError
-from bayescontam.specs.catalogue import load_study, shipped_folder, shipped_studies
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.study import ReproductionSpec
 from tests.reproduction.made import TEXT
 
 TITLES = (

@@ -5,12 +5,20 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logsumexp
 
-from bayescontam.inference.density import Rows
-from bayescontam.inference.joining import odds
-from bayescontam.inference.joining.difficulties import Difficulties, Items, _log_joint, log_answers
-from bayescontam.inference.joining.marginal import Marginal
-from bayescontam.inference.joining.nodes import Nodes
-from bayescontam.inference.joining.odds import FARTHEST, Mixture, log_joint, near
+from bayescontam.inference.predictive import Rows
+from bayescontam.model.quadrature import Nodes
+from bayescontam.updating import marginalise as odds
+from bayescontam.updating.marginalise import (
+    FARTHEST,
+    Difficulties,
+    Items,
+    Marginal,
+    Mixture,
+    _log_joint,
+    log_answers,
+    log_joint,
+    near,
+)
 
 RNG = np.random.default_rng(8)
 

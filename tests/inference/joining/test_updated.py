@@ -10,24 +10,22 @@ import xarray as xr
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logit, logsumexp
 
-from bayescontam.inference.design import make_design
-from bayescontam.inference.fitted import Fit
-from bayescontam.inference.joining import admission
-from bayescontam.inference.joining.admission import _Admission
-from bayescontam.inference.joining.expectation import expectation
-from bayescontam.inference.joining.newcomer import (
+from bayescontam.data.responses import Responses
+from bayescontam.inference.result import Fit, remembered
+from bayescontam.inference.summary import Weights, summarise_weighted
+from bayescontam.model.design import make_design
+from bayescontam.specs.registry import load_spec
+from bayescontam.updating import importance as admission
+from bayescontam.updating.conditional_prior import expectation
+from bayescontam.updating.importance import _Admission, propose
+from bayescontam.updating.new_model import (
     Newcomer,
     join_responses,
     make_newcomer,
     refit_reason,
     split_models,
 )
-from bayescontam.inference.joining.proposal import propose
-from bayescontam.inference.joining.remembered import remembered
-from bayescontam.inference.joining.updated import update_draws
-from bayescontam.inference.joining.weighted import Weights, summarise_weighted
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.updating.update import update_draws
 from tests.given import changed, counts_spec, counts_table, given_fit
 
 

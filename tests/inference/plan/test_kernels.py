@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import expit
 
-from bayescontam.inference.plan.kernels import Plain, Repeated, mixed, normal_grid
+from bayescontam.power.laplace import Plain, Repeated, mixed, normal_grid
 
 
 def p_of(eta: float, guess: float) -> float:

@@ -9,22 +9,19 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.covariates import Covariates
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.plan import scenes
-from bayescontam.inference.plan.components import fitted_spreads
-from bayescontam.inference.plan.information import QUANTITIES
-from bayescontam.inference.plan.observed import observed_contamination
-from bayescontam.inference.plan.planning import Wish, expect, plan
-from bayescontam.inference.plan.scenes import Scene, Simulated
-from bayescontam.inference.plan.solving import solve
-from bayescontam.inference.plan.truth import Sizes, Truth
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import take_draws
+from bayescontam.model.build import build
+from bayescontam.power import scenario as scenes
+from bayescontam.power.laplace import QUANTITIES
+from bayescontam.power.power import Wish, expect, plan, solve
+from bayescontam.power.random_effects import fitted_spreads
+from bayescontam.power.scenario import Scene, Simulated, Sizes, Truth, observed_contamination
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
 ALIKE = dict.fromkeys(

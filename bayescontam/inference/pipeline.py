@@ -1,0 +1,319 @@
+"""From responses and a model spec to a checked fit."""
+
+import importlib.metadata
+import json
+import platform
+import time
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam._progress import stage
+from bayescontam._random import check_seed, stream
+from bayescontam.data.guessing import unused_note
+from bayescontam.data.responses import Responses
+from bayescontam.data.validation import check_level
+from bayescontam.errors import UsageError
+from bayescontam.inference import checks as checking
+from bayescontam.inference.checks import Check, Thresholds, conflict_check, integration_check
+from bayescontam.inference.confounding import confounding_curves
+from bayescontam.inference.design_checks import design_checks
+from bayescontam.inference.estimands import (
+    ITEMS,
+    Items,
+    Reference,
+    dose_response,
+    estimands,
+    reference_level,
+    reference_levels,
+)
+from bayescontam.inference.identification import identify
+from bayescontam.inference.item_fit import item_fit
+from bayescontam.inference.loo import LEAST_DRAWS, leave_one_out
+from bayescontam.inference.own_slopes import own_slopes
+from bayescontam.inference.posterior import Draws, located, placed, take_draws
+from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
+from bayescontam.inference.result import FORMAT, Fit
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.stored import (
+    Positions,
+    labelled,
+    rounded,
+    standard_groups,
+    stored_exposure,
+    stored_items,
+    stored_table,
+    thinned_prior,
+    unsafe_labels,
+    without_items,
+)
+from bayescontam.inference.summary import LEVEL, summarise
+from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
+from bayescontam.model.build import Built, build
+from bayescontam.model.exposure import refuse_contaminated
+from bayescontam.model.terms import unshared
+from bayescontam.specs.model import ModelSpec
+
+PRIOR_DRAWS, FEWEST_PRIOR_DRAWS = 2000, 500
+MOST_NUMBERS = 100_000_000
+"""Prior draws times responses; of larger tables fewer draws are made."""
+_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a fit is made and judged, beside model spec and data."""
+
+    seed: int  # seed of everything random
+    reference: Reference = "min_observed"  # contamination at which genuine ability is evaluated
+    # items that each model's estimands average over: all of the benchmark in the table, or those
+    # that the model answered
+    items: Items = "all"
+    # whether estimands are about the population that the items were drawn from
+    population: bool = False
+    level: float = LEVEL  # probability of intervals
+    # smallest overfitting that matters, against which verdicts are given
+    smallest_effect: float = SMALLEST_EFFECT
+    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
+    sampling: Sampling = field(default_factory=Sampling)  # how the posterior is sampled
+    command: str = ""  # what the user ran, for the record
+    # draws of item difficulties that are stored. Default: none where they were integrated out, and
+    # at least 1,000 otherwise.
+    item_draws: int | None = None
+    store_all: bool = False  # whether all draws of everything are stored, in double precision
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used."""
+        reference_level(self.reference)
+        if self.items not in ITEMS:
+            raise UsageError(f"items: got {self.items!r}; allowed are 'all' or 'answered'")
+        check_level(self.level)
+        check_smallest_effect(self.smallest_effect)
+        if self.item_draws is not None and self.item_draws < 0:
+            raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
+        check_seed(self.seed)
+        draws, chains = self.sampling.draws, self.sampling.chains
+        if draws * chains < LEAST_DRAWS:
+            raise UsageError(
+                f"draws: got {draws} of each of {chains} chains, {draws * chains} in all; at least"
+                f" {LEAST_DRAWS} are needed to know how far PSIS-LOO can be trusted"
+            )
+
+
+def fit_responses(
+    responses: Responses,
+    spec: ModelSpec,
+    options: Options,
+    progress: bool = False,
+) -> Fit:
+    """Fit a model spec to responses and judge the fit."""
+    started = time.perf_counter()
+    with stage(progress, "building the model"):
+        built = build(spec, responses, options.sampling.difficulties)
+    refuse_contaminated(responses, np.array(built.design.models)[built.design.clean].tolist())
+    reference = None
+    if built.design.contamination is not None:
+        reference = reference_levels(options.reference, built.design)
+    seed = int(stream(options.seed, "sampler").integers(2**31))
+    posterior, sample_stats = sample(built, options.sampling, seed, progress)
+    sampled = time.perf_counter()
+    groups = {"posterior": posterior, "sample_stats": sample_stats}
+    with stage(progress, "computing estimands and checks"):
+        judged, positions = _judged(posterior, built, options)
+        groups |= judged
+        checks = [
+            *checking.sampling_checks(
+                posterior, sample_stats, _all_rows(groups, options.level), options.thresholds
+            ),
+            *checking.loo_checks(groups["loo"], options.thresholds),
+            *checking.predictive_checks(groups["predictive"], options.thresholds),
+            conflict_check(posterior, built),
+            *_integrated(posterior, built, options),
+            *design_checks(built, reference, options.items),
+        ]
+    seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
+    record = _record(responses, built, options, seconds)
+    record["checks"] = [check.to_dict() for check in checks]
+    record["stored"] = _stored_draws(posterior, positions)
+    groups = _compact(groups, positions, options.store_all)
+    groups["record"] = xr.Dataset({"json": json.dumps(record)})
+    return Fit(labelled(xr.DataTree.from_dict(groups)))
+
+
+def _compact(
+    groups: dict[str, xr.Dataset], positions: Positions, whole: bool
+) -> dict[str, xr.Dataset]:
+    """Return what is stored of all groups."""
+    result = groups | {"posterior": without_items(groups["posterior"])}
+    labels = {dim: groups["posterior"][dim].to_numpy() for dim in ("chain", "draw")}
+    for name in ("estimands", "estimands_by_concept"):
+        if name in result:
+            result[name] = result[name].assign_coords(labels)
+    if whole:
+        return result
+    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept"):
+        if name in result:
+            result[name] = result[name].isel(draw=positions.parameters)
+    for name in ("prior", "prior_estimands"):
+        result[name] = thinned_prior(result[name])
+    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept", "prior",
+                 "prior_estimands", "item_effects", "loo"):  # fmt: skip
+        if name in result:
+            result[name] = rounded(result[name])
+    scores = result["predictive"]  # observed ones stay what they are
+    replicated = scores[[n for n in scores.data_vars if n not in ("score", "binned")]]
+    result["predictive"] = scores.assign(rounded(replicated).data_vars)
+    return result
+
+
+def _stored_draws(posterior: xr.Dataset, positions: Positions) -> dict[str, int]:
+    """Return how many draws of what are stored, all chains together."""
+    chains = posterior.sizes["chain"]
+    counts = {name: chains * len(at) for name, at in vars(positions).items()}
+    return {"sampled": chains * posterior.sizes["draw"]} | counts
+
+
+def _judged(
+    posterior: xr.Dataset, built: Built, options: Options
+) -> tuple[dict[str, xr.Dataset], Positions]:
+    """Return everything that follows from the draws, group by group, and what is stored of it."""
+    draws = take_draws(posterior, built.design)
+    rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
+    draws = placed(draws, built.lattice, rng, cores=cores)
+    draws = with_own_effects(draws, built, stream(options.seed, "own effects"), cores=cores)
+    draws, moments = located(draws, built, stream(options.seed, "contamination"))
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    chosen = options.reference, options.items
+    rng, sampled = stream(options.seed, "population"), options.population
+    groups = estimands(draws, built, shape, *chosen, rng, sampled)
+    positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
+    count = min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
+    prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
+    rng = stream(options.seed, "prior population")
+    prior_estimands = estimands(prior, built, (1, len(prior)), *chosen, rng)["estimands"]
+    prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
+    groups["prior"] = without_items(parameters)
+    groups["prior_estimands"] = prior_estimands
+    predictive = posterior_checks(draws, built, stream(options.seed, "predictive"))
+    groups["predictive"] = predictive.assign(
+        score_prior=prior_scores["score_replicated"].rename(replicate="prior_replicate")
+    )
+    groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
+    if draws.beta is not None:
+        groups |= _of_slopes(draws, posterior, groups, built, options)
+    if built.spec.contamination.confounding == "sensitivity":
+        arguments = posterior, groups["estimands"], built, options.level
+        groups["confounding"] = confounding_curves(*arguments)
+    known = posterior
+    if options.store_all and draws.eta is not None and "eta" not in posterior:
+        values = draws.eta.reshape(*shape, -1)
+        known = posterior.assign(eta=(("chain", "draw", "repeated"), values))
+    items = stored_items(draws, known, built, positions.items, options.store_all)
+    if items is not None:
+        groups["item_effects"] = items
+    groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
+    if (fitting := item_fit(draws, built)) is not None:
+        groups["item_fit"] = fitting
+    if moments is not None:
+        groups["exposure"] = stored_exposure(built.design, moments)
+    return groups | stored_table(built.design), positions
+
+
+def _of_slopes(
+    draws: Draws,
+    posterior: xr.Dataset,
+    groups: dict[str, xr.Dataset],
+    built: Built,
+    options: Options,
+) -> dict[str, xr.Dataset]:
+    """Return the groups about the slopes of contamination."""
+    loo, cells = groups["loo"], groups["estimands"]
+    at = loo["kept_draw"].to_numpy()
+    density = log_prior(posterior, built)[at], loo["log_likelihood"].to_numpy()
+    sensitivity = power_scaling(_selected(cells, at), *density)
+    slopes = cells["slope"], groups["prior_estimands"]["slope"]
+    prior_sd = slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy()
+    own = own_slopes(draws, built, prior_sd)
+    verdicts = identify(*slopes, sensitivity, built, own, options.level, options.reference)
+    rng = stream(options.seed, "curves")
+    curves = dose_response(draws, built, options.level, options.items, rng, options.population)
+    return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
+
+
+def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[Check]:
+    """Check the quadrature of difficulties, where they were integrated out."""
+    if built.lattice is None:
+        return []
+    rng = stream(options.seed, "integration")
+    return [integration_check(take_draws(posterior, built.design), built.lattice, rng)]
+
+
+def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
+    """Return the chosen draws, chains joined into one."""
+    joined = {
+        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(1, -1, *v.shape[2:])[:, at])
+        for name, v in dataset.data_vars.items()
+    }
+    coords = {name: dataset[name] for name in ("model", "benchmark")}
+    return xr.Dataset(joined, coords)
+
+
+def _all_rows(groups: dict[str, xr.Dataset], level: float) -> pd.DataFrame:
+    names = [name for name in ("estimands", "estimands_by_concept") if name in groups]
+    return pd.concat([summarise(groups[name], level) for name in names], ignore_index=True)
+
+
+def _text(spec: ModelSpec) -> str:
+    """Return the text of the spec's file, or its content where it was changed in Python."""
+    # Of a spec that was changed before, and read back from a fit, the text is JSON.
+    written = spec.text and not spec.text.startswith("{")
+    if written and ModelSpec.parse(spec.text, spec.name) == spec:
+        return spec.text
+    return json.dumps(spec.model_dump(), indent=1)
+
+
+def _record(
+    responses: Responses, built: Built, options: Options, seconds: dict[str, float]
+) -> dict[str, Any]:
+    spec, design = built.spec, built.design
+    coords = {name: values for name, values in design.coords.items() if name != "response"}
+    part = unshared(design) if "delta" in built.terms else None
+    return {
+        "format": FORMAT,
+        "spec": {
+            "name": spec.name,
+            "text": _text(spec),
+            "hash": spec.hash,
+            "content": spec.model_dump(),
+        },
+        "data": {
+            "source": responses.source,
+            "hash": responses.data_hash,
+            "responses": len(design),
+            "notes": [*responses.notes, *unused_note(responses.frame, spec.likelihood.guess)],
+        },
+        "difficulties": "sampled" if built.lattice is None else "marginalised",
+        "item_draws": options.item_draws,
+        "left_out": [*built.terms.left_out, *([("delta", part)] if part else [])],
+        "entered": sorted(built.terms.entered),
+        "clean": [m for m, clean in zip(design.models, design.clean, strict=True) if clean],
+        "labels": unsafe_labels(coords),
+        "seed": options.seed,
+        "reference": options.reference,
+        "items": options.items,
+        "population": options.population,
+        "level": options.level,
+        "smallest_effect": options.smallest_effect,
+        "sampling": asdict(options.sampling),
+        "thresholds": asdict(options.thresholds),
+        "command": options.command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": {name: round(value, 2) for name, value in seconds.items()},
+        "versions": {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _VERSIONS},
+    }
