@@ -15,7 +15,6 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescontam.api import build_model, compare, fit
     from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.runner import StudyRun, run_study
     from bayescontam.data.covariates import Covariates, read_covariates
@@ -51,8 +50,11 @@ if TYPE_CHECKING:
     from bayescontam.evidence.curve import Curve
     from bayescontam.evidence.prevalence import prevalence, prevalence_by
     from bayescontam.inference.checks import Check, Outcome, Thresholds
+    from bayescontam.inference.compare import compare
+    from bayescontam.inference.pipeline import fit
     from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.inference.result import Fit
+    from bayescontam.model.build import build_model
     from bayescontam.published.study import Findings, run_reproduction
     from bayescontam.scan.results import Scan
     from bayescontam.scan.run import run_scan
@@ -69,9 +71,9 @@ _HOMES = {
     "Fit": "inference.result",
     "Outcome": "inference.checks",
     "Thresholds": "inference.checks",
-    "build_model": "api",
-    "compare": "api",
-    "fit": "api",
+    "build_model": "model.build",
+    "compare": "inference.compare",
+    "fit": "inference.pipeline",
     "StudyResults": "calibration.results",
     "StudyRun": "calibration.runner",
     "run_study": "calibration.runner",

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from bayescontam import api
 from bayescontam.cli import demo as verb
 from bayescontam.errors import MissingExtraError
 from bayescontam.evidence import covariates as weighing
@@ -21,6 +20,7 @@ from bayescontam.evidence.demo import (
     simulated_judgements,
     simulated_responses,
 )
+from bayescontam.inference import pipeline
 from bayescontam.scan.results import Scan
 
 ITEMS = 600
@@ -140,7 +140,7 @@ def test_from_a_corpus_to_a_report(
     )
     few: dict[str, Any] = {"draws": 200, "tune": 300, "chains": 2}
     monkeypatch.setattr(demo_scan, "MANIFEST", str(manifest))
-    monkeypatch.setattr(api, "fit", partial(api.fit, **few))
+    monkeypatch.setattr(pipeline, "fit", partial(pipeline.fit, **few))
     monkeypatch.setattr(weighing, "duplicate_curve", partial(weighing.duplicate_curve, **few))
     scan = verb._scan_made_up_corpus(tmp_path, True, "")
     assert isinstance(scan, Scan)

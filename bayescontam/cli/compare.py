@@ -104,8 +104,8 @@ def compare(
 ) -> None:
     """Compare fits of the same responses: cross-validation and stacking weights."""
     with stage(not quiet, "reading the fits"):
-        from bayescontam.api import compare as compare_fits
         from bayescontam.cli.terminal import calm, print_lines, print_table
+        from bayescontam.inference.compare import compare as compare_fits
 
         calm()
         fits = load_all(paths)

@@ -57,7 +57,7 @@ def demo(
 
 
 def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
-    from bayescontam import api
+    from bayescontam.inference import pipeline
     from bayescontam.specs.registry import load_spec
 
     halves = "Finetuned on duplicates of half of a benchmark"
@@ -69,7 +69,7 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
     for name, (title, note, responses, model) in jobs.items():
         _print(quiet, "", title)
         # With three benchmarks the spread over benchmarks has a long tail: small steps.
-        fitted = api.fit(
+        fitted = pipeline.fit(
             responses,
             model,
             seed=SEED,
@@ -98,16 +98,16 @@ def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
 
 def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
     """Go from matches to genuine ability; judgements and responses are simulated."""
-    from bayescontam import api
     from bayescontam.data.covariates import Covariates
     from bayescontam.evidence.demo import read_truth, simulated_responses
+    from bayescontam.inference import pipeline
     from bayescontam.report.fit_page import write_report
 
     truth = read_truth(scan.folder)
     evidence = _weigh(scan, truth, out, quiet, command)
     responses = simulated_responses(truth, SEED)
     _write_table(out / "responses.parquet", responses.frame)
-    fitted = api.fit(
+    fitted = pipeline.fit(
         responses,
         "latent_duplicate",
         covariates=Covariates.from_frame(evidence.items, source="covariates.parquet"),

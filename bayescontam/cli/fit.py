@@ -174,9 +174,10 @@ def fit(
         out, responses, covariates, model, released, cutoff
     )  # before minutes of sampling, not after
     with stage(not quiet, f"reading {visible(str(responses))}"):
-        from bayescontam import api
         from bayescontam.cli.terminal import calm, print_notes
         from bayescontam.data.responses import given_responses, read_responses
+        from bayescontam.inference import pipeline
+        from bayescontam.model.auto import choose_spec
 
         calm()
         table = read_responses(
@@ -194,9 +195,9 @@ def fit(
             dates=dates_of(released, cutoff, clean_margin),
             clean=clean or (),
         )
-        spec, table = api.choose_spec(model, table, clean or ())
+        spec, table = choose_spec(model, table, clean or ())
     print_notes(table.notes)
-    fitted = api.fit(
+    fitted = pipeline.fit(
         table,
         spec,
         reference=reference_of(reference),

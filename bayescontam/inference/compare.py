@@ -221,3 +221,72 @@ def compared_with(fit: Fit, others: Fits) -> dict[str, Fit]:
 
 def _loaded(fit: Fit | Path) -> Fit:
     return fit if isinstance(fit, Fit) else Fit.load(fit)
+
+
+def compare(
+    fits: "Fits",
+    *,
+    leave_out: By = "response",
+    folds: int | None = None,
+    refit: bool = False,
+    seed: int = 0,
+    jobs: int | None = 1,
+    cache: Path | None = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Compare fits of the same responses by cross-validation, with stacking weights.
+
+    Parameters
+    ----------
+    fits : mapping of str to Fit or path-like, or sequence of these
+        At least two, under the names to show; one is enough where folds are left out. Those of
+        a sequence are called by their files, or by their model specs.
+    leave_out : {"response", "item", "model"}, default "response"
+        What is left out together and then predicted: whether a fit predicts another
+        answer of the same models to the same items, a new item, or a new model.
+    folds : int, optional
+        Parts that are left out in turn, each by a fit without it. Default: for items and
+        models 10, or as many as there are; for responses none: they are left out by
+        weights (PSIS-LOO), and nothing is fitted again.
+    refit : bool, default False
+        Fit again without each response whose Pareto k is above 0.7, instead of trusting
+        its weights; at most 20 of a fit.
+    seed : int, default 0
+        Seed of the folds. Fits of the same responses have the same folds.
+    jobs : int or None, default 1
+        Fits made at the same time; None: one for each core. With several, the program
+        that calls this must be guarded by ``if __name__ == "__main__":``.
+    cache : path-like, optional
+        Folder that keeps what was finished, so that a second run goes on from there.
+    progress : bool, default False
+        Whether to show what goes on.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each fit, best first: ``fit, elpd, se, p_loo, elpd_diff, diff_se,
+        weight, bad_k, left_out, verdict``, and where fits were made again before the
+        verdict ``refits, r_hat, divergences``. Standard errors are those of a sum over
+        what is left out together: responses to one item, or of one model, are not
+        independent.
+
+    Raises
+    ------
+    UsageError
+        If there are too few fits, options do not go together, there is nothing to leave
+        out, or more than 20 responses would have to be refitted.
+    FitError
+        If they are fits of different responses, or cannot be made again from their files:
+        those of uncertain contamination cannot.
+
+    Examples
+    --------
+    >>> compare({})
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.UsageError: compare: give at least two fits
+    """
+    work = Work(seed=seed, jobs=jobs, cache=cache, progress=progress)
+    return compare_fits(
+        named_fits(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work)
+    )

@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import platform
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -13,10 +14,12 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam._progress import stage
-from bayescontam._random import check_seed, stream
+from bayescontam._random import check_seed, fresh_seed, stream
+from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.dates import Dates
 from bayescontam.data.guessing import unused_note
-from bayescontam.data.responses import Responses
-from bayescontam.data.validation import check_level
+from bayescontam.data.responses import Names, Path, Responses, given_responses
+from bayescontam.data.validation import Scale, check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
 from bayescontam.inference.checks import Check, Thresholds, conflict_check, integration_check
@@ -38,7 +41,7 @@ from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.posterior import Draws, located, placed, take_draws
 from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
 from bayescontam.inference.result import FORMAT, Fit
-from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.sampling import Engine, Sampling, sample
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.inference.stored import (
     Positions,
@@ -54,9 +57,12 @@ from bayescontam.inference.stored import (
 )
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
+from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.build import Built, build
 from bayescontam.model.exposure import refuse_contaminated
+from bayescontam.model.marginal import Difficulties
 from bayescontam.model.terms import unshared
+from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec
 
 PRIOR_DRAWS, FEWEST_PRIOR_DRAWS = 2000, 500
@@ -317,3 +323,164 @@ def _record(
         "versions": {"python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in _VERSIONS},
     }
+
+
+def fit(
+    responses: Responses | pd.DataFrame | Path,
+    model: ModelSpec | Mapping[str, Any] | Path = AUTO,
+    *,
+    priors: Mapping[str, Any] | None = None,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    contamination_scale: Scale = "share",
+    dates: Dates | None = None,
+    clean: Names = (),
+    reference: Reference = "min_observed",
+    items: Items = "all",
+    population: bool = False,
+    level: float = LEVEL,
+    smallest_effect: float = SMALLEST_EFFECT,
+    seed: int | None = None,
+    engine: Engine = "nutpie",
+    draws: int = Sampling.draws,
+    tune: int = Sampling.tune,
+    chains: int = Sampling.chains,
+    cores: int | None = None,
+    target_accept: float = Sampling.target_accept,
+    difficulties: Difficulties = Sampling.difficulties,
+    item_draws: int | None = None,
+    store_all: bool = False,
+    thresholds: Thresholds | None = None,
+    progress: bool = False,
+    command: str = "",
+) -> Fit:
+    """Fit a model spec to responses, compute the estimands and check the fit.
+
+    Parameters
+    ----------
+    responses : Responses, pandas.DataFrame or path-like
+        Responses, or a table or file of them; see `read_responses`.
+    model : ModelSpec, str, path-like or mapping, default "auto"
+        Model spec, the name of a shipped one, the path of a TOML file, or the content of one.
+        ``"auto"``: composed from the columns of the table; see `compose_spec`.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec:
+        ``{"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}``.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, if it is not in the responses.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        What to do with responses whose item has no covariates: refuse the table, take them
+        for clean (if all items were searched), leave them out, or give them the mean of
+        their benchmark.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        What contamination is, in the covariates if given, else in the responses: a number
+        from 0 to 1, per cent, or a count n that is read as log(1 + n) / log(1 + largest n).
+    dates : Dates, optional
+        When items were released and up to when models were trained, which give
+        contamination by model and item and the clean models; see `Responses.with_dates`.
+        Default: the columns ``released`` and ``cutoff``, if the table has both and no
+        other contamination.
+    clean : sequence of str, optional
+        Models that are known not to have met the items in training.
+    reference : {"min_observed", "zero"} or float, default "min_observed"
+        Contamination in [0, 1] at which genuine ability is evaluated. The default is the
+        smallest observed in each benchmark: nothing is extrapolated.
+    items : {"all", "answered"}, default "all"
+        Reference population: items that each model's estimands average over. ``"all"``: all
+        items of the benchmark in the table, so that models which answered different items
+        are compared on common ground; what a model does on those that it did not answer is
+        predicted from its ability and their difficulty. ``"answered"``: those that the model
+        answered; models that answered different items are then not ranked.
+    population : bool, default False
+        Whether estimands are about the population that the items were drawn from: intervals
+        then include the sampling of items (Bayesian bootstrap, doi:10.1214/aos/1176345338).
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    smallest_effect : float, default 0.02
+        Smallest overfitting that matters, a difference of accuracies: verdicts say "at most
+        small" where the whole interval is below it.
+    seed : int, optional
+        Default: a fresh one, which the fit records.
+    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
+        Sampler. ``"numpyro"`` needs the extra ``jax``.
+    draws, tune, chains : int
+        Draws stored of each chain (1,500), draws before those (700), and chains (4).
+    cores : int, optional
+        Chains at the same time; default: as many as the machine has cores.
+    target_accept : float, default 0.9
+        Acceptance probability that the step size is adapted to.
+    difficulties : {"auto", "sampled", "marginalised"}, default "auto"
+        Whether item difficulties are sampled with everything else, or integrated out and
+        drawn afterwards, which takes a small part of the time where tables are large. The
+        model and its posterior are the same. ``"auto"`` integrates them out of tables of
+        50,000 responses or more where that can be done.
+    item_draws : int, optional
+        How many draws of item difficulties are stored. Default: none where they were
+        integrated out, and otherwise 1,000, or more of few items; their means and standard
+        deviations are always stored.
+    store_all : bool, default False
+        Store every draw of everything, in double precision. Default: parameters and
+        estimands whole, to five digits; of what there is one of for each item or response
+        evenly spaced draws (``fit.record["stored"]`` counts them), and no model-by-item
+        effects. Files are then some twenty times smaller.
+    thresholds : Thresholds, optional
+        What the checks require.
+    progress : bool, default False
+        Whether to show what goes on.
+    command : str, optional
+        What the user ran, for the record.
+
+    Returns
+    -------
+    Fit
+        Also when checks failed: look at ``fit.checks()`` before you believe it.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used; before anything long is started.
+    MissingExtraError
+        If the engine is not installed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": "m", "benchmark": "b", "item": [f"i{i}" for i in range(40)],
+    ...     "correct": [1, 0] * 20, "contamination": [0.1, 0.1, 0.6, 0.6] * 10,
+    ... })
+    >>> fitted = fit(table, "single", seed=1, draws=100, tune=100, chains=2)
+    >>> estimands = fitted.estimands().set_index("quantity")
+    >>> bool(estimands.loc["accuracy", "ci_low"] < 0.5 < estimands.loc["accuracy", "ci_high"])
+    True
+    """
+    table = given_responses(
+        responses,
+        covariates,
+        missing_contamination,
+        contamination_scale,
+        dates=dates,
+        clean=clean,
+    )
+    spec, table = choose_spec(model, table, clean, priors)
+    sampling = Sampling(
+        engine, draws, tune, chains, _cores(cores, chains), target_accept, difficulties
+    )
+    options = Options(
+        seed=fresh_seed() if seed is None else seed,
+        reference=reference,
+        items=items,
+        population=population,
+        level=level,
+        smallest_effect=smallest_effect,
+        thresholds=thresholds or Thresholds(),
+        sampling=sampling,
+        command=command,
+        item_draws=item_draws,
+        store_all=store_all,
+    )
+    return fit_responses(table, spec, options, progress)
+
+
+def _cores(cores: int | None, chains: int) -> int:
+    return min(chains, usable_cores()) if cores is None else cores

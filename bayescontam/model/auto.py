@@ -1,6 +1,7 @@
 """Auto: the model spec that a table of responses calls for, composed from its columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import pandas as pd
 
 from bayescontam._text import listed
 from bayescontam.data.guessing import guess_column
-from bayescontam.data.responses import Responses
+from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import near_name, read_numbers
 from bayescontam.errors import DataError, Fault
-from bayescontam.specs.model import ModelSpec, restored_spec
+from bayescontam.model.exposure import refuse_idle_clean
+from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import load_spec
 
 AUTO = "auto"
@@ -140,3 +142,30 @@ _ANCHORED = (
     " item's own contamination: what items gain from the contamination of others is in genuine"
     " ability"
 )
+
+
+def choose_spec(
+    model: ModelSpec | Mapping[str, Any] | Path,
+    table: Responses,
+    clean: Names = (),
+    priors: Mapping[str, Any] | None = None,
+) -> tuple[ModelSpec, Responses]:
+    """Return the model spec that is meant, and the table with notes on what it identifies.
+
+    Models that were declared clean by name are refused where a named model spec has no use for
+    them; ``"auto"`` notes what it makes of them.
+    """
+    if isinstance(model, ModelSpec):
+        refuse_idle_clean(model, clean)
+        return spec_with_priors(model, priors or {}), table
+    notes: list[str] = []
+    if model == AUTO:
+        spec, composed = compose_spec(table)
+        notes += composed
+    else:
+        spec = load_spec(model)
+        refuse_idle_clean(spec, clean)
+    spec = spec_with_priors(spec, priors or {})
+    if spec.contamination.form != "none":
+        notes += constant_contamination(table)
+    return spec, replace(table, notes=(*table.notes, *notes))

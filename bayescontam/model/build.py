@@ -6,11 +6,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 
 from bayescontam._text import visible
 from bayescontam._types import IntArray
-from bayescontam.data.responses import Responses
+from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.responses import Path, Responses, given_responses
+from bayescontam.data.validation import Scale
+from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.effects import (
     add_abilities,
@@ -205,3 +209,59 @@ def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
 class _Labels(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return ""
+
+
+def build_model(
+    model: ModelSpec | Mapping[str, Any] | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    priors: Mapping[str, Any] | None = None,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    contamination_scale: Scale = "share",
+    difficulties: Difficulties = "sampled",
+) -> pm.Model:
+    """Build the PyMC model that `fit` would sample.
+
+    Parameters
+    ----------
+    model : ModelSpec, str, path-like or mapping
+        Model spec, as for `fit`.
+    responses : Responses, pandas.DataFrame or path-like
+        Responses, or a table or file of them.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, if it is not in the responses.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        As for `fit`.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        As for `fit`.
+    difficulties : {"sampled", "marginalised", "auto"}, default "sampled"
+        Whether item difficulties are parameters, or integrated out of the likelihood.
+
+    Returns
+    -------
+    pymc.Model
+        An ordinary one: sample it, draw from its prior, look at its graph. Dims ``model``,
+        ``benchmark``, ``item`` and ``response``, and ``repeated`` for responses with several
+        trials. Rows with one trial come before those with several.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [1, 0],
+    ...     "contamination": [0.1, 0.6],
+    ... })
+    >>> [v.name for v in build_model("single", table).free_RVs]
+    ['theta', 'beta']
+    """
+    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
+    spec, table = choose_spec(model, table, priors=priors)
+    return build(spec, table, difficulties).model

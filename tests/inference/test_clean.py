@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam import api
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, SpecError, UsageError
+from bayescontam.inference import pipeline
 from bayescontam.model.design import make_design
 from bayescontam.model.exposure import refuse_contaminated, refuse_idle_clean
 from bayescontam.model.predictor import contamination_shift, response_slopes
@@ -132,7 +132,7 @@ def test_clean_by_name_is_refused_before_a_fit_too(monkeypatch: pytest.MonkeyPat
     frame = _responses([0, 0, 0, 1, 1, 1], 0).frame.drop(columns="clean")
     frame["n_correct"] = np.array([1, 0] * 3)
     with pytest.raises(DataError, match="model 'b' is declared clean, but contamination"):
-        api.fit(frame, "anchored", clean=["a", "b"])
+        pipeline.fit(frame, "anchored", clean=["a", "b"])
     with pytest.raises(UsageError, match="'hierarchical' does not use the column 'clean'"):
-        api.fit(frame, "hierarchical", clean=["a"])
+        pipeline.fit(frame, "hierarchical", clean=["a"])
     refuse_idle_clean(load_spec("hierarchical"), [])
