@@ -25,6 +25,18 @@ import pyarrow as pa
 from bayescontam._text import visible
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 3, "m": 6, "g": 9, "t": 12}
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+_DAMAGED = (EOFError, ValueError, zlib.error, lzma.LZMAError, pa.ArrowException)
+_ENDINGS = (".csv", ".parquet")
+
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -100,9 +112,6 @@ def _umask() -> int:
     return current
 
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-
-
 @contextmanager
 def on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn errors of the system into one that names the file and says how to go on."""
@@ -117,17 +126,6 @@ def on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
             f"{visible(str(error.filename or path))}: {visible(reason, 400)}; {cure}, then run the "
             "same command again: finished work is stored"
         ) from error
-
-
-_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
-_POWERS = {"": 0, "k": 3, "m": 6, "g": 9, "t": 12}
-_PACKED = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bz2",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
-_DAMAGED = (EOFError, ValueError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -289,9 +287,6 @@ def _size(text: str, name: str) -> int:
             "or 1000000"
         )
     return size
-
-
-_ENDINGS = (".csv", ".parquet")
 
 
 def check_table_ending(path: str | os.PathLike[str], what: str) -> None:

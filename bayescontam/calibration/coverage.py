@@ -11,6 +11,18 @@ import pandas as pd
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.calibration.storage import LEVELS, interval_columns
 
+GROUP = ["cell", "estimator", "quantity"]
+ALL, PASSED, MISSED = "all fits", "without failures", "failures as misses"
+COUNTED = (ALL, PASSED, MISSED)
+"""The three ways in which failed fits are counted."""
+COLUMNS = (
+    *GROUP, "counted", "level", "coverage", "mc_se", "width", "interval_score", "bias", "rmse",
+    "n", "n_failed", "replicates", "n_constant", "n_undefined", "width_se", "interval_score_se",
+    "bias_se", "rmse_se", "score_rank", "score_behind", "score_behind_se",
+)  # fmt: skip
+"""Columns of the table, in order."""
+_CONSTANT = 1e-12
+
 
 @dataclass(frozen=True)
 class Means:
@@ -45,19 +57,6 @@ def clustered_means(values: FloatArray, group: IntArray, cluster: IntArray, grou
         squares = np.bincount(owner, (sums - mean[owner] * sizes) ** 2, minlength=groups)
         error = np.sqrt(squares * clusters / (clusters - 1)) / count
     return Means(mean, np.where(clusters > 1, error, np.nan), count, clusters)
-
-
-GROUP = ["cell", "estimator", "quantity"]
-ALL, PASSED, MISSED = "all fits", "without failures", "failures as misses"
-COUNTED = (ALL, PASSED, MISSED)
-"""The three ways in which failed fits are counted."""
-COLUMNS = (
-    *GROUP, "counted", "level", "coverage", "mc_se", "width", "interval_score", "bias", "rmse",
-    "n", "n_failed", "replicates", "n_constant", "n_undefined", "width_se", "interval_score_se",
-    "bias_se", "rmse_se", "score_rank", "score_behind", "score_behind_se",
-)  # fmt: skip
-"""Columns of the table, in order."""
-_CONSTANT = 1e-12
 
 
 def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:

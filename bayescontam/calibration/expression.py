@@ -11,6 +11,16 @@ from bayescontam._text import visible
 from bayescontam._types import FloatArray
 from bayescontam.specs.expression import Expression, position
 
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.Pow: np.power,
+    ast.USub: np.negative,
+    ast.UAdd: np.positive,
+}
+
 
 def _over_cells(function: Callable[..., Any]) -> Callable[[Any], Any]:
     def applied(values: Any) -> Any:
@@ -33,15 +43,6 @@ _FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "min": _over_cells(np.min),
     "max": _over_cells(np.max),
     "sd": _over_cells(np.std),
-}
-_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.true_divide,
-    ast.Pow: np.power,
-    ast.USub: np.negative,
-    ast.UAdd: np.positive,
 }
 
 

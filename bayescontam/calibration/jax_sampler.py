@@ -40,6 +40,9 @@ FIRST_STEP = 0.1
 """Step size before any is adapted."""
 SPREAD = 1.0
 """Chains start uniformly within this distance of zero, in the sampler's coordinates."""
+Axes = tuple[tuple[int, int], ...]
+"""How regular positions run, the slowest axis first: its length, and the step along it."""
+Shape = tuple[int, ...]
 
 
 class Length(NamedTuple):
@@ -123,11 +126,6 @@ def _proposal(
         return integrator(fori_loop(0, steps - 1, step, state), step_size)
 
     return hmc_proposal(trajectory, kinetic_energy, step_size, 1, divergence_threshold)
-
-
-Axes = tuple[tuple[int, int], ...]
-"""How regular positions run, the slowest axis first: its length, and the step along it."""
-Shape = tuple[int, ...]
 
 
 def lay_out(graph: FunctionGraph) -> None:

@@ -33,6 +33,9 @@ _OF_ITEMS = {"item", "repeated", "response"}
 """Dims of parameters that are as many as the data, and not reported."""
 _CLOSEST = 1e-15
 """Distance of an accuracy from 0 and 1 below which its logarithm is lost in rounding."""
+TOLD_AT_REFERENCE = {"genuine_ability", "overfitting", "overfitting_fraction", "spillover"}
+"""Estimands whose meaning depends on the reference."""
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +175,6 @@ def _expressions(
         except ValueError as error:
             raise SpecError([Fault(plan.source, str(error), column=column)]) from error
     return computed
-
-
-TOLD_AT_REFERENCE = {"genuine_ability", "overfitting", "overfitting_fraction", "spillover"}
-"""Estimands whose meaning depends on the reference."""
-_SAME = 1e-9
 
 
 def refuse_other_reference(

@@ -21,6 +21,21 @@ from bayescontam.model.transforms import Informed
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Sampling
 
+_DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
+"""What the linear predictor may ask of a design that depends on contaminations."""
+_INFORMING = ("estimate", "precision")
+"""What an `Informed` coordinate takes from the data."""
+_POINTS, _SPREAD = 4, 0.5
+"""Points at which two densities are compared, and how far from zero they lie."""
+_ROUNDING = 1e-9
+"""Difference of two equal densities, beside their size."""
+LONGER = {"draws": 4, "tune": 2}
+"""How many times as long the second try is."""
+TARGET_ACCEPT = 0.99
+"""Acceptance of the second try: small steps, which diverge less."""
+_EXTRAS = {"jax": ("jax", "blackjax")}
+"""Packages that an engine needs, by its name and that of the extra that has them."""
+
 
 def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
     """Return the draws of a raw trace, and the share of them that diverged.
@@ -54,16 +69,6 @@ def _column(batch: Any, name: str) -> FloatArray:
         values = values.flatten()
     numbers: FloatArray = values.to_numpy(zero_copy_only=False)
     return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))
-
-
-_DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
-"""What the linear predictor may ask of a design that depends on contaminations."""
-_INFORMING = ("estimate", "precision")
-"""What an `Informed` coordinate takes from the data."""
-_POINTS, _SPREAD = 4, 0.5
-"""Points at which two densities are compared, and how far from zero they lie."""
-_ROUNDING = 1e-9
-"""Difference of two equal densities, beside their size."""
 
 
 class Varying:
@@ -175,14 +180,6 @@ def _tie(model: pm.Model, name: str, transform: Informed) -> None:
     inputs = model[name].owner.inputs
     inputs[-2] = inputs[-2] + 0.0 * sum(parts.values())
     transform.estimate, transform.precision = (parts[part] for part in _INFORMING)
-
-
-LONGER = {"draws": 4, "tune": 2}
-"""How many times as long the second try is."""
-TARGET_ACCEPT = 0.99
-"""Acceptance of the second try: small steps, which diverge less."""
-_EXTRAS = {"jax": ("jax", "blackjax")}
-"""Packages that an engine needs, by its name and that of the extra that has them."""
 
 
 def longer(sampling: Sampling) -> Sampling:

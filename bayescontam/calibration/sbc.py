@@ -26,6 +26,25 @@ _REACH, _NODES = 30.0, 3001
 """Distance from zero up to which, and nodes at which, normal scores of truths are integrated."""
 _MOST_FACTOR = 6.0
 """Excess of spread up to which is estimated how much would be found."""
+UNIT = ["cell", "estimator", "quantity", "where"]
+FAMILY = ["estimator"]
+COLUMNS = (
+    *UNIT, "p_value", "p_adjusted", "n", "n_failed", "n_without", "p_without_failures",
+    "statistic", "p_ecdf", "shift", "p_shift", "spread", "p_spread", "outcome", "sentence",
+)  # fmt: skip
+"""Columns of the table, in order."""
+FAILED_BELOW, CAUTION_BELOW = 0.01, 0.05
+"""Adjusted p-values below which a quantity fails, or is to be watched."""
+MOST_WITHOUT = 0.01
+"""Share of fits without draws, and so without a rank, that a test of ranks bears."""
+LEAST = 10
+"""Fewest ranks that are tested: fewer can show nothing but the grossest faults."""
+GROUP = "prior_sbc"
+"""Where ``arviz.plot_ecdf_pit`` looks for ranks."""
+SAMPLE = ("chain", "draw")
+"""Dims that ArviZ takes for those of independent values."""
+_TIE = 1e-12
+"""Distance, beside their size, at which a draw and the truth are the same but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -168,21 +187,6 @@ def _null(n: int) -> FloatArray:
     return np.sort(tails[counts, np.arange(len(z))].min(axis=1))
 
 
-UNIT = ["cell", "estimator", "quantity", "where"]
-FAMILY = ["estimator"]
-COLUMNS = (
-    *UNIT, "p_value", "p_adjusted", "n", "n_failed", "n_without", "p_without_failures",
-    "statistic", "p_ecdf", "shift", "p_shift", "spread", "p_spread", "outcome", "sentence",
-)  # fmt: skip
-"""Columns of the table, in order."""
-FAILED_BELOW, CAUTION_BELOW = 0.01, 0.05
-"""Adjusted p-values below which a quantity fails, or is to be watched."""
-MOST_WITHOUT = 0.01
-"""Share of fits without draws, and so without a rank, that a test of ranks bears."""
-LEAST = 10
-"""Fewest ranks that are tested: fewer can show nothing but the grossest faults."""
-
-
 def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return which quantities of a study have ranks that are not uniform.
 
@@ -308,14 +312,6 @@ def _sentence(row: dict[Any, Any]) -> str:
     if row["n_failed"] and row["p_without_failures"] > CAUTION_BELOW:
         failures = f" Not so without the {row['n_failed']} failed fits."
     return f"{text[0].upper()}{text[1:]}.{doubt}{failures}"
-
-
-GROUP = "prior_sbc"
-"""Where ``arviz.plot_ecdf_pit`` looks for ranks."""
-SAMPLE = ("chain", "draw")
-"""Dims that ArviZ takes for those of independent values."""
-_TIE = 1e-12
-"""Distance, beside their size, at which a draw and the truth are the same but for rounding."""
 
 
 def rank_of(

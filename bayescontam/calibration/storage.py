@@ -43,6 +43,21 @@ SHARDS = "rows"
 
 _INTEGERS = ("replicate", *RANKS)
 _TEXTS = ("cell", "estimator", "quantity", "where", "status", "reason", "engine")
+PASSED, RERUN, FAILED = "passed", "rerun", "failed"
+"""What becomes of a fit: good at the first try, at the second and longer one, or neither."""
+MOST = 25
+"""Replicates of a shard, unless a run requests another number."""
+PATIENCE = 20.0
+"""Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
+may have taken, over all workers: the most that is lost where a run is killed, besides replicates
+under way."""
+FAR = 4.0
+"""Difference of two means, in Monte Carlo errors, that chance hardly ever reaches."""
+FORMAT = 1
+RECORD, COPY = "study.json", "study.toml"
+"""Files of a run's folder, beside its shards."""
+RESTORE = "put it back from a copy of the run, or run the study in another folder"
+_PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
 
 
 def interval_columns(level: int) -> tuple[str, str]:
@@ -110,10 +125,6 @@ def _empty() -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
 
 
-PASSED, RERUN, FAILED = "passed", "rerun", "failed"
-"""What becomes of a fit: good at the first try, at the second and longer one, or neither."""
-
-
 def faults_of(
     keys: list[Key], ess: FloatArray, rhat: FloatArray, diverged: float, gates: Gates
 ) -> list[str]:
@@ -134,14 +145,6 @@ def faults_of(
 
 def _key_text(key: Key) -> str:
     return f"{key[0]} ({key[1]})" if key[1] else key[0]
-
-
-MOST = 25
-"""Replicates of a shard, unless a run requests another number."""
-PATIENCE = 20.0
-"""Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
-may have taken, over all workers: the most that is lost where a run is killed, besides replicates
-under way."""
 
 
 @dataclass(frozen=True)
@@ -239,10 +242,6 @@ def _name(cell: Cell, replicate: int) -> str:
     return f"cell '{cell.name}', replicate {replicate}" if cell.name else f"replicate {replicate}"
 
 
-FAR = 4.0
-"""Difference of two means, in Monte Carlo errors, that chance hardly ever reaches."""
-
-
 def audits(rows: pd.DataFrame) -> pd.DataFrame:
     """Compare the means of audited fits with those of the first engine."""
     # A truth that is taken in another way is held against the same estimate.
@@ -284,13 +283,6 @@ def _error_over_fits(pairs: pd.DataFrame, rms: float) -> float:
         return np.nan
     variance = fits / (fits - 1) * float((beyond**2).sum()) / len(pairs) ** 2
     return float(np.sqrt(variance) / (2 * rms))
-
-
-FORMAT = 1
-RECORD, COPY = "study.json", "study.toml"
-"""Files of a run's folder, beside its shards."""
-RESTORE = "put it back from a copy of the run, or run the study in another folder"
-_PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
 
 
 class _Record(BaseModel):

@@ -25,6 +25,14 @@ TOLD = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "n
 """Estimands whose truth the published generator knows."""
 HASH_LENGTH = 12
 """Digits of a cell's hash in the names of its shards."""
+_WORDS = {
+    "theta": "ability",
+    "beta": "slope",
+    "beta_free": "slope",
+    "sigma_delta": "difficulty_sd",
+    "sigma_eps": "eps_sd",
+}
+"""Keys of a simulator that fix parameters under words of their own."""
 
 
 @dataclass(frozen=True)
@@ -181,16 +189,6 @@ def refuse_unknown(wanted: set[str], known: set[str], source: str, column: str) 
     if unknown := sorted(wanted - known):
         problem = f"nothing is called '{unknown[0]}' here ({closest(unknown[0], sorted(known))})"
         raise SpecError([Fault(source, problem, column=column)])
-
-
-_WORDS = {
-    "theta": "ability",
-    "beta": "slope",
-    "beta_free": "slope",
-    "sigma_delta": "difficulty_sd",
-    "sigma_eps": "eps_sd",
-}
-"""Keys of a simulator that fix parameters under words of their own."""
 
 
 def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, FloatArray]:

@@ -38,6 +38,31 @@ bayescontam compare hierarchical.nc --leave-out model --format csv
 _AGAIN = "Refits"
 _SPARE_OF_FITS = ("left_out", "p_loo", "refits", "divergences", "r_hat", "bad_k", "diff_se", "se")
 """Columns that are left out where the terminal is narrow, in this order."""
+RANK_EXAMPLES = """
+Examples:
+
+bayescontam rank fit.nc
+
+bayescontam rank fit.nc --benchmark mmlu --benchmark gsm8k --weights item
+
+bayescontam rank fit.nc --pairs --level 0.9
+
+bayescontam rank fit.nc --format csv --out ranks.csv
+"""
+_SPARE_OF_RANKS = (
+    "genuine_ability_sd", "accuracy_sd", "mean_rank", "raw_ties", "rank_joint", "p_best",
+    "p_rank_better", "p_rank_worse", "rank_raw", "places_gained", "raw_accuracy",
+)  # fmt: skip
+"""Columns that are left out where the terminal is narrow, in this order."""
+ITEMS_EXAMPLES = """
+Examples:
+
+bayescontam items fit.nc
+
+bayescontam items fit.nc --fdr 0.2 --format csv --out items.csv
+"""
+_MOST = 20
+"""Rows that the terminal gets where fewer items are suspects."""
 
 
 class Part(StrEnum):
@@ -148,24 +173,6 @@ def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":
     return {label: Fit.load(path) for label, path in zip(labels, paths, strict=True)}
 
 
-RANK_EXAMPLES = """
-Examples:
-
-bayescontam rank fit.nc
-
-bayescontam rank fit.nc --benchmark mmlu --benchmark gsm8k --weights item
-
-bayescontam rank fit.nc --pairs --level 0.9
-
-bayescontam rank fit.nc --format csv --out ranks.csv
-"""
-_SPARE_OF_RANKS = (
-    "genuine_ability_sd", "accuracy_sd", "mean_rank", "raw_ties", "rank_joint", "p_best",
-    "p_rank_better", "p_rank_worse", "rank_raw", "places_gained", "raw_accuracy",
-)  # fmt: skip
-"""Columns that are left out where the terminal is narrow, in this order."""
-
-
 class By(StrEnum):
     """What models are ranked by."""
 
@@ -270,17 +277,6 @@ def _json(ranking: "Ranking", verdict: str) -> str:
 
     content = ranking.to_dict() | {"verdict": verdict}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-ITEMS_EXAMPLES = """
-Examples:
-
-bayescontam items fit.nc
-
-bayescontam items fit.nc --fdr 0.2 --format csv --out items.csv
-"""
-_MOST = 20
-"""Rows that the terminal gets where fewer items are suspects."""
 
 
 def items(

@@ -60,6 +60,28 @@ Seed = Annotated[
     typer.Option(help="Seed; default: a fresh one, which the curve records.", show_default=False),
 ]
 Level = Annotated[float, typer.Option(help="Credible level.")]
+COVARIATES_EXAMPLES = """
+Examples:
+
+bayescontam covariates scan --judgements judgements.csv --out covariates.parquet
+
+bayescontam covariates scan --curve curve.nc --out covariates.csv --floor 0.3
+
+Then: bayescontam fit responses.csv --covariates covariates.parquet --model latent_duplicate
+"""
+_PARTS = {"corpus": "whole corpus", "scanned": "scanned part"}
+_COLUMNS = {
+    "by": "in",
+    "n_mean": "with_duplicates",
+    "n_low": "with_duplicates_low",
+    "n_high": "with_duplicates_high",
+    "mean": "share",
+    "ci_low": "share_low",
+    "ci_high": "share_high",
+}
+_NUMBERS = {
+    "median": "documents", "ci_low": "documents_low", "ci_high": "documents_high",
+}  # fmt: skip
 
 
 def curve(
@@ -128,30 +150,6 @@ def show(fitted: "Curve", path: Path) -> None:
     )
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])
-
-
-COVARIATES_EXAMPLES = """
-Examples:
-
-bayescontam covariates scan --judgements judgements.csv --out covariates.parquet
-
-bayescontam covariates scan --curve curve.nc --out covariates.csv --floor 0.3
-
-Then: bayescontam fit responses.csv --covariates covariates.parquet --model latent_duplicate
-"""
-_PARTS = {"corpus": "whole corpus", "scanned": "scanned part"}
-_COLUMNS = {
-    "by": "in",
-    "n_mean": "with_duplicates",
-    "n_low": "with_duplicates_low",
-    "n_high": "with_duplicates_high",
-    "mean": "share",
-    "ci_low": "share_low",
-    "ci_high": "share_high",
-}
-_NUMBERS = {
-    "median": "documents", "ci_low": "documents_low", "ci_high": "documents_high",
-}  # fmt: skip
 
 
 def covariates(

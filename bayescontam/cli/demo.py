@@ -31,6 +31,14 @@ _SOLVERS = (
     " contamination here."
 )
 
+ITEMS_OF_CONCEPT = 30
+ITEMS = {
+    ("MuSR", "all"): 250, ("MuSR", "half"): 125,
+    ("ZebraLogic", "all"): 1000, ("ZebraLogic", "half"): 500,
+    ("MBPP", "all"): 210, ("MBPP", "half"): 210,
+}  # fmt: skip
+"""Items behind each printed accuracy; MBPP's standard errors amount to about 210 for both."""
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
@@ -170,15 +178,6 @@ def _print(quiet: bool, *lines: str) -> None:
 
     if not quiet:
         print_lines(lines)
-
-
-ITEMS_OF_CONCEPT = 30
-ITEMS = {
-    ("MuSR", "all"): 250, ("MuSR", "half"): 125,
-    ("ZebraLogic", "all"): 1000, ("ZebraLogic", "half"): 500,
-    ("MBPP", "all"): 210, ("MBPP", "half"): 210,
-}  # fmt: skip
-"""Items behind each printed accuracy; MBPP's standard errors amount to about 210 for both."""
 
 
 def duplicate_finetuning() -> Responses:

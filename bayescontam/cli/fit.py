@@ -67,6 +67,23 @@ bayescontam fit arc.csv --model concepts --where "not minimal" --seed 1 -o arc.n
 Then: bayescontam summary fit.nc; bayescontam report fit.nc --out report.html
 """
 _MODEL = "Model"
+_ESSENTIAL = {"alpha", "beta", "gamma", "kappa", "spillover"}
+"""Terms for whose sake a model spec is chosen."""
+UPDATE_EXAMPLES = """
+Examples:
+
+bayescontam update fit.nc new_model.csv
+
+bayescontam update fit.nc new_model.csv --covariates scan.parquet --format csv --out new.csv
+
+bayescontam update fit.nc new_model.csv --refit never
+
+bayescontam update fit.nc new_model.csv --out both.nc
+
+The last fits old and new responses together, which takes as long as the fit did, and writes a fit
+that can be ranked, reported, compared and updated again.
+"""
+_WEIGHTS = "Weights"
 
 
 class Items(StrEnum):
@@ -225,10 +242,6 @@ def fit(
         exit_if_failed(fitted.checks())
 
 
-_ESSENTIAL = {"alpha", "beta", "gamma", "kappa", "spillover"}
-"""Terms for whose sake a model spec is chosen."""
-
-
 def _quoted(path: Path) -> str:
     return shlex.quote(visible(str(path)))
 
@@ -249,23 +262,6 @@ def show(fitted: "Fit", path: Path) -> None:
     print_lines([verdict_line(fitted), *lines_in_short(fitted)])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])
-
-
-UPDATE_EXAMPLES = """
-Examples:
-
-bayescontam update fit.nc new_model.csv
-
-bayescontam update fit.nc new_model.csv --covariates scan.parquet --format csv --out new.csv
-
-bayescontam update fit.nc new_model.csv --refit never
-
-bayescontam update fit.nc new_model.csv --out both.nc
-
-The last fits old and new responses together, which takes as long as the fit did, and writes a fit
-that can be ranked, reported, compared and updated again.
-"""
-_WEIGHTS = "Weights"
 
 
 class Refit(StrEnum):

@@ -25,47 +25,8 @@ Threshold = Annotated[
         show_default=False,
     ),
 ]
-
-
-def import_table[**Options](
-    out: Path,
-    quiet: bool,
-    read: Callable[Options, "Imported"],
-    *args: Options.args,
-    **options: Options.kwargs,
-) -> None:
-    """Read responses, write the table, and print what was read and what was left out."""
-    from bayescontam._files import check_table_ending, write_table
-
-    check_table_ending(out, "responses")
-    check_file(out, *args)
-    found = read(*args, **options)
-    write_table(out, found.frame)
-    if not quiet:
-        _print(found, out)
-
-
-def _print(found: "Imported", out: Path) -> None:
-    from bayescontam._text import visible
-    from bayescontam.cli.terminal import print_lines, print_table
-
-    name = visible(str(out))
-    spare = ["runs", "responses", "trials_each", "trials", "chosen"]
-    print_table(found.read, spare, f"the rows of {name} by benchmark")
-    if len(found.left_out):
-        print_table(found.left_out, whole=True)  # printed nowhere else
-    else:
-        print_lines(["Nothing was left out."])
-    print_lines(f"Note: {visible(note, 400)}" for note in found.notes)
-    count, models = len(found.frame), found.frame["model"].nunique()
-    unit = "model" if models == 1 else "models"
-    print_lines([f"Wrote {count:,} responses of {models:,} {unit} to {name}"])
-
-
 type _Call = tuple[Callable[..., "Imported"], dict[str, Any]]
 """An importer, and the options that only it has."""
-
-
 LM_EVAL_EXAMPLES = """
 Examples:
 
@@ -132,6 +93,64 @@ bayescontam import livecodebench performances_generation.json --out responses.cs
 
 bayescontam import livecodebench performances_generation.json --cutoffs cutoffs.csv -o r.csv
 """
+Logs = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Log files, or folders.", show_default=False)
+]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Metric that counts: NAME, or BENCHMARK=NAME; may be repeated.", show_default=False
+    ),
+]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Model that all logs are of: NAME, or FOLDER=NAME; may be repeated.",
+        show_default=False,
+    ),
+]
+MATRIX_EXAMPLES = """
+Examples:
+
+bayescontam import matrix scores.csv --benchmark mmlu --out responses.csv
+
+bayescontam import matrix items.csv --items rows --benchmark-column task --keep topic -o r.csv
+"""
+
+
+def import_table[**Options](
+    out: Path,
+    quiet: bool,
+    read: Callable[Options, "Imported"],
+    *args: Options.args,
+    **options: Options.kwargs,
+) -> None:
+    """Read responses, write the table, and print what was read and what was left out."""
+    from bayescontam._files import check_table_ending, write_table
+
+    check_table_ending(out, "responses")
+    check_file(out, *args)
+    found = read(*args, **options)
+    write_table(out, found.frame)
+    if not quiet:
+        _print(found, out)
+
+
+def _print(found: "Imported", out: Path) -> None:
+    from bayescontam._text import visible
+    from bayescontam.cli.terminal import print_lines, print_table
+
+    name = visible(str(out))
+    spare = ["runs", "responses", "trials_each", "trials", "chosen"]
+    print_table(found.read, spare, f"the rows of {name} by benchmark")
+    if len(found.left_out):
+        print_table(found.left_out, whole=True)  # printed nowhere else
+    else:
+        print_lines(["Nothing was left out."])
+    print_lines(f"Note: {visible(note, 400)}" for note in found.notes)
+    count, models = len(found.frame), found.frame["model"].nunique()
+    unit = "model" if models == 1 else "models"
+    print_lines([f"Wrote {count:,} responses of {models:,} {unit} to {name}"])
 
 
 class Differing(StrEnum):
@@ -172,22 +191,6 @@ class NoAnswer(StrEnum):
     LEAVE_OUT = "leave-out"
 
 
-Logs = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Log files, or folders.", show_default=False)
-]
-Metric = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Metric that counts: NAME, or BENCHMARK=NAME; may be repeated.", show_default=False
-    ),
-]
-Model = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Model that all logs are of: NAME, or FOLDER=NAME; may be repeated.",
-        show_default=False,
-    ),
-]
 OnErrors = Annotated[Errors, typer.Option(help="What items with an error count as.")]
 
 
@@ -435,15 +438,6 @@ def livecodebench(
     from bayescontam.data.importers.livecodebench import import_livecodebench
 
     return import_livecodebench, {"cutoffs": cutoffs, "generations": generations}
-
-
-MATRIX_EXAMPLES = """
-Examples:
-
-bayescontam import matrix scores.csv --benchmark mmlu --out responses.csv
-
-bayescontam import matrix items.csv --items rows --benchmark-column task --keep topic -o r.csv
-"""
 
 
 class Items(StrEnum):

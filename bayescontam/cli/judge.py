@@ -32,6 +32,46 @@ Interrupted, or the budget reached? Run the same command again: answers are stor
 _CHOICE, _CALLS = "Which pairs", "Calls"
 _OWN = "default"
 _KEY = "OPENAI_API_KEY"
+EXAMPLES = """
+Examples:
+
+bayescontam judge export scan --out sheet.xlsx
+
+bayescontam judge import scan sheet.xlsx --judge Ada --out judgements.csv
+
+bayescontam judge llm scan --base-url http://localhost:8000/v1 --model qwen3 --out judgements.csv
+
+bayescontam judge agreement judgements.csv
+"""
+EXPORT_EXAMPLES = """
+Examples:
+
+bayescontam judge export scan --out sheet.xlsx --pairs 300 --seed 7
+
+bayescontam judge export scan --out sheet.csv --per-item 3 --benchmark mbpp
+"""
+IMPORT_EXAMPLES = """
+Examples:
+
+bayescontam judge import scan sheet.xlsx --judge Ada --out judgements.csv
+
+bayescontam judge import scan sheet.xlsx --judge Ada --out judgements.csv --replace
+"""
+AGREEMENT_EXAMPLES = """
+Examples:
+
+bayescontam judge agreement judgements.csv
+
+bayescontam judge agreement people.csv model.parquet --json
+"""
+_PAIRS = 200
+ScanFolder = Annotated[
+    Path, typer.Argument(metavar="SCAN", help="Folder of a finished scan.", show_default=False)
+]
+app = typer.Typer(
+    help="Judge which matches are duplicates: by people, by language models, and how they agree.",
+    no_args_is_help=True,
+)
 
 
 def _temperature(text: str) -> str:
@@ -198,48 +238,6 @@ def _key(variable: str) -> str:
     if variable not in os.environ and variable != _KEY:
         raise UsageError(f"--api-key-env: no environment variable '{visible(variable)}'; set it")
     return os.environ.get(variable, "")
-
-
-EXAMPLES = """
-Examples:
-
-bayescontam judge export scan --out sheet.xlsx
-
-bayescontam judge import scan sheet.xlsx --judge Ada --out judgements.csv
-
-bayescontam judge llm scan --base-url http://localhost:8000/v1 --model qwen3 --out judgements.csv
-
-bayescontam judge agreement judgements.csv
-"""
-EXPORT_EXAMPLES = """
-Examples:
-
-bayescontam judge export scan --out sheet.xlsx --pairs 300 --seed 7
-
-bayescontam judge export scan --out sheet.csv --per-item 3 --benchmark mbpp
-"""
-IMPORT_EXAMPLES = """
-Examples:
-
-bayescontam judge import scan sheet.xlsx --judge Ada --out judgements.csv
-
-bayescontam judge import scan sheet.xlsx --judge Ada --out judgements.csv --replace
-"""
-AGREEMENT_EXAMPLES = """
-Examples:
-
-bayescontam judge agreement judgements.csv
-
-bayescontam judge agreement people.csv model.parquet --json
-"""
-_PAIRS = 200
-ScanFolder = Annotated[
-    Path, typer.Argument(metavar="SCAN", help="Folder of a finished scan.", show_default=False)
-]
-app = typer.Typer(
-    help="Judge which matches are duplicates: by people, by language models, and how they agree.",
-    no_args_is_help=True,
-)
 
 
 @app.command("export", epilog=EXPORT_EXAMPLES)

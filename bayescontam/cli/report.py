@@ -49,6 +49,15 @@ bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out sc
 bayescontam report curve.nc --out curve.html
 """
 _SCANS = "Reports of scans, and of the items of a fit"
+SUMMARY_EXAMPLES = """
+Examples:
+
+bayescontam summary fit.nc
+
+bayescontam summary fit.nc --format csv --out estimands.csv
+
+bayescontam summary fit.nc --format json
+"""
 
 
 def report(
@@ -253,17 +262,6 @@ def _refuse(path: Path, what: str, options: set[str]) -> None:
             f"{named}: {visible(str(path))} is {what}, and its report does not take that; leave"
             " it out"
         )
-
-
-SUMMARY_EXAMPLES = """
-Examples:
-
-bayescontam summary fit.nc
-
-bayescontam summary fit.nc --format csv --out estimands.csv
-
-bayescontam summary fit.nc --format json
-"""
 
 
 def summary(

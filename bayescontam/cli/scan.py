@@ -31,6 +31,26 @@ Interrupted? Run the same command again. Then: bayescontam report scan --out sca
 """
 _QUICK = "Quick scan, without a manifest"
 _QUARTILES = ("top_cosine_low", "top_cosine_high")
+CORPORA_EXAMPLES = """
+Examples:
+
+bayescontam corpora list
+
+bayescontam corpora show offline-demo
+"""
+LIST_EXAMPLE = "Example: bayescontam corpora list"
+SHOW_EXAMPLES = """
+Examples:
+
+bayescontam corpora show olmo3
+
+bayescontam corpora show offline-demo --toml > mine.toml
+"""
+LOOKED_FOR = {"input": "questions", "output": "answers", "input_output": "questions with answers"}
+corpora_app = typer.Typer(
+    help="Corpus manifests: list those that ship with the package, and show one.",
+    no_args_is_help=True,
+)
 
 
 class Device(StrEnum):
@@ -266,28 +286,6 @@ def print_scan(scanned: "Scan") -> None:
             f"Wrote the scan to {folder}. Next: bayescontam report {folder} --out scan.html",
         ]
     )
-
-
-CORPORA_EXAMPLES = """
-Examples:
-
-bayescontam corpora list
-
-bayescontam corpora show offline-demo
-"""
-LIST_EXAMPLE = "Example: bayescontam corpora list"
-SHOW_EXAMPLES = """
-Examples:
-
-bayescontam corpora show olmo3
-
-bayescontam corpora show offline-demo --toml > mine.toml
-"""
-LOOKED_FOR = {"input": "questions", "output": "answers", "input_output": "questions with answers"}
-corpora_app = typer.Typer(
-    help="Corpus manifests: list those that ship with the package, and show one.",
-    no_args_is_help=True,
-)
 
 
 @corpora_app.command("list", epilog=LIST_EXAMPLE)

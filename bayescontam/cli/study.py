@@ -44,6 +44,57 @@ bayescontam study report recovery --out recovery.html
 It writes coverage.csv, sbc.csv and index.html into the folder, also while the study runs. For a
 repeated published study it writes the page anew.
 """
+COMPARE_EXAMPLES = """
+Examples:
+
+bayescontam study compare arc-decomposition novelty
+
+bayescontam study compare runs/* > table.md
+"""
+EXAMPLES = """
+Examples:
+
+bayescontam study list
+
+bayescontam study run recovery --out recovery
+
+bayescontam study report recovery
+"""
+LIST_EXAMPLE = "Example: bayescontam study list"
+SHOW_EXAMPLES = """
+Examples:
+
+bayescontam study show recovery
+
+bayescontam study show recovery --toml > mine.toml
+
+Then change mine.toml (bayescontam study keys lists what it may hold) and run it.
+"""
+KEYS_EXAMPLES = """
+Examples:
+
+bayescontam study keys
+
+bayescontam study keys --format markdown > keys.md
+"""
+RUN_EXAMPLES = """
+Examples:
+
+bayescontam study run recovery --out recovery --full
+
+bayescontam study run mine.toml --out mine --jobs 8
+
+bayescontam study run coverage --out grid --engine ray --address auto
+
+bayescontam study run arc-decomposition --out arc-decomposition
+
+Interrupted? Run the same command again. Then: bayescontam study report recovery
+"""
+AGAIN = "Published studies"
+app = typer.Typer(
+    help="Studies of calibration by simulation, and published studies repeated.",
+    no_args_is_help=True,
+)
 
 
 def report(
@@ -126,15 +177,6 @@ def coverage_head(results: "StudyResults") -> "pd.DataFrame":
     return table if table["cell"].any() else table.drop(columns="cell")
 
 
-COMPARE_EXAMPLES = """
-Examples:
-
-bayescontam study compare arc-decomposition novelty
-
-bayescontam study compare runs/* > table.md
-"""
-
-
 def refuse_others(study: "StudySpec | ReproductionSpec", given: Mapping[str, object]) -> None:
     """Refuse options that are for the other kind of study."""
     from bayescontam.specs.study import ReproductionSpec
@@ -197,50 +239,6 @@ def compare(
     print_lines(comparison_lines([comparison_of(folder) for folder in folders]))
 
 
-EXAMPLES = """
-Examples:
-
-bayescontam study list
-
-bayescontam study run recovery --out recovery
-
-bayescontam study report recovery
-"""
-LIST_EXAMPLE = "Example: bayescontam study list"
-SHOW_EXAMPLES = """
-Examples:
-
-bayescontam study show recovery
-
-bayescontam study show recovery --toml > mine.toml
-
-Then change mine.toml (bayescontam study keys lists what it may hold) and run it.
-"""
-KEYS_EXAMPLES = """
-Examples:
-
-bayescontam study keys
-
-bayescontam study keys --format markdown > keys.md
-"""
-RUN_EXAMPLES = """
-Examples:
-
-bayescontam study run recovery --out recovery --full
-
-bayescontam study run mine.toml --out mine --jobs 8
-
-bayescontam study run coverage --out grid --engine ray --address auto
-
-bayescontam study run arc-decomposition --out arc-decomposition
-
-Interrupted? Run the same command again. Then: bayescontam study report recovery
-"""
-AGAIN = "Published studies"
-app = typer.Typer(
-    help="Studies of calibration by simulation, and published studies repeated.",
-    no_args_is_help=True,
-)
 app.command("report", epilog=REPORT_EXAMPLES)(report)
 app.command("compare", epilog=COMPARE_EXAMPLES)(compare)
 

@@ -25,6 +25,24 @@ _HEADLINE_SPARE = (
     "overfitting_spillover", "spillover", "raw",
 )  # fmt: skip
 
+_RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
+FIRST_ROWS, LAST_ROWS = 40, 20
+"""Rows that are shown of a longer table."""
+_NAMES = {
+    "model", "benchmark", "item", "concept", "other", "fit", "cell", "quantity", "estimator",
+    "judge", "judge_a", "judge_b", "source", "of", "file", "where", "name",
+}  # fmt: skip
+"""Columns of names. They stay on one line, where long names are cut in the middle."""
+_NUMBERS = {"below", "above"}
+"""Columns of texts that are numbers."""
+_PREFERRED, _ENOUGH, _LEAST = 24, 12, 8
+"""Widths of names: before columns are left out for them, before the last of these is left out,
+and when none is left to leave out."""
+_SHORT = 12
+"""Texts that are not wrapped."""
+_LONGEST = 160
+_GAP = "  "
+
 
 def print_table(
     table: "pd.DataFrame",
@@ -47,9 +65,6 @@ def print_table(
 def room_of_output() -> int:
     """Return the columns of the terminal, or 120 where the output goes elsewhere."""
     return shutil.get_terminal_size((_ORDINARY, 24)).columns
-
-
-_RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
 
 
 def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None:
@@ -130,24 +145,6 @@ def put_text(text: str, out: Path | None) -> None:
         print(text, end="")  # not typer.echo: it takes escape codes out of names
     else:
         write_text(out, text)
-
-
-FIRST_ROWS, LAST_ROWS = 40, 20
-"""Rows that are shown of a longer table."""
-_NAMES = {
-    "model", "benchmark", "item", "concept", "other", "fit", "cell", "quantity", "estimator",
-    "judge", "judge_a", "judge_b", "source", "of", "file", "where", "name",
-}  # fmt: skip
-"""Columns of names. They stay on one line, where long names are cut in the middle."""
-_NUMBERS = {"below", "above"}
-"""Columns of texts that are numbers."""
-_PREFERRED, _ENOUGH, _LEAST = 24, 12, 8
-"""Widths of names: before columns are left out for them, before the last of these is left out,
-and when none is left to leave out."""
-_SHORT = 12
-"""Texts that are not wrapped."""
-_LONGEST = 160
-_GAP = "  "
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ _WORDS = re.compile(r"(?:(\d{1,2})\.? )?([A-Za-z]+)\.?(?: (\d{1,2})(?:st|nd|rd|t
 _MONTH = 31
 """Days that release dates of one item may be apart."""
 _ALLOWED = "YYYY-MM-DD, YYYY-MM or YYYY"
+_KEYS = {"released": ("benchmark", "item"), "cutoff": ("model",)}
 
 
 @dataclass(frozen=True)
@@ -224,9 +225,6 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
         advice,
         notes,
     )
-
-
-_KEYS = {"released": ("benchmark", "item"), "cutoff": ("model",)}
 
 
 def _table(

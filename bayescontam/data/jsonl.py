@@ -29,6 +29,10 @@ _MOST_FAULTS = 10_000
 """Faulty rows after which reading ends."""
 _AT_END = 20
 """Characters before the end in which a value may be cut off."""
+LARGE = 50_000_000
+"""Bytes of JSON that take about two seconds to import."""
+_STEP = 1_000_000
+DAMAGED = "write it again; was its writing broken off?"
 
 
 class _Bad:
@@ -217,12 +221,6 @@ def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
-
-
-LARGE = 50_000_000
-"""Bytes of JSON that take about two seconds to import."""
-_STEP = 1_000_000
-DAMAGED = "write it again; was its writing broken off?"
 
 
 def reading_bar(

@@ -55,6 +55,21 @@ _STATE = (
 )
 _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
 _WORDS = {"yes": "1", "no": "0"}
+PAIR = ("benchmark", "item", "source", "document", "chunk")
+"""Columns that name a pair."""
+MODEL = "llm:"
+"""How the names of judges that are language models begin."""
+_VERDICT = ("is_duplicate", "kind", "confidence", "comment")
+_COLUMNS = (*PAIR, "judge", *_VERDICT)
+_NEEDED = {
+    "benchmark": "add one: the benchmark that the item belongs to",
+    "item": "add one: the item's name as in the scan",
+    "document": "add one: the document's name as in the scan",
+    "chunk": "add one: the chunk's number in the document, from 0",
+    "judge": "add one: who judged",
+    "is_duplicate": "add one: 1, 0, or blank where a pair is not judged",
+}
+_RUN = re.compile(rf"({MODEL}.+)#(\d+)", re.DOTALL)
 
 
 def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
@@ -147,25 +162,6 @@ def of_this_format(
         " had the meaning of the other"
     )
     return table, (note,) if old.any() else ()
-
-
-PAIR = ("benchmark", "item", "source", "document", "chunk")
-"""Columns that name a pair."""
-
-MODEL = "llm:"
-"""How the names of judges that are language models begin."""
-
-_VERDICT = ("is_duplicate", "kind", "confidence", "comment")
-_COLUMNS = (*PAIR, "judge", *_VERDICT)
-_NEEDED = {
-    "benchmark": "add one: the benchmark that the item belongs to",
-    "item": "add one: the item's name as in the scan",
-    "document": "add one: the document's name as in the scan",
-    "chunk": "add one: the chunk's number in the document, from 0",
-    "judge": "add one: who judged",
-    "is_duplicate": "add one: 1, 0, or blank where a pair is not judged",
-}
-_RUN = re.compile(rf"({MODEL}.+)#(\d+)", re.DOTALL)
 
 
 def read_judgements(path: str | os.PathLike[str]) -> "Judgements":

@@ -42,6 +42,15 @@ from bayescontam.errors import DataError, Fault, UsageError
 SCORES = ("correct", "n_correct", "n_trials")
 MOST_TRIALS = 10**9
 """Largest ``n_trials`` of a row."""
+type Names = Sequence[str]
+_KEYS = ["model", "benchmark", "item"]
+_KNOWN = (*_KEYS, *SCORES, *MEASURES)
+_NEEDED = {
+    "model": "add one: the name of the model that answered",
+    "benchmark": "add one: the benchmark that each item belongs to, one name if there is only one",
+    "item": "add one: the name of the item answered",
+}
+Path = str | os.PathLike[str]
 
 
 def read_scores(
@@ -86,17 +95,6 @@ def _counts(table: pd.DataFrame, faults: FaultList) -> dict[str, FloatArray]:
 
 def _whole(values: FloatArray) -> BoolArray:
     return np.asarray((values >= 0) & (values <= MOST_TRIALS) & (np.floor(values) == values))
-
-
-type Names = Sequence[str]
-
-_KEYS = ["model", "benchmark", "item"]
-_KNOWN = (*_KEYS, *SCORES, *MEASURES)
-_NEEDED = {
-    "model": "add one: the name of the model that answered",
-    "benchmark": "add one: the benchmark that each item belongs to, one name if there is only one",
-    "item": "add one: the name of the item answered",
-}
 
 
 def read_responses(
@@ -448,9 +446,6 @@ def _finished(
         )
         clean = summed(clean, first, counts)
     return clean.iloc[in_order(clean)].reset_index(drop=True)
-
-
-Path = str | os.PathLike[str]
 
 
 def given_responses(

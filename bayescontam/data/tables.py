@@ -30,6 +30,35 @@ OTHERS = ",;\t|"
 
 
 _DECLARED = re.compile(r'"?sep=([,;\t|])"?[ \r\n]*', re.IGNORECASE)
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_TEXTS = "BYTE_ARRAY"
+_LISTS = pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray
+ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz, .bz2, .xz or .zst), or .parquet"
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_JSON = {".jsonl", ".ndjson", ".json"}
+_PACKED = {".gz", ".bz2", ".xz", ".zst"}
+_BATCH = 20_000
+"""Rows that are held as Python objects at once."""
+_MOST_FAULTS = 10_000
+"""Faulty rows after which reading ends."""
+_SIGNATURES = {
+    b"%PDF-": "a PDF",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"PK\x03\x04": "an Excel workbook (.xlsx) or another zip file",
+    b"\xd0\xcf\x11\xe0": "an old Excel or Word file",
+    b"\x1f\x8b": "gzip-compressed data",
+    b"\x28\xb5\x2f\xfd": "zstandard-compressed data",
+    b"\xfd7zXZ": "xz-compressed data",
+    b"\x89HDF": "a netCDF or HDF5 file",
+    b"CDF\x01": "a netCDF file",
+    b"CDF\x02": "a netCDF file",
+    b"PAR1": "Parquet",
+    b"ARROW1": "an Arrow or Feather file",
+    b"SQLite format 3": "an SQLite database",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+}
 
 
 class BrokenQuotesError(ValueError):
@@ -109,11 +138,6 @@ def _long_cells() -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-_TEXTS = "BYTE_ARRAY"
-_LISTS = pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray
-
-
 def parquet_batches(file: Path, source: str, rows: int) -> Iterator[pa.RecordBatch]:
     """Give the rows of a Parquet file, texts by reference, those in structs and lists too.
 
@@ -186,35 +210,6 @@ def decoded_size(column: pa.Array, check: Callable[[int], object] = lambda size:
     lengths = pc.binary_length(column.dictionary)
     check(pc.max(lengths).as_py() or 0)
     return int(pc.sum(lengths.take(column.indices)).as_py() or 0)
-
-
-ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz, .bz2, .xz or .zst), or .parquet"
-
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_JSON = {".jsonl", ".ndjson", ".json"}
-_PACKED = {".gz", ".bz2", ".xz", ".zst"}
-_BATCH = 20_000
-"""Rows that are held as Python objects at once."""
-_MOST_FAULTS = 10_000
-"""Faulty rows after which reading ends."""
-_SIGNATURES = {
-    b"%PDF-": "a PDF",
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"PK\x03\x04": "an Excel workbook (.xlsx) or another zip file",
-    b"\xd0\xcf\x11\xe0": "an old Excel or Word file",
-    b"\x1f\x8b": "gzip-compressed data",
-    b"\x28\xb5\x2f\xfd": "zstandard-compressed data",
-    b"\xfd7zXZ": "xz-compressed data",
-    b"\x89HDF": "a netCDF or HDF5 file",
-    b"CDF\x01": "a netCDF file",
-    b"CDF\x02": "a netCDF file",
-    b"PAR1": "Parquet",
-    b"ARROW1": "an Arrow or Feather file",
-    b"SQLite format 3": "an SQLite database",
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-}
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,14 @@ _WORDS = {"true": 1.0, "false": 0.0}
 type Scale = Literal["share", "percent", "count"]
 """What contamination is given as: see `read_measures`."""
 SCALES: tuple[Scale, ...] = ("share", "percent", "count")
+_LABEL = re.compile(r"\d+\.\d+", re.ASCII)
+_TWINS = {
+    False: "got {}, and elsewhere the same without blanks at its ends; write both alike",
+    True: "got {}, and elsewhere the same as a whole number; write both alike",
+}
+_NAMES = ("model", "benchmark", "item")
+_COUNTS = ("correct", "n_correct", "n_trials")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
 class FaultList:
@@ -242,13 +250,6 @@ def flag_twins(names: pd.Series, column: str, faults: FaultList) -> None:
             if count[short] > 1 and name != short and (name in floats) == floating
         }
         faults.flag(names.isin(bad).to_numpy(), column, problem, names.to_numpy())
-
-
-_LABEL = re.compile(r"\d+\.\d+", re.ASCII)
-_TWINS = {
-    False: "got {}, and elsewhere the same without blanks at its ends; write both alike",
-    True: "got {}, and elsewhere the same as a whole number; write both alike",
-}
 
 
 def _name(cell: Any) -> str | None:
@@ -517,10 +518,6 @@ def with_decimal_points(
     return frame.assign(**commas), [note]
 
 
-_NAMES = ("model", "benchmark", "item")
-_COUNTS = ("correct", "n_correct", "n_trials")
-
-
 def _pointed(cells: pd.Series) -> pd.Series | None:
     """Return a column with points for decimal commas; None if it has none, or anything else."""
     codes, uniques = pd.factorize(cells)
@@ -539,9 +536,6 @@ def check_level(level: float, name: str = "level") -> None:
     """Refuse a probability that is none of an interval worth reporting."""
     if not 0.5 <= level < 1:
         raise UsageError(f"{name}: got {level}; allowed is 0.5 up to but not 1")
-
-
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
 def chosen(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> BoolArray:

@@ -37,6 +37,12 @@ FLOOR = 0.35
 published judgements, which is no more than judges err."""
 RANKS = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of best matches at which prevalence is reported."""
+_KEYS = ["benchmark", "item"]
+_COLUMNS = {
+    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
+    "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",
+    "comment": "str",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,9 +305,6 @@ def _by_kind(spread: Occurrence, kinds: FloatArray) -> FloatArray:
     return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)
 
 
-_KEYS = ["benchmark", "item"]
-
-
 def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataFrame:
     """Return contamination covariates, one row for each item."""
     p = 1 - weighed.none
@@ -362,13 +365,6 @@ def _judged(scan: "Scan", curve: "Curve") -> pd.DataFrame:
     called = called.merge(scan_pairs(scan)[list(PAIR)].drop_duplicates(), on=list(PAIR))
     grouped = called.groupby(_KEYS, observed=True)["judged_duplicates"]
     return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})
-
-
-_COLUMNS = {
-    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
-    "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",
-    "comment": "str",
-}  # fmt: skip
 
 
 def duplicate_curve(

@@ -37,6 +37,37 @@ from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL
 from bayescontam.specs.curve import CurveSpec
 
+REPLICATES = 500
+BINS = 6
+"""Most cosine bins of a benchmark."""
+FEWEST = 20
+"""Verdicts that make a bin."""
+LEAST = 5
+"""Verdicts of either kind that a cell must be expected to hold to be checked."""
+FORMAT = 2
+"""Version of the layout of a saved curve. In 1 chunks counted, not documents, and ``subset``
+and ``superset`` each had the meaning of the other."""
+TARGET_ACCEPT = 0.95
+"""Spreads over two or three benchmarks have long tails, which need small steps."""
+TUNE = 1500
+"""Where judgements and priors disagree, a chain may first take the judge for one who calls
+nearly everything a duplicate, a region of next to no mass that is hard to leave: on published
+pairs 14 of 96 chains were there at the start, one after 700 steps and none after 1,000."""
+PRIOR_DRAWS = 4000
+_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+QUANTITIES = (
+    "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
+    "share_further", "sensitivity", "specificity",
+)  # fmt: skip
+"""Parameters that a summary reports, in this order."""
+GRID = np.linspace(0.0, 1.0, 101)
+"""Cosines at which the curve is reported."""
+_JUDGED = {
+    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
+    "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
+    "lead": "int64", "lead_cosine": "float64", "place": "float64",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class CurveDraws:
@@ -145,15 +176,6 @@ def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
         edges=edges,
         crowding=spec.shape.crowding,
     )
-
-
-REPLICATES = 500
-BINS = 6
-"""Most cosine bins of a benchmark."""
-FEWEST = 20
-"""Verdicts that make a bin."""
-LEAST = 5
-"""Verdicts of either kind that a cell must be expected to hold to be checked."""
 
 
 def marginal(draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1) -> FloatArray:
@@ -290,31 +312,6 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
         f" {observed[worst]:.2f} was called a duplicate, the curve expects {center[worst]:.2f}:"
         " add knots there, or widen the prior of sigma_shape.",
     )
-
-
-FORMAT = 2
-"""Version of the layout of a saved curve. In 1 chunks counted, not documents, and ``subset``
-and ``superset`` each had the meaning of the other."""
-TARGET_ACCEPT = 0.95
-"""Spreads over two or three benchmarks have long tails, which need small steps."""
-TUNE = 1500
-"""Where judgements and priors disagree, a chain may first take the judge for one who calls
-nearly everything a duplicate, a region of next to no mass that is hard to leave: on published
-pairs 14 of 96 chains were there at the start, one after 700 steps and none after 1,000."""
-PRIOR_DRAWS = 4000
-_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
-QUANTITIES = (
-    "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
-    "share_further", "sensitivity", "specificity",
-)  # fmt: skip
-"""Parameters that a summary reports, in this order."""
-GRID = np.linspace(0.0, 1.0, 101)
-"""Cosines at which the curve is reported."""
-_JUDGED = {
-    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
-    "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
-    "lead": "int64", "lead_cosine": "float64", "place": "float64",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,20 @@ _INSTRUCTIONS = [
     ("confidence", "How sure you are of is_duplicate, from 0 (a guess) to 1 (certain)."),
     ("comment", "Anything; may stay blank."),
 ]
+LONGEST = 32_767
+"""Longest text of a cell in Excel, in UTF-16 code units."""
+_ENTRIES = ["is_duplicate", "kind", "confidence", "comment"]
+_TEXTS = {"item_text": "text", "chunk_text": "chunk_text"}
+_NEEDED = {
+    "pair": "keep the column of the exported sheet: it says which pair a row is about",
+    "is_duplicate": "keep the column of the exported sheet: 1, 0 or blank",
+}
+# What XML or CSV cannot hold, or no spreadsheet shows.
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ID = f"p{FORMAT}-"
+"""How names of pairs begin, which so hold the version of the meaning of kinds."""
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
+_WORD, _WORDS = re.compile(r"\w+"), 8
 
 
 def write_workbook(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
@@ -150,23 +164,6 @@ def _rows(sheet: Any, limit: Bounds, source: str) -> Iterator[list[Any]]:
         width = width or len(row)
         limit.check_cells(number, width, source, "sheet")
         yield [*row[:width], *[None] * (width - len(row))]
-
-
-LONGEST = 32_767
-"""Longest text of a cell in Excel, in UTF-16 code units."""
-
-_ENTRIES = ["is_duplicate", "kind", "confidence", "comment"]
-_TEXTS = {"item_text": "text", "chunk_text": "chunk_text"}
-_NEEDED = {
-    "pair": "keep the column of the exported sheet: it says which pair a row is about",
-    "is_duplicate": "keep the column of the exported sheet: 1, 0 or blank",
-}
-# What XML or CSV cannot hold, or no spreadsheet shows.
-_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_ID = f"p{FORMAT}-"
-"""How names of pairs begin, which so hold the version of the meaning of kinds."""
-_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
-_WORD, _WORDS = re.compile(r"\w+"), 8
 
 
 @dataclass(frozen=True)

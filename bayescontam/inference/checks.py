@@ -26,6 +26,18 @@ NEAR = 2 / 3
 """Part of the threshold of E-BFMI from which on a lower one is a caution."""
 LONGER = "Sample more draws, after a longer tune."
 """What to do where chains mix slowly."""
+MOST_ITEMS, MOST_DRAWS = 2000, 20
+"""Items and draws for which the likelihood is computed more exactly."""
+MOST_ERROR = 0.05
+"""Largest standard deviation of the error of a log likelihood over draws.
+
+Where a log density is wrong by an error of standard deviation s, means are wrong by about
+s of their own standard deviations at most: they move by the covariance with the error.
+"""
+NAME = "Priors against data"
+IMPROBABLE = 0.01
+"""Probability below which, after Bonferroni's correction, a prior is refuted."""
+_MOST = 3
 
 
 class Outcome(StrEnum):
@@ -317,16 +329,6 @@ def _count(
     return Check(name, outcome(fine, otherwise), float(value), f"≤ {most}", text)
 
 
-MOST_ITEMS, MOST_DRAWS = 2000, 20
-"""Items and draws for which the likelihood is computed more exactly."""
-MOST_ERROR = 0.05
-"""Largest standard deviation of the error of a log likelihood over draws.
-
-Where a log density is wrong by an error of standard deviation s, means are wrong by about
-s of their own standard deviations at most: they move by the covariance with the error.
-"""
-
-
 def integration_check(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> Check:
     """Check the log likelihood against one of twice the nodes at each item's own level."""
     error = integration_errors(draws.thinned(MOST_DRAWS), lattice, rng)
@@ -392,12 +394,6 @@ def _log_density(
     at_level += (level[own] * correct[:, None]).sum(axis=-1)
     result: FloatArray = (basis * at_level).sum(axis=1)
     return result
-
-
-NAME = "Priors against data"
-IMPROBABLE = 0.01
-"""Probability below which, after Bonferroni's correction, a prior is refuted."""
-_MOST = 3
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,13 @@ from bayescontam.model.priors import stretch_of_draws
 from bayescontam.specs.priors import Prior
 
 _WORDS = ("negative", "uncertain", "positive")
+FEWEST = 200
+"""Independent draws that both ends of an interval must be worth. An end is then known to about a
+fifth of the posterior standard deviation."""
+QUANTITIES = ("genuine_ability", "overfitting", "slope")
+"""Estimands that are reported along the locations."""
+_ENDS = ("", "_low", "_high")
+_KEYS = ("changed", "model", "benchmark")
 
 
 def sign_along(
@@ -65,15 +72,6 @@ def _crossings(locations: FloatArray, excess: FloatArray) -> tuple[FloatArray, F
 def _number(value: float) -> str:
     """Return a location with two decimals and a true minus; never minus zero."""
     return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
-
-
-FEWEST = 200
-"""Independent draws that both ends of an interval must be worth. An end is then known to about a
-fifth of the posterior standard deviation."""
-QUANTITIES = ("genuine_ability", "overfitting", "slope")
-"""Estimands that are reported along the locations."""
-_ENDS = ("", "_low", "_high")
-_KEYS = ("changed", "model", "benchmark")
 
 
 def confounding_curves(

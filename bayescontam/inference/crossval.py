@@ -36,6 +36,15 @@ from bayescontam.specs.model import ModelSpec
 
 By = Literal["response", "item", "model"]
 """What leaves together: a single response, all responses to an item, or all of a model."""
+GOOD_K = 0.7
+"""Pareto k up to which importance sampling can be trusted."""
+_SCHEMA = 1
+"""To be raised when a fold that was finished before must not stand for one made now."""
+FEWEST_DRAWS = 100
+"""Equal draws below which a mean density over draws cannot be trusted."""
+MOST_REFITS = 20
+"""Responses of a fit that are left out one by one at most."""
+_INSTEAD = "compare it by PSIS-LOO alone, which leaves out single responses without folds or refits"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +115,6 @@ def _ranks(labels: Sequence[Sequence[str]]) -> IntArray:
     ranks = np.empty(len(order), dtype=np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
-
-
-GOOD_K = 0.7
-"""Pareto k up to which importance sampling can be trusted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,10 +260,6 @@ def predicted(
     return elpd, worth
 
 
-_SCHEMA = 1
-"""To be raised when a fold that was finished before must not stand for one made now."""
-
-
 def fold_key(source: Source, fingerprint: str, leave: Leave) -> str:
     """Return the key of a fold: a hash of all that its figures depend on."""
     sampling = asdict(source.sampling)
@@ -324,13 +325,6 @@ class Shelf:
     def _path(self, folder: Path, task: Task) -> Path:
         key = fold_key(self.sources[task.source], self.prints[task.source], task.leave)
         return folder / f"{key}.json"
-
-
-FEWEST_DRAWS = 100
-"""Equal draws below which a mean density over draws cannot be trusted."""
-MOST_REFITS = 20
-"""Responses of a fit that are left out one by one at most."""
-_INSTEAD = "compare it by PSIS-LOO alone, which leaves out single responses without folds or refits"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ LEAST_CONTRAST = 0.1
 """Spread of exposures that abilities leave, as a share of their distance from the reference."""
 LEAST_SPREAD = 0.05
 """Standard deviation of latent events' probabilities below which they are about equal."""
+_PREDICTED = (
+    "estimands average over all items of the benchmark, and what a model does on those that it"
+    " did not answer is predicted from its ability and their difficulty."
+)
 
 
 def design_checks(
@@ -178,12 +182,6 @@ def _items_check(built: Built, items: Items) -> Check:
     bad = incomparable if incomparable.any() else few
     wanted = "0 with less than half, or not comparable"
     return Check("Items answered", outcome(fine, Outcome.CAUTION), float(bad.sum()), wanted, text)
-
-
-_PREDICTED = (
-    "estimands average over all items of the benchmark, and what a model does on those that it"
-    " did not answer is predicted from its ability and their difficulty."
-)
 
 
 def _why_incomparable(

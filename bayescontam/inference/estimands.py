@@ -38,6 +38,21 @@ MOST_PAIRS = 20_000_000
 """Pairs of model and item that estimands are computed for: 160 MB a draw."""
 _CONSTANT = 1e-12
 """Difference of contaminations that are called equal."""
+Reference = str | float
+"""``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
+QUANTITIES = (
+    "accuracy",
+    "genuine_ability",
+    "overfitting",
+    "overfitting_fraction",
+    "spillover",
+    "slope",
+    "novelty_gap",
+    "rank",
+)
+"""Estimands of a fit with contamination, in the order in which they are shown."""
+MOST_DRAWS = 400
+POINTS = 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,21 +313,6 @@ def _spread_of_items(table: Design) -> FloatArray:
     return result
 
 
-Reference = str | float
-"""``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
-QUANTITIES = (
-    "accuracy",
-    "genuine_ability",
-    "overfitting",
-    "overfitting_fraction",
-    "spillover",
-    "slope",
-    "novelty_gap",
-    "rank",
-)
-"""Estimands of a fit with contamination, in the order in which they are shown."""
-
-
 def reference_levels(reference: Reference, design: Design) -> FloatArray:
     """Return the reference contamination of each benchmark, dims (benchmark,)."""
     level = reference_level(reference)
@@ -445,10 +445,6 @@ def _dataset(quantities: dict[str, FloatArray], design: Design, dim: str) -> xr.
     }
     coords = {name: design.coords[name] for name in ("model", dim)}
     return xr.Dataset(data, coords)
-
-
-MOST_DRAWS = 400
-POINTS = 13
 
 
 def dose_response(

@@ -18,6 +18,49 @@ POWER = 0.8
 """Probability with which a detectable slope is shown."""
 ROUNDING = 1e-12
 """Distance between contaminations that are called equal."""
+_WITHOUT_DATA = (
+    Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,
+)  # fmt: skip
+_EXPECTED_EQUAL = (
+    "Expected contamination does not vary among these items: which of them are contaminated, and"
+    " so the slope, is little more than the prior's guess."
+)
+_UNINFORMED = (
+    "The data hold no information on this slope: its posterior is the prior (sd {prior_sd:.2f})."
+    " More items, or items that differ more in contamination, would help."
+)
+_OWN_HOLDS_ZERO = (
+    "The {level:g} % interval excludes zero only with the help of other models and benchmarks:"
+    " this model's own responses give [{own_low:.2f}, {own_high:.2f}]."
+)
+_TEXT = {
+    Identification.SHOWN: (
+        "The {level:g} % interval excludes zero, also from this model's own responses alone"
+        " ([{own_low:.2f}, {own_high:.2f}])."
+    ),
+    Identification.INCONCLUSIVE: (
+        "The {level:g} % interval holds zero. Slopes from {detectable:.2f} on would be shown with"
+        " probability 0.8; the prior expects slopes of size {prior_sd:.2f}. More items, or items"
+        " that differ more in contamination, would help."
+    ),
+    Identification.BORROWED: (
+        "This model's own responses hold little information on the slope ({information:.2g} of"
+        " what the prior holds): the estimate rests on the other models and benchmarks."
+    ),
+    Identification.NO_VARIATION: (
+        "All items of this model have the same contamination: its responses hold no information"
+        " on the slope."
+    ),
+    Identification.NO_CONTAMINATION: (
+        "No item is contaminated for this model: its responses hold no information on the slope,"
+        " and no part of its score is overfitting."
+    ),
+    Identification.CLEAN: "The model is declared clean: its slope is zero by assumption.",
+    Identification.SIGN_ASSUMED: (
+        "The model spec assumes a slope of at least 0: its size is estimated, its sign is no"
+        " finding. This model's own responses give [{own_low:.2f}, {own_high:.2f}]."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -160,48 +203,3 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
             " vary it and see whether the conclusion stays."
         )
     return text
-
-
-_WITHOUT_DATA = (
-    Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,
-)  # fmt: skip
-_EXPECTED_EQUAL = (
-    "Expected contamination does not vary among these items: which of them are contaminated, and"
-    " so the slope, is little more than the prior's guess."
-)
-_UNINFORMED = (
-    "The data hold no information on this slope: its posterior is the prior (sd {prior_sd:.2f})."
-    " More items, or items that differ more in contamination, would help."
-)
-_OWN_HOLDS_ZERO = (
-    "The {level:g} % interval excludes zero only with the help of other models and benchmarks:"
-    " this model's own responses give [{own_low:.2f}, {own_high:.2f}]."
-)
-_TEXT = {
-    Identification.SHOWN: (
-        "The {level:g} % interval excludes zero, also from this model's own responses alone"
-        " ([{own_low:.2f}, {own_high:.2f}])."
-    ),
-    Identification.INCONCLUSIVE: (
-        "The {level:g} % interval holds zero. Slopes from {detectable:.2f} on would be shown with"
-        " probability 0.8; the prior expects slopes of size {prior_sd:.2f}. More items, or items"
-        " that differ more in contamination, would help."
-    ),
-    Identification.BORROWED: (
-        "This model's own responses hold little information on the slope ({information:.2g} of"
-        " what the prior holds): the estimate rests on the other models and benchmarks."
-    ),
-    Identification.NO_VARIATION: (
-        "All items of this model have the same contamination: its responses hold no information"
-        " on the slope."
-    ),
-    Identification.NO_CONTAMINATION: (
-        "No item is contaminated for this model: its responses hold no information on the slope,"
-        " and no part of its score is overfitting."
-    ),
-    Identification.CLEAN: "The model is declared clean: its slope is zero by assumption.",
-    Identification.SIGN_ASSUMED: (
-        "The model spec assumes a slope of at least 0: its size is estimated, its sign is no"
-        " finding. This model's own responses give [{own_low:.2f}, {own_high:.2f}]."
-    ),
-}

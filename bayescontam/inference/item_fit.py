@@ -25,6 +25,14 @@ FEWEST_MODELS = 3
 """Models that must have answered an item for it to be judged."""
 CONTAMINATED = 0.5
 """Contamination from which the items of a benchmark are also judged together."""
+DRAWS = 200
+"""Draws that are looked at, at most."""
+MOST_NUMBERS = 10_000_000
+"""Draws times responses; of larger tables fewer draws are looked at, but at least 20."""
+_AT_ONCE = 500_000
+_WIDE = 3.0
+"""Spread of difficulties, log-odds, where a fit has none."""
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
 def item_table(
@@ -78,16 +86,6 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
                 " them more and strong ones less than expected. Wrong keys that some models have"
                 " memorised look like this."
             )
-
-
-DRAWS = 200
-"""Draws that are looked at, at most."""
-MOST_NUMBERS = 10_000_000
-"""Draws times responses; of larger tables fewer draws are looked at, but at least 20."""
-_AT_ONCE = 500_000
-_WIDE = 3.0
-"""Spread of difficulties, log-odds, where a fit has none."""
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,7 @@ CHUNK = 4_000_000
 """Numbers held at once while going through draws: 32 MB each array."""
 CACHED = 250_000
 """The same where much is computed of them: 2 MB, which stay in a core's own cache."""
+Places = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,9 +317,6 @@ def _on_grid(
         if left < 0:
             return start + j * step
     return start + (count - 1) * step
-
-
-Places = NDArray[np.integer[Any]]
 
 
 def placed(

@@ -31,6 +31,16 @@ from bayescontam.model.priors import SMALLEST
 
 NODES = 31
 """Quadrature nodes for the model-by-item effect."""
+MOST_DRAWS = 6000
+"""Draws that predictive densities are averaged over: Pareto k of fewer is noisy."""
+MOST_DENSITIES = 50_000_000
+"""Draws times responses; on larger tables fewer draws are used, at least 500."""
+REPLICATES = 500
+"""Replicated data sets drawn for each check."""
+FEWEST, MOST_NUMBERS = 200, 100_000_000
+"""Fewest replicates, and most numbers of all of them, for large tables."""
+BINS = 6
+"""Most contamination bins of a benchmark."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +168,6 @@ def draw_effects(
     return result
 
 
-MOST_DRAWS = 6000
-"""Draws that predictive densities are averaged over: Pareto k of fewer is noisy."""
-MOST_DENSITIES = 50_000_000
-"""Draws times responses; on larger tables fewer draws are used, at least 500."""
-
-
 def predictive_draws(draws: Draws, numbers: int) -> IntArray:
     """Return the positions of the draws that predict, evenly spaced."""
     return draws.spaced(max(500, min(MOST_DRAWS, MOST_DENSITIES // numbers)))
@@ -233,14 +237,6 @@ class Prediction:
             noise = rng.standard_normal((len(eta), int(repeated.sum())))
             eta[:, repeated] += noise * self._scale(rows[repeated])
         return self.rows[rows].replicated(eta, rng)
-
-
-REPLICATES = 500
-"""Replicated data sets drawn for each check."""
-FEWEST, MOST_NUMBERS = 200, 100_000_000
-"""Fewest replicates, and most numbers of all of them, for large tables."""
-BINS = 6
-"""Most contamination bins of a benchmark."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,13 @@ SD_SHARE = 0.5
 """Standard deviation of a made-up contamination, as a share of the largest possible."""
 GUESSES = (0.25, 0.1)
 """Accuracies of blind guessing of made-up items, by turns."""
+QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.975}
+"""Columns of quantiles, and their probabilities."""
+FEWEST_DRAWS, MOST_DRAWS = 100, 100_000
+MOST_LOST = 0.001
+"""Share of values that overflow up to which a quantity is reported."""
+SINGLE_ITEMS = 100
+"""Responses of each draw whose own accuracy is looked at."""
 
 
 @dataclass(frozen=True)
@@ -193,15 +200,6 @@ QUANTITIES = (
     Quantity("item_spread", "sd of accuracies over a benchmark's items", 0.02, 0.4),
 )
 """All quantities, in the order in which they are shown."""
-
-
-QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.975}
-"""Columns of quantiles, and their probabilities."""
-FEWEST_DRAWS, MOST_DRAWS = 100, 100_000
-MOST_LOST = 0.001
-"""Share of values that overflow up to which a quantity is reported."""
-SINGLE_ITEMS = 100
-"""Responses of each draw whose own accuracy is looked at."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,17 @@ from bayescontam.inference import rank_statistics as ordering
 from bayescontam.inference.result import Fit
 from bayescontam.specs.base import closest
 
+Group = tuple[int, ...]
+By = Literal["genuine_ability", "accuracy"]
+Weighting = Literal["benchmark", "item"]
+WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
+MOST_LETTERED = 200
+"""Models up to which groups have letters: of 1,500 models there would be hundreds."""
+MOST_PAIRED = 200
+"""Models up to which files have every pair; of more, pairs that are near in rank."""
+NEAR = 25
+"""Places in rank within which a pair is near."""
+
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -173,9 +184,6 @@ def _more(names: list[str], shown: int) -> str:
     return f" and {len(names) - shown} more" if len(names) > shown else ""
 
 
-Group = tuple[int, ...]
-
-
 def alike_groups(distinct: NDArray[np.bool_]) -> list[Group]:
     """Return groups of models no two of which can be distinguished.
 
@@ -256,17 +264,6 @@ def letters_of(groups: list[Group], models: int) -> list[str]:
     """
     named = list(zip(letters(len(groups)), groups, strict=True))
     return [" ".join(name for name, group in named if model in group) for model in range(models)]
-
-
-By = Literal["genuine_ability", "accuracy"]
-Weighting = Literal["benchmark", "item"]
-WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
-MOST_LETTERED = 200
-"""Models up to which groups have letters: of 1,500 models there would be hundreds."""
-MOST_PAIRED = 200
-"""Models up to which files have every pair; of more, pairs that are near in rank."""
-NEAR = 25
-"""Places in rank within which a pair is near."""
 
 
 @dataclass(frozen=True, eq=False)

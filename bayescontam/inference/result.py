@@ -46,6 +46,7 @@ EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
 SPILLOVER = "Spillover apart from ability"
 """Name of the check of whether spillover can be distinguished from ability."""
 _PAIR = ["model", "benchmark"]
+Labels = np.ndarray
 
 
 class Fit(Stored):
@@ -493,9 +494,6 @@ class Fit(Stored):
             tables_in=tables,
             progress=progress,
         )
-
-
-Labels = np.ndarray
 
 
 def remembered(fit: Fit) -> Responses:

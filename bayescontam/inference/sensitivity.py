@@ -18,6 +18,13 @@ from bayescontam.specs.priors import Beta, Dirichlet, Logistic, Normal, Prior, S
 
 THRESHOLD = 0.05
 """Sensitivity above which it matters, as Kallioinen et al. (2024) propose."""
+Located = Normal | Logistic | StudentT
+"""Priors with a location that can be moved."""
+_STEPS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+STEPS = np.array([*(-step for step in reversed(_STEPS)), 0.0, *_STEPS])
+"""Locations that are looked at, in scales of the prior from its own location."""
+MOST_K = 0.7
+"""Largest Pareto k of weights that are trusted."""
 
 
 def log_prior(posterior: xr.Dataset, built: Built) -> FloatArray:
@@ -108,15 +115,6 @@ def _change(cells: FloatArray, density: FloatArray, kind: str) -> FloatArray:
     groups = {"posterior": draws, f"log_{kind}": xr.Dataset({"joint": (dims, joint)})}
     values: FloatArray = az.psense(xr.DataTree.from_dict(groups), group=kind)["x"].to_numpy()
     return values
-
-
-Located = Normal | Logistic | StudentT
-"""Priors with a location that can be moved."""
-_STEPS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-STEPS = np.array([*(-step for step in reversed(_STEPS)), 0.0, *_STEPS])
-"""Locations that are looked at, in scales of the prior from its own location."""
-MOST_K = 0.7
-"""Largest Pareto k of weights that are trusted."""
 
 
 def locations_around(prior: Located) -> FloatArray:

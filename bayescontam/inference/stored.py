@@ -27,6 +27,30 @@ from bayescontam.model.design import Design
 
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
+PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
+"""Numbers of all parameters and estimands above which they are thinned, and to how many draws."""
+ITEM_NUMBERS, LEAST_ITEM_DRAWS = 500_000, 1_000
+"""The same of what each item has. As many draws as an update starts with are stored."""
+RESPONSE_NUMBERS, LEAST_RESPONSE_DRAWS = 1_200_000, 200
+"""The same of each group in which every response has a number."""
+MOST_RESPONSES = 50_000
+"""Responses above which no draws of them are stored, unless all is."""
+WHOLE_NUMBERS = 50_000_000
+"""Most numbers of each group of responses where all is stored: 400 MB."""
+PRIOR_NUMBERS, LEAST_PRIOR_DRAWS = 1_000_000, 200
+"""The same of parameters, and of estimands, before the data."""
+DIGITS = 16
+"""Binary digits of stored draws: a relative error of 8e-6, far below any Monte Carlo error."""
+DENSITY_DIGITS = 11
+"""The same of log densities of single responses: 2e-4, of numbers that are mostly below 1."""
+ITEM_DIMS = frozenset({"item", "repeated", "response"})
+"""Dims of what there is one of for each item or response."""
+_SAME = ("delta_coordinates", "log_alpha")
+"""What the sampler moves in place of `delta` and `alpha`, which say the same."""
+LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data", "loo")
+"""Groups with a dim ``response``, whose responses have the labels of their rows."""
+OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimands_by_concept")
+"""Groups of all draws that are stored of parameters."""
 
 
 def _opened(path: str | os.PathLike[str]) -> xr.DataTree:
@@ -230,28 +254,6 @@ def _with_own_labels(tree: xr.DataTree) -> xr.DataTree:
     return tree.map_over_datasets(restore) if labels else tree
 
 
-PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
-"""Numbers of all parameters and estimands above which they are thinned, and to how many draws."""
-ITEM_NUMBERS, LEAST_ITEM_DRAWS = 500_000, 1_000
-"""The same of what each item has. As many draws as an update starts with are stored."""
-RESPONSE_NUMBERS, LEAST_RESPONSE_DRAWS = 1_200_000, 200
-"""The same of each group in which every response has a number."""
-MOST_RESPONSES = 50_000
-"""Responses above which no draws of them are stored, unless all is."""
-WHOLE_NUMBERS = 50_000_000
-"""Most numbers of each group of responses where all is stored: 400 MB."""
-PRIOR_NUMBERS, LEAST_PRIOR_DRAWS = 1_000_000, 200
-"""The same of parameters, and of estimands, before the data."""
-DIGITS = 16
-"""Binary digits of stored draws: a relative error of 8e-6, far below any Monte Carlo error."""
-DENSITY_DIGITS = 11
-"""The same of log densities of single responses: 2e-4, of numbers that are mostly below 1."""
-ITEM_DIMS = frozenset({"item", "repeated", "response"})
-"""Dims of what there is one of for each item or response."""
-_SAME = ("delta_coordinates", "log_alpha")
-"""What the sampler moves in place of `delta` and `alpha`, which say the same."""
-
-
 @dataclass(frozen=True, eq=False)
 class Positions:
     """Positions along ``draw`` of what is stored of each chain.
@@ -430,12 +432,6 @@ def stored_exposure(design: Design, moments: Moments) -> xr.Dataset:
         data["model_of_group"] = design.model[first]
     coords = {name: design.coords[name] for name in ("model", "benchmark", "item")}
     return xr.Dataset({name: ("group", values) for name, values in data.items()}, coords)
-
-
-LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data", "loo")
-"""Groups with a dim ``response``, whose responses have the labels of their rows."""
-OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimands_by_concept")
-"""Groups of all draws that are stored of parameters."""
 
 
 def standard_groups(

@@ -19,6 +19,8 @@ COLUMNS = (
     "mean", "sd", "ci_low", "ci_high", "ess_bulk", "ess_tail", "r_hat", "p_positive", "mcse_mean",
 )  # fmt: skip
 
+WEIGHTED_COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
+
 
 def summarise(estimands: xr.Dataset, level: float = LEVEL, progress: bool = False) -> pd.DataFrame:
     """Summarise draws of estimands."""
@@ -65,9 +67,6 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     first = first_places(values).mean(axis=(0, 1)).ravel()[present]
     best = table[[*dims]].assign(quantity="p_best", mean=first)
     return pd.concat([table, best], ignore_index=True)
-
-
-WEIGHTED_COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
 
 
 @dataclass(frozen=True, eq=False)

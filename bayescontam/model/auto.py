@@ -22,6 +22,22 @@ CLEAN = "clean"
 """Column by which models are known to be clean."""
 _EQUAL = 1e-12
 """Difference of contaminations that are called equal."""
+_WITHOUT = (
+    "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
+    " dates (--released, --cutoff) would identify it"
+)
+_ALL_CLEAN = "not estimated: overfitting, which is zero in clean models"
+_ASSUMED = (
+    "assumed: contaminated items are as difficult as the others would be; models known to be"
+    " clean (column 'clean', --clean) would identify their difficulty. The effect is that of an"
+    " item's own contamination: what items gain from the contamination of others is in"
+    " genuine ability"
+)
+_ANCHORED = (
+    "the clean models identify how difficult contaminated items are. The effect is that of an"
+    " item's own contamination: what items gain from the contamination of others is in genuine"
+    " ability"
+)
 
 
 def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
@@ -124,24 +140,6 @@ def constant_contamination(responses: Responses) -> list[str]:
         " and genuine ability is accuracy at that contamination. Items that were not"
         " contaminated, or clean models, would identify it"
     ]
-
-
-_WITHOUT = (
-    "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
-    " dates (--released, --cutoff) would identify it"
-)
-_ALL_CLEAN = "not estimated: overfitting, which is zero in clean models"
-_ASSUMED = (
-    "assumed: contaminated items are as difficult as the others would be; models known to be"
-    " clean (column 'clean', --clean) would identify their difficulty. The effect is that of an"
-    " item's own contamination: what items gain from the contamination of others is in"
-    " genuine ability"
-)
-_ANCHORED = (
-    "the clean models identify how difficult contaminated items are. The effect is that of an"
-    " item's own contamination: what items gain from the contamination of others is in genuine"
-    " ability"
-)
 
 
 def choose_spec(

@@ -37,6 +37,52 @@ from bayescontam.model.repeats import add_repeats, plan_repeats
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.specs.model import ModelSpec
 
+_LEVELS = (
+    "beta_level", "beta_bar_level", "beta_benchmark_level", "beta_model_mean",
+    "beta_model_coordinates",
+)  # fmt: skip
+_SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
+_ABILITIES = ("theta_level", "mu_level", "mu_bar_level", "delta_coordinates", "kappa_level")
+COORDINATES = (
+    "a_coordinates",
+    "psi_coordinates",
+    *_ABILITIES,
+    *_LEVELS,
+    *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
+)
+"""Variables that only the sampler needs: others, with meanings, follow from them."""
+WIDTH = 60
+"""Longest name of a model, benchmark or item in a sentence."""
+_WORDS = {
+    "theta": "ability of {model} on {unit}",
+    "mu": "mean ability on {unit}",
+    "mu_bar": "mean ability on {unit}",
+    "a": "general ability of {model}",
+    "beta": "slope of {model} on {unit}",
+    "beta_free": "slope of {model} on {unit}",
+    "log_beta": "log slope of {model} on {unit}",
+    "beta_bar": "mean slope",
+    "beta_benchmark": "mean slope on {unit}",
+    "beta_model": "slope of {model} beyond the mean",
+    "delta": "difficulty of item {item}",
+    "alpha": "discrimination of item {item}",
+    "log_alpha": "log discrimination of item {item}",
+    "kappa": "difficulty of contaminated items on {unit}",
+    "gamma": "effect of difficulty on slopes",
+    "spillover": "coefficient of spillover",
+    "guess": "accuracy of blind guessing on {unit}",
+    "increments": "segment {segment} of the dose-response",
+    "sigma_a": "spread of general abilities",
+    "sigma_theta": "spread of abilities",
+    "sigma_mu": "spread of mean abilities",
+    "sigma_bm": "spread of slopes over models",
+    "sigma_bb": "spread of slopes over benchmarks",
+    "sigma_bmb": "spread of slopes over pairs of model and benchmark",
+    "sigma_delta": "spread of difficulties on {unit}",
+    "sigma_alpha": "spread of discriminations",
+    "sigma_eps": "spread of model-by-item effects",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Built:
@@ -135,53 +181,6 @@ def _add_effects(
         "gamma": add_scalar("gamma", spec, terms, factor),
         "spillover": add_scalar("spillover", spec, terms, factor),
     }
-
-
-_LEVELS = (
-    "beta_level", "beta_bar_level", "beta_benchmark_level", "beta_model_mean",
-    "beta_model_coordinates",
-)  # fmt: skip
-_SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
-_ABILITIES = ("theta_level", "mu_level", "mu_bar_level", "delta_coordinates", "kappa_level")
-COORDINATES = (
-    "a_coordinates",
-    "psi_coordinates",
-    *_ABILITIES,
-    *_LEVELS,
-    *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
-)
-"""Variables that only the sampler needs: others, with meanings, follow from them."""
-WIDTH = 60
-"""Longest name of a model, benchmark or item in a sentence."""
-_WORDS = {
-    "theta": "ability of {model} on {unit}",
-    "mu": "mean ability on {unit}",
-    "mu_bar": "mean ability on {unit}",
-    "a": "general ability of {model}",
-    "beta": "slope of {model} on {unit}",
-    "beta_free": "slope of {model} on {unit}",
-    "log_beta": "log slope of {model} on {unit}",
-    "beta_bar": "mean slope",
-    "beta_benchmark": "mean slope on {unit}",
-    "beta_model": "slope of {model} beyond the mean",
-    "delta": "difficulty of item {item}",
-    "alpha": "discrimination of item {item}",
-    "log_alpha": "log discrimination of item {item}",
-    "kappa": "difficulty of contaminated items on {unit}",
-    "gamma": "effect of difficulty on slopes",
-    "spillover": "coefficient of spillover",
-    "guess": "accuracy of blind guessing on {unit}",
-    "increments": "segment {segment} of the dose-response",
-    "sigma_a": "spread of general abilities",
-    "sigma_theta": "spread of abilities",
-    "sigma_mu": "spread of mean abilities",
-    "sigma_bm": "spread of slopes over models",
-    "sigma_bb": "spread of slopes over benchmarks",
-    "sigma_bmb": "spread of slopes over pairs of model and benchmark",
-    "sigma_delta": "spread of difficulties on {unit}",
-    "sigma_alpha": "spread of discriminations",
-    "sigma_eps": "spread of model-by-item effects",
-}
 
 
 def in_words(name: str, place: Mapping[str, object] | None = None) -> str:

@@ -20,6 +20,13 @@ from bayescontam.specs.model import ModelSpec
 
 _LEAST_PART = 0.05
 """Share of a benchmark's items from which on it matters which ones a model answered."""
+_BY_RESPONSE = frozenset(
+    {
+        "model", "benchmark", "unit", "n_correct", "n_trials", "contamination", "weight",
+        "model_unit", "model_benchmark", "dose", "item_dose", "cell_contamination", "cell_dose",
+        "reach_dose",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,15 +466,6 @@ def hold_out(design: Design, rows: IntArray) -> HeldOutDesign:
     for counts in seen.values():
         counts[rows] = 0
     return HeldOutDesign.derived(design, **seen)
-
-
-_BY_RESPONSE = frozenset(
-    {
-        "model", "benchmark", "unit", "n_correct", "n_trials", "contamination", "weight",
-        "model_unit", "model_benchmark", "dose", "item_dose", "cell_contamination", "cell_dose",
-        "reach_dose",
-    }
-)  # fmt: skip
 
 
 class _Part:

@@ -31,6 +31,10 @@ FINENESS = 1.2
 
 The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a million.
 """
+Difficulties = Literal["auto", "sampled", "marginalised"]
+"""What is done about item difficulties while sampling."""
+LARGE = 50_000
+"""Responses from which ``"auto"`` integrates difficulties out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,12 +252,6 @@ def _polynomial(value: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     points, scaled = chebpts1(count), (2 * value - low - high) / (high - low)
     weights = np.linalg.solve(chebvander(points, count - 1).T, chebvander(scaled, count - 1).T).T
     return (low + high + points * (high - low)) / 2, weights
-
-
-Difficulties = Literal["auto", "sampled", "marginalised"]
-"""What is done about item difficulties while sampling."""
-LARGE = 50_000
-"""Responses from which ``"auto"`` integrates difficulties out."""
 
 
 def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:

@@ -38,6 +38,24 @@ Tensor = Any
 
 SMALL = 0.1
 """Quantile of a positive prior below which the sampler moves along the logarithm."""
+LOCATED = (Normal, Logistic, StudentT)
+"""Families that are moved by moving ``mu``."""
+_SCALED = frozenset({"mu", "sigma", "s", "scale"})
+"""Parameters of families that are multiplied where the variable is."""
+SMALLEST = 1e-6
+"""Added to every spread: a Normal narrower than this is lost in rounding errors."""
+TOTAL_SD = 0.2
+"""Of the logarithm of the sum of sizes, which says nothing of the parts."""
+EQUAL = 2.0
+"""Sizes of equal parts. A size is straight in its coordinate above 1, its logarithm far below."""
+LOG_ODDS = frozenset(
+    {"mu", "mu_bar", "sigma_mu", "theta", "sigma_a", "sigma_theta", "beta_bar", "kappa",
+     "spillover", "sigma_delta", "sigma_psi"}
+)  # fmt: skip
+"""Priors of log-odds of accuracies."""
+_OF_SLOPES = frozenset({"sigma_bm", "sigma_bb", "sigma_bmb"})
+"""Of differences of slopes: log-odds too, unless slopes are positive."""
+RATE = 0.346
 
 
 class Straightened(LogExpM1):
@@ -65,12 +83,6 @@ class Straightened(LogExpM1):
         return super().log_jac_det(value) + pt.log(self._scale)
 
 
-LOCATED = (Normal, Logistic, StudentT)
-"""Families that are moved by moving ``mu``."""
-_SCALED = frozenset({"mu", "sigma", "s", "scale"})
-"""Parameters of families that are multiplied where the variable is."""
-
-
 def parameters(prior: Prior | LogNormal | Beta, factor: Tensor = 1.0) -> dict[str, Tensor]:
     """Return the parameters of a prior, under PyMC's names, of a variable times a factor."""
     given = prior.parameters()
@@ -87,10 +99,6 @@ def variable(
         small = float(distribution(prior).ppf(SMALL))
         options = {"default_transform": Straightened(small)} | options
     return getattr(pm, type(prior).__name__)(name, **parameters(prior, factor), **options)
-
-
-SMALLEST = 1e-6
-"""Added to every spread: a Normal narrower than this is lost in rounding errors."""
 
 
 def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Tensor:
@@ -138,12 +146,6 @@ class _HalfT:
         return 2 * self._t.sf(x)
 
 
-TOTAL_SD = 0.2
-"""Of the logarithm of the sum of sizes, which says nothing of the parts."""
-EQUAL = 2.0
-"""Sizes of equal parts. A size is straight in its coordinate above 1, its logarithm far below."""
-
-
 class Sizes(Transform):
     """Parts of a whole as positive sizes over their sum, each with a coordinate of its own.
 
@@ -176,16 +178,6 @@ class Sizes(Transform):
         away = (log_sum - self._log_sum) / TOTAL_SD
         # The density of parts is one of all but one of them, so that the sum counts once.
         return pt.sum(each, axis=-1) - value.shape[-1] * log_sum - 0.5 * pt.square(away)
-
-
-LOG_ODDS = frozenset(
-    {"mu", "mu_bar", "sigma_mu", "theta", "sigma_a", "sigma_theta", "beta_bar", "kappa",
-     "spillover", "sigma_delta", "sigma_psi"}
-)  # fmt: skip
-"""Priors of log-odds of accuracies."""
-_OF_SLOPES = frozenset({"sigma_bm", "sigma_bb", "sigma_bmb"})
-"""Of differences of slopes: log-odds too, unless slopes are positive."""
-RATE = 0.346
 
 
 def stretch(spread: Any) -> Any:

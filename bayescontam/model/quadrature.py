@@ -10,6 +10,13 @@ from bayescontam._types import FloatArray
 
 KNOWN = 1e-6
 """Standard deviation of a contamination below which it counts as known."""
+WIDEST = 0.9
+"""Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
+_STEPS = 30
+_Z = np.linspace(-6.0, 6.0, 49)
+_WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
+STEPS = 2
+"""Steps that move the nodes to the density; they start near it."""
 
 
 def beta_quadrature(mean: FloatArray, sd: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
@@ -50,13 +57,6 @@ def beta_quadrature(mean: FloatArray, sd: FloatArray, count: int) -> tuple[Float
     return nodes[:, needed], weights
 
 
-WIDEST = 0.9
-"""Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
-_STEPS = 30
-_Z = np.linspace(-6.0, 6.0, 49)
-_WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
-
-
 def logit_normal(mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return location and scale of logit-normal distributions of given moments.
 
@@ -86,10 +86,6 @@ def _location(mean: FloatArray, scale: FloatArray) -> FloatArray:
         less = expit(location[..., None] + scale[..., None] * _Z) @ _WEIGHT < mean
         low, high = np.where(less, location, low), np.where(less, high, location)
     return (low + high) / 2
-
-
-STEPS = 2
-"""Steps that move the nodes to the density; they start near it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,14 @@ from bayescontam.model.design import Design
 from bayescontam.model.priors import stretch
 
 Tensor = Any
+_LEAST = 1e-6
+"""Least information of a repeated response; of one that is held out: standard error 1,000."""
+_STEPS = 8
+"""Newton's steps to difficulties; more change their standard errors by a few per cent."""
+_NOTHING = 1e-9
+"""Length of a vector that is zero but for rounding."""
+_DIFFER = 0.3
+"""Spread of abilities and of slopes around their means, to the nearest guess."""
 
 
 class Informed(Transform):
@@ -81,16 +89,6 @@ class Nested(Informed):
         from_data = self._count / (pt.square(tau) + 1.0 / self.precision)
         precision = 1.0 / pt.square(sigma) + from_data
         return tau + self.estimate * from_data / precision, 1.0 / pt.sqrt(precision)
-
-
-_LEAST = 1e-6
-"""Least information of a repeated response; of one that is held out: standard error 1,000."""
-_STEPS = 8
-"""Newton's steps to difficulties; more change their standard errors by a few per cent."""
-_NOTHING = 1e-9
-"""Length of a vector that is zero but for rounding."""
-_DIFFER = 0.3
-"""Spread of abilities and of slopes around their means, to the nearest guess."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,17 @@ from bayescontam.model.likelihood import accuracy, log_likelihood
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.power.random_effects import Component
 
+_STEP = 0.05
+"""Distance in log-odds between tabulated centres; between them values are nearly straight."""
+QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "slope")
+"""Estimands that are approximated, in the order of the results."""
+_CHUNK = 1_000_000
+"""Numbers held at once in each array."""
+_NEWTON = 12
+"""Most Newton steps."""
+_NEAR = 0.01
+"""Length of a Newton step, in prior standard deviations, below which the mode is found."""
+
 
 @dataclass(frozen=True, eq=False)
 class Crossed:
@@ -58,10 +69,6 @@ class Crossed:
         wanted = self.reference[self.design.benchmark]
         unit = {"beta": np.ones(self.shape[0] * self.shape[1])}
         return self.by_item(np.asarray(contamination_shift(unit, self.design, wanted)))
-
-
-_STEP = 0.05
-"""Distance in log-odds between tabulated centres; between them values are nearly straight."""
 
 
 class Curvature(NamedTuple):
@@ -239,16 +246,6 @@ def _accuracy(eta: FloatArray, guess: float) -> tuple[FloatArray, FloatArray]:
 def _mean(weight: FloatArray, values: FloatArray) -> FloatArray:
     mean: FloatArray = (weight * values).sum(axis=-1)
     return mean
-
-
-QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "slope")
-"""Estimands that are approximated, in the order of the results."""
-_CHUNK = 1_000_000
-"""Numbers held at once in each array."""
-_NEWTON = 12
-"""Most Newton steps."""
-_NEAR = 0.01
-"""Length of a Newton step, in prior standard deviations, below which the mode is found."""
 
 
 class Approximate(NamedTuple):

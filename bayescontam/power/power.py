@@ -22,6 +22,22 @@ from bayescontam.specs.base import closest
 from bayescontam.specs.model import ModelSpec
 
 Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
+Unknown = Literal["items", "models", "generations"]
+MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
+"""Largest size that is tried."""
+_CLOSE = 1.05
+"""Ratio of two sizes, one too small and one large enough, at which the search ends."""
+_WHY = {
+    "items": "the width falls with the square root of the number of items",
+    "models": (
+        "the rest is due to the number of items: a model's interval rests on its own answers,"
+        " and other models inform only on what they share with it"
+    ),
+    "generations": (
+        "the rest is due to the number of items: generations show how each item is answered,"
+        " but not what other items would have shown"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -144,24 +160,6 @@ def _share(happened: np.ndarray) -> tuple[float, float]:
         smoothed = (shares.sum() + 1) / (count + 2)
         error = float(np.sqrt(smoothed * (1 - smoothed) / count))
     return float(shares.mean()), error
-
-
-Unknown = Literal["items", "models", "generations"]
-MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
-"""Largest size that is tried."""
-_CLOSE = 1.05
-"""Ratio of two sizes, one too small and one large enough, at which the search ends."""
-_WHY = {
-    "items": "the width falls with the square root of the number of items",
-    "models": (
-        "the rest is due to the number of items: a model's interval rests on its own answers,"
-        " and other models inform only on what they share with it"
-    ),
-    "generations": (
-        "the rest is due to the number of items: generations show how each item is answered,"
-        " but not what other items would have shown"
-    ),
-}
 
 
 @dataclass(frozen=True, eq=False)

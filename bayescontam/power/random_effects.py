@@ -38,6 +38,7 @@ _SPREADS = {
     "eps": "sigma_eps",
 }
 """Spread of each term."""
+Part = tuple[tuple[float, float | str, bool], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +95,6 @@ def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]
 def effect_kinds(terms: Terms) -> tuple[str, ...]:
     """Return the kinds of effects of models and benchmarks that a fit has."""
     return ("theta", "beta", "kappa") if "kappa" in terms else ("theta", "beta")
-
-
-Part = tuple[tuple[float, float | str, bool], FloatArray]
 
 
 def _abilities(

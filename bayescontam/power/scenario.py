@@ -34,6 +34,13 @@ from bayescontam.specs.model import ModelSpec
 MOST_ITEMS, MOST_GENERATIONS, MOST_PAIRS = 10_000_000, 10_000, 200
 """Sizes of the largest design that can be planned; pairs are of model and benchmark."""
 _SIZES = ("items", "models", "benchmarks", "generations")
+MOST_ROWS = 8_000
+"""Responses that are simulated; in larger designs each stands for several."""
+FEWEST_ITEMS = 200
+"""Items of each benchmark that are simulated at least, if there are so many."""
+SPREADS = 80
+"""Draws of the spreads of abilities and slopes that are averaged over."""
+_CLEAN = "clean"
 
 
 @dataclass(frozen=True)
@@ -140,15 +147,6 @@ def _refuse_differing(distinct: "pd.Series[int]", source: str) -> None:
         )
         advice = "Give a table of one model, or a share (--contamination) instead."
         raise DataError([Fault(source, problem, column="contamination")], advice)
-
-
-MOST_ROWS = 8_000
-"""Responses that are simulated; in larger designs each stands for several."""
-FEWEST_ITEMS = 200
-"""Items of each benchmark that are simulated at least, if there are so many."""
-SPREADS = 80
-"""Draws of the spreads of abilities and slopes that are averaged over."""
-_CLEAN = "clean"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,10 @@ HUMANS, FIRST, SECOND = "humans", "kaggle_first", "kaggle_second"
 NAMES = {HUMANS: "humans", FIRST: "first program", SECOND: "second program", "gpt4": "GPT-4"}
 ROUNDING = 0.0051
 """Half of the last printed digit."""
+ITEMS = "conceptarc.csv"
+"""Answers to single items, in the data folder."""
+BY_TABLE, BY_ITEM = "printed table", "single items"
+POINTS = "accuracy"
 
 
 def table_responses(printed: pd.DataFrame, items: int) -> Responses:
@@ -69,12 +73,6 @@ def disagreements(printed: pd.DataFrame, answers: pd.DataFrame) -> list[str]:
         for row in rows_of(own)
         if not abs(row.own - row.printed) <= ROUNDING
     ]
-
-
-ITEMS = "conceptarc.csv"
-"""Answers to single items, in the data folder."""
-BY_TABLE, BY_ITEM = "printed table", "single items"
-POINTS = "accuracy"
 
 
 def analyse(study: Study) -> Findings:

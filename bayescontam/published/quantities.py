@@ -24,6 +24,11 @@ Random = np.random.Generator
 
 _MOST = 0.999
 """Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
+_Z = np.linspace(-8.0, 8.0, 321)
+_WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
+MeanAndInterval = tuple[float, float, float]
+"""Mean, and the ends of the 95 % equal-tailed interval."""
+TAILS = (0.025, 0.975)
 
 
 def given_exposures(mean: FloatArray, sd: FloatArray, draws: int, rng: Random) -> FloatArray:
@@ -83,10 +88,6 @@ def covariates_of(draws: FloatArray, benchmark: str, items: list[str]) -> pd.Dat
     return pd.DataFrame(
         {"benchmark": benchmark, "item": items, "contamination": mean, "contamination_sd": sd}
     )
-
-
-_Z = np.linspace(-8.0, 8.0, 321)
-_WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,11 +187,6 @@ def _labels(fit: Fit, frame: pd.DataFrame, group: str) -> pd.DataFrame:
             "group": groups.loc[pd.MultiIndex.from_frame(labels)].to_numpy(),
         }
     )
-
-
-MeanAndInterval = tuple[float, float, float]
-"""Mean, and the ends of the 95 % equal-tailed interval."""
-TAILS = (0.025, 0.975)
 
 
 def mean_and_interval(draws: Any) -> MeanAndInterval:

@@ -36,6 +36,18 @@ PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
 """Names of what is printed, and of the published method anew."""
 CHUNK = 25
 """Tables that are stored together."""
+GENERATED, TEXTS = "generated", "tasks and instructions"
+Grid = NDArray[np.integer[Any]]
+Random = np.random.Generator
+COLOURS, LEAST, MOST = 10, 3, 6
+"""Colours, and sides of the grids that tasks begin with."""
+FEWEST_CONCEPTS, MOST_CONCEPTS = 2, 5
+TRAIN, TEST = 3, 1
+"""Pairs of a task."""
+CONCEPTS_FILE = "concepts.csv"
+GENERATED_TASKS, REAL = "generated tasks", "ConceptARC"
+DRAWS = 4000
+"""Draws of exposures that means and standard deviations come from."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +189,6 @@ def responses_of(frames: Sequence[pd.DataFrame]) -> Responses:
     return Responses.from_frame(pd.concat(frames, ignore_index=True), source="simulated")
 
 
-GENERATED, TEXTS = "generated", "tasks and instructions"
-
-
 @dataclass(frozen=True, eq=False)
 class Searched:
     """A scan whose truth is known."""
@@ -252,17 +261,6 @@ def _true(table: pd.DataFrame, is_duplicate: Callable[[str, str], bool]) -> np.n
     return np.array(named, dtype=bool) & first
 
 
-Grid = NDArray[np.integer[Any]]
-Random = np.random.Generator
-
-COLOURS, LEAST, MOST = 10, 3, 6
-"""Colours, and sides of the grids that tasks begin with."""
-FEWEST_CONCEPTS, MOST_CONCEPTS = 2, 5
-TRAIN, TEST = 3, 1
-"""Pairs of a task."""
-CONCEPTS_FILE = "concepts.csv"
-
-
 def _fallen(grid: Grid) -> Grid:
     """Let coloured cells of each column fall to its bottom."""
     order = np.argsort(grid != 0, axis=0, kind="stable")
@@ -308,11 +306,6 @@ def _pair(chosen: list[str], rng: Random) -> dict[str, list[list[int]]]:
     grid = np.where(coloured, rng.integers(1, COLOURS, size=shape), 0)
     result = reduce(lambda so_far, concept: CONCEPTS[concept](so_far), chosen, grid)
     return {"input": grid.tolist(), "output": result.tolist()}
-
-
-GENERATED_TASKS, REAL = "generated tasks", "ConceptARC"
-DRAWS = 4000
-"""Draws of exposures that means and standard deviations come from."""
 
 
 @dataclass(frozen=True, eq=False)

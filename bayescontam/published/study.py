@@ -50,6 +50,17 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 INSIDE, OVERLAP, APART = "inside our interval", "intervals overlap", "apart"
 NO_INTERVAL = "no interval of ours"
+FITS, KEPT = "fits", "kept"
+"""Folders of finished fits, and of other tables that take long to make."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_SAMPLING = ("engine", "draws", "tune", "chains", "target_accept")
+FORMAT = 1
+RECORD, COMPARISON = "reproduction.json", "comparison.csv"
+"""Files of the folder, beside a CSV for each table."""
+DATA = "BAYESCONTAM_DATA"
+"""Environment variable that names the folder of tables that are not shipped."""
+_SIMULATION = "study.json"
+_PACKAGES = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
 @dataclass(frozen=True)
@@ -149,12 +160,6 @@ class Findings:
     pictures: tuple[Picture, ...] = ()
     tables: tuple[Titled, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-FITS, KEPT = "fits", "kept"
-"""Folders of finished fits, and of other tables that take long to make."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_SAMPLING = ("engine", "draws", "tune", "chains", "target_accept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,11 +319,6 @@ def _key(responses: Responses, spec: ModelSpec, options: Options) -> str:
     return sha256(json.dumps(inputs, sort_keys=True).encode() + rows)
 
 
-FORMAT = 1
-RECORD, COMPARISON = "reproduction.json", "comparison.csv"
-"""Files of the folder, beside a CSV for each table."""
-
-
 @dataclass(frozen=True, eq=False)
 class Record:
     """A reproduction that was run."""
@@ -447,12 +447,6 @@ def _comparisons(rows: Iterable[dict[str, Any]]) -> Iterable[Comparison]:
     for row in rows:
         known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in row.items()}
         yield Comparison(**known)
-
-
-DATA = "BAYESCONTAM_DATA"
-"""Environment variable that names the folder of tables that are not shipped."""
-_SIMULATION = "study.json"
-_PACKAGES = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
 def run_reproduction(

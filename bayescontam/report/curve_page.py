@@ -55,6 +55,15 @@ _MEANINGS = {
     "share_further": "probability that a further chunk of a duplicate is one itself",
 }
 _JUDGE = ("sensitivity", "specificity")
+MOST_PANELS = 9
+BIN = 0.05
+"""Width of the bins of cosine in which judged pairs are counted."""
+_MOST_RUGS = 3000
+_TAILS = [0.005, 0.025, 0.975, 0.995]
+_BEST: dict[str, Any] = {"fmt": "o", "color": INK, "ms": 4.5, "lw": 0.9}
+_OTHER: dict[str, Any] = {"fmt": "s", "color": GREY, "mfc": "white", "ms": 4, "lw": 0.9}
+_MOST_NAMED = 4
+"""Benchmarks that the verdict line names."""
 
 
 def halves(curve: "Curve") -> pd.DataFrame:
@@ -144,15 +153,6 @@ def judged_pairs(curve: "Curve") -> pd.DataFrame:
     ).reset_index()
     called, first = table["share"] > 0.5, table["cosine"] >= table["best"] - 1e-9
     return table[["benchmark", "cosine"]].assign(called=called, first=first)
-
-
-MOST_PANELS = 9
-BIN = 0.05
-"""Width of the bins of cosine in which judged pairs are counted."""
-_MOST_RUGS = 3000
-_TAILS = [0.005, 0.025, 0.975, 0.995]
-_BEST: dict[str, Any] = {"fmt": "o", "color": INK, "ms": 4.5, "lw": 0.9}
-_OTHER: dict[str, Any] = {"fmt": "s", "color": GREY, "mfc": "white", "ms": 4, "lw": 0.9}
 
 
 def duplicates(curve: "Curve", halves: pd.DataFrame) -> Picture:
@@ -304,10 +304,6 @@ def _panels(names: list[str]) -> tuple[Any, list[Any]]:
 def _benchmarks(curve: "Curve") -> tuple[list[str], str]:
     drawn = list(curve.benchmarks[:MOST_PANELS])
     return drawn, note_of(len(drawn), len(curve.benchmarks), "benchmarks", "the first")
-
-
-_MOST_NAMED = 4
-"""Benchmarks that the verdict line names."""
 
 
 def write_curve_report(curve: "Curve", path: str | os.PathLike[str]) -> None:

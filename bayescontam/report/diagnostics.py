@@ -29,6 +29,7 @@ from bayescontam.report.plots import (
 WORST = 6
 """Quantities in trace, rank and ESS pictures."""
 _TITLE = {"size": 8}
+_WRAPPED = (az.plot_trace, az.plot_rank, az.plot_ess)
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,3 @@ def _arviz(
         finally:
             for number in set(plt.get_fignums()) - before:
                 plt.close(number)
-
-
-_WRAPPED = (az.plot_trace, az.plot_rank, az.plot_ess)

@@ -61,6 +61,18 @@ TRANSLATED = (
     " the time."
 )
 
+MOST_ROWS, MOST_COLUMNS = 150, 60
+"""Models and benchmarks in one map."""
+_EFFECTS = (Overfitting.SHOWN, Overfitting.OPPOSITE)
+_SILENT = (
+    Overfitting.INCONCLUSIVE,
+    Overfitting.BORROWED,
+    Overfitting.NO_VARIATION,
+)
+_COLOURS = LinearSegmentedColormap.from_list("effect", [BLUE, "#ffffff", ORANGE])
+MOST_MODELS_OF_CONCEPTS, MOST_CONCEPTS = 8, 40
+"""Models and concepts in one picture; the table holds all."""
+
 
 def raw_against_genuine(fit: Fit, headline: pd.DataFrame) -> Picture:
     """Draw raw accuracy beside genuine ability, model by model, a panel for each benchmark."""
@@ -303,17 +315,6 @@ def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:
     )
 
 
-MOST_ROWS, MOST_COLUMNS = 150, 60
-"""Models and benchmarks in one map."""
-_EFFECTS = (Overfitting.SHOWN, Overfitting.OPPOSITE)
-_SILENT = (
-    Overfitting.INCONCLUSIVE,
-    Overfitting.BORROWED,
-    Overfitting.NO_VARIATION,
-)
-_COLOURS = LinearSegmentedColormap.from_list("effect", [BLUE, "#ffffff", ORANGE])
-
-
 def scatter(headline: pd.DataFrame) -> Picture:
     """Draw raw accuracy against ability, a mark for each pair."""
     ability, words = ability_of(headline)
@@ -449,10 +450,6 @@ def _map_alt(cells: pd.DataFrame, kinds: pd.DataFrame, words: str) -> str:
 
 def _pairs(table: pd.DataFrame) -> str:
     return f"{len(table):,} pairs of model and benchmark"
-
-
-MOST_MODELS_OF_CONCEPTS, MOST_CONCEPTS = 8, 40
-"""Models and concepts in one picture; the table holds all."""
 
 
 def concepts(fit: Fit, table: pd.DataFrame) -> Picture | None:

@@ -55,6 +55,24 @@ _OTHERS = {
     Overfitting.NONE: "For {subject} no item is contaminated.",
 }
 _UNTESTED = {Overfitting.NO_VARIATION, Overfitting.CLEAN, Overfitting.NONE}
+_EXPOSURES = {
+    "known": "The contamination of each item is assumed to be known.",
+    "noisy": (
+        "The contamination of each item is uncertain: it varies around the covariate with the"
+        " standard deviation that is given for it, independently of other items, and the"
+        " responses help to estimate it. Accuracy and overfitting are at the true contamination."
+    ),
+    "latent": (
+        "Whether an item is contaminated was not observed: it is so with the probability that the"
+        " covariates give (p_duplicate), which the responses update. Where the covariates give a"
+        " standard deviation of these probabilities, all of a benchmark may be too high or too"
+        " low together. Accuracy and overfitting are at the contamination that holds."
+    ),
+}
+"""What is known of contamination, in the model spec's words."""
+SPARE = ("p_width_mcse", "power_mcse", "true_overfitting")
+"""Columns that a narrow terminal leaves out."""
+_SIZES = ("models", "benchmarks", "generations")
 
 
 @dataclass(frozen=True)
@@ -230,23 +248,6 @@ def checks_sentence(checks: tuple[Check, ...]) -> str:
 
 def _count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-_EXPOSURES = {
-    "known": "The contamination of each item is assumed to be known.",
-    "noisy": (
-        "The contamination of each item is uncertain: it varies around the covariate with the"
-        " standard deviation that is given for it, independently of other items, and the"
-        " responses help to estimate it. Accuracy and overfitting are at the true contamination."
-    ),
-    "latent": (
-        "Whether an item is contaminated was not observed: it is so with the probability that the"
-        " covariates give (p_duplicate), which the responses update. Where the covariates give a"
-        " standard deviation of these probabilities, all of a benchmark may be too high or too"
-        " low together. Accuracy and overfitting are at the contamination that holds."
-    ),
-}
-"""What is known of contamination, in the model spec's words."""
 
 
 def assumptions(fit: Fit) -> list[str]:
@@ -447,11 +448,6 @@ def _slope_assumptions(spec: ModelSpec, entered: Collection[str], clean: str) ->
             "Slopes change with the difficulty of an item; reported slopes are those of an item of"
             " mean difficulty."
         )
-
-
-SPARE = ("p_width_mcse", "power_mcse", "true_overfitting")
-"""Columns that a narrow terminal leaves out."""
-_SIZES = ("models", "benchmarks", "generations")
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:

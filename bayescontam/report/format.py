@@ -32,6 +32,8 @@ TERMS = {
     "eps": "the effect of a model on an item, shared by repeated trials",
 }
 """What the symbols of a fit's terms stand for."""
+MOST_LISTED = 4000
+"""Rows of a table of pairs; the headline table has all."""
 
 
 class Names:
@@ -322,10 +324,6 @@ def paragraphs(text: str) -> list[str]:
     """
     parts = (" ".join(part.split()) for part in text.split("\n\n"))
     return [visible(part, 20_000) for part in parts if part]
-
-
-MOST_LISTED = 4000
-"""Rows of a table of pairs; the headline table has all."""
 
 
 def longest_rows(table: pd.DataFrame, score: str, file: str) -> dict[str, Any]:

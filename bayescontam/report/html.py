@@ -15,6 +15,13 @@ from markupsafe import Markup, escape
 from bayescontam._text import visible
 from bayescontam.report import format as words
 
+SHOWN, UNFOLDED = 600, 5_000
+"""Characters of a text that are seen at once, and that are on the page at all."""
+_PER_LINE = 25
+"""Characters for which a line is allowed, so that empty lines do not fill the page."""
+_LOOK_BACK = 40
+"""Characters given up at most, so that a cut falls between words."""
+
 
 @dataclass(frozen=True)
 class Script:
@@ -57,14 +64,6 @@ def fill(name: str, content: Mapping[str, Any]) -> str:
         environment.filters[filter_name] = getattr(words, filter_name)
     environment.globals["script"] = script()
     return environment.get_template(name).render(content)
-
-
-SHOWN, UNFOLDED = 600, 5_000
-"""Characters of a text that are seen at once, and that are on the page at all."""
-_PER_LINE = 25
-"""Characters for which a line is allowed, so that empty lines do not fill the page."""
-_LOOK_BACK = 40
-"""Characters given up at most, so that a cut falls between words."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,18 @@ LEVELS = (0.6, 0.7, 0.8, 0.9)
 FOUND = 0.8
 """Cosine from which on a match counts as found by cosine, where n-grams are compared."""
 KEYS = ["benchmark", "item"]
+FIRST, FURTHER, BESIDE = 25, 50, 3
+"""Items that are shown at once, and further ones; matches beside each."""
+_ITEM, _DOCUMENT, _STRATUM = 120, 80, 60
+"""Longest names, in characters."""
+Card = dict[Any, Any]
+MOST_ITEMS = 50
+"""Items that are listed as the most contaminated ones."""
+_PAIR = list(PAIR)
+_MOST_MODELS = 12
+"""Models whose accuracies are reported beside the texts of an item."""
+_OTHER = 0.005
+"""Difference of contamination from which on a fit's covariates are other ones."""
 
 
 def lexical_columns(columns: Iterable[object]) -> list[str]:
@@ -125,14 +137,6 @@ def strata(scan: "Scan") -> pd.DataFrame:
     return table.sort_values(["chunks", *columns[:2]], ascending=[False, True, True])
 
 
-FIRST, FURTHER, BESIDE = 25, 50, 3
-"""Items that are shown at once, and further ones; matches beside each."""
-_ITEM, _DOCUMENT, _STRATUM = 120, 80, 60
-"""Longest names, in characters."""
-
-Card = dict[Any, Any]
-
-
 def cards(
     scan: "Scan", best: pd.DataFrame, evidence: "Evidence | None" = None
 ) -> tuple[list[Card], list[tuple[str, list[Card]]]]:
@@ -227,11 +231,6 @@ def _excerpt(text: object, unfolded: int) -> Excerpt | None:
     return excerpt(text, unfolded=unfolded) if isinstance(text, str) and text else None
 
 
-MOST_ITEMS = 50
-"""Items that are listed as the most contaminated ones."""
-_PAIR = list(PAIR)
-
-
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """A scan that was weighed with a curve."""
@@ -292,12 +291,6 @@ def _match_probabilities(scan: "Scan", curve: "Curve", items: pd.DataFrame) -> p
             each = np.einsum("sh,shm->sm", exposure.weight, exposure.probability).mean(axis=0)
             parts.append(matches.listed(key).assign(p=each[: matched.listed]))
     return pd.concat(parts) if parts else scan.matches.iloc[:0][_PAIR].assign(p=0.0)
-
-
-_MOST_MODELS = 12
-"""Models whose accuracies are reported beside the texts of an item."""
-_OTHER = 0.005
-"""Difference of contamination from which on a fit's covariates are other ones."""
 
 
 def contaminated_section(fit: Fit, evidence: Evidence, models: Names) -> dict[str, Any]:

@@ -62,6 +62,16 @@ _TICKS = 4
 _LABEL = 34
 _TABLE_OF_MOST = 400
 """Cells of a grid up to which each holds its value."""
+_PILLS = {
+    INSIDE: "passed",
+    OVERLAP: "caution",
+    APART: "opposite sign",
+    NO_INTERVAL: "no variation",
+}
+PAGE = "index.html"
+MOST_ROWS = 60
+"""Rows of a table on the page; its CSV file has all."""
+_ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
 
 
 def drawn(wanted: Wanted, name: str) -> Picture | None:
@@ -223,14 +233,6 @@ def _alt(wanted: Wanted) -> str:
     return f"{wanted.title}, {wanted.kind} along {wanted.x}: {values}."
 
 
-_PILLS = {
-    INSIDE: "passed",
-    OVERLAP: "caution",
-    APART: "opposite sign",
-    NO_INTERVAL: "no variation",
-}
-
-
 def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
     """Return the printed numbers beside ours of a reproduction, or of a simulation study."""
     place = Path(folder)
@@ -287,12 +289,6 @@ def _interval(low: float, high: float) -> str:
 
 def _digits(value: float) -> int:
     return 3 if abs(value) < 10 else 1
-
-
-PAGE = "index.html"
-MOST_ROWS = 60
-"""Rows of a table on the page; its CSV file has all."""
-_ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
 
 
 def write_reproduction_report(

@@ -50,6 +50,11 @@ _OF_STRATA: list[dict[str, Any]] = [
     {"color": color, "ls": ls} for ls in ("-", "--") for color in (BLUE, ORANGE, GREEN, PINK)
 ]
 _OF_THE_REST: dict[str, Any] = {"color": GREY, "ls": ":", "lw": 2.0}
+MOST_POINTS = 20_000
+_BEST: dict[str, Any] = {
+    "marker": "o", "ls": "none", "color": BLUE, "ms": 4, "alpha": 0.5, "mew": 0,
+}  # fmt: skip
+_MISSED: dict[str, Any] = {"marker": "x", "ls": "none", "color": ORANGE, "ms": 5.5, "mew": 1.4}
 
 
 def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
@@ -266,13 +271,6 @@ def _counted(names: list[str]) -> str:
 
 def _range(table: pd.DataFrame) -> str:
     return numbers(table["cosine"])
-
-
-MOST_POINTS = 20_000
-_BEST: dict[str, Any] = {
-    "marker": "o", "ls": "none", "color": BLUE, "ms": 4, "alpha": 0.5, "mew": 0,
-}  # fmt: skip
-_MISSED: dict[str, Any] = {"marker": "x", "ls": "none", "color": ORANGE, "ms": 5.5, "mew": 1.4}
 
 
 def against_words(best: pd.DataFrame) -> Picture | None:

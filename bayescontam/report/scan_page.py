@@ -30,6 +30,12 @@ _MODES = {
     "output": "the answer only",
     "input_output": "question and answer together",
 }
+MOST_BENCHMARKS, MOST_STRATA, MOST_REASONS, MOST_NOTES = 100, 200, 50, 50
+"""Rows of tables and lists on the page, which stays small for a scan of any size."""
+OPEN_STRATA = 20
+"""Strata up to which their table is unfolded."""
+_MANIFEST = 20_000
+"""Characters of the manifest that are shown."""
 
 
 def verdict(scan: "Scan", headline: pd.DataFrame) -> str:
@@ -266,14 +272,6 @@ def _pairs(values: dict[str, Any]) -> str:
 def _block(scan: "Scan", key: str) -> dict[str, Any]:
     """Return a block of the record; an empty one where it was not recorded."""
     return scan.record.get(key) or {}
-
-
-MOST_BENCHMARKS, MOST_STRATA, MOST_REASONS, MOST_NOTES = 100, 200, 50, 50
-"""Rows of tables and lists on the page, which stays small for a scan of any size."""
-OPEN_STRATA = 20
-"""Strata up to which their table is unfolded."""
-_MANIFEST = 20_000
-"""Characters of the manifest that are shown."""
 
 
 def write_scan_report(

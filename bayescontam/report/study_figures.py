@@ -44,6 +44,14 @@ _LOOKS: list[dict[str, Any]] = [
 ]
 """How each estimator is drawn; the shape identifies it without colour."""
 _SE = 1.96
+_BAND, _ROOM = 0.95, 1.08
+_OURS: dict[Any, Any] = {
+    "p_value_text": False,
+    "suspicious_points": False,
+    "title": False,
+    "xlabel": False,
+}
+"""What ArviZ does not draw: its own test, beside the one that the table reports, and labels."""
 
 
 def coverage(results: StudyResults) -> Picture | None:
@@ -214,16 +222,6 @@ def _legend(figure: Any, estimators: list[str], *others: Any) -> None:
         for label, look in zip(plain_labels(estimators), _LOOKS, strict=False)
     ]
     figure.legend(handles=[*marks, *others], loc="outside upper left", ncols=5)
-
-
-_BAND, _ROOM = 0.95, 1.08
-_OURS: dict[Any, Any] = {
-    "p_value_text": False,
-    "suspicious_points": False,
-    "title": False,
-    "xlabel": False,
-}
-"""What ArviZ does not draw: its own test, beside the one that the table reports, and labels."""
 
 
 class _Words(NamedTuple):

@@ -37,6 +37,7 @@ LEAST_AUDITED = 5
 """Audited fits whose root mean square is known surely enough."""
 HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
 """Estimands that the verdict reports the coverage of, the first three that are there."""
+PAGE = "index.html"
 
 
 def verdict(results: StudyResults) -> tuple[Outcome, str]:
@@ -303,9 +304,6 @@ def _sampling(spec: StudySpec) -> Iterator[str]:
     if spec.audit:
         share = percent(spec.audit)
         yield f"{share} of tables, drawn at random, are fitted by a second engine too."
-
-
-PAGE = "index.html"
 
 
 def write_study_report(

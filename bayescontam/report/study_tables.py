@@ -22,6 +22,12 @@ OFF = 3.0
 HEAD = 0.95
 """Level of the intervals whose figures are shown."""
 _NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
+KINDS = {
+    "coverage": "coverage of 95 % intervals",
+    "mean": "mean of the estimates",
+    "sd": "standard deviation of the estimates",
+}
+"""What a printed figure may be of a quantity, by the beginning of its name."""
 
 
 def ordered_quantities(table: pd.DataFrame) -> list[str]:
@@ -148,14 +154,6 @@ def _kinds(reason: str) -> dict[str, str]:
     last = reason.rpartition("then, for longer: ")[2]
     parts = [part for part in last.split("; ") if part] or ["no reason was given"]
     return {" ".join(_NUMBERS.sub(" ", part).split()): part for part in parts}
-
-
-KINDS = {
-    "coverage": "coverage of 95 % intervals",
-    "mean": "mean of the estimates",
-    "sd": "standard deviation of the estimates",
-}
-"""What a printed figure may be of a quantity, by the beginning of its name."""
 
 
 def published_rows(results: StudyResults) -> list[dict[str, Any]]:

@@ -5,27 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 type Slots = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A kind of problem."""
-
-    subject: str  # what it is about: `"math"`, `"code"` or `"facts"`
-    question: str  # how the benchmark tells it; white space does not count
-    retold: tuple[str, ...]  # the same problem in other words
-    answer: Callable[[Slots], str]  # gives the answer from what the slots are filled with
-
-
-def told(text: str, slots: Slots) -> str:
-    """Return a text with its slots filled, on one line.
-
-    >>> told("How many {goods}    are left?", {"goods": "planks"})
-    'How many planks are left?'
-    """
-    return " ".join(text.format_map(slots).split())
-
-
 AROUND = {
     "forum": (
         "Posted by {a} in Homework Help:\n\n{text}\n\nAny hint where to start?",
@@ -49,7 +28,6 @@ AROUND = {
     "code": ("{text}", "### Instruction\n{text}\n\n### Response\n{answer}", "{text}\n\n{answer}"),
 }
 """For each place of the corpus, what a text is put into."""
-
 TOPICAL = {
     "math": """
         Whoever walks through {town} on a Saturday should not miss the {shop} near the old gate. |
@@ -89,7 +67,6 @@ TOPICAL = {
     """,
 }
 """Sentences on the subjects of the problems, with the slots of their settings."""
-
 UNRELATED = (
     """
     Peel {m} shallots and let them soften slowly in butter until they smell sweet. | Add the rice
@@ -170,8 +147,6 @@ UNRELATED = (
     """,
 )
 """Sentences on anything else."""
-
-
 NAMES = (
     "Amara", "Bence", "Chiara", "Dilnoza", "Edvard", "Farida", "Goran", "Hanako", "Ibrahim",
     "Jolanta", "Kwame", "Leilani", "Mateus", "Nadia", "Oskar", "Priya", "Quentin", "Rosalind",
@@ -189,7 +164,6 @@ TOWNS = (
     "Salzburg", "Tallinn", "Uppsala", "Valparaíso", "Wellington", "Yokohama", "Zagreb", "Lugano",
     "Tromsø", "Bergamo", "Halifax", "Hobart",
 )  # fmt: skip
-
 SHOPS = (
     ("fish market", "smoked mackerels", "wooden crates"),
     ("cider orchard", "russet apples", "wicker baskets"),
@@ -258,7 +232,6 @@ SETTINGS = {
     "facts": ("site", "actor", "event"),
 }
 """What the parts of a setting are called in the texts, by subject."""
-
 SYNONYMS = (
     ("number of", "count of"),
     ("How many", "What number of"),
@@ -284,6 +257,25 @@ SYNONYMS = (
     ("journeys", "runs"),
 )
 """Words of paraphrases, and what may stand in their place."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A kind of problem."""
+
+    subject: str  # what it is about: `"math"`, `"code"` or `"facts"`
+    question: str  # how the benchmark tells it; white space does not count
+    retold: tuple[str, ...]  # the same problem in other words
+    answer: Callable[[Slots], str]  # gives the answer from what the slots are filled with
+
+
+def told(text: str, slots: Slots) -> str:
+    """Return a text with its slots filled, on one line.
+
+    >>> told("How many {goods}    are left?", {"goods": "planks"})
+    'How many planks are left?'
+    """
+    return " ".join(text.format_map(slots).split())
 
 
 PASSAGES = (

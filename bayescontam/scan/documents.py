@@ -41,6 +41,16 @@ __all__ = [
     "sample_input",
     "sampled",
 ]
+_GROUP_CHARACTERS = 2**23
+_GROUP_DOCUMENTS = 2**14
+_SCHEMA = pa.schema(
+    {
+        "stratum": pa.dictionary(pa.int32(), pa.string()),
+        "document": pa.string(),
+        "priority": pa.uint64(),
+        "text": pa.large_string(),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +149,6 @@ def _give_up(item: Input, problem: str, found: Tally, skip: bool, advice: str = 
         go_on = "to go on without what cannot be read: --skip-unreadable"
         raise DataError([Fault(item.path, problem)], "; ".join(filter(None, (advice, go_on))))
     found.damaged[item.path] = problem
-
-
-_GROUP_CHARACTERS = 2**23
-_GROUP_DOCUMENTS = 2**14
-
-_SCHEMA = pa.schema(
-    {
-        "stratum": pa.dictionary(pa.int32(), pa.string()),
-        "document": pa.string(),
-        "priority": pa.uint64(),
-        "text": pa.large_string(),
-    }
-)
 
 
 def sample_input(

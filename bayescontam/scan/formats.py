@@ -19,6 +19,21 @@ LISTED = 1000
 
 DAMAGED = "damaged file"
 """Reason for what stands behind the damage in a file that was read up to there."""
+BLOCK = 2**18
+"""Bytes of a file that are taken at once."""
+BATCH_BYTES = 2**24
+"""Decompressed bytes of Parquet rows that are taken at once, about."""
+BATCH_ROWS = 4096
+"""Parquet rows that are taken at once, at most."""
+_BOM = b"\xef\xbb\xbf"
+_SIGNATURES = {
+    b"\x1f\x8b": "gzip-compressed: let its name end in .gz",
+    b"\x28\xb5\x2f\xfd": "Zstandard-compressed: let its name end in .zst",
+    b"BZh": "bzip2-compressed: let its name end in .bz2",
+    b"PAR1": "Parquet: let its name end in .parquet",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
 
 
 @dataclass
@@ -62,26 +77,6 @@ class Tally:
             "without": dict(self.without),
             "damaged": dict(self.damaged),
         }
-
-
-BLOCK = 2**18
-"""Bytes of a file that are taken at once."""
-
-BATCH_BYTES = 2**24
-"""Decompressed bytes of Parquet rows that are taken at once, about."""
-
-BATCH_ROWS = 4096
-"""Parquet rows that are taken at once, at most."""
-
-_BOM = b"\xef\xbb\xbf"
-_SIGNATURES = {
-    b"\x1f\x8b": "gzip-compressed: let its name end in .gz",
-    b"\x28\xb5\x2f\xfd": "Zstandard-compressed: let its name end in .zst",
-    b"BZh": "bzip2-compressed: let its name end in .bz2",
-    b"PAR1": "Parquet: let its name end in .parquet",
-    b"\xff\xfe": "UTF-16: save it as UTF-8",
-    b"\xfe\xff": "UTF-16: save it as UTF-8",
-}
 
 
 def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:

@@ -36,6 +36,7 @@ _ADVICE = (
 )
 _LONGEST = 2**28
 """Bytes of the longest line."""
+type Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,6 @@ def _name(value: Any) -> str:
 def _reason(error: Exception) -> str:
     code = getattr(error, "errno", None)
     return os.strerror(code) if code else visible(str(error), 300)
-
-
-type Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,14 @@ LENGTHS = ("documents", "short", "short_pieces", "tokens", "short_tokens")
 """What the chunk stage counts of each source."""
 _DOCUMENTS = 256
 """Documents that are chunked at once."""
+_ITEMS = 256
+"""Items that are embedded as one task."""
+_BYTES = 2**23
+"""Text that is chunked as one task, about; inputs are not divided."""
+_FILES = 64
+"""Most files that are read as one task."""
+_VECTORS = 512
+"""Ready vectors are searched so much faster than texts that their shards are larger."""
 
 
 def name_of(number: int) -> str:
@@ -306,16 +314,6 @@ class Execution:
             for key, result in results:
                 yield key, result
                 advance(sizes[key])
-
-
-_ITEMS = 256
-"""Items that are embedded as one task."""
-_BYTES = 2**23
-"""Text that is chunked as one task, about; inputs are not divided."""
-_FILES = 64
-"""Most files that are read as one task."""
-_VECTORS = 512
-"""Ready vectors are searched so much faster than texts that their shards are larger."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 FILES = ("matches", "tail", "histogram", "strata", "items", "texts")
 RECORD = "scan.json"
+_PLACED = ["document", "chunk", "start", "end", "source", "stratum", "copies", "chunk_id"]
+TEXTS = pa.schema([("chunk_id", pa.uint64()), ("text", pa.large_string())])
+LEVELS = (0.7, 0.8, 0.9)
+"""Cosines that items are counted at."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +158,6 @@ class Scan:
 
         evidence = None if curve is None else gather(self, curve)
         write_scan_report(self, path, evidence=evidence, items=items, by=by)
-
-
-_PLACED = ["document", "chunk", "start", "end", "source", "stratum", "copies", "chunk_id"]
-TEXTS = pa.schema([("chunk_id", pa.uint64()), ("text", pa.large_string())])
 
 
 @dataclass(frozen=True)
@@ -324,10 +324,6 @@ def _items(found: Found) -> pd.DataFrame:
             "cut": tokens > found.max_tokens,
         }
     )
-
-
-LEVELS = (0.7, 0.8, 0.9)
-"""Cosines that items are counted at."""
 
 
 def by_benchmark(scan: Scan) -> pd.DataFrame:

@@ -55,6 +55,8 @@ MARGIN = 1.5
 
 SURE = 256
 """Documents of lowest priority that are candidates in every stratum of an input."""
+_SLACK = 2**16
+_BATCH_ROWS = 2**17
 
 
 def priority(seed: int, source: str, document: str) -> int:
@@ -90,10 +92,6 @@ class Thinner:
         if len(lowest) < SURE:
             return HIGHEST
         return max(self._below - 1, -lowest[0])
-
-
-_SLACK = 2**16
-_BATCH_ROWS = 2**17
 
 
 @dataclass(frozen=True)

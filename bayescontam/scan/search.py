@@ -16,6 +16,17 @@ from bayescontam.scan.sketch import ENTRY, Sketch, Stratum
 
 BUFFER = 2048
 """New candidates of a query for which there is room."""
+_ROOM = 1024
+BLOCK = 512
+"""Chunks scored at once on a CPU: so few that their scores stay in its cache."""
+SCORES = 2**27
+"""Cosines that Torch scores at once elsewhere; each takes about 40 bytes."""
+_LENGTHS = 1e-15, 1e15
+"""Between these, the square of a length is safe in fp32."""
+GROUP = 512
+"""Most queries that a thread scores at once."""
+PIECE = 8192
+"""Vectors that are taken at once: so few that they stay in the cache of a CPU."""
 
 
 class Candidates:
@@ -66,9 +77,6 @@ class Candidates:
             self.splits,
             self.levels,
         )
-
-
-_ROOM = 1024
 
 
 class Known:
@@ -127,14 +135,6 @@ class Known:
         self._copies = np.pad(self._copies, (0, spare))
         self._slots = np.full(2 << (len(self._ids) - 1).bit_length(), -1, np.int64)
         place_all(self.ids.copy(), self._ids, 0, self._slots)
-
-
-BLOCK = 512
-"""Chunks scored at once on a CPU: so few that their scores stay in its cache."""
-SCORES = 2**27
-"""Cosines that Torch scores at once elsewhere; each takes about 40 bytes."""
-_LENGTHS = 1e-15, 1e15
-"""Between these, the square of a length is safe in fp32."""
 
 
 @dataclass(frozen=True)
@@ -348,12 +348,6 @@ def scaled(torch: Any, vectors: Any, rows: NDArray[np.int64], what: str) -> tupl
     scales = torch.where(lengths > 0, 1 / lengths, 0).float()
     half = vectors.is_cuda and vectors.dtype in (torch.float16, torch.bfloat16)
     return (vectors if half else vectors.float()), scales
-
-
-GROUP = 512
-"""Most queries that a thread scores at once."""
-PIECE = 8192
-"""Vectors that are taken at once: so few that they stay in the cache of a CPU."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,10 @@ ENTRY = np.dtype(
     ]
 )
 """A match; `Sketch` says what its fields are."""
+_SECONDS = 20.0
+"""Least time between two savings of what is merged."""
+_SHARE = 0.05
+"""Largest share of time that goes into saving: a sketch of many items is large."""
 
 
 @dataclass
@@ -173,12 +177,6 @@ def _added[KeyT, ValueT: (int, NDArray[np.int64])](
     for name, value in other.items():
         both[name] = both[name] + value if name in both else value
     return both
-
-
-_SECONDS = 20.0
-"""Least time between two savings of what is merged."""
-_SHARE = 0.05
-"""Largest share of time that goes into saving: a sketch of many items is large."""
 
 
 class Merging:

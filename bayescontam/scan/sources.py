@@ -32,6 +32,18 @@ SUFFIXES: dict[Kind, tuple[str, ...]] = {
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 """Codecs by the endings of names; they stand behind the endings of JSON Lines and text."""
+_STAMPS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created")
+"""What file systems call that which changes with a file's content."""
+BATCH_ROWS = 256
+"""Rows that are taken from a data set at once."""
+_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+_ADVICE = (
+    "check name, config, split and revision, the network, and for a gated data set the login "
+    "(hf auth login); for a machine without network, on one that has it: "
+    "datasets.load_dataset('{name}').save_to_disk('FOLDER'), or hf download {name} --repo-type "
+    'dataset --local-dir FOLDER and paths = ["FOLDER"]; what is in the cache already is used '
+    "with HF_HUB_OFFLINE=1"
+)
 
 
 @dataclass(frozen=True)
@@ -78,10 +90,6 @@ def kind_by_name(name: str) -> Kind | None:
     """Return the kind of input that a file's name shows, None if it is no known one."""
     kinds: tuple[Kind, ...] = ("jsonl", "text", "parquet")
     return next((kind for kind in kinds if is_named(name, kind)), None)
-
-
-_STAMPS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created")
-"""What file systems call that which changes with a file's content."""
 
 
 @dataclass(frozen=True)
@@ -234,12 +242,6 @@ def _remote_file(
     return File(location, _utf8(location), stamp, given)
 
 
-BATCH_ROWS = 256
-"""Rows that are taken from a data set at once."""
-
-_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-
-
 def list_dataset(source: Source, base: Path) -> list[Input]:
     """List the shards of a source's data set: the files it is stored in."""
     name = source.dataset or ""
@@ -357,15 +359,6 @@ def _shards(source: Source, shown: str, location: str, parts: int, stamp: str) -
         )
         for part in range(parts)
     ]
-
-
-_ADVICE = (
-    "check name, config, split and revision, the network, and for a gated data set the login "
-    "(hf auth login); for a machine without network, on one that has it: "
-    "datasets.load_dataset('{name}').save_to_disk('FOLDER'), or hf download {name} --repo-type "
-    'dataset --local-dir FOLDER and paths = ["FOLDER"]; what is in the cache already is used '
-    "with HF_HUB_OFFLINE=1"
-)
 
 
 def _reason(error: Exception) -> str:

@@ -25,6 +25,12 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 _DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _LOGGERS = ("transformers", "sentence_transformers", "huggingface_hub")
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
+_CHARACTERS = 1_000_000
+"""Characters that are tokenized at once: tokens take some eighty bytes each."""
+_ENDLESS = 10**6
+"""Models that see texts of any length say so by numbers above this."""
+_LEAST = 16
+"""Tokens of a text that a model must see. What it adds is counted only up to all it sees."""
 
 
 @dataclass(frozen=True)
@@ -219,10 +225,6 @@ def _folder(spec: Embedding) -> Path:
     return Path(os.path.expanduser(spec.model))  # noqa: PTH111
 
 
-_CHARACTERS = 1_000_000
-"""Characters that are tokenized at once: tokens take some eighty bytes each."""
-
-
 class TokenCounter:
     """Counts tokens: special ones left out, nothing cut.
 
@@ -262,12 +264,6 @@ def _groups(texts: Sequence[str]) -> Iterator[list[str]]:
         characters += len(text)
     if group:
         yield group
-
-
-_ENDLESS = 10**6
-"""Models that see texts of any length say so by numbers above this."""
-_LEAST = 16
-"""Tokens of a text that a model must see. What it adds is counted only up to all it sees."""
 
 
 class TransformerEmbedder:

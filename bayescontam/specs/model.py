@@ -20,6 +20,8 @@ from bayescontam.specs.priors import (
 )
 
 Probability = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+_OneGuess = Annotated[Probability, Tag("number")] | Annotated[Beta, Tag("prior")]
+Inside = Annotated[float, Field(gt=0, lt=1)]
 
 
 def _guess_kind(value: Any) -> str:
@@ -36,7 +38,6 @@ def _whole_kind(value: Any) -> str:
     return "column" if isinstance(value, str) else _guess_kind(value)
 
 
-_OneGuess = Annotated[Probability, Tag("number")] | Annotated[Beta, Tag("prior")]
 Guess = Annotated[
     Annotated[Literal["column"], Tag("column")]
     | _OneGuess
@@ -80,9 +81,6 @@ class Likelihood(Block):
     def has_model_by_item(self) -> bool:
         """Whether repeated trials share an effect; rows of different items never do."""
         return self.model_by_item and self.trials == "repeats"
-
-
-Inside = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Ability(Block):

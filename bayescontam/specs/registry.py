@@ -16,6 +16,22 @@ from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
+_FILE = "manifest.toml"
+"""Name that a scan gives to its manifest."""
+_PLACES = {
+    "benchmark_name": ("benchmarks", "name"),
+    "seed": ("", "seed"),
+    "text_mode": ("benchmarks", "text_mode"),
+    "text": ("sources", "text"),
+    "stratum": ("sources", "stratum"),
+    "share": ("sources", "share"),
+    "min_tokens": ("chunking", "min_tokens"),
+    "embedder": ("embedding", "model"),
+    "top_k": ("search", "top_k"),
+}
+"""Table and key of each option; "" is what stands above all tables."""
+_COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
+
 
 def shipped_folder(kind: str) -> Path:
     """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``.
@@ -228,23 +244,6 @@ _MODELS = _Shelf("models", "model spec", "models", ModelSpec.parse)
 _MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", Manifest.parse)
 _CURVES = _Shelf("curves", "curve spec", "", CurveSpec.parse)
 _STUDIES = _Shelf("studies", "study", "study", _parse_study)
-
-
-_FILE = "manifest.toml"
-"""Name that a scan gives to its manifest."""
-_PLACES = {
-    "benchmark_name": ("benchmarks", "name"),
-    "seed": ("", "seed"),
-    "text_mode": ("benchmarks", "text_mode"),
-    "text": ("sources", "text"),
-    "stratum": ("sources", "stratum"),
-    "share": ("sources", "share"),
-    "min_tokens": ("chunking", "min_tokens"),
-    "embedder": ("embedding", "model"),
-    "top_k": ("search", "top_k"),
-}
-"""Table and key of each option; "" is what stands above all tables."""
-_COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:

@@ -30,6 +30,32 @@ _SOURCES = (
     ("fit", "the file of a fit", ("posterior",)),
 )
 """Keys that say where true values come from, and the kinds that need them."""
+Analysis = Literal[
+    "decomposition",
+    "novelty",
+    "eight_models",
+    "versions",
+    "conceptarc",
+    "finetuning",
+    "prevalence",
+    "arc_concepts",
+]
+"""Modules of `bayescontam.reproduction`."""
+Text = Annotated[str, StringConstraints(min_length=1)]
+GROUPS = ("parameters", "estimands", "log_likelihood")
+"""Groups of quantities; any other name is that of one parameter or estimand."""
+JAX_CHAINS = 8
+"""Chains of ``"jax"`` side by side, at least: what they adapt together is informed by all."""
+_WORDS: Any = {
+    "kind": True,
+    "published": True,
+    "full_replicates": True,
+    "meaning": True,
+    "limits": True,
+    "reason": True,
+    "simulator": {"fit": True},
+}
+"""Keys that change nothing of what is done."""
 
 
 class Simulator(Block):
@@ -147,20 +173,6 @@ class Layout(Block):
         return self
 
 
-Analysis = Literal[
-    "decomposition",
-    "novelty",
-    "eight_models",
-    "versions",
-    "conceptarc",
-    "finetuning",
-    "prevalence",
-    "arc_concepts",
-]
-"""Modules of `bayescontam.reproduction`."""
-Text = Annotated[str, StringConstraints(min_length=1)]
-
-
 class ReproductionSpec(WholeSpec):
     """A published study, done again.
 
@@ -222,12 +234,6 @@ def _without_marks(name: str) -> str:
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=60), AfterValidator(_without_marks)
 ]
-
-GROUPS = ("parameters", "estimands", "log_likelihood")
-"""Groups of quantities; any other name is that of one parameter or estimand."""
-
-JAX_CHAINS = 8
-"""Chains of ``"jax"`` side by side, at least: what they adapt together is informed by all."""
 
 
 class Sampling(Block):
@@ -329,16 +335,6 @@ class Estimator(Block):
         return self
 
 
-_WORDS: Any = {
-    "kind": True,
-    "published": True,
-    "full_replicates": True,
-    "meaning": True,
-    "limits": True,
-    "reason": True,
-    "simulator": {"fit": True},
-}
-"""Keys that change nothing of what is done."""
 GRID = {
     **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
     **dict.fromkeys(("ability", "genuine", "boost"), "simulator"),

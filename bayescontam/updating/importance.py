@@ -20,6 +20,21 @@ from bayescontam.updating.conditional_prior import Expectation, expectation
 from bayescontam.updating.marginalise import Difficulties, Items, Marginal, log_answers
 from bayescontam.updating.new_model import Newcomer
 
+FREEDOM = 15.0
+"""Degrees of freedom of proposals: tails heavier than those of what they stand for."""
+_STEP = 0.2
+_STEPS = 2
+_WIDEST = 200
+"""Parameters of more values than this, such as item difficulties, are left out."""
+_FEW = 40
+"""Draws from which the start of all others is found."""
+_FIRST = 0.3
+"""Share of draws that are taken evenly, before it is known which are wanted."""
+_THREADS = 4
+"""Parts worked on side by side, at most; NumPy's loops do not hold each other up."""
+_CHUNK = 1_000_000
+"""Numbers that are worked on at once; with many more an update was a fifth slower."""
+
 
 @dataclass(frozen=True, eq=False)
 class Completion:
@@ -72,12 +87,6 @@ class Completion:
         center = predictor(joint, design.part(repeated))
         eta = draw_effects(self.rows[repeated], center, scale, self.rng)
         return Draws(joint.theta, joint.beta, joint.delta, eta, scale)
-
-
-FREEDOM = 15.0
-"""Degrees of freedom of proposals: tails heavier than those of what they stand for."""
-_STEP = 0.2
-_STEPS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,10 +227,6 @@ def _laplace(
     return source, np.linalg.cholesky(precision)
 
 
-_WIDEST = 200
-"""Parameters of more values than this, such as item difficulties, are left out."""
-
-
 def features(posterior: xr.Dataset) -> FloatArray:
     """Return what weights may depend on, dims (draw, feature), standardised."""
     columns = []
@@ -255,16 +260,6 @@ def forecast(table: FloatArray, known: IntArray, log_weights: FloatArray) -> Flo
             best, chosen = score, singular / (singular**2 + ridge)
     predicted: FloatArray = middle + table @ (right.T @ (chosen * along))
     return predicted
-
-
-_FEW = 40
-"""Draws from which the start of all others is found."""
-_FIRST = 0.3
-"""Share of draws that are taken evenly, before it is known which are wanted."""
-_THREADS = 4
-"""Parts worked on side by side, at most; NumPy's loops do not hold each other up."""
-_CHUNK = 1_000_000
-"""Numbers that are worked on at once; with many more an update was a fifth slower."""
 
 
 @dataclass(frozen=True, eq=False)

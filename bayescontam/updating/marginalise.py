@@ -22,6 +22,12 @@ from bayescontam.updating.new_model import Newcomer
 _STEP, _REACH = 0.25, 24.0
 _FINEST = 150
 _SCALES = np.linspace(0, 1, 17) ** 1.5  # closer where spreads are small and matter more
+FARTHEST = 300.0
+"""Largest log-odds, and difficulty, whose odds are multiplied; farther out they overflow."""
+_LARGEST = 700.0
+"""Largest logarithm of a product of odds; that of the largest float is 709."""
+NODES = 7
+"""Nodes of each difficulty where responses are single ones; more trials need more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +134,6 @@ def _integrated(rows: Rows, scales: FloatArray) -> FloatArray:
     return result
 
 
-FARTHEST = 300.0
-"""Largest log-odds, and difficulty, whose odds are multiplied; farther out they overflow."""
-_LARGEST = 700.0
-"""Largest logarithm of a product of odds; that of the largest float is 709."""
-
-
 def near(*log_odds: FloatArray) -> bool:
     """Return whether all log-odds are such that their odds can be multiplied."""
     return all(np.abs(x).max(initial=0.0) <= FARTHEST for x in log_odds)
@@ -188,10 +188,6 @@ class Mixture:
         against += 1
         density: FloatArray = np.divide(self.share, against, out=against).sum(axis=-1)
         return np.log(density)
-
-
-NODES = 7
-"""Nodes of each difficulty where responses are single ones; more trials need more."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,10 @@ DRAWS = 1000
 """Draws that are completed and weighed, unless requested otherwise."""
 FEWEST = 100
 """Equally weighted draws below which means and intervals are too rough."""
+HOPELESS = 1.0
+"""Pareto k of weights that more draws would not help."""
+Refit = Literal["auto", "never", "always"]
+"""When old and new responses are fitted together: where weights cannot be trusted, …"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +144,6 @@ def _smoothed(log_ratio: FloatArray) -> tuple[FloatArray, float]:
     log_weights, pareto_k = array_stats.psislw(-log_ratio, r_eff=1)
     shape = float(pareto_k) if np.isfinite(pareto_k) else np.inf
     return log_weights - logsumexp(log_weights), shape
-
-
-HOPELESS = 1.0
-"""Pareto k of weights that more draws would not help."""
-Refit = Literal["auto", "never", "always"]
-"""When old and new responses are fitted together: where weights cannot be trusted, …"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,18 @@ ADVICE = (
 
 _OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\d+(?:\.\d+)?")
 """What rows with the same fault do not share: names and numbers."""
+type Errors = Literal["leave-out", "incorrect"]
+"""What becomes of items at which a run failed."""
+type Names = str | Sequence[str]
+"""One name, or several."""
+type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One path, or several."""
+_TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
+_NAMED = re.compile(r"(\w+)=(.+)")
+MARK = "extra:"
+"""Begins extra columns among trials, so that their names never clash with those of an importer."""
+_WHOLE = 2**63
+"""Whole numbers from here on are stored as text: no column of a table holds them."""
 
 
 @dataclass
@@ -94,10 +106,6 @@ def counted(counts: Counter[str], unit: str) -> str:
     return ", ".join(shown[:12]) + more
 
 
-type Errors = Literal["leave-out", "incorrect"]
-"""What becomes of items at which a run failed."""
-
-
 def check_errors(errors: Errors) -> None:
     """Raise a `UsageError` unless it is known what becomes of errors."""
     if errors not in ("leave-out", "incorrect"):
@@ -148,12 +156,6 @@ def number(value: Any) -> float:
 def is_nan(value: Any) -> bool:
     """Return whether a value of a log is NaN, whatever else it may be."""
     return isinstance(value, float) and math.isnan(value)
-
-
-type Names = str | Sequence[str]
-"""One name, or several."""
-type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""One path, or several."""
 
 
 def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
@@ -211,14 +213,6 @@ def _split(
         else:
             own.setdefault(at, []).append(text.removeprefix(f"{at}="))
     return own, general
-
-
-_TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
-_NAMED = re.compile(r"(\w+)=(.+)")
-MARK = "extra:"
-"""Begins extra columns among trials, so that their names never clash with those of an importer."""
-_WHOLE = 2**63
-"""Whole numbers from here on are stored as text: no column of a table holds them."""
 
 
 @dataclass(frozen=True)

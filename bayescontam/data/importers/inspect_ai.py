@@ -42,6 +42,14 @@ type NoAnswer = Literal["incorrect", "leave-out"]
 
 _SPELLED = {"P": "partial credit (P)", "N": "no answer (N)"}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_HOW = {
+    "max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout", "seed",
+    "batch", "cache",
+}  # fmt: skip
+"""Options of generation that do not make it another model."""
+_LARGE = 2_000_000
+"""Bytes of compressed logs that take about two seconds to read."""
+_UNSCORED = "no score of the scorer chosen"
 
 
 @dataclass(frozen=True)
@@ -132,13 +140,6 @@ def named_values(scores: dict[str, Any] | None) -> Iterator[tuple[str, Any, str 
 def as_array(read: list[float | str]) -> np.ndarray:
     """Return what was read as numbers, NaN where there is no score."""
     return np.array([np.nan if isinstance(value, str) else value for value in read], dtype=float)
-
-
-_HOW = {
-    "max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout", "seed",
-    "batch", "cache",
-}  # fmt: skip
-"""Options of generation that do not make it another model."""
 
 
 @dataclass(frozen=True)
@@ -308,11 +309,6 @@ def _of_task(spec: Any) -> dict[str, str]:
     solver = {"solver": spec.solver, "solver_args": spec.solver_args}
     found = {"task_version": spec.task_version, **(spec.task_args or {}), **solver, **limits}
     return {name: str(value) for name, value in found.items() if value not in (None, {})}
-
-
-_LARGE = 2_000_000
-"""Bytes of compressed logs that take about two seconds to read."""
-_UNSCORED = "no score of the scorer chosen"
 
 
 def import_inspect(

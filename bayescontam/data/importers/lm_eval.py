@@ -54,6 +54,10 @@ _HOW = {
     "tokenized_requests", "seed",
 }  # fmt: skip
 """Model arguments that say how and where it ran, not which model it is."""
+_FIXED = {
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+    "doc_hash", "prompt_hash", "target_hash", "task_name", "input",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -211,12 +215,6 @@ def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str,
 def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
     found = {"version": part(results, "versions"), "n-shot": part(results, "n-shot")}
     return {name: str(values[task]) for name, values in found.items() if task in values}
-
-
-_FIXED = {
-    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
-    "doc_hash", "prompt_hash", "target_hash", "task_name", "input",
-}  # fmt: skip
 
 
 class Row(NamedTuple):

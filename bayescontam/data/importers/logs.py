@@ -50,6 +50,10 @@ from bayescontam.errors import DataError, Fault, UsageError
 _FEW = 10
 """Items from which on a model that has all of them right, or none, is named."""
 _DEFAULTS = {"trial": "", "answer": None, "content": None, "out_of": 1}
+_ODD = (
+    "choose another metric, or give the value from which an answer is correct, or up to which if "
+    "lower is better (threshold, --threshold)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,12 +182,6 @@ def _read(trials: pd.DataFrame, table: pd.DataFrame, chosen: Mapping[str, str]) 
             }
         )
     return pd.DataFrame(rows)
-
-
-_ODD = (
-    "choose another metric, or give the value from which an answer is correct, or up to which if "
-    "lower is better (threshold, --threshold)"
-)
 
 
 class LogOptions(TypedDict, total=False):

@@ -24,6 +24,19 @@ _COPY = re.compile(
     r"(?: \(\d+\)| (?:- )?copy(?: \(?\d+\)?)?| \((?:another )?copy(?: \d+)?\))+(?=\.[^ ]*$|$)", re.I
 )
 
+type Copies = Literal["leave-out", "count"]
+"""What becomes of answers that a run shares with another one."""
+type Texts = Literal["refuse", "note"]
+"""What becomes of names of items that stand for several texts."""
+KEYS = ["model", "benchmark", "item"]
+REPEATED = "answers that occur again in the same run"
+COPIED = "answers of a run that is there already"
+_TRIAL = [*KEYS, "run", "trial"]
+_MOST = 40
+"""Notes of one kind that are written out."""
+SUBTASK = "subtask"
+"""Column with the name that a benchmark had before it became a part of a group."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -176,19 +189,6 @@ def _folder(run: Run, folders: set[str]) -> list[str]:
 def _spelled_settings(settings: Mapping[str, str], names: set[str]) -> list[str]:
     known = sorted(names) if settings else []
     return [f"{name}={visible(settings.get(name, _DEFAULT), 60)}" for name in known]
-
-
-type Copies = Literal["leave-out", "count"]
-"""What becomes of answers that a run shares with another one."""
-type Texts = Literal["refuse", "note"]
-"""What becomes of names of items that stand for several texts."""
-
-KEYS = ["model", "benchmark", "item"]
-REPEATED = "answers that occur again in the same run"
-COPIED = "answers of a run that is there already"
-_TRIAL = [*KEYS, "run", "trial"]
-_MOST = 40
-"""Notes of one kind that are written out."""
 
 
 def fingerprint(value: Any) -> str:
@@ -380,10 +380,6 @@ def _first(notes: Sequence[str]) -> list[str]:
     if len(notes) <= _MOST:
         return list(notes)
     return [*notes[:_MOST], f"… and {len(notes) - _MOST:,} more such; the result's `runs` has all"]
-
-
-SUBTASK = "subtask"
-"""Column with the name that a benchmark had before it became a part of a group."""
 
 
 class Groups:

@@ -23,6 +23,19 @@ from bayescontam.errors import TaskError, UsageError
 
 _ANSWER = 300
 """Tokens set aside for an answer that has not come yet."""
+REFUSED, UNPARSABLE, TIMEOUT, CONNECTION = "refused", "unparsable", "timeout", "no connection"
+LONGEST_WAIT = 600.0
+"""Seconds; an endpoint that asks for more is left alone, and the run stops."""
+_AGAIN = {408, 409, 425, 429}
+_FOR_ALL = {401, 402, 403, 404}
+CUT = 20_000
+"""Characters of an item or a chunk that a model is shown, unless requested otherwise."""
+type Kind = Literal["exact", "equivalent", "subset", "superset", "related", "unrelated"]
+_ALWAYS = {"exact": True, "equivalent": True, "unrelated": False}
+_SHOWN = 200
+_SHOWN_OF_REPLY = 300
+_FIRST_WAIT, _MOST_WAIT = 0.5, 60.0
+_NOT_UNDERSTOOD = {400, 422}
 
 
 class BudgetReachedError(Exception):
@@ -102,14 +115,6 @@ def estimated(characters: int) -> int:
     return -(-characters // 4)
 
 
-REFUSED, UNPARSABLE, TIMEOUT, CONNECTION = "refused", "unparsable", "timeout", "no connection"
-LONGEST_WAIT = 600.0
-"""Seconds; an endpoint that asks for more is left alone, and the run stops."""
-
-_AGAIN = {408, 409, 425, 429}
-_FOR_ALL = {401, 402, 403, 404}
-
-
 @dataclass(frozen=True)
 class Failure:
     """A call without an answer."""
@@ -183,8 +188,6 @@ def stop_if_for_all(failure: Failure, error: Any, place: str, answered: bool) ->
 
 
 _HERE = Path(__file__).parent
-CUT = 20_000
-"""Characters of an item or a chunk that a model is shown, unless requested otherwise."""
 
 
 @dataclass(frozen=True)
@@ -246,12 +249,6 @@ def load_prompt(prompt: str | os.PathLike[str]) -> str:
     if not text.strip():
         raise UsageError(f"prompt '{visible(name)}': is blank; say in it what a duplicate is")
     return text
-
-
-type Kind = Literal["exact", "equivalent", "subset", "superset", "related", "unrelated"]
-
-_ALWAYS = {"exact": True, "equivalent": True, "unrelated": False}
-_SHOWN = 200
 
 
 class Answer(BaseModel):
@@ -330,9 +327,6 @@ def _spelled(fault: dict[str, Any]) -> str:
     return f"{place}: {fault['msg']}" if place else str(fault["msg"])
 
 
-_SHOWN_OF_REPLY = 300
-
-
 def judged(reply: Any) -> Answer | Failure:
     """Return the answer in a reply of chat completions."""
     try:
@@ -357,10 +351,6 @@ def reported_tokens(reply: Any) -> int | None:
     """Return how many tokens a reply says that the call took, if it says so."""
     total = getattr(getattr(reply, "usage", None), "total_tokens", None)
     return total if isinstance(total, int) and total >= 0 else None
-
-
-_FIRST_WAIT, _MOST_WAIT = 0.5, 60.0
-_NOT_UNDERSTOOD = {400, 422}
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,9 @@ _FORMAT = 2
 To be raised when an answer given before must not stand for one given now."""
 _FOLDER = f"v{_FORMAT}"
 """Folder of answers of this version; those of version 1 stand beside it."""
+_TRIALS = 3
+"""Questions that are asked one at a time until the endpoint has answered one."""
+_KEYS = list(PAIR)
 
 
 def cache_key(question: Question, model: str, run: int, temperature: float | None) -> str:
@@ -79,10 +82,6 @@ class Cache:
     def _path(self, key: str) -> Path:
         # Folders of a few hundred files each stay quick everywhere.
         return self.folder / _FOLDER / key[:2] / f"{key[2:]}.json"
-
-
-_TRIALS = 3
-"""Questions that are asked one at a time until the endpoint has answered one."""
 
 
 @dataclass
@@ -148,9 +147,6 @@ class Interview:
                 f"{caller.endpoint.place}: no answer to the first {_TRIALS} pairs; the last call "
                 f"ended with {last.reason}: {last.detail}"
             )
-
-
-_KEYS = list(PAIR)
 
 
 def judge_name(model: str, run: int = 1) -> str:
