@@ -1,0 +1,242 @@
+"""What every command prints that ends in seconds, on stored files and small tables.
+
+A command line that ends in ``> FILE`` has that file appended to what it prints.
+"""
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import bayescontam
+from tests.cli.conftest import Done
+from tests.given import counts_table, rough_fit
+from tests.golden.corpus import corpus_in_memory
+from tests.golden.expected import check_output, masked
+from tests.golden.stored import FITS, OPTIONS, sampled_before
+from tests.golden.tables import TABLES, table_of
+
+Run = Callable[..., Done]
+COMMANDS = Path(__file__).parent / "commands"
+CASES = {
+    "summary": "summary compact.nc",
+    "summary of concepts": "summary concepts.nc",
+    "summary of latent duplicates": "summary latent_duplicate.nc --level 0.8",
+    "summary as csv": "summary spillover.nc --format csv",
+    "summary as json": "summary ability.nc --format json",
+    "rank": "rank compact.nc",
+    "rank on one benchmark": "rank anchored.nc --benchmark quiz --by accuracy --level 0.9",
+    "rank by pairs": "rank compact.nc --pairs --weights item",
+    "rank as csv": "rank marginalised.nc --format csv",
+    "rank as json": "rank noisy_covariate.nc --format json",
+    "items": "items two_parameter.nc",
+    "items as csv": "items hierarchical.nc --format csv",
+    "items as json": "items repeated.nc --format json",
+    "compare": "compare hierarchical.nc two_parameter.nc single.nc",
+    "compare as csv": "compare hierarchical.nc confounding.nc --format csv",
+    "update": "update rough.nc counts.csv --seed 3",
+    "update as csv": "update rough.nc counts.csv --seed 3 --format csv",
+    "update as json": "update rough.nc counts.csv --seed 3 --format json",
+    "update that needs a fit": "update ability.nc new.csv --seed 3 --refit never",
+    "plan": "plan --model single --data-sets 20 --seed 1 --items 50,100 --width 0.2",
+    "plan as csv": "plan --model single --data-sets 20 --seed 1 --items 60 --models 1,2 -f csv",
+    "plan of the number of items": (
+        "plan --model single --data-sets 20 --seed 1 --solve items --width 0.3 --spread sigma_eps=0"
+    ),
+    "models list": "models list",
+    "models show": "models show hierarchical",
+    "models show of a file": "models show study/mine.toml --toml",
+    "models show as a page": "models show latent_duplicate --format markdown",
+    "models prior": "models prior single --models 2 --benchmarks 1 --items 20 --draws 50 --seed 1",
+    "corpora list": "corpora list",
+    "corpora show": "corpora show offline-demo",
+    "scan": "scan scan/manifest.toml --out new --jobs 1 --device cpu",
+    "report of a curve": "report curve.nc --out page.html",
+    "judge export": "judge export scan/finished --out sheet.csv --pairs 5 --seed 7 > sheet.csv",
+    "judge import": "judge import scan/finished filled.csv --judge Ada --out j.csv > j.csv",
+    "judge agreement": "judge agreement scan/judgements.csv",
+    "judge agreement as json": "judge agreement scan/judgements.csv --json",
+    "curve without judgements": "curve scan/finished --out prior.nc --seed 5",
+    "covariates": "covariates scan/finished --curve curve.nc --out c.csv --draws 40 > c.csv",
+    "study list": "study list",
+    "study show": "study show sbc-single",
+    "study show of a published one": "study show arc-decomposition",
+    "study show of a file": "study show study/bootstrap.toml",
+    "study keys": "study keys",
+    "study keys as a page": "study keys --format markdown",
+    "study run": "study run study/bootstrap.toml --out boot --jobs 1",
+    "study report": "study report study/bootstrap/stopped",
+    "study report of a published one": "study report study/published",
+    "study compare": "study compare study/published",
+    "version": "--version",
+    "no such file": "summary none.nc",
+    "no such spec": "fit tables/single.csv --model hierarchicl --out x.nc",
+    "a table with faults": "fit faulty.csv --out x.nc",
+    "an option with a fault": "rank compact.nc --benchmark quizz",
+    "a curve where a fit is wanted": "summary curve.nc",
+}
+
+
+@pytest.fixture
+def place(there: Path) -> Path:
+    """Work where all stored files are, and tables that commands read."""
+    (there / "tables").mkdir()
+    for path in TABLES.glob("*.csv"):
+        (there / "tables" / path.name).write_bytes(path.read_bytes())
+    table = table_of("single")
+    rows = table[table["model"] == "bo"].drop(columns=["guess", "concept", "clean"])
+    rows.assign(model="eve").to_csv("new.csv", index=False)
+    table.assign(n_correct=table["n_correct"] * 3).head(4).to_csv("faulty.csv", index=False)
+    return there
+
+
+@pytest.fixture
+def counts(place: Path) -> None:
+    """Write a fit of many draws, and new models for it."""
+    rough_fit().save("rough.nc")
+    counts_table([(33, 40), (5, 40)], "NM").to_csv("counts.csv", index=False)
+
+
+@pytest.fixture
+def sheet(place: Path, run: Run) -> None:
+    """Write a sheet that a judge has filled in."""
+    assert run("judge", "export", "scan/finished", "-o", "blank.csv", "--pairs", 6).status == 0
+    rows = pd.read_csv("blank.csv", dtype=str, keep_default_na=False)
+    rows["is_duplicate"] = ["1", "0", "yes", "no", "", "0"]
+    rows.to_csv("filled.csv", index=False)
+
+
+def printed(run: Run, line: str, folder: Path) -> str:
+    """Return how a command ended, what it printed, and the file that it wrote if that is asked."""
+    command, _, file = line.partition(" > ")
+    done = run(*shlex.split(command))
+    # Of a command that ends well, the other lines are progress, of which a slow one has more.
+    said = [
+        part
+        for part in done.err.splitlines()
+        if done.status or part.startswith(("note: ", "caution: "))
+    ]
+    parts = [f"$ bayescontam {command}", f"status {done.status}", *said, "", done.out]
+    if file:
+        parts += [f"--- {file}", Path(file).read_text(encoding="utf-8-sig")]
+    return masked("\n".join(parts), folder)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_prints_what_it_printed(
+    place: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    name: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    for file, fixture in (("filled.csv", "sheet"), ("rough.nc", "counts")):
+        if file in CASES[name]:
+            request.getfixturevalue(fixture)
+    with corpus_in_memory():
+        text = printed(run, CASES[name], place)
+    check_output(COMMANDS / f"{name}.txt", text)
+
+
+FITTED = ("hierarchical", "latent_duplicate", "anchored", "ability")
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_fit_prints_what_it_printed(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    stored = FITS[name]
+    options = " ".join(f"--{key} {value}" for key, value in OPTIONS.items())
+    line = f"fit tables/{stored.table}.csv -m {stored.base} -o fit.nc --store-all {options}"
+    with sampled_before(bayescontam.Fit.load(f"{name}.nc")):
+        text = printed(run, line, place)
+    check_output(COMMANDS / f"fit of {name}.txt", text)
+
+
+IMPORTS = {
+    "lm-eval": "",
+    "every-eval-ever": "",
+    "helm": "--metric exact_match",
+    "opencompass": "--model m",
+    "lighteval": "--model m",
+    "py-irt": "--benchmark swe",
+    "swe-bench": "--model m",
+    "evalplus": "--model m",
+    "livecodebench": "",
+    "matrix": "--benchmark quiz",
+    "inspect": "",
+}
+
+
+@pytest.mark.parametrize("tool", IMPORTS)
+def test_import_prints_what_it_printed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    file = log_of(tool, tmp_path).relative_to(tmp_path)
+    line = f"import {tool} {shlex.quote(str(file))} --out r.csv {IMPORTS[tool]} > r.csv"
+    check_output(COMMANDS / f"import {tool}.txt", printed(run, line, tmp_path))
+
+
+def log_of(tool: str, folder: Path) -> Path:
+    """Write a small file as a tool writes it."""
+    if tool == "inspect":
+        pytest.importorskip("inspect_ai")
+        from tests.importers.test_inspect_kinds import log, sample
+
+        return log(folder, [sample(k, "CI"[k % 2]) for k in range(4)])
+    if tool == "matrix":
+        (folder / "m.csv").write_text("model,q1,q2\nA,1,0\nB,,1\n", encoding="utf-8")
+        return folder / "m.csv"
+    from tests.importers.test_tools import _each_tool
+
+    return _each_tool(folder)[tool]
+
+
+def test_each_command_has_a_case() -> None:
+    from tests.golden.test_help import COMMANDS as VERBS
+
+    lines = [
+        *CASES.values(),
+        "fit ",
+        "demo ",
+        "judge llm ",
+        *(f"import {tool} " for tool in IMPORTS),
+    ]
+    groups = {"", "import", "judge", "models", "corpora", "study"}
+    lacking = [
+        verb
+        for verb in VERBS
+        if verb not in groups and not any(f"{line} ".startswith(f"{verb} ") for line in lines)
+    ]
+    assert lacking == []
+
+
+def test_there_is_a_text_of_each_case_and_no_other() -> None:
+    names = [
+        *CASES,
+        *(f"fit of {name}" for name in FITTED),
+        *(f"import {tool}" for tool in IMPORTS),
+    ]
+    assert {path.stem for path in COMMANDS.glob("*")} == set(names)
+
+
+def test_answers_of_language_models_are_not_asked_for_again(place: Path, run: Run) -> None:
+    pytest.importorskip("openai")
+    from tests.evidence.llm.server import running
+
+    with running() as server:
+        options = ["--base-url", server.base_url, "--model", "small", "--cache", "answers"]
+        command = ["judge", "llm", "scan/finished", "--pairs", 4, "--out", "judged.csv"]
+        assert run(*command, *options).status == 0
+        assert server.requests == []
+    judged = pd.read_csv("judged.csv")
+    assert judged["is_duplicate"].tolist() == [1] * 4
+    answers = [json.loads(path.read_text()) for path in Path("answers").rglob("*.json")]
+    assert {answer["kind"] for answer in answers} == {"equivalent"}

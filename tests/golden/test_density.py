@@ -1,0 +1,85 @@
+"""Log density and gradient of every shipped model spec, and of what its blocks can be changed to.
+
+The points are drawn in the unconstrained space, in the order of the parameters' names.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import pytest
+from pytensor.compile.mode import Mode
+
+import bayescontam
+from bayescontam.specs.catalogue import shipped_models
+from tests.golden.expected import check_numbers
+from tests.golden.stored import changed_spec
+from tests.golden.tables import table_of
+
+DENSITIES = Path(__file__).parent / "densities"
+POINTS = 2
+PLAIN = Mode("py", None)
+"""Evaluates a graph as it stands, which takes least time where it is done twice only."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model spec on a table."""
+
+    spec: str
+    table: str = "single"
+    difficulties: Literal["sampled", "marginalised"] = "sampled"
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+CASES = {name: Case(name) for name in shipped_models()} | {
+    "aggregated on repeated trials": Case("aggregated", "repeated"),
+    "hierarchical by accuracy of guessing": Case(
+        "hierarchical", changes={"likelihood": {"guess": "column"}}
+    ),
+    "hierarchical marginalised": Case("hierarchical", difficulties="marginalised"),
+    "hierarchical on repeated trials": Case("hierarchical", "repeated"),
+    "hierarchical that items confound": Case(
+        "hierarchical", changes={"contamination": {"confounding": "sensitivity"}}
+    ),
+    "latent_duplicate on repeated trials": Case("latent_duplicate", "repeated"),
+    "monotone marginalised": Case("monotone", difficulties="marginalised"),
+    "single on repeated trials": Case("single", "repeated"),
+    "spillover": Case("spillover", "varied"),
+}
+
+
+def densities(model: pm.Model) -> list[dict[str, Any]]:
+    """Return the log density at some points, and its gradient by the name of the parameter."""
+    parameters = sorted(model.free_RVs, key=lambda rv: str(rv.name))
+    values = [model.rvs_to_values[parameter] for parameter in parameters]
+    outputs = [model.logp(), model.dlogp(vars=parameters)]
+    evaluate = model.compile_fn(outputs, inputs=values, mode=PLAIN, point_fn=False)
+    start, rng = model.initial_point(0), np.random.default_rng(1)
+    found = []
+    for _ in range(POINTS):
+        shapes = [np.shape(start[value.name]) for value in values]
+        point = [np.asarray(rng.normal(0, 0.5, shape)) for shape in shapes]
+        density, gradient = evaluate(*point)
+        ends = np.cumsum([one.size for one in point])
+        parts = np.split(np.asarray(gradient), ends[:-1])
+        by_name = {
+            str(value.name): part.tolist() for value, part in zip(values, parts, strict=True)
+        }
+        found.append({"log density": float(density), "gradient": by_name})
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_densities_and_gradients_are_what_they_were(name: str) -> None:
+    case = CASES[name]
+    model = bayescontam.build_model(
+        changed_spec(case.spec, case.changes), table_of(case.table), difficulties=case.difficulties
+    )
+    check_numbers(DENSITIES / f"{name}.json", densities(model), rel=1e-9)
+
+
+def test_there_are_densities_of_each_case_and_no_other() -> None:
+    assert {path.stem for path in DENSITIES.glob("*.json")} == set(CASES)
