@@ -59,7 +59,7 @@ def make_fit(name: str) -> None:
 
 def make_scan() -> None:
     """Write a corpus, its finished scan, and a scan that stopped while it searched."""
-    from bayescontam.scan.merging import Merging
+    from bayescontam.scan.sketch import Merging
 
     take = Merging.take
     taken: list[str] = []
