@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from bayescontam.updating.update import Update, update
 
 
-_HOMES = {
+_MODULE_OF = {
     "Check": "inference.checks",
     "Fit": "inference.result",
     "Outcome": "inference.checks",
@@ -196,9 +196,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.metadata.version("bayescontam")
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'bayescontam' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"bayescontam.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"bayescontam.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -22,7 +22,7 @@ from typing import IO, Any, BinaryIO, Self, cast
 import pandas as pd
 import pyarrow as pa
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -56,14 +56,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     _temporary(Path(path)).unlink()
 
 
-def made_folder(folder: str | os.PathLike[str]) -> Path:
+def make_folder(folder: str | os.PathLike[str]) -> Path:
     """Make a folder if need be, and check that files can be written there."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{visible(str(path))}: cannot be made ({error.strerror}); choose another folder"
+            f"{printable(str(path))}: cannot be made ({error.strerror}); choose another folder"
         ) from error
     check_writable(path / "file")
     return path
@@ -83,9 +83,9 @@ def sha256(data: bytes) -> str:
 
 def _temporary(target: Path) -> Path:
     """Make an empty file beside `target`."""
-    name = visible(str(target))
+    name = printable(str(target))
     try:
-        _refuse_kind(target, name)
+        validate_regular_file(target, name)
         handle, temporary = tempfile.mkstemp(
             prefix=f".{target.name[:40]}.", suffix=".part", dir=target.parent
         )
@@ -98,7 +98,7 @@ def _temporary(target: Path) -> Path:
     return Path(temporary)
 
 
-def _refuse_kind(target: Path, name: str) -> None:
+def validate_regular_file(target: Path, name: str) -> None:
     """Raise what only replacing `target` would raise; an OSError if its name is too long."""
     if target.is_dir():
         raise UsageError(f"{name}: is a folder; give the name of a file")
@@ -123,7 +123,8 @@ def on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
         reason = os.strerror(error.errno) if error.errno else str(error)
         cure = "free some space" if error.errno in _FULL else "put that right"
         raise TaskError(
-            f"{visible(str(error.filename or path))}: {visible(reason, 400)}; {cure}, then run the "
+            f"{printable(str(error.filename or path))}: {printable(reason, 400)}; {cure}, then "
+            "run the "
             "same command again: finished work is stored"
         ) from error
 
@@ -188,7 +189,7 @@ def unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except OSError as error:
         if error.errno is None:  # of a codec, raised outside of `_Counted`
             raise _damaged(source, codec, error) from error
-        raise UsageError(f"{visible(source)}: cannot be read ({error.strerror})") from error
+        raise UsageError(f"{printable(source)}: cannot be read ({error.strerror})") from error
 
 
 def read_whole(path: str | os.PathLike[str]) -> bytes:
@@ -266,7 +267,7 @@ def _decoded(stored: IO[bytes], codec: str | None) -> contextlib.AbstractContext
 
 
 def _damaged(source: str, codec: str | None, error: Exception) -> DataError:
-    return DataError([Fault(source, f"damaged {codec} file ({visible(str(error), 80)})")])
+    return DataError([Fault(source, f"damaged {codec} file ({printable(str(error), 80)})")])
 
 
 def _beyond(source: str, problem: str, name: str) -> DataError:
@@ -283,7 +284,8 @@ def _size(text: str, name: str) -> int:
     size = int(float(found[1]) * 10 ** _POWERS[found[2].lower()]) if found else 0
     if size < 1:
         raise UsageError(
-            f"{_variable(name)}: got '{visible(text, 60)}', allowed is a size, such as 8GB, 500MB "
+            f"{_variable(name)}: got '{printable(text, 60)}', allowed is a size, such as 8GB, "
+            "500MB "
             "or 1000000"
         )
     return size
@@ -294,7 +296,7 @@ def check_table_ending(path: str | os.PathLike[str], what: str) -> None:
     suffix = Path(path).suffix
     if suffix.lower() not in _ENDINGS:
         raise UsageError(
-            f"{visible(os.fspath(path))}: the file name ends in '{visible(suffix)}'; "
+            f"{printable(os.fspath(path))}: the file name ends in '{printable(suffix)}'; "
             f"allowed for {what} is .csv or .parquet"
         )
 
@@ -307,7 +309,8 @@ def write_table(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
             return
         if _holds_nul(frame):
             raise UsageError(
-                f"{visible(os.fspath(path))}: a name holds a NUL character, which no CSV file can;"
+                f"{printable(os.fspath(path))}: a name holds a NUL character, which no CSV file "
+                "can;"
                 " write .parquet"
             )
         # Quotes around all texts: a lone carriage return is kept only inside quotes.

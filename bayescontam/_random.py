@@ -5,7 +5,7 @@ import secrets
 
 import numpy as np
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
 
 
@@ -17,7 +17,7 @@ def fresh_seed() -> int:
 def check_seed(seed: object, name: str = "seed") -> int:
     """Return a seed that can be used."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
-        shown = visible(repr(seed), 60)
+        shown = printable(repr(seed), 60)
         raise UsageError(f"{name}: got {shown}; allowed is a whole number, 0 or more")
     if seed < 0:
         raise UsageError(f"{name}: got {seed}; allowed is 0 or more")

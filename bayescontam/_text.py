@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def visible(name: str, width: int = 160, size: Callable[[str], int] = len) -> str:
+def printable(name: str, width: int = 160, size: Callable[[str], int] = len) -> str:
     """Return `name` on one line, control characters escaped, cut to `width`.
 
     >>> visible("two\\nlines")
@@ -42,7 +42,7 @@ def short_labels(names: Sequence[str], width: int, size: Callable[[str], int] = 
     >>> short_labels(["alpha-one-beta", "alpha-two-beta", "gamma"], width=9)
     ['alph…#1', 'alph…#2', 'gamma']
     """
-    labels = whole = [visible(name, width, size) for name in names]
+    labels = whole = [printable(name, width, size) for name in names]
     # More than once: a name may look like a label that was shortened and numbered.
     while crowded := {label for label, count in Counter(labels).items() if count > 1}:
         labels = [
@@ -60,12 +60,12 @@ def _numbered(name: str, number: int, width: int, size: Callable[[str], int]) ->
     return start + end
 
 
-def listed(names: Iterable[str], most: int = 8) -> str:
+def join_list(names: Iterable[str], most: int = 8) -> str:
     """Return names as a quoted, comma-separated list, cut after `most`.
 
     >>> listed(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """
     names = list(names)
-    text = ", ".join(f"'{visible(name, 60)}'" for name in names[:most])
+    text = ", ".join(f"'{printable(name, 60)}'" for name in names[:most])
     return f"{text} and {len(names) - most} more" if len(names) > most else text

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 
 SHOWN_FAULTS = 12
 """Lines of faults in a message; the exception's ``faults`` holds all of them."""
@@ -66,7 +66,7 @@ class Fault:
 def _line(faults: Sequence[Fault]) -> str:
     """Return the line that faults of one cause share."""
     first = faults[0]
-    place = [visible(first.file)]
+    place = [printable(first.file)]
     problem = first.problem
     if len(faults) > 1:
         rows = [f"{fault.row}" for fault in faults[:_SHOWN_ROWS]]
@@ -77,7 +77,7 @@ def _line(faults: Sequence[Fault]) -> str:
     elif first.row is not None:
         place.append(f"row {first.row}")
     if first.column is not None:
-        place.append(visible(first.column))
+        place.append(printable(first.column))
     return ": ".join([*place, problem])
 
 

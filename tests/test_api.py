@@ -38,7 +38,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_public_names_are_sorted_and_resolve() -> None:
     assert bayescontam.__all__ == sorted(bayescontam.__all__)
-    assert set(bayescontam.__all__) == set(bayescontam._HOMES)
+    assert set(bayescontam.__all__) == set(bayescontam._MODULE_OF)
     for name in bayescontam.__all__:
         assert getattr(bayescontam, name).__name__ == name
 

@@ -62,14 +62,14 @@ def bootstrap_rows(
         raise DataError([Fault("responses", problem)])
     rows = []
     for (model, benchmark), own in frame.groupby(["model", "benchmark"], sort=False, observed=True):
-        found = _resampled(_Answers.of(own), rng, resamples, penalty)
+        found = _resampled(_ResponseMatrix.of(own), rng, resamples, penalty)
         for name in QUANTITIES:
             rows.append(_row(name, f"{model} | {benchmark}", found[name]))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _ResponseMatrix:
     """Answers of one model to one benchmark, dims (item,)."""
 
     correct: FloatArray
@@ -77,7 +77,7 @@ class _Answers:
     contamination: FloatArray
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> "_Answers":
+    def of(cls, frame: pd.DataFrame) -> "_ResponseMatrix":
         names = ("n_correct", "n_trials", "contamination")
         return cls(*(frame[name].to_numpy(dtype=float) for name in names))
 
@@ -107,14 +107,16 @@ def _row(quantity: str, where: str, values: FloatArray) -> dict[str, Any]:
 
 
 def _resampled(
-    answers: _Answers, rng: np.random.Generator, resamples: int, penalty: float
+    answers: _ResponseMatrix, rng: np.random.Generator, resamples: int, penalty: float
 ) -> dict[str, FloatArray]:
     """Return each quantity of each resample, dims (resample,)."""
     parts = [_quantities(answers, w, penalty) for w in _weights(answers, rng, resamples)]
     return {name: np.concatenate([part[name] for part in parts]) for name in QUANTITIES}
 
 
-def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Iterator[FloatArray]:
+def _weights(
+    answers: _ResponseMatrix, rng: np.random.Generator, resamples: int
+) -> Iterator[FloatArray]:
     """Yield how often each item is in each resample, dims (resample, item), in blocks."""
     items = len(answers.correct)
     block = max(_BLOCK // items, 1)
@@ -123,7 +125,9 @@ def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Ite
         yield rng.multinomial(items, np.full(items, 1 / items), size=size).astype(float)
 
 
-def _quantities(answers: _Answers, weights: FloatArray, penalty: float) -> dict[str, FloatArray]:
+def _quantities(
+    answers: _ResponseMatrix, weights: FloatArray, penalty: float
+) -> dict[str, FloatArray]:
     accuracy = (weights @ answers.correct) / (weights @ answers.trials)
     smallest = np.where(weights > 0, answers.contamination, np.inf).min(axis=1)
     intercept, slope = regressions(
@@ -158,7 +162,7 @@ def regressions(
     middle = contamination.mean()
     x = contamination - middle
     right = (weights @ np.stack([correct, correct * x], axis=1))[inside]
-    problem = _Problem(right, n[inside], x, penalty)
+    problem = _NewtonLogistic(right, n[inside], x, penalty)
     found = problem.solve(np.stack([logit(share[inside]), np.zeros(inside.sum())], axis=1))
     slope = np.zeros(len(share))
     slope[inside] = found[:, 1]
@@ -168,7 +172,7 @@ def regressions(
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _NewtonLogistic:
     """Many logistic regressions on one predictor, to be minimised together."""
 
     # (resample, 2): weighted sums of correct trials, and of these times the predictor

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.specs.expression import Expression, position
 
@@ -59,7 +59,7 @@ def evaluated(expression: Expression, values: Mapping[str, FloatArray]) -> Float
         with np.errstate(all="ignore"):
             result = np.asarray(_value(expression.body, values), dtype=float)
     except (IndexError, ValueError, RecursionError) as error:
-        raise ValueError(f"{visible(expression.text, 80)!r}: {error}") from error
+        raise ValueError(f"{printable(expression.text, 80)!r}: {error}") from error
     if result.size != draws:
         raise ValueError(
             f"{expression.text!r} has several values for each draw; choose one by its position,"

@@ -29,9 +29,9 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayescontam.calibration.samplers import Drawn, Varying
+from bayescontam.calibration.samplers import ReusableModel, SampledDraws
 from bayescontam.data.responses import Responses
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.specs.study import Sampling
 
 LEARNING_RATE = 0.05
@@ -154,7 +154,7 @@ def lay_out(graph: FunctionGraph) -> None:
             graph.replace(node.outputs[0], flat)
 
 
-def regular_axes(positions: NDArray[np.integer[Any]]) -> Axes | None:
+def grid_axes(positions: NDArray[np.integer[Any]]) -> Axes | None:
     """Return how positions run, if regularly and through each from 0 to the largest.
 
     >>> regular_axes(np.array([0, 0, 2, 2, 1, 1, 3, 3]))
@@ -186,7 +186,7 @@ def _axes_of(node: Any) -> Axes | None:
     vector, index = node.inputs
     if vector.ndim != 1 or not isinstance(index, Constant) or index.type.ndim != 1:
         return None
-    return regular_axes(index.data) if np.issubdtype(index.data.dtype, np.integer) else None
+    return grid_axes(index.data) if np.issubdtype(index.data.dtype, np.integer) else None
 
 
 def _common_shapes(lookups: Iterable[Axes]) -> dict[int, Shape]:
@@ -343,7 +343,7 @@ def precision(double: bool) -> Iterator[None]:
         yield
 
 
-class Jax:
+class JaxSampler:
     """A model compiled once by JAX.
 
     ChEES-HMC; see `bayescontam.calibration.jax_sampler`. Variables are worked out of the draws in
@@ -352,14 +352,14 @@ class Jax:
 
     name = "jax"
 
-    def __init__(self, varying: Varying, double: bool = False) -> None:
+    def __init__(self, varying: ReusableModel, double: bool = False) -> None:
         self._varying, self._double = varying, double
         self._vectors = Vectors(varying.model, varying.names)
         # Stored with the engine: what is compiled depends on the study's own sampling alone.
         self._sampler = lru_cache(self._compiled)
         self._variables = _compiled_variables(self._vectors)
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         built, values = self._varying.given(responses)
         draws, diverged = self._sample(sampling, seed, self._arranged(values), mapped=False)
@@ -367,7 +367,7 @@ class Jax:
 
     def draw_all(
         self, tables: Sequence[Responses], seeds: Sequence[int], sampling: Sampling
-    ) -> list[Drawn]:
+    ) -> list[SampledDraws]:
         """Return draws for several tables at once.
 
         Meant for a GPU; studies, which go table by table, do not use it yet. On a CPU it gains
@@ -417,18 +417,18 @@ class Jax:
 
     def _drawn(
         self,
-        built: Built,
+        built: BuiltModel,
         values: dict[str, Any],
         draws: NDArray[Any],
         diverged: NDArray[Any],
-    ) -> Drawn:
+    ) -> SampledDraws:
         with precision(double=True):
             found = self._variables(draws.astype(np.float64), self._arranged(values))
         data = {}
         for name, each in zip(self._vectors.names, map(np.asarray, found), strict=True):
             dims = [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
             data[name] = (("chain", "draw", *dims), each)
-        return Drawn(xr.Dataset(data), float(diverged.mean()), built)
+        return SampledDraws(xr.Dataset(data), float(diverged.mean()), built)
 
 
 def _length(sampling: Sampling) -> Length:

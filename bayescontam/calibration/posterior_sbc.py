@@ -36,12 +36,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.result import Fit, remembered
-from bayescontam.model.build import Built, build
+from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import make_design
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
@@ -55,14 +55,14 @@ class Observed:
     """A fit to simulate from; make one with `load`."""
 
     responses: Responses  # that it was made of
-    built: Built  # the model that was fitted
+    built: BuiltModel  # the model that was fitted
     posterior: xr.Dataset  # dims (chain, draw, …)
 
     @classmethod
     def load(cls, path: Path) -> "Observed":
         """Read a fit."""
         fit = Fit.load(path)
-        name = visible(str(path))
+        name = printable(str(path))
         if fit.spec.contamination.exposure != "known":
             raise UsageError(
                 f"{name}: its model spec '{fit.spec.name}' needs columns that the fit does not"
@@ -74,7 +74,7 @@ class Observed:
                 " items are simulated from draws of them; make the fit again with difficulties"
                 " sampled (--difficulties sampled)"
             )
-        responses = remembered(fit)
+        responses = responses_from_fit(fit)
         observed = cls(responses, build(fit.spec, responses), fit.joint_posterior())
         observed._refuse_other_rows(fit, name)
         doubled_spec(fit.spec, responses, name)
@@ -119,7 +119,7 @@ class Observed:
         at: dict[str, Any] = {"chain": [chain], "draw": [draw]}
         return self.posterior.isel(at).drop_vars(list(self.posterior.coords))
 
-    def augmented(self, counts: NDArray[np.integer[Any]]) -> tuple[Responses, Built]:
+    def augmented(self, counts: NDArray[np.integer[Any]]) -> tuple[Responses, BuiltModel]:
         """Return the responses of the fit and as many trials again, as table and as model."""
         frame, design = self.responses.frame, self.built.design
         # The order of the design is that of the table, but for single trials, which come first.
@@ -149,6 +149,8 @@ def doubled_spec(spec: ModelSpec, responses: Responses, source: str) -> ModelSpe
         )
         raise SpecError([Fault(source, problem)])
     if terms != other:
-        problem = f"with as many trials again it has other terms: {listed(sorted(terms ^ other))}"
+        problem = (
+            f"with as many trials again it has other terms: {join_list(sorted(terms ^ other))}"
+        )
         raise SpecError([Fault(source, problem)])
     return spec

@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from scipy.special import xlog1py, xlogy
 
 from bayescontam._random import stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.calibration.expression import evaluated
-from bayescontam.calibration.study import Plan, refuse_unknown
+from bayescontam.calibration.study import Plan, validate_quantities
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import estimands, reference_levels
 from bayescontam.inference.posterior import CACHED, Draws
 from bayescontam.inference.prior_predictive import response_accuracies
-from bayescontam.model.build import COORDINATES, Built
+from bayescontam.model.build import COORDINATES, BuiltModel
 from bayescontam.model.design import Design, make_design
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, Estimator, StudySpec
@@ -52,7 +52,7 @@ class Measured:
 
 
 def measure(
-    parameters: xr.Dataset, draws: Draws, built: Built, plan: Plan, strict: bool = False
+    parameters: xr.Dataset, draws: Draws, built: BuiltModel, plan: Plan, strict: bool = False
 ) -> Measured:
     """Compute the quantities of a study from draws, of the posterior or the truth itself."""
     found = {
@@ -66,7 +66,7 @@ def measure(
     every = {name: cells for group in found.values() for name, cells in group.items()}
     wanted = set(plan.study.quantities)
     if strict:
-        refuse_unknown(wanted, {*every, *GROUPS}, plan.source, "quantities")
+        validate_quantities(wanted, {*every, *GROUPS}, plan.source, "quantities")
     measured = {
         name: cells
         for group, names in found.items()
@@ -113,7 +113,7 @@ def _scalar(values: FloatArray, parameters: xr.Dataset) -> _Cells:
     return _cells(values.reshape(shape), [])
 
 
-def _parameters(parameters: xr.Dataset, built: Built) -> Iterator[tuple[str, _Cells]]:
+def _parameters(parameters: xr.Dataset, built: BuiltModel) -> Iterator[tuple[str, _Cells]]:
     """Yield parameters that have a meaning of their own: scalars, and those with named dims."""
     known = built.model.named_vars_to_dims
     for name in map(str, parameters.data_vars):
@@ -126,7 +126,7 @@ def _parameters(parameters: xr.Dataset, built: Built) -> Iterator[tuple[str, _Ce
 
 
 def _estimands(
-    draws: Draws, built: Built, study: StudySpec, parameters: xr.Dataset
+    draws: Draws, built: BuiltModel, study: StudySpec, parameters: xr.Dataset
 ) -> Iterator[tuple[str, _Cells]]:
     shape = parameters.sizes["chain"], parameters.sizes["draw"]
     # The truth is one draw, so that truth and posterior have streams of their own.
@@ -144,7 +144,7 @@ def _estimands(
             yield full_name, _cells(values, labels, defined)
 
 
-def _log_likelihood(draws: Draws, built: Built) -> FloatArray:
+def _log_likelihood(draws: Draws, built: BuiltModel) -> FloatArray:
     """Return the log probability of the counts without the coefficient, dims (draw,)."""
     k, n = built.design.n_correct, built.design.n_trials
     parts = []
@@ -167,7 +167,7 @@ def _expressions(
             problem = "the model has a quantity of this name; give the formula another"
             raise SpecError([Fault(plan.source, problem, column=column)])
         if strict:
-            refuse_unknown(set(formula.names), set(values), plan.source, column)
+            validate_quantities(set(formula.names), set(values), plan.source, column)
         elif formula.names - set(values):
             continue
         try:
@@ -177,7 +177,7 @@ def _expressions(
     return computed
 
 
-def refuse_other_reference(
+def validate_reference(
     plan: Plan, design: Design, estimator: Estimator, responses: Responses
 ) -> None:
     """Refuse an estimator that would report genuine ability at another contamination.
@@ -192,8 +192,8 @@ def refuse_other_reference(
     for benchmark, found in _levels(plan, estimator, responses):
         if abs(found - wanted[benchmark]) > _SAME:
             problem = (
-                f"the estimator '{visible(estimator.name, 60)}' reports genuine ability at"
-                f" contamination {found:.3g} on '{visible(benchmark, 60)}', and the truth is"
+                f"the estimator '{printable(estimator.name, 60)}' reports genuine ability at"
+                f" contamination {found:.3g} on '{printable(benchmark, 60)}', and the truth is"
                 f" reported at {wanted[benchmark]:.3g}; "
             ) + (
                 "leave the bootstrap out, which takes each model's smallest contamination"

@@ -12,8 +12,8 @@ import pandas as pd
 
 from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
-from bayescontam.calibration.quantities import Key, measure, refuse_other_reference
-from bayescontam.calibration.samplers import Drawn, Engine, engine_of, longer
+from bayescontam.calibration.quantities import Key, measure, validate_reference
+from bayescontam.calibration.samplers import Engine, SampledDraws, engine_of, lengthen
 from bayescontam.calibration.sbc import rank_of
 from bayescontam.calibration.simulators import (
     NOMINAL,
@@ -35,7 +35,7 @@ from bayescontam.calibration.study import Cell, Plan
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.posterior import located, take_draws
+from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.specs.study import Estimator, Sampling
 
@@ -45,7 +45,7 @@ built for the table alone, so that what engines share is audited too."""
 _TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
 
 
-class Replicates:
+class ReplicateRunner:
     """Makes the rows of a cell's replicates.
 
     What is compiled for a cell is stored, and depends on the cell alone.
@@ -62,7 +62,7 @@ class Replicates:
             first = simulate("first").responses
             for estimator in self.plan.study.estimators:
                 with self._fitted_by(estimator):
-                    refuse_other_reference(self.plan, simulate.design, estimator, first)
+                    validate_reference(self.plan, simulate.design, estimator, first)
         return simulate
 
     def check(self) -> None:
@@ -130,7 +130,7 @@ class Replicates:
         first = self._try(made, replicate, estimator, engine, sampling)
         last, status = first, PASSED
         if first.faults:
-            last = self._try(made, replicate, estimator, engine, longer(sampling))
+            last = self._try(made, replicate, estimator, engine, lengthen(sampling))
             status = FAILED if last.faults else RERUN
         table = last.table(made.truth, rng)
         reason = "; ".join(first.faults)
@@ -169,9 +169,11 @@ class Replicates:
             return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, none, [f"no draws: {text}"])
         return self._judged(drawn, made, estimator.name, stream)
 
-    def _judged(self, drawn: Drawn, made: Simulated, name: str, rng: np.random.Generator) -> "_Fit":
-        draws = take_draws(drawn.posterior, drawn.built.design)
-        draws, _ = located(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
+    def _judged(
+        self, drawn: SampledDraws, made: Simulated, name: str, rng: np.random.Generator
+    ) -> "_Fit":
+        draws = stack_draws(drawn.posterior, drawn.built.design)
+        draws, _ = draw_contamination(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
         found = measure(drawn.posterior, draws, drawn.built, self.plan)
         keys = self._wanted(made, set(found.keys), name)
         values = found.part(keys)

@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam._files import atomic_path
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.calibration.coverage import coverage_table
 from bayescontam.calibration.sbc import rank_tree, sbc_table
 from bayescontam.calibration.storage import COPY, RESTORE, audits, read_rows, record_of
@@ -63,7 +63,7 @@ class StudyResults:
         rows = read_rows(place)
         record = record_of(place)
         text = _read(place / COPY)
-        return cls(_spec(text, record, visible(str(place))), record, text, rows)
+        return cls(_spec(text, record, printable(str(place))), record, text, rows)
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
@@ -185,5 +185,5 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{visible(str(path))}: cannot be read ({visible(str(error))}); {RESTORE}"
+            f"{printable(str(path))}: cannot be read ({printable(str(error))}); {RESTORE}"
         ) from error

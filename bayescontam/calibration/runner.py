@@ -14,8 +14,8 @@ import pandas as pd
 import threadpoolctl
 
 from bayescontam._progress import progress_bar
-from bayescontam._text import visible
-from bayescontam.calibration.replicate import Replicates
+from bayescontam._text import printable
+from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.samplers import require_engine
 from bayescontam.calibration.storage import (
@@ -37,7 +37,7 @@ from bayescontam.calibration.storage import (
 )
 from bayescontam.calibration.study import Plan, plan_of
 from bayescontam.errors import Fault, SpecError, UsageError
-from bayescontam.parallel import connected, run_tasks
+from bayescontam.parallel import ray_cluster, run_tasks
 from bayescontam.specs.registry import load_study, shipped_folder
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
@@ -166,7 +166,7 @@ def run_study(
     _check(plan, count, block)
     folder = Path(out)
     # What does not work is reported before anything is made.
-    with connected(engine, address, jobs), _locked(folder, plan.hash):
+    with ray_cluster(engine, address, jobs), _locked(folder, plan.hash):
         tasks = tasks_of(plan, count, done_keys(folder))
         record = start_record(folder, plan, count, command)
         _check_cells(plan, tasks, progress)
@@ -184,7 +184,7 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
             raise UsageError(f"{name}: got {value:,}; allowed is 1 to 1,000,000")
     if plan.fit is not None and replicates > plan.fit.draws:
         raise UsageError(
-            f"replicates: got {replicates:,}; {visible(str(plan.fit.path))} has"
+            f"replicates: got {replicates:,}; {printable(str(plan.fit.path))} has"
             f" {plan.fit.draws:,} nearly independent draws, one for each replicate: request fewer,"
             " or make the fit again with more draws"
         )
@@ -196,7 +196,7 @@ def _check_cells(plan: Plan, tasks: dict[str, Task], progress: bool) -> None:
     shown = progress and bool(cells)
     with progress_bar(shown, "checking", len(cells), "cells") as advance:
         for cell in cells:
-            Replicates(plan, plan.cells[cell]).check()
+            ReplicateRunner(plan, plan.cells[cell]).check()
             advance(1)
 
 
@@ -208,12 +208,12 @@ class Stage:
 
     def __call__(self) -> Callable[[Task], pd.DataFrame]:
         """Return the function of one task."""
-        made: dict[int, Replicates] = {}
+        made: dict[int, ReplicateRunner] = {}
 
         def work(task: Task) -> pd.DataFrame:
             if task.cell not in made:
                 made.clear()  # a worker goes from cell to cell, and models are large
-                made[task.cell] = Replicates(self.plan, self.plan.cells[task.cell])
+                made[task.cell] = ReplicateRunner(self.plan, self.plan.cells[task.cell])
             # One local job runs in the caller's process, with the caller's threads.
             with threadpoolctl.threadpool_limits(1):
                 return made[task.cell].rows(task.replicate)
@@ -266,7 +266,7 @@ def _locked(folder: Path, study: str) -> Iterator[None]:
 
     `study` is the hash of the plan that is to be run.
     """
-    name, lock = visible(str(folder)), filelock.FileLock(folder / LOCK)
+    name, lock = printable(str(folder)), filelock.FileLock(folder / LOCK)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{name}: is a file; --out needs a folder, new or of an interrupted run")
     try:

@@ -14,17 +14,17 @@ from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
 from bayescontam.inference.sampling import Sampling as PlainSampling
 from bayescontam.inference.sampling import sample, sample_model
-from bayescontam.model.build import Built, build, build_design
+from bayescontam.model.build import BuiltModel, build, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
-from bayescontam.model.transforms import Informed
+from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Sampling
 
 _DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
 """What the linear predictor may ask of a design that depends on contaminations."""
 _INFORMING = ("estimate", "precision")
-"""What an `Informed` coordinate takes from the data."""
+"""What an `DataInformedTransform` coordinate takes from the data."""
 _POINTS, _SPREAD = 4, 0.5
 """Points at which two densities are compared, and how far from zero they lie."""
 _ROUNDING = 1e-9
@@ -71,7 +71,7 @@ def _column(batch: Any, name: str) -> FloatArray:
     return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))
 
 
-class Varying:
+class ReusableModel:
     """A model whose data vary: what differs between tables of a cell, and nothing else.
 
     Data of the model are the counts, the contaminations if they move, and what the
@@ -86,9 +86,9 @@ class Varying:
         self.model = self._built.model
         self._doses = [name for name in _DOSES if name in self.model.named_vars]
         self.names = (*data_of(self._built), *self._doses)
-        let_data_vary(self._built)
+        use_data_containers(self._built)
 
-    def given(self, responses: Responses) -> tuple[Built, dict[str, Any]]:
+    def given(self, responses: Responses) -> tuple[BuiltModel, dict[str, Any]]:
         """Return what a table makes of the model."""
         design = make_design(self._built.spec, responses)
         self._refuse_another_layout(design)
@@ -144,7 +144,7 @@ class _Doses:
         return model[name] if name in model.named_vars else pm.Data(name, value)
 
 
-def let_data_vary(built: Built) -> None:
+def use_data_containers(built: BuiltModel) -> None:
     """Make the counts, and what informs the sampler's coordinates, data of the model.
 
     Once compiled, the model can then be given the counts of another table; see `data_of`.
@@ -159,21 +159,25 @@ def let_data_vary(built: Built) -> None:
     model.rvs_to_values[observed], model.values_to_rvs[counts] = counts, observed
 
 
-def data_of(built: Built) -> dict[str, Any]:
-    """Return the values of a table for what `let_data_vary` made data, under their names."""
+def data_of(built: BuiltModel) -> dict[str, Any]:
+    """Return the values of a table for what `use_data_containers` made data, under their names."""
     values = {"counts": built.design.n_correct}
     for name, transform in _informed(built.model).items():
         values |= {f"{name}_{part}": getattr(transform, part) for part in _INFORMING}
     return values
 
 
-def _informed(model: pm.Model) -> dict[str, Informed]:
+def _informed(model: pm.Model) -> dict[str, DataInformedTransform]:
     """Return the coordinates that are informed by data, under their variables' names."""
     found = model.rvs_to_transforms.items()
-    return {rv.name: transform for rv, transform in found if isinstance(transform, Informed)}
+    return {
+        rv.name: transform
+        for rv, transform in found
+        if isinstance(transform, DataInformedTransform)
+    }
 
 
-def _tie(model: pm.Model, name: str, transform: Informed) -> None:
+def _tie(model: pm.Model, name: str, transform: DataInformedTransform) -> None:
     """Replace what informs a variable's coordinates by data, within the model."""
     parts = {part: pm.Data(f"{name}_{part}", getattr(transform, part)) for part in _INFORMING}
     # PyMC finds data through the variables' own inputs only, never those of transforms.
@@ -182,7 +186,7 @@ def _tie(model: pm.Model, name: str, transform: Informed) -> None:
     transform.estimate, transform.precision = (parts[part] for part in _INFORMING)
 
 
-def longer(sampling: Sampling) -> Sampling:
+def lengthen(sampling: Sampling) -> Sampling:
     """Return how a posterior is sampled at the second try."""
     more = {name: getattr(sampling, name) * times for name, times in LONGER.items()}
     target = max(TARGET_ACCEPT, sampling.target_accept)
@@ -190,12 +194,12 @@ def longer(sampling: Sampling) -> Sampling:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SampledDraws:
     """Draws from a posterior."""
 
     posterior: xr.Dataset  # dims (chain, draw, …)
     diverged: float  # share of draws that diverged
-    built: Built  # with the data of the table that was fitted
+    built: BuiltModel  # with the data of the table that was fitted
 
 
 class Engine(Protocol):
@@ -203,57 +207,57 @@ class Engine(Protocol):
 
     name: str
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
         """Return draws for a table; the same for the same seed."""
 
 
-class Anew:
+class RebuiltSampler:
     """A model built and compiled for each table: slow, and good for anything."""
 
     def __init__(self, spec: ModelSpec, name: Any) -> None:
         self._spec, self.name = spec, name
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
         """Return draws for a table."""
         built = build(self._spec, responses)
         posterior, statistics = sample(built, _plain(self.name, sampling), seed, False)
-        return Drawn(posterior, float(statistics["diverging"].mean()), built)
+        return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
 
 
-class Frozen:
+class PyMCSampler:
     """A model compiled once by PyMC."""
 
     name = "pymc"
 
-    def __init__(self, varying: Varying) -> None:
+    def __init__(self, varying: ReusableModel) -> None:
         self._varying = varying
         # A frozen model keeps what is compiled of it. `pm.freeze_model` would also make
         # constants of data that free variables depend on, as their lengths might change.
         # Ours never do.
         varying.model.__class__ = pm.FrozenModel
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         built, values = self._varying.given(responses)
         pm.set_data(values, model=self._varying.model)
         self._varying.check(built.design)
         plain = _plain(self.name, sampling)
         posterior, statistics = sample_model(self._varying.model, plain, seed, False)
-        return Drawn(posterior, float(statistics["diverging"].mean()), built)
+        return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
 
 
-class Compiled:
+class NutpieSampler:
     """A model compiled once by nutpie."""
 
     name = "nutpie"
 
-    def __init__(self, varying: Varying) -> None:
+    def __init__(self, varying: ReusableModel) -> None:
         import nutpie
 
         self._varying = varying
         self._compiled = nutpie.compile_pymc_model(varying.model)
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         import nutpie
 
@@ -270,12 +274,12 @@ class Compiled:
             return_raw_trace=True,
         )
         posterior, diverged = read_trace(trace, sampling.draws)
-        return Drawn(posterior, diverged, built)
+        return SampledDraws(posterior, diverged, built)
 
 
 def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Engine:
     """Return an engine by name."""
-    from bayescontam.calibration.jax_sampler import Jax
+    from bayescontam.calibration.jax_sampler import JaxSampler
 
     require_engine(name)
     exposure = make_design(spec, first).exposure
@@ -283,10 +287,10 @@ def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Eng
     # What summed-out contaminations are, and how they go with repeated trials, is worked
     # out from the table when the model is built.
     if exposure is not None and (moving or (repeated and spec.likelihood.has_model_by_item)):
-        return Anew(spec, "pymc" if name == "pymc" else "nutpie")
-    kinds: dict[str, Callable[[Varying], Engine]]
-    kinds = {"nutpie": Compiled, "jax": Jax, "pymc": Frozen}
-    return kinds[name](Varying(spec, first, moving))
+        return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
+    kinds: dict[str, Callable[[ReusableModel], Engine]]
+    kinds = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
+    return kinds[name](ReusableModel(spec, first, moving))
 
 
 def require_engine(name: str) -> None:

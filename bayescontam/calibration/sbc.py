@@ -13,7 +13,7 @@ from scipy.special import bdtr, chdtr, chdtrc, chdtri, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from bayescontam._random import stream
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray
 from bayescontam.calibration.coverage import constant
 from bayescontam.errors import UsageError
@@ -351,7 +351,7 @@ def rank_tree(
     if whole.empty:
         rare = str(wide.count().groupby("quantity").min().idxmin())
         raise UsageError(
-            f"no replicate has a rank of every quantity; '{visible(rare)}' has the fewest: choose"
+            f"no replicate has a rank of every quantity; '{printable(rare)}' has the fewest: choose"
             " others with quantities"
         )
     arrays = {
@@ -371,8 +371,8 @@ def _only(names: "pd.Series[str]", column: str, given: str | None) -> str:
     if given is None and len(known) == 1:
         return str(known[0])
     if given not in known:
-        got = "there are several" if given is None else f"got '{visible(given)}'"
-        raise UsageError(f"{column}: {got}; with ranks there are {listed(known)}: give one")
+        got = "there are several" if given is None else f"got '{printable(given)}'"
+        raise UsageError(f"{column}: {got}; with ranks there are {join_list(known)}: give one")
     return str(given)
 
 
@@ -380,11 +380,13 @@ def _wanted(names: "pd.Series[str]", given: Sequence[str] | None) -> list[str]:
     """Return the quantities that are requested, if they can be variables."""
     known = list(names.drop_duplicates())
     if unknown := [name for name in given or () if name not in known]:
-        raise UsageError(f"quantities: got {listed(unknown)}; with ranks there are {listed(known)}")
+        raise UsageError(
+            f"quantities: got {join_list(unknown)}; with ranks there are {join_list(known)}"
+        )
     wanted = known if given is None else list(given)
     if barred := [name for name in wanted if "/" in name or name in SAMPLE]:
         raise UsageError(
-            f"quantities: {listed(barred)} cannot be the name of a variable beside {SAMPLE}, or"
+            f"quantities: {join_list(barred)} cannot be the name of a variable beside {SAMPLE}, or"
             " holds a slash: give the formula another name, or choose other quantities"
         )
     return wanted

@@ -16,16 +16,16 @@ from scipy.special import expit, logit
 from bayescontam._types import FloatArray
 from bayescontam.calibration.posterior_sbc import Observed
 from bayescontam.calibration.quantities import Key, measure
-from bayescontam.calibration.study import Cell, Plan, fixed_values, refuse_idle
+from bayescontam.calibration.study import Cell, Plan, fixed_values, validate_fixed_parameters
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import Reference, reference_level
-from bayescontam.inference.posterior import Draws, located, take_draws
+from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import Layout as ExampleLayout
 from bayescontam.inference.prior_predictive import fitting, make_example, response_accuracies
-from bayescontam.model.build import Built, build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Layout, Simulator
@@ -193,8 +193,8 @@ def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Ke
     drawn = _Forward(built.model)(rng)
     del drawn["n_correct"]
     parameters = _dataset(drawn, built)
-    draws = with_own_effects(take_draws(parameters, built.design), built, rng)
-    draws, _ = located(draws, built, rng)
+    draws = with_own_effects(stack_draws(parameters, built.design), built, rng)
+    draws, _ = draw_contamination(draws, built, rng)
     return tuple(measure(parameters, draws, built, plan).keys)
 
 
@@ -246,7 +246,7 @@ class FromModel:
         fixed = fixed_values(self._built, plan, cell)
         model = pm.do(self._built.model, fixed) if fixed else self._built.model
         self._draw = _Forward(model)
-        refuse_idle(set(fixed).difference(self._draw.names), plan, cell)
+        validate_fixed_parameters(set(fixed).difference(self._draw.names), plan, cell)
 
     def __call__(self, replicate: int | str) -> Simulated:
         """Return the table of a replicate."""
@@ -258,7 +258,7 @@ class FromModel:
             raise SpecError([Fault(plan.source, problem, column="simulator.parameters")]) from error
         counts = drawn.pop("n_correct")
         parameters = _dataset(drawn, self._built)
-        draws = take_draws(parameters, self._built.design)
+        draws = stack_draws(parameters, self._built.design)
         rng = plan.stream(name, replicate, "counts")
         draws, counts = _with_exposure(draws, counts, self._built, rng)
         design = replace(self._built.design, n_correct=counts.astype(np.int64))
@@ -288,7 +288,7 @@ class FromPosterior:
         # What is compiled needs any table.
         parameters = observed.draw(self._order[replicate if isinstance(replicate, int) else 0])
         rng = self._plan.stream(self._cell.name, replicate, "own effects")
-        draws = with_own_effects(take_draws(parameters, built.design), built, rng)
+        draws = with_own_effects(stack_draws(parameters, built.design), built, rng)
         rng = self._plan.stream(self._cell.name, replicate, "counts")
         again = rng.binomial(built.design.n_trials, response_accuracies(draws, built)[0])
         responses, both = observed.augmented(again)
@@ -315,7 +315,7 @@ class _Forward:
         return dict(zip(self.names, self._function(), strict=True))
 
 
-def _dataset(drawn: dict[str, FloatArray], built: Built) -> xr.Dataset:
+def _dataset(drawn: dict[str, FloatArray], built: BuiltModel) -> xr.Dataset:
     """Return one draw of each variable as draws of a posterior are."""
     data = {}
     for name, values in drawn.items():
@@ -327,7 +327,7 @@ def _dataset(drawn: dict[str, FloatArray], built: Built) -> xr.Dataset:
 
 
 def _with_exposure(
-    draws: Draws, counts: FloatArray, built: Built, rng: np.random.Generator
+    draws: Draws, counts: FloatArray, built: BuiltModel, rng: np.random.Generator
 ) -> tuple[Draws, FloatArray]:
     """Draw true contaminations where they are not known, and counts that go with them.
 
@@ -336,7 +336,7 @@ def _with_exposure(
     """
     if built.design.exposure is None:
         return draws, counts
-    draws, _ = located(draws, built, rng, responses=False)
+    draws, _ = draw_contamination(draws, built, rng, responses=False)
     p = response_accuracies(draws, built)[0]
     return draws, rng.binomial(built.design.n_trials, p).astype(float)
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bayescontam._files import atomic_path, write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.calibration.quantities import Key
 from bayescontam.calibration.study import Cell, Plan
@@ -86,7 +86,7 @@ def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
     shards = place / SHARDS
     if not (shards.is_dir() or (place / "study.json").is_file()):
         raise UsageError(
-            f"{visible(str(place))}: holds no run of a study; give the folder that"
+            f"{printable(str(place))}: holds no run of a study; give the folder that"
             " 'bayescontam study run' wrote to"
         )
     # Sorted, so that a table does not depend on the order in which a disk lists its files.
@@ -98,7 +98,7 @@ def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def _read_shard(path: Path) -> pd.DataFrame:
-    name = visible(str(path))
+    name = printable(str(path))
     try:
         table = pd.read_parquet(path)
     except (OSError, ValueError) as error:
@@ -106,15 +106,15 @@ def _read_shard(path: Path) -> pd.DataFrame:
             f"{name}: cannot be read ({error}); remove it and run the study again: its"
             " replicates alone are made anew"
         ) from error
-    refuse_lacking(set(map(str, table)), path)
+    validate_columns(set(map(str, table)), path)
     return table[list(COLUMNS)]
 
 
-def refuse_lacking(columns: Collection[str], path: Path) -> None:
+def validate_columns(columns: Collection[str], path: Path) -> None:
     """Raise a UsageError if a shard has not all columns."""
     if missing := [column for column in COLUMNS if column not in columns]:
         raise UsageError(
-            f"{visible(str(path))}: is no shard of a study, it lacks {', '.join(missing)};"
+            f"{printable(str(path))}: is no shard of a study, it lacks {', '.join(missing)};"
             " remove it"
         )
 
@@ -217,11 +217,12 @@ def done_keys(folder: Path) -> set[tuple[str, int]]:
     done: set[tuple[str, int]] = set()
     for path in sorted((folder / SHARDS).glob("*.parquet")):
         try:
-            refuse_lacking(pq.read_schema(path).names, path)
+            validate_columns(pq.read_schema(path).names, path)
             keys = pq.read_table(path, columns=["cell", "replicate"]).to_pandas().drop_duplicates()
         except (OSError, ValueError, KeyError) as error:
             raise UsageError(
-                f"{visible(str(path))}: cannot be read ({visible(str(error), 200)}); remove it and"
+                f"{printable(str(path))}: cannot be read ({printable(str(error), 200)}); remove "
+                "it and"
                 " run the study again: its replicates alone are made anew"
             ) from error
         done.update(zip(keys["cell"].tolist(), keys["replicate"].tolist(), strict=True))
@@ -307,7 +308,7 @@ def statuses(rows: pd.DataFrame) -> Counter[str]:
 def record_of(folder: Path) -> dict[str, Any]:
     """Return the content of ``study.json``."""
     path = folder / RECORD
-    shown = visible(str(path))
+    shown = printable(str(path))
     try:
         return _Record.model_validate_json(path.read_bytes()).model_dump()
     except OSError as error:
@@ -315,7 +316,7 @@ def record_of(folder: Path) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        problem = visible(f"{where}: {first['msg']}" if where else first["msg"])
+        problem = printable(f"{where}: {first['msg']}" if where else first["msg"])
         raise UsageError(f"{shown}: is no record of a run ({problem}); {RESTORE}") from error
 
 
@@ -332,14 +333,15 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
     done = done_keys(folder)
     if done and not (folder / RECORD).exists():
         raise UsageError(
-            f"{visible(str(folder))}: holds rows of a study, and no {RECORD} that states of which;"
+            f"{printable(str(folder))}: holds rows of a study, and no {RECORD} that states of "
+            "which;"
             f" {RESTORE}"
         )
     # Without a row it ended early, perhaps for a mistake in the study, which is fixed now.
     before = record_of(folder) if done or hash_of(folder) == plan.hash else None
     if before is not None and before["hash"] != plan.hash:
         raise UsageError(
-            f"{visible(str(folder))}: holds a run of the study '{before.get('name')}'"
+            f"{printable(str(folder))}: holds a run of the study '{before.get('name')}'"
             f" ({before['hash'][:12]}), and this one is '{plan.study.name}' ({plan.hash[:12]});"
             " the study or a model spec that it names has changed: choose another folder"
         )

@@ -10,13 +10,13 @@ import numpy as np
 
 from bayescontam._files import sha256
 from bayescontam._random import stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.calibration.posterior_sbc import Observed, doubled_spec
 from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.estimands import QUANTITIES
-from bayescontam.model.build import Built
-from bayescontam.specs.base import closest, validate
+from bayescontam.model.build import BuiltModel
+from bayescontam.specs.base import suggest, validate
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
@@ -63,7 +63,7 @@ class Source:
         """Raise a UsageError if the file is another than when the run was planned."""
         if not self.path.exists() or sha256(self.path.read_bytes()) != self.hash:
             raise UsageError(
-                f"{visible(str(self.path))}: has changed since this run began, which would mix"
+                f"{printable(str(self.path))}: has changed since this run began, which would mix"
                 " two posteriors; run the study of the new fit in another folder"
             )
 
@@ -151,7 +151,7 @@ def _refuse_formulas(study: StudySpec) -> None:
     if study.expressions:
         problem = "needs a simulator with a model spec; 'published' has no parameters of ours"
         raise SpecError([Fault(source, problem, column="expressions")])
-    refuse_unknown(set(study.quantities), {*GROUPS, *TOLD}, source, "quantities")
+    validate_quantities(set(study.quantities), {*GROUPS, *TOLD}, source, "quantities")
 
 
 def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> ModelSpec:
@@ -178,20 +178,20 @@ def _load(model: str, base: Path, study: StudySpec, key: str, estimator: str = "
         return load_spec(base / model if model.endswith(".toml") or "/" in model else model)
     except SpecError as error:
         whose = f" (of the estimator '{estimator}')" if estimator else ""
-        problem = f"got '{visible(model, 60)}'{whose}, which cannot be used:"
+        problem = f"got '{printable(model, 60)}'{whose}, which cannot be used:"
         raise SpecError(
             [Fault(study.source, problem, column=key), *error.faults], error.advice
         ) from error
 
 
-def refuse_unknown(wanted: set[str], known: set[str], source: str, column: str) -> None:
+def validate_quantities(wanted: set[str], known: set[str], source: str, column: str) -> None:
     """Raise a SpecError if a name that a study wants is not known."""
     if unknown := sorted(wanted - known):
-        problem = f"nothing is called '{unknown[0]}' here ({closest(unknown[0], sorted(known))})"
+        problem = f"nothing is called '{unknown[0]}' here ({suggest(unknown[0], sorted(known))})"
         raise SpecError([Fault(source, problem, column=column)])
 
 
-def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, FloatArray]:
+def fixed_values(built: BuiltModel, plan: Plan, cell: Cell) -> dict[str, FloatArray]:
     """Return the values at which a cell holds parameters."""
     simulator, source = cell.simulator, plan.source
     model = built.model
@@ -212,7 +212,7 @@ def fixed_values(built: Built, plan: Plan, cell: Cell) -> dict[str, FloatArray]:
     return result
 
 
-def refuse_idle(names: set[str], plan: Plan, cell: Cell) -> None:
+def validate_fixed_parameters(names: set[str], plan: Plan, cell: Cell) -> None:
     """Refuse parameters that are fixed and that no count depends on."""
     for name in sorted(names):
         problem = (
@@ -223,7 +223,7 @@ def refuse_idle(names: set[str], plan: Plan, cell: Cell) -> None:
 
 
 def _held(
-    simulator: Simulator, built: Built, plan: Plan, source: str
+    simulator: Simulator, built: BuiltModel, plan: Plan, source: str
 ) -> list[tuple[str, str, FloatArray]]:
     """Return name, key and value of what is fixed under a word of its own."""
     held: list[tuple[str, str, FloatArray]] = []

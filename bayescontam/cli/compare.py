@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.cli.options import (
     FitFile,
     Format,
@@ -154,7 +154,7 @@ def compare(
     if output is TableFormat.TABLE:
         print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=_SPARE_OF_FITS)
         names = zip(table["fit"], table["verdict"], strict=True)
-        print_lines(f"{visible(name)}: {verdict}" for name, verdict in names)
+        print_lines(f"{printable(name)}: {verdict}" for name, verdict in names)
     elif output is TableFormat.CSV:
         print(table.to_csv(index=False), end="")
     else:
@@ -230,7 +230,7 @@ def rank(
 ) -> None:
     """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
-    with stage(not quiet, f"reading and ranking {visible(str(path))}"):
+    with stage(not quiet, f"reading and ranking {printable(str(path))}"):
         from bayescontam.cli.terminal import print_lines, put_text
         from bayescontam.inference.ranking import rank_models
         from bayescontam.inference.result import Fit
@@ -293,7 +293,7 @@ def items(
 ) -> None:
     """List the items that do not fit: solved by weak models and missed by strong ones."""
     check_out(output, out, path)
-    with stage(not quiet, f"reading {visible(str(path))}"):
+    with stage(not quiet, f"reading {printable(str(path))}"):
         from bayescontam.cli.terminal import print_lines, print_table, put_text
         from bayescontam.inference.result import Fit
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.cli.judge import ScanFolder, read_all
 from bayescontam.cli.options import (
     Chains,
@@ -25,7 +25,7 @@ from bayescontam.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from bayescontam.evidence.covariates import Weighed
+    from bayescontam.evidence.covariates import ItemContamination
     from bayescontam.evidence.curve import Curve
     from bayescontam.scan.results import Scan
 
@@ -100,7 +100,7 @@ def curve(
 ) -> None:
     """Estimate from judgements how likely a match of a given cosine is a duplicate."""
     check_file(out, judgements, spec)  # before minutes of sampling, not after
-    with stage(not quiet, f"reading {visible(str(scan))} and its judgements"):
+    with stage(not quiet, f"reading {printable(str(scan))} and its judgements"):
         from bayescontam.cli.terminal import calm
         from bayescontam.evidence.covariates import duplicate_curve
 
@@ -133,7 +133,7 @@ def show(fitted: "Curve", path: Path) -> None:
     from bayescontam.report.fit_text import checks_sentence
 
     print_lines(
-        f"{visible(str(row['benchmark']), 60)}: half are duplicates at a cosine of"
+        f"{printable(str(row['benchmark']), 60)}: half are duplicates at a cosine of"
         f" {half_text(row)}."
         for row in halves(fitted).to_dict("records")
     )
@@ -149,7 +149,7 @@ def show(fitted: "Curve", path: Path) -> None:
         ]
     )
     print_checks(fitted.checks())
-    print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])
+    print_lines([f"Seed {fitted.record['seed']}. Saved {printable(str(path))}."])
 
 
 def covariates(
@@ -186,7 +186,7 @@ def covariates(
     quiet: Quiet = False,
 ) -> None:
     """Estimate for each item the probability that the corpus holds a duplicate of it."""
-    with stage(not quiet, f"reading {visible(str(scan))}"):
+    with stage(not quiet, f"reading {printable(str(scan))}"):
         from bayescontam._files import write_table
         from bayescontam.cli.terminal import calm
         from bayescontam.data.covariates import Covariates
@@ -255,7 +255,7 @@ def _curve(
     return Curve.load(path)
 
 
-def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
+def _show(weighed: "ItemContamination", fitted: "Curve", level: float, out: Path) -> None:
     """Print how many items have duplicates, what that rests on, and where the table lies."""
     from bayescontam.cli.terminal import print_checks, print_lines, print_table
     from bayescontam.evidence.prevalence import duplicate_numbers, prevalence
@@ -276,14 +276,14 @@ def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
     print_lines(_notes(weighed))
     print_lines([f"Curve: {checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
-    print_lines([f"Wrote {visible(str(out))} ({len(weighed.items):,} items)."])
+    print_lines([f"Wrote {printable(str(out))} ({len(weighed.items):,} items)."])
 
 
-def _notes(weighed: "Weighed") -> Iterator[str]:
+def _notes(weighed: "ItemContamination") -> Iterator[str]:
     """Say how much of the result was seen, and how much is inferred."""
     for name, share in zip(weighed.sources, weighed.shares, strict=True):
         if share < 1:
-            yield f"Of source {visible(name, 60)}, {100 * share:.3g} % was searched."
+            yield f"Of source {printable(name, 60)}, {100 * share:.3g} % was searched."
     scanned, rest = (
         x.mean(axis=0).sum() for x in (weighed.expected_scanned, weighed.expected_rest)
     )

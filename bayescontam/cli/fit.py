@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.cli.options import (
     DATA,
     SAMPLER,
@@ -190,7 +190,7 @@ def fit(
     check_file(
         out, responses, covariates, model, released, cutoff
     )  # before minutes of sampling, not after
-    with stage(not quiet, f"reading {visible(str(responses))}"):
+    with stage(not quiet, f"reading {printable(str(responses))}"):
         from bayescontam.cli.terminal import calm, print_notes
         from bayescontam.data.responses import given_responses, read_responses
         from bayescontam.inference import pipeline
@@ -243,7 +243,7 @@ def fit(
 
 
 def _quoted(path: Path) -> str:
-    return shlex.quote(visible(str(path)))
+    return shlex.quote(printable(str(path)))
 
 
 def show(fitted: "Fit", path: Path) -> None:
@@ -252,7 +252,7 @@ def show(fitted: "Fit", path: Path) -> None:
     from bayescontam.report.fit_tables import headline, verdict_line
     from bayescontam.report.fit_text import lines_in_short
 
-    name = visible(fitted.spec.name, 60)
+    name = printable(fitted.spec.name, 60)
     print_lines(
         f"Left out of '{name}': {symbol}: {reason}."
         for symbol, reason in fitted.record["left_out"]
@@ -261,7 +261,7 @@ def show(fitted: "Fit", path: Path) -> None:
     print_headline(headline(fitted), f"bayescontam summary {_quoted(path)} --format csv")
     print_lines([verdict_line(fitted), *lines_in_short(fitted)])
     print_checks(fitted.checks())
-    print_lines([f"Seed {fitted.record['seed']}. Saved {visible(str(path))}."])
+    print_lines([f"Seed {fitted.record['seed']}. Saved {printable(str(path))}."])
 
 
 class Refit(StrEnum):
@@ -345,7 +345,7 @@ def update(
 
             raise UsageError("--out: end it in .nc for a fit, or add --format csv or json")
         check_out(output, out, path, responses, covariates, old)
-    with stage(not quiet, f"reading {visible(str(responses))} and {visible(str(path))}"):
+    with stage(not quiet, f"reading {printable(str(responses))} and {printable(str(path))}"):
         from bayescontam.cli.terminal import calm, print_notes, put_text
         from bayescontam.data.responses import given_responses, read_responses
         from bayescontam.inference.result import Fit
@@ -393,7 +393,7 @@ def _check_joint(out: Path, output: TableFormat, refit: Refit, *read: object) ->
     """Refuse options that do not go with a joint fit."""
     from bayescontam.errors import UsageError
 
-    name = visible(str(out))
+    name = printable(str(out))
     if output is not TableFormat.TABLE:
         raise UsageError(f"--format: {name} will be a fit; leave --format out, or name a table")
     if refit is Refit.NEVER:
@@ -416,7 +416,7 @@ def _print(updated: "Update") -> None:
     if "concept" in table:
         parts = table[table["concept"] != ""]
         print_table(_wide(parts, ["model", "benchmark", "concept"]))
-    print_lines(f"{visible(entry.model)}: {entry.verdict}" for entry in updated.entries)
+    print_lines(f"{printable(entry.model)}: {entry.verdict}" for entry in updated.entries)
     print_lines([f"Seed {updated.seed}. Ranks are among the models of the fit and the new one."])
 
 

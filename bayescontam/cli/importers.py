@@ -137,17 +137,17 @@ def import_table[**Options](
 
 
 def _print(found: "Imported", out: Path) -> None:
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.cli.terminal import print_lines, print_table
 
-    name = visible(str(out))
+    name = printable(str(out))
     spare = ["runs", "responses", "trials_each", "trials", "chosen"]
     print_table(found.read, spare, f"the rows of {name} by benchmark")
     if len(found.left_out):
         print_table(found.left_out, whole=True)  # printed nowhere else
     else:
         print_lines(["Nothing was left out."])
-    print_lines(f"Note: {visible(note, 400)}" for note in found.notes)
+    print_lines(f"Note: {printable(note, 400)}" for note in found.notes)
     count, models = len(found.frame), found.frame["model"].nunique()
     unit = "model" if models == 1 else "models"
     print_lines([f"Wrote {count:,} responses of {models:,} {unit} to {name}"])

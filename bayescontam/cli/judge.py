@@ -232,11 +232,11 @@ def llm(
 
 def _key(variable: str) -> str:
     """Return the key; a variable that was named on purpose must be set."""
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.errors import UsageError
 
     if variable not in os.environ and variable != _KEY:
-        raise UsageError(f"--api-key-env: no environment variable '{visible(variable)}'; set it")
+        raise UsageError(f"--api-key-env: no environment variable '{printable(variable)}'; set it")
     return os.environ.get(variable, "")
 
 
@@ -273,7 +273,7 @@ def export(
 ) -> None:
     """Write a blind sheet: pairs of texts and columns to fill in, for one person."""
     from bayescontam._files import check_table_ending, check_writable, write_table
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.evidence.sheets import export_sheet, sheet_key
     from bayescontam.scan.results import Scan
 
@@ -284,7 +284,7 @@ def export(
     export_sheet(chosen, out, seed=seed)
     if key is not None:
         write_table(key, sheet_key(chosen))
-    scan, sheet = (shlex.quote(visible(str(path))) for path in (folder, out))
+    scan, sheet = (shlex.quote(printable(str(path))) for path in (folder, out))
     if per_item is None and len(chosen) < (pairs or _PAIRS):
         print("The scan has no more pairs whose texts it holds.")
     print(f"{len(chosen):,} pairs written to {sheet}. Fill in is_duplicate; then:")
@@ -337,7 +337,7 @@ def import_(
     ] = False,
 ) -> None:
     """Add the verdicts of a sheet to a file of judgements; nothing else in it changes."""
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.cli.terminal import print_lines
     from bayescontam.evidence.sheets import import_sheet
     from bayescontam.scan.results import Scan
@@ -346,7 +346,7 @@ def import_(
     judged = len(done.judgements.frame)
     print_lines(f"Note: {note}" for note in done.judgements.notes)
     print(f"Read {judged:,} verdicts; {done.blank:,} rows are not judged yet.")
-    print(f"Wrote {visible(str(out))} ({done.total:,} judgements).")
+    print(f"Wrote {printable(str(out))} ({done.total:,} judgements).")
 
 
 app.command("llm", epilog=LLM_EXAMPLES)(llm)
@@ -378,7 +378,7 @@ def agreement(
 
 def read_all(paths: Sequence[Path] | None, quiet: bool) -> "Judgements | None":
     """Return the judgements of all files, joined; print what was changed on the way in."""
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.cli.terminal import print_lines
     from bayescontam.data.judgements import read_judgements
 
@@ -387,7 +387,7 @@ def read_all(paths: Sequence[Path] | None, quiet: bool) -> "Judgements | None":
     read = [(path, read_judgements(path)) for path in paths]
     if not quiet:
         print_lines(
-            f"{visible(str(path))}: {visible(note, 400)}"
+            f"{printable(str(path))}: {printable(note, 400)}"
             for path, one in read
             for note in one.notes
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.cli.options import Format, ShowNoProgress, TableFormat, check_file
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def _table(
         raise UsageError(
             f"{named}: of the made-up table, which --responses replaces; leave one of them out"
         )
-    with stage(not quiet, f"reading {visible(str(responses))}"):
+    with stage(not quiet, f"reading {printable(str(responses))}"):
         from bayescontam.data.responses import given_responses
 
         return given_responses(responses, covariates)
@@ -225,7 +225,7 @@ def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> Non
     else:
         print_table(shown(found), spare=("q25", "q75", "meaning"))
         print_lines([*found.notes(), f"Seed {found.seed}."])
-        print_lines([f"Wrote {visible(str(out))}."] if out is not None else [])
+        print_lines([f"Wrote {printable(str(out))}."] if out is not None else [])
 
 
 def _json(found: "Implied") -> str:

@@ -247,7 +247,7 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
 def check_file(out: Path, *read: object) -> None:
     """Refuse a file that cannot be written, or that the command is given to read."""
     from bayescontam._files import check_writable
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.errors import UsageError
 
     check_writable(out)
@@ -255,7 +255,7 @@ def check_file(out: Path, *read: object) -> None:
         for given in value if isinstance(value, list | tuple) else [value]:
             if isinstance(given, str | Path) and _same(Path(given), out):
                 raise UsageError(
-                    f"{visible(str(out))}: is what the command reads, and would be lost; give the"
+                    f"{printable(str(out))}: is what the command reads, and would be lost; give the"
                     " result another name"
                 )
 

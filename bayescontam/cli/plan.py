@@ -13,7 +13,7 @@ from bayescontam.cli.options import Format, TableFormat, reference_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.power.power import Wish
+    from bayescontam.power.power import PowerRequest
     from bayescontam.power.scenario import Sizes, Truth
 
 
@@ -186,7 +186,7 @@ def plan(
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed, fresh_seed
-        from bayescontam.power.power import Wish
+        from bayescontam.power.power import PowerRequest
         from bayescontam.power.power import plan as plan_designs
         from bayescontam.power.power import solve as solve_design
         from bayescontam.power.scenario import Truth
@@ -197,7 +197,7 @@ def plan(
     count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
     designs = _designs(items, models, count, generations, clean, solve)
     truth = Truth(accuracy, slope, known, _spreads(spread or []))
-    wish = Wish(quantity.value, width, assurance, level, data_sets)
+    wish = PowerRequest(quantity.value, width, assurance, level, data_sets)
     chosen = fresh_seed() if seed is None else seed
     check_seed(chosen, "--seed")
     options: dict[str, Any] = {
@@ -280,7 +280,7 @@ def _show(
     table: "pd.DataFrame",
     lines: list[str],
     truth: "Truth",
-    wish: "Wish",
+    wish: "PowerRequest",
     seed: int,
     output: TableFormat,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.cli.options import (
     FitFile,
     Format,
@@ -146,9 +146,9 @@ def report(
         texts = {"title": title, "note": note}
         _report_file(path, compare_with or [], scan, curve, options, out, tables, texts, quiet)
     if not quiet:
-        print(f"Wrote {visible(str(out))}.")
+        print(f"Wrote {printable(str(out))}.")
         if tables is not None:
-            print(f"Wrote its tables to {visible(str(tables))}.")
+            print(f"Wrote its tables to {printable(str(tables))}.")
 
 
 def _report_scan(
@@ -158,7 +158,7 @@ def _report_scan(
 
     if (items is None) != (by is None) or (by is not None and curve is None):
         raise UsageError("--items, --by: give both, and --curve, or none of them")
-    with stage(not quiet, f"reading {visible(str(folder))}"):
+    with stage(not quiet, f"reading {printable(str(folder))}"):
         from bayescontam.evidence.curve import Curve
         from bayescontam.report.matches import gather
         from bayescontam.report.scan_page import write_scan_report
@@ -203,7 +203,7 @@ def _report_file(
     texts: dict[str, str],
     quiet: bool,
 ) -> None:
-    with stage(not quiet, f"reading {visible(str(path))}"):
+    with stage(not quiet, f"reading {printable(str(path))}"):
         from bayescontam.cli.compare import load_all
         from bayescontam.errors import UsageError
         from bayescontam.evidence.curve import Curve
@@ -259,7 +259,7 @@ def _refuse(path: Path, what: str, options: set[str]) -> None:
     if options:
         named = ", ".join(f"--{name}" for name in sorted(options))
         raise UsageError(
-            f"{named}: {visible(str(path))} is {what}, and its report does not take that; leave"
+            f"{named}: {printable(str(path))} is {what}, and its report does not take that; leave"
             " it out"
         )
 
@@ -277,7 +277,7 @@ def summary(
     if level is not None:
         check_level(level, "--level")
     check_out(output, out, path)
-    with stage(not quiet, f"reading and summarising {visible(str(path))}"):
+    with stage(not quiet, f"reading and summarising {printable(str(path))}"):
         from bayescontam.cli.terminal import put_text
         from bayescontam.inference.result import Fit
 

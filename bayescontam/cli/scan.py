@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _manifest(
 
 def print_scan(scanned: "Scan") -> None:
     """Print what a scan found and where it lies."""
-    from bayescontam._text import visible
+    from bayescontam._text import printable
     from bayescontam.cli.terminal import print_lines, print_table
     from bayescontam.scan.results import LEVELS, by_benchmark, notes
 
@@ -277,7 +277,7 @@ def print_scan(scanned: "Scan") -> None:
     names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
     names |= {name: name.replace("top", "best") for name in ("top_cosine", *_QUARTILES)}
     table = by_benchmark(scanned).rename(columns=names)
-    folder = shlex.quote(visible(str(scanned.folder)))
+    folder = shlex.quote(printable(str(scanned.folder)))
     print_table(table, ["chunks"], f"bayescontam report {folder} --out scan.html")
     print_lines(
         [
@@ -321,7 +321,7 @@ def show_corpus(
     if file_only:
         print(manifest.text, end="")
         return
-    print(f"# {visible(manifest.name)} ({manifest.hash[:12]})\n\n{manifest.text.rstrip()}\n")
+    print(f"# {printable(manifest.name)} ({manifest.hash[:12]})\n\n{manifest.text.rstrip()}\n")
     print("# In words\n")
     for line in _account(manifest):
         print(f"    {line}")
@@ -359,22 +359,22 @@ def _account(manifest: "Manifest") -> Iterator[str]:
 
 
 def _benchmark(benchmark: "Benchmark") -> str:
-    embedded = "" if benchmark.vectors is None else f", embedded in {visible(benchmark.vectors)}"
-    items = f"{LOOKED_FOR[benchmark.text_mode]} of {visible(benchmark.path)}"
-    return f"{visible(benchmark.name)}, {items}{embedded}"
+    embedded = "" if benchmark.vectors is None else f", embedded in {printable(benchmark.vectors)}"
+    items = f"{LOOKED_FOR[benchmark.text_mode]} of {printable(benchmark.path)}"
+    return f"{printable(benchmark.name)}, {items}{embedded}"
 
 
 def _source(source: "Source") -> str:
     if source.paths is not None:
-        place = listed(source.paths, most=3)
+        place = join_list(source.paths, most=3)
     else:
-        place = f"dataset {visible(str(source.dataset))}, split {visible(source.split)}"
+        place = f"dataset {printable(str(source.dataset))}, split {printable(source.split)}"
     if source.format == "vectors":
-        return f"{visible(source.name)}, the vectors of {place}"
+        return f"{printable(source.name)}, the vectors of {place}"
     whole = "all" if source.share == 1 else _percent(source.share)
-    of = f" of each stratum (field {visible(source.stratum, 60)})" if source.stratum else ""
+    of = f" of each stratum (field {printable(source.stratum, 60)})" if source.stratum else ""
     fields = [source.text] if isinstance(source.text, str) else source.text
-    return f"{visible(source.name)}, {whole}{of} of {place}; text from {listed(fields)}"
+    return f"{printable(source.name)}, {whole}{of} of {place}; text from {join_list(fields)}"
 
 
 def _percent(share: float) -> str:
@@ -388,11 +388,11 @@ def _embedder(embedding: "Embedding") -> str:
     }
     prompts = {"items": embedding.query_prompt, "chunks": embedding.passage_prompt}
     put = [
-        f"{what} begin with {visible(repr(text), 120)}" for what, text in prompts.items() if text
+        f"{what} begin with {printable(repr(text), 120)}" for what, text in prompts.items() if text
     ]
     precision = "" if embedding.precision == "auto" else f"in {embedding.precision}"
     code = "runs code that comes with the model" if embedding.trust_remote_code else ""
-    name = known.get(embedding.model, visible(embedding.model))
+    name = known.get(embedding.model, printable(embedding.model))
     return "; ".join(filter(None, [name, precision, *put, code]))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayescontam._progress import stage
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.cli.models import PageFormat
 from bayescontam.cli.options import (
     EXECUTION,
@@ -124,7 +124,7 @@ def report(
 
     if out is not None:
         check_file(out)
-    with stage(not quiet, f"reading {visible(str(folder))}"):
+    with stage(not quiet, f"reading {printable(str(folder))}"):
         again = holds_reproduction(folder)
     if again:
         if strict:
@@ -144,7 +144,7 @@ def report(
     outcome, sentence = verdict(results)
     if not quiet:
         _print_results(results, sentence, folder)
-        print(f"Wrote {visible(str(folder / PAGE if out is None else out))}.")
+        print(f"Wrote {printable(str(folder / PAGE if out is None else out))}.")
     if strict and outcome is Outcome.FAILED:
         raise typer.Exit(FAILED_CHECK)
 
@@ -156,12 +156,12 @@ def _print_results(results: "StudyResults", sentence: str, folder: Path) -> None
     table = coverage_head(results)
     if len(table):
         spare = ["bias", "rmse", "n_failed", "interval_score", "n", "width"]
-        print_table(table, spare, visible(str(folder / "coverage.csv")))
+        print_table(table, spare, printable(str(folder / "coverage.csv")))
     bad = results.sbc[results.sbc["outcome"] != "passed"]
     if len(bad):
         shown = [*(["cell"] if bad["cell"].any() else []), "estimator", "quantity", "where"]
         columns = [*shown, "p_adjusted", "n", "sentence"]
-        print_table(bad[columns], ["sentence", "n"], visible(str(folder / "sbc.csv")))
+        print_table(bad[columns], ["sentence", "n"], printable(str(folder / "sbc.csv")))
     print_lines([sentence])
 
 
@@ -221,9 +221,9 @@ def print_findings(record: "Record", folder: Path, page: Path | None = None) -> 
     table = record.comparison()
     if len(table):
         shown = table.drop(columns=["study", "reason", "source"])
-        print_table(shown, (), visible(str(folder / COMPARISON)))
-    lines = [visible(text, 2000) for text in (record.findings.headline, *record.findings.notes)]
-    print_lines([*lines, f"Wrote {visible(str(folder / PAGE if page is None else page))}."])
+        print_table(shown, (), printable(str(folder / COMPARISON)))
+    lines = [printable(text, 2000) for text in (record.findings.headline, *record.findings.notes)]
+    print_lines([*lines, f"Wrote {printable(str(folder / PAGE if page is None else page))}."])
 
 
 def compare(
@@ -272,7 +272,7 @@ def show(
     if file_only:
         print(study.text, end="")
         return
-    print(f"# {visible(study.name)} ({study.hash[:12]})\n\n{study.text.rstrip()}\n")
+    print(f"# {printable(study.name)} ({study.hash[:12]})\n\n{study.text.rstrip()}\n")
     print("# In words\n")
     if isinstance(study, StudySpec):
         print_lines(_account(study))
@@ -289,7 +289,7 @@ def _account(study: "StudySpec") -> Iterator[str]:
         "prior": f"the prior of the model spec '{study.simulator.model}'",
         "fixed": f"the model spec '{study.simulator.model}' with fixed parameters",
         "published": "the published generator by exposures of concepts",
-        "posterior": f"the posterior of the fit {visible(study.simulator.fit)}",
+        "posterior": f"the posterior of the fit {printable(study.simulator.fit)}",
     }  # fmt: skip
     full = f" ({study.full_replicates:,} with --full)" if study.full_replicates else ""
     yield f"Simulated from: {kinds[study.simulator.kind]}."
@@ -306,12 +306,12 @@ def _account(study: "StudySpec") -> Iterator[str]:
         size = ", ".join(f"{key} {value}" for key, value in sizes.items())
         yield f"Each table: {size} (items of each benchmark, trials of each response)."
     for each in study.estimators:
-        what = f"model spec '{visible(each.model)}'"
+        what = f"model spec '{printable(each.model)}'"
         if each.kind == "bootstrap":
             what = f"bootstrap, {each.resamples:,} resamples"
         changed = ", with changes" if each.changes else ""
         wrong = ", given 1 − contamination" if each.reversed else ""
-        yield f"Estimator {visible(each.name)}: {what}{changed}{wrong}."
+        yield f"Estimator {printable(each.name)}: {what}{changed}{wrong}."
     quantities = ", ".join([*study.quantities, *study.expressions])
     yield f"Quantities: {quantities}. Genuine ability at: {study.reference}."
     chains, draws = study.sampling.run
@@ -397,7 +397,7 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a study. An interrupted run resumes; replicates can be added to a finished one."""
-    with stage(not quiet, f"reading the study {visible(study)}"):
+    with stage(not quiet, f"reading the study {printable(study)}"):
         from bayescontam.cli.terminal import calm
         from bayescontam.data.published_tables import read_published
         from bayescontam.specs.registry import load_study
@@ -471,7 +471,7 @@ def _print_run(done: "StudyRun") -> None:
 
     fits = done.record["fits"]
     total, failed, longer = sum(fits.values()), fits.get("failed", 0), fits.get("rerun", 0)
-    folder = shlex.quote(visible(str(done.folder)))
+    folder = shlex.quote(printable(str(done.folder)))
     print_lines(
         [
             f"{total:,} fits: {longer:,} were run longer to pass their gates, {failed:,} failed.",

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bayescontam._text import short_labels, visible
+from bayescontam._text import printable, short_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,7 +120,7 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print what was left out of the data, or filled in: with --quiet too, as it may be a slip."""
     for note in notes:
         kind = "" if note.startswith("caution: ") else "note: "
-        print(f"{kind}{visible(note, 400)}", file=sys.stderr)
+        print(f"{kind}{printable(note, 400)}", file=sys.stderr)
 
 
 def print_checks(checks: "Sequence[Check]") -> None:
@@ -204,7 +204,7 @@ def lay_out(
 
     title = []
     if len(table) > 1 and "benchmark" in table and table["benchmark"].nunique() == 1:
-        title = [f"benchmark: {visible(str(table['benchmark'].iloc[0]))}", ""]
+        title = [f"benchmark: {printable(str(table['benchmark'].iloc[0]))}", ""]
         table = table.drop(columns="benchmark")
     omitted = 0 if whole else max(len(table) - FIRST_ROWS - LAST_ROWS, 0)
     if omitted:
@@ -266,7 +266,7 @@ def _one(name: str, value: Any, signed: bool = False) -> str:
     if value is None or value != value:
         return ""
     if not isinstance(value, float):
-        return visible(str(value), _LONGEST)
+        return printable(str(value), _LONGEST)
     text = f"{value:.{0 if name.startswith('rank') else 3}f}"
     return text if signed or float(text) else text.lstrip("-")
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
 from bayescontam.data.mismatches import mismatch_reasons, without_partner
 from bayescontam.data.tables import load_table
@@ -16,15 +16,15 @@ from bayescontam.data.validation import (
     MISSING,
     FaultList,
     Scale,
-    first_rows,
-    flag_twins,
+    cast_columns,
+    first_of_group,
+    flag_duplicate_columns,
+    format_value,
     need_columns,
-    plain_frame,
     read_measures,
     read_names,
-    refuse_repeats,
-    shown,
-    with_types,
+    to_plain_frame,
+    validate_unique,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -73,7 +73,7 @@ def read_covariates(
     [0.9, 0.0]
     """
     table, source = load_table(path), os.fspath(path)
-    frame, notes = with_types(
+    frame, notes = cast_columns(
         table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
     )
     found = Covariates.from_frame(frame, source=source, contamination_scale=contamination_scale)
@@ -132,7 +132,7 @@ class Covariates:
         DataError
             If the table cannot be used; it lists every fault.
         """
-        table = plain_frame(frame, source)
+        table = to_plain_frame(frame, source)
         faults = FaultList(source, np.arange(1, len(table) + 1))
         need_columns(table, _NEEDED, _KNOWN, faults)
         keys = [name for name in ("benchmark", "item", "model") if name in table.columns]
@@ -140,15 +140,15 @@ class Covariates:
             name: read_names(table, name, faults, blank_ok=name == "model") for name in keys
         }
         for name in keys:
-            flag_twins(clean[name], name, faults)
+            flag_duplicate_columns(clean[name], name, faults)
         advice = "give it, or remove the row or the column"
         clean |= read_measures(table, faults, advice, contamination_scale)
         if "p_duplicate_sd" in table.columns and "p_duplicate" not in table.columns:
             faults.add("is of no use without a column 'p_duplicate'; add it", "p_duplicate_sd")
         if set(_NEEDED) <= set(table.columns):
             names = pd.DataFrame({name: clean[name] for name in keys})
-            first = first_rows(names, keys, np.ones(len(names), dtype=bool))
-            refuse_repeats(first, keys, "keep one", faults)
+            first = first_of_group(names, keys, np.ones(len(names), dtype=bool))
+            validate_unique(first, keys, "keep one", faults)
         faults.raise_if_any()
         extras = {name: table[name] for name in table.columns if name not in clean}
         return cls(pd.DataFrame(clean | extras), source, tuple(faults.notes))
@@ -161,12 +161,12 @@ class Covariates:
         `Responses.with_contamination` is the public way; see there.
         """
         if missing not in _MISSING:
-            raise UsageError(f"missing={missing!r}: allowed are {listed(_MISSING)}")
+            raise UsageError(f"missing={missing!r}: allowed are {join_list(_MISSING)}")
         columns = [name for name in MEASURES if name in self.frame.columns]
         if taken := [name for name in columns if name in responses.columns]:
             raise UsageError(
-                f"{visible(source)}: has {listed(taken)} already, and so have "
-                f"{visible(self.source)}; use one source: leave the covariates away, or remove "
+                f"{printable(source)}: has {join_list(taken)} already, and so have "
+                f"{printable(self.source)}; use one source: leave the covariates away, or remove "
                 "the columns"
             )
         self._refuse_absent_models(responses)
@@ -239,8 +239,9 @@ class Covariates:
             others = [item for item in rows["item"].unique() if item not in items]
             if items and others:
                 found.append(
-                    f"item of {shown(name)}: {len(others):,} with contamination above 0 in "
-                    f"{visible(self.source)} match no response: {listed(others, 5)}; if they were "
+                    f"item of {format_value(name)}: {len(others):,} with contamination above 0 in "
+                    f"{printable(self.source)} match no response: {join_list(others, 5)}; if "
+                    "they were "
                     "answered under other names, those have contamination 0 now: write both alike"
                 )
         return found
@@ -267,7 +268,7 @@ class Covariates:
             own = known or set(unused.loc[unused["benchmark"] == name, "item"])
             answered = responses.loc[responses["benchmark"] == name, "item"]
             missed = set(lost.loc[lost["benchmark"] == name, "item"]) - own
-            what = f"item of {shown(name)}"
+            what = f"item of {format_value(name)}"
             found += mismatch_reasons(what, missed, own - set(answered), self.source)
         return found
 
@@ -284,24 +285,25 @@ class Covariates:
         by_model = "model" in self.frame.columns
         bare = responses["model"][~np.isin(responses["model"], responses["model"][~lost])].unique()
         if by_model and 0 < len(bare) < responses["model"].nunique():
-            problem = f"no contamination for any response of {listed(bare)}"
+            problem = f"no contamination for any response of {join_list(bare)}"
             faults.append(Fault(source, problem))
             missed = missed[~missed["model"].isin(bare)]
         for name, rows in missed.groupby("benchmark", sort=False):
             items = rows["item"].unique()
             total = responses.loc[responses["benchmark"] == name, "item"].nunique()
-            of = f" of {listed(rows['model'].unique(), 3)}" if by_model else ""
+            of = f" of {join_list(rows['model'].unique(), 3)}" if by_model else ""
             problem = (
-                f"no contamination for {len(items):,} of {total:,} items of {shown(name)}{of}: "
-                f"{listed(items, 5)}"
+                f"no contamination for {len(items):,} of {total:,} items of "
+                f"{format_value(name)}{of}: "
+                f"{join_list(items, 5)}"
             )
             faults.append(Fault(source, problem))
         advice = list(likely)
         known = self.frame["benchmark"].unique()
         if not set(missed["benchmark"]) <= set(known):
-            advice.append(f"the benchmarks of {visible(self.source)} are {listed(known)}")
+            advice.append(f"the benchmarks of {printable(self.source)} are {join_list(known)}")
         last = (
-            f"{lost.sum():,} of {len(lost):,} responses match no row of {visible(self.source)}; "
+            f"{lost.sum():,} of {len(lost):,} responses match no row of {printable(self.source)}; "
             "add rows for them"
         )
         if choices:
@@ -331,12 +333,14 @@ class Covariates:
             rows = lost & (benchmark == name)
             value = joined.loc[rows, "contamination"].iloc[0]
             notes.append(
-                f"{rows.sum():,} of {(benchmark == name).sum():,} responses of {shown(name)} "
+                f"{rows.sum():,} of {(benchmark == name).sum():,} responses of "
+                f"{format_value(name)} "
                 f"have no covariate and got its mean contamination {value:.3g}"
             )
             if joined.loc[benchmark == name, "contamination"].nunique() == 1:
                 notes.append(
-                    f"caution: contamination of all items of {shown(name)} is now {value:.3g}: "
+                    f"caution: contamination of all items of {format_value(name)} is now "
+                    f"{value:.3g}: "
                     "nothing can be learnt of its effect there. If the covariates list what a "
                     "search has found, choose --missing-contamination zero"
                 )

@@ -11,20 +11,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
 from bayescontam.data.mismatches import mismatch_reasons, without_partner
 from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
-    first_rows,
+    first_of_group,
+    format_value,
     need_columns,
-    plain_frame,
     read_names,
     read_numbers,
-    refuse_repeats,
-    shown,
+    to_plain_frame,
+    validate_unique,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -139,9 +139,10 @@ def _refuse_contradicted(
         own = (frame["model"] == name).to_numpy()
         at = int((own & bad).argmax())
         problem = (
-            f"model {shown(name)} is declared clean, but contamination is above 0 in "
+            f"model {format_value(name)} is declared clean, but contamination is above 0 in "
             f"{(own & bad).sum():,} of its {own.sum():,} responses: item "
-            f"{shown(frame['item'].iloc[at])} was released {first[at]}, its cutoff is {latest[at]}"
+            f"{format_value(frame['item'].iloc[at])} was released {first[at]}, its cutoff is "
+            f"{latest[at]}"
         )
         faults.append(Fault(source, problem))
     advice = "a model is clean or has met items: do not declare it clean, or correct its dates"
@@ -201,8 +202,8 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     first, last = _days(table[kind], kind, faults)
     cells = {key: read_names(table, key, faults) for key in names}
     keyed = pd.DataFrame(cells)
-    refuse_repeats(
-        first_rows(keyed, names, np.ones(len(keyed), dtype=bool)), names, "keep one", faults
+    validate_unique(
+        first_of_group(keyed, names, np.ones(len(keyed), dtype=bool)), names, "keep one", faults
     )
     faults.raise_if_any(_how_to_write(table[kind]))
     index = pd.MultiIndex.from_frame(keyed)
@@ -213,9 +214,9 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
         others = set(keyed[key]) - set(frame[key])
         reasons = mismatch_reasons(key, lost, others, name)
         advice += reasons or without_partner(key, lost, others, name)
-    notes = [*notes, *(f"{visible(name)}: {note}" for note in faults.notes)]
+    notes = [*notes, *(f"{printable(name)}: {note}" for note in faults.notes)]
     if (at < 0).any() and (unused := len(keyed) - len(np.unique(at[at >= 0]))):
-        notes.append(f"{unused:,} of {len(keyed):,} rows of {visible(name)} match no response")
+        notes.append(f"{unused:,} of {len(keyed):,} rows of {printable(name)} match no response")
     nothing = np.datetime64("NaT", "D")
     return _Found(
         np.where(at >= 0, first[at], nothing),
@@ -231,11 +232,12 @@ def _table(
     frame: pd.DataFrame, source: str, given: Given, kind: str
 ) -> tuple[pd.DataFrame, str, list[str]]:
     if isinstance(given, pd.DataFrame):
-        return plain_frame(given, kind), kind, []
+        return to_plain_frame(given, kind), kind, []
     if isinstance(given, str) and not os.path.exists(given):  # noqa: PTH110 (may be any text)
         raise UsageError(
-            f"{kind}: '{visible(given, 60)}' is no column of {visible(source)} and no file; its "
-            f"columns are {listed(frame.columns, most=20)}"
+            f"{kind}: '{printable(given, 60)}' is no column of {printable(source)} and no file; "
+            "its "
+            f"columns are {join_list(frame.columns, most=20)}"
         )
     table = load_table(given)
     return table.frame, os.fspath(given), list(table.notes)
@@ -327,7 +329,7 @@ def _on_several(
     several = gap[gap > 0]
     if several.empty:
         return []
-    named = listed([name[-1] if isinstance(name, tuple) else name for name in several.index], 5)
+    named = join_list([name[-1] if isinstance(name, tuple) else name for name in several.index], 5)
     what = "item" if "item" in keys else "model"
     if what == "model" or several.max() > _MONTH:
         problem = f"several dates of one {what}: {named}; give one in all of its rows"
@@ -351,13 +353,13 @@ def _without_dates(
     if no_cutoff.any():
         models = frame["model"][no_cutoff].unique()
         problem = f"no cutoff of {len(models):,} of {frame['model'].nunique():,} models"
-        problems.append(f"{problem}: {listed(models)}")
+        problems.append(f"{problem}: {join_list(models)}")
     undated = np.isnat(released.first) & lost
     for name, rows in frame[undated].groupby("benchmark", sort=False):
         items = rows["item"].unique()
         total = frame.loc[frame["benchmark"] == name, "item"].nunique()
-        problem = f"no release date of {len(items):,} of {total:,} items of {shown(name)}"
-        problems.append(f"{problem}: {listed(items, 5)}")
+        problem = f"no release date of {len(items):,} of {total:,} items of {format_value(name)}"
+        problems.append(f"{problem}: {join_list(items, 5)}")
     return problems
 
 
@@ -411,7 +413,8 @@ def _compare(
     row = frame.iloc[at]
     problem = (
         f"differs from the dates in {differs.sum():,} of {len(frame):,} responses, such as "
-        f"{shown(row['item'])} of {shown(row['model'])}: {given[at]:g} is given, released "
+        f"{format_value(row['item'])} of {format_value(row['model'])}: {given[at]:g} is given, "
+        "released "
         f"{released.first[at]}, cutoff {cutoff.last[at]}"
     )
     advice = "remove the column, or leave the dates away"

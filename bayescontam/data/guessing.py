@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam.data.validation import read_numbers
 from bayescontam.errors import DataError, Fault
 
@@ -91,4 +91,4 @@ def _shown(frame: pd.DataFrame, rows: NDArray[np.bool_], column: str) -> str:
         + ("" if pd.isna(row[2]) or not str(row[2]).strip() else f" ({row[2]})")
         for row in frame.loc[rows, ["benchmark", "item", column]].itertuples(index=False)
     ]
-    return listed(dict.fromkeys(names))
+    return join_list(dict.fromkeys(names))

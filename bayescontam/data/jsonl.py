@@ -13,8 +13,8 @@ from pydantic_core import from_json
 
 from bayescontam._files import Bounds, bounded_lines, read_whole, unpacked
 from bayescontam._progress import Advance, progress_bar
-from bayescontam._text import listed, visible
-from bayescontam.data.importers.base import LeftOut, Paths, several
+from bayescontam._text import join_list, printable
+from bayescontam.data.importers.base import LeftOut, Paths, is_ambiguous
 from bayescontam.data.importers.runs import original_name
 from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.errors import DataError, Fault, UsageError
@@ -79,7 +79,7 @@ def _refused(source: str, problem: str, advice: str = "") -> DataError:
 
 def _not_object(value: Any) -> _Bad:
     cause = "got {}; allowed is one JSON object a row"
-    shown = visible(json.dumps(value), 60)
+    shown = printable(json.dumps(value), 60)
     return _Bad(cause.replace("{}", shown, 1), cause, shown)
 
 
@@ -127,10 +127,10 @@ def _line(line: str) -> Any:
         value = _DECODER.decode(line)
     except json.JSONDecodeError as error:
         cause = "is no JSON: {}"
-        shown = f"{error.msg} at character {error.colno} of {visible(line.rstrip(), 60)}"
+        shown = f"{error.msg} at character {error.colno} of {printable(line.rstrip(), 60)}"
         return _Bad(cause.replace("{}", shown, 1), cause, shown)
     except (RecursionError, ValueError) as error:
-        return _Bad(visible(str(error)))
+        return _Bad(printable(str(error)))
     return _checked(value) if _HALF.search(line) else value
 
 
@@ -145,7 +145,7 @@ def _refuse_one_object(line: str, text: IO[str], source: str) -> None:
         return
     if isinstance(found, dict):
         advice = import_advice(source) or _ONE_OBJECT
-        problem = f"holds one JSON object, with the keys {listed(found)}; a table is a list of "
+        problem = f"holds one JSON object, with the keys {join_list(found)}; a table is a list of "
         raise _refused(source, problem + "objects, or one object a line", advice)
 
 
@@ -216,7 +216,7 @@ def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = [name for name in found if names.count(name) > 1]
-        raise ValueError(f"repeated key {listed(repeated)}; keep one")
+        raise ValueError(f"repeated key {join_list(repeated)}; keep one")
     return found
 
 
@@ -238,15 +238,15 @@ def log_files(
 ) -> list[Path]:
     """Return files, those in folders included, sorted and each once."""
     found: dict[Path, Path] = {}
-    for path in map(Path, several(paths)):
+    for path in map(Path, is_ambiguous(paths)):
         if path.is_dir():
             files = list(inside(path))
             if not files:
-                raise UsageError(f"{visible(str(path))}: {advice}")
+                raise UsageError(f"{printable(str(path))}: {advice}")
         elif path.is_file():
             files = [path]
         else:
-            raise UsageError(f"{visible(str(path))}: no such file or folder; check the path")
+            raise UsageError(f"{printable(str(path))}: no such file or folder; check the path")
         found.update({file.resolve(): file for file in files})
 
     # A copy comes after what it is a copy of, so that it is the one named as such.
@@ -306,11 +306,13 @@ def json_object(path: Path, *, unique: bool = False) -> dict[str, Any]:
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _deduplicate(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"repeated key {listed(sorted({n for n in names if names.count(n) > 1}))}")
+        raise ValueError(
+            f"repeated key {join_list(sorted({n for n in names if names.count(n) > 1}))}"
+        )
     return found
 
 
@@ -349,12 +351,12 @@ class _NoJson(str):
 def _parsed(data: bytes, unique: bool = False) -> Any:
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
-        return json.loads(data, object_pairs_hook=_once) if unique else from_json(data)
+        return json.loads(data, object_pairs_hook=_deduplicate) if unique else from_json(data)
     except (ValueError, RecursionError) as error:
-        return _NoJson(visible(str(error), 120))
+        return _NoJson(printable(str(error), 120))
 
 
 def _problem(value: Any) -> str:
     if isinstance(value, _NoJson):
         return f"is no whole JSON object ({value})"
-    return f"got {visible(repr(value), 60)}; allowed is one JSON object"
+    return f"got {printable(repr(value), 60)}; allowed is one JSON object"

@@ -10,19 +10,19 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._files import check_table_ending, write_table
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
 from bayescontam.data.tables import read_table
 from bayescontam.data.validation import (
     FaultList,
-    first_rows,
+    first_of_group,
+    format_value,
     need_columns,
-    plain_frame,
     read_names,
     read_numbers,
     refuse_grouped,
-    refuse_repeats,
-    shown,
+    to_plain_frame,
+    validate_unique,
     with_point,
 )
 from bayescontam.errors import DataError, Fault
@@ -92,7 +92,7 @@ def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
         commas = [cell for cell in cells if isinstance(cell, str) and with_point(cell) != cell]
         if commas:
             read = f"{commas[0]} was read as {with_point(commas[0])}"
-            faults.notes.append(f"{visible(faults.source)}: decimal commas in '{name}': {read}")
+            faults.notes.append(f"{printable(faults.source)}: decimal commas in '{name}': {read}")
         fits = np.isnan(values) | ((values >= 0) & (values <= 1))
         faults.flag(~fits, name, "got {}, allowed is a number from 0 to 1, or blank", cells)
         return values
@@ -265,7 +265,7 @@ class Judgements:
         DataError
             If the table cannot be used; it lists every fault.
         """
-        table = plain_frame(frame, source)
+        table = to_plain_frame(frame, source)
         faults = FaultList(source, np.arange(1, len(table) + 1))
         table, notes = of_this_format(table, source, stored=stored, faults=faults)
         need_columns(table, _NEEDED, _COLUMNS, faults)
@@ -274,12 +274,12 @@ class Judgements:
         refuse_contradictions(clean, faults)
         if set(_NEEDED) <= set(present):
             keys = [name for name in present if name not in _VERDICT]
-            first = first_rows(pd.DataFrame(clean), keys, np.ones(len(table), dtype=bool))
-            refuse_repeats(first, keys, "keep one", faults)
+            first = first_of_group(pd.DataFrame(clean), keys, np.ones(len(table), dtype=bool))
+            validate_unique(first, keys, "keep one", faults)
         faults.raise_if_any()
         others = [name for name in table.columns if name not in _COLUMNS]
         if others:
-            notes += (f"left out columns that judgements do not have: {listed(others)}",)
+            notes += (f"left out columns that judgements do not have: {join_list(others)}",)
         blank = {"source": "", "kind": "", "confidence": np.nan, "comment": ""}
         complete = pd.DataFrame({**clean, **{k: v for k, v in blank.items() if k not in clean}})
         types = {"chunk": "int64", "is_duplicate": "Int8"}
@@ -338,7 +338,8 @@ def _conflict(old: Judgements, rows: pd.DataFrame, source: str) -> DataError:
     faults = [
         Fault(
             source,
-            f"{shown(row.judge)} judged item {shown(row.item)}, document {shown(row.document)}, "
+            f"{format_value(row.judge)} judged item {format_value(row.item)}, document "
+            f"{format_value(row.document)}, "
             f"chunk {row.chunk} before, and not the same",
             number + 1,
         )
@@ -346,7 +347,7 @@ def _conflict(old: Judgements, rows: pd.DataFrame, source: str) -> DataError:
     ]
     advice = (
         f"{len(faults):,} judgements differ from those of the same judge on the same pair in "
-        f"{visible(old.source)}; correct one of the two ('bayescontam judge import --replace' "
+        f"{printable(old.source)}; correct one of the two ('bayescontam judge import --replace' "
         "takes the new ones)"
     )
     return DataError(faults, advice)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 
 type Change = Callable[[str], str]
 
@@ -70,7 +70,7 @@ def mismatch_reasons(
         return [f"{what}: {reason}"]
     # Of a table of few names, such as a list of what was found, most names must be explained.
     if reason := likely_mismatch(others, missed):
-        return [f"{what}, of {visible(source)}: {reason}"]
+        return [f"{what}, of {printable(source)}: {reason}"]
     return []
 
 
@@ -82,8 +82,9 @@ def without_partner(
     if not missed or not others:
         return []
     return [
-        f"{what}: no response matches {listed(others)} of {visible(source)}, and no row matches "
-        f"{listed(missed)}; if some are the same, write both alike"
+        f"{what}: no response matches {join_list(others)} of {printable(source)}, and no row "
+        "matches "
+        f"{join_list(missed)}; if some are the same, write both alike"
     ]
 
 
@@ -154,7 +155,9 @@ def _by_prefix(lost: list[str], known: list[str]) -> Mismatch | None:
                 matches = [n for n in names if n.startswith(prefix) and n[len(prefix) :] in among]
                 pair = (matches[0], matches[0][len(prefix) :])
                 example = pair if where == "here" else pair[::-1]
-                sentence = f"differ by {listed([prefix])} before the names {where}; rename one side"
+                sentence = (
+                    f"differ by {join_list([prefix])} before the names {where}; rename one side"
+                )
                 if best is None or len(matches) > best.count:
                     best = Mismatch(min(len(matches), len(lost)), len(lost), sentence, example)
     return best

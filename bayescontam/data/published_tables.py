@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 from bayescontam.specs.registry import shipped_folder
 
 COLUMNS = ("quantity", "where", "value", "low", "high", "source")
@@ -33,8 +33,8 @@ def read_printed(name: str) -> pd.DataFrame:
     folder = shipped_folder("studies") / "data"
     names = sorted(path.stem for path in folder.glob("*.csv"))
     if name not in names:
-        shown = visible(name, 60)
-        raise UsageError(f"published: no table '{shown}' in studies/data ({closest(name, names)})")
+        shown = printable(name, 60)
+        raise UsageError(f"published: no table '{shown}' in studies/data ({suggest(name, names)})")
     return pd.read_csv(folder / f"{name}.csv")
 
 

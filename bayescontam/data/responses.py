@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._files import sha256
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.covariates import Covariates, Missing, read_covariates
 from bayescontam.data.dates import Dates, Unknown, dated
@@ -20,22 +20,22 @@ from bayescontam.data.validation import (
     MEASURES,
     FaultList,
     Scale,
-    chosen,
-    first_rows,
-    flag_twins,
+    cast_columns,
+    closest_name,
+    filter_rows,
+    first_of_group,
+    flag_duplicate_columns,
+    format_value,
     in_order,
-    near_name,
     need_columns,
-    plain_frame,
     read_measures,
     read_names,
     read_numbers,
-    refuse_differing,
     refuse_grouped,
-    refuse_repeats,
-    shown,
-    summed,
-    with_types,
+    sum_trials,
+    to_plain_frame,
+    validate_constant,
+    validate_unique,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -147,7 +147,7 @@ def read_responses(
         return Responses.from_frame(responses, **options)
     table = load_table(responses)
     source = os.fspath(responses)
-    frame, notes = with_types(
+    frame, notes = cast_columns(
         table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
     )
     found = Responses.from_frame(frame, source=source, **options)
@@ -222,7 +222,7 @@ class Responses:
         DataError
             If the table cannot be used; it lists every fault.
         """
-        table = plain_frame(frame, source)
+        table = to_plain_frame(frame, source)
         rows = np.arange(1, len(table) + 1)
         notes: list[str] = []
         if where is not None:
@@ -267,8 +267,8 @@ class Responses:
         """
         if "contamination" in self.frame.columns:
             raise UsageError(
-                f"{visible(self.source)}: has a column 'contamination' already, and covariates "
-                f"come from {visible(covariates.source)}; use one of the two"
+                f"{printable(self.source)}: has a column 'contamination' already, and covariates "
+                f"come from {printable(covariates.source)}; use one of the two"
             )
         frame, notes = covariates.attached_to(self.frame, self.source, missing=missing)
         return Responses(frame, self.source, (*self.notes, *notes))
@@ -331,11 +331,12 @@ class Responses:
         """
         unknown = [name for name in models if name not in self.models]
         if unknown:
-            near = near_name(unknown[0].casefold(), self.models)
-            hint = f"did you mean {shown(near)}? " if near else ""
+            near = closest_name(unknown[0].casefold(), self.models)
+            hint = f"did you mean {format_value(near)}? " if near else ""
             raise UsageError(
-                f"clean: {visible(self.source)} has no model {listed(unknown)}; {hint}its models "
-                f"are {listed(self.models)}"
+                f"clean: {printable(self.source)} has no model {join_list(unknown)}; {hint}its "
+                "models "
+                f"are {join_list(self.models)}"
             )
         clean = self.frame["model"].isin(models).to_numpy()
         if "clean" in self.frame.columns:
@@ -371,11 +372,11 @@ def _select(
     table: pd.DataFrame, rows: IntArray, where: str, source: str, notes: list[str]
 ) -> tuple[pd.DataFrame, IntArray]:
     numeric = {name: name == "correct" for name in (*SCORES, *MEASURES)}
-    keep = chosen(table, where, numeric)
+    keep = filter_rows(table, where, numeric)
     if not keep.any():
-        problem = f"none of {len(rows):,} rows is left where {visible(where)}"
+        problem = f"none of {len(rows):,} rows is left where {printable(where)}"
         raise DataError([Fault(source, problem)], "change the expression")
-    notes.append(f"used {keep.sum():,} of {len(rows):,} rows: those where {visible(where)}")
+    notes.append(f"used {keep.sum():,} of {len(rows):,} rows: those where {printable(where)}")
     return table[keep].reset_index(drop=True), rows[keep]
 
 
@@ -390,7 +391,7 @@ def _clean(
         name: read_names(table, name, faults) for name in _KEYS if name in table.columns
     }
     for column in (name for name in _KEYS if name in clean):
-        flag_twins(clean[column], column, faults)
+        flag_duplicate_columns(clean[column], column, faults)
     scores = read_scores(table, faults, _KNOWN)
     missing = np.isnan(list(scores.values()))
     if not drop_missing:
@@ -417,12 +418,12 @@ def _check_repeats(
     clean: pd.DataFrame, complete: BoolArray, faults: FaultList, sum_repeats: bool
 ) -> IntArray:
     """Return the first row of each response; repeats are faults, or must agree to be summed."""
-    first = first_rows(clean, _KEYS, complete)
+    first = first_of_group(clean, _KEYS, complete)
     if sum_repeats:
-        refuse_differing(clean, list(clean.columns[5:]), first, faults)
+        validate_constant(clean, list(clean.columns[5:]), first, faults)
     else:
         advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
-        refuse_repeats(first, _KEYS, advice, faults)
+        validate_unique(first, _KEYS, advice, faults)
     return first
 
 
@@ -444,7 +445,7 @@ def _finished(
             f"summed {len(first):,} rows into {len(first) - repeats:,} responses "
             "(rows of the same model, benchmark and item)"
         )
-        clean = summed(clean, first, counts)
+        clean = sum_trials(clean, first, counts)
     return clean.iloc[in_order(clean)].reset_index(drop=True)
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayescontam._files import Bounds, unpacked
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.data.jsonl import json_columns
 from bayescontam.data.validation import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
@@ -258,13 +258,13 @@ def _suffix(file: Path) -> str:
     kind = _kind(_start(file)) if file.is_file() else None
     content = f" and the content is {kind}" if kind else ""
     raise UsageError(
-        f"{_named(file)}: the file name ends in '{visible(file.suffix)}'{content}; "
+        f"{_named(file)}: the file name ends in '{printable(file.suffix)}'{content}; "
         f"allowed is {ALLOWED}; rename or convert it"
     )
 
 
 def _named(file: Path) -> str:
-    return visible(str(file))
+    return printable(str(file))
 
 
 def _check_file(file: Path) -> None:
@@ -278,7 +278,7 @@ def _check_file(file: Path) -> None:
         names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"{_named(file)}: cannot be read ({error.strerror})") from error
-    close = [f"'{visible(name)}'" for name in difflib.get_close_matches(file.name, names, n=1)]
+    close = [f"'{printable(name)}'" for name in difflib.get_close_matches(file.name, names, n=1)]
     hint = f"did you mean {close[0]}?" if close else f"check the path (from {Path.cwd()})"
     raise UsageError(f"{_named(file)}: no such file; {hint}")
 
@@ -381,7 +381,7 @@ def _csv(file: Path, source: str, suffix: str) -> RawTable:
             frame = _framed(rows, lines, source, delimiter)
     notes = []
     if delimiter != usual:
-        notes.append(f"{visible(source)}: columns are separated by {_spelled(delimiter)}")
+        notes.append(f"{printable(source)}: columns are separated by {_spelled(delimiter)}")
     return RawTable(frame, delimiter, tuple(notes))
 
 
@@ -457,7 +457,7 @@ def _parquet(file: Path, source: str) -> pd.DataFrame:
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"damaged Parquet file ({visible(str(error))}); write it again"
+        problem = f"damaged Parquet file ({printable(str(error))}); write it again"
         raise _refuse(source, problem) from error
 
 

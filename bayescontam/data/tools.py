@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from bayescontam._files import unpacked
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import BayescontamError
 
 TOOLS = {
@@ -67,7 +67,7 @@ def import_advice(path: str | os.PathLike[str]) -> str:
         return ""
     return (
         f"this looks like a file of {TOOLS[tool]}: make a table of it with bayescontam import "
-        f"{tool} {visible(shlex.quote(os.fspath(path)))} --out responses.csv"
+        f"{tool} {printable(shlex.quote(os.fspath(path)))} --out responses.csv"
     )
 
 

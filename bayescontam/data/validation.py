@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -75,7 +75,7 @@ class FaultList:
         if cells is None:
             self._faults += [Fault(self.source, problem, row, column) for row in rows]
             return
-        values = map(shown, _taken(cells, at))
+        values = map(format_value, _taken(cells, at))
         self._faults += [
             Fault(self.source, problem.replace("{}", value, 1), row, column, problem, value)
             for row, value in zip(rows, values, strict=True)
@@ -99,11 +99,11 @@ def _taken(cells: Any, at: IntArray) -> Any:
     return np.asarray(cells, dtype=object)[at]
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a cell as messages show it: text in quotes, "nothing" if missing."""
     if isinstance(value, str):
-        return f"'{visible(value, 60)}'"
-    return "nothing" if _is_missing(value) else visible(str(value), 60)
+        return f"'{printable(value, 60)}'"
+    return "nothing" if _is_missing(value) else printable(str(value), 60)
 
 
 def check_headers(labels: Sequence[Any], source: str) -> None:
@@ -112,20 +112,22 @@ def check_headers(labels: Sequence[Any], source: str) -> None:
     seen: set[Any] = set()
     for position, label in enumerate(labels, start=1):
         if not isinstance(label, str):
-            faults.append(f"column {position} is named {visible(repr(label), 60)}; names are text")
+            faults.append(
+                f"column {position} is named {printable(repr(label), 60)}; names are text"
+            )
         elif not label.strip():
             faults.append(
                 f"column {position} has no name; name it, or remove it "
                 "(pandas writes such a column unless given index=False)"
             )
         elif label in seen:
-            faults.append(f"two columns are named {shown(label)}; keep one, or rename it")
+            faults.append(f"two columns are named {format_value(label)}; keep one, or rename it")
         seen.add(label)
     if faults:
         raise DataError([Fault(source, problem) for problem in faults])
 
 
-def plain_frame(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+def to_plain_frame(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     """Return `frame` with rows numbered from 0, or say why it is no table."""
     if not isinstance(frame, pd.DataFrame):
         raise UsageError(f"{source}: got {type(frame).__name__}, need a pandas DataFrame")
@@ -147,15 +149,15 @@ def need_columns(
         if name not in frame.columns:
             hint = _did_you_mean(name, unknown)
             faults.add(f"no such column; {hint or advice}", name)
-            faults.advise(f"the columns are {listed(frame.columns, most=12)}")
+            faults.advise(f"the columns are {join_list(frame.columns, most=12)}")
 
 
 def _did_you_mean(name: str, unknown: Sequence[str]) -> str:
-    other = near_name(name, unknown)
-    return f"did you mean {shown(other)}? Rename it to '{name}'" if other else ""
+    other = closest_name(name, unknown)
+    return f"did you mean {format_value(other)}? Rename it to '{name}'" if other else ""
 
 
-def near_name(name: str, others: Sequence[str]) -> str:
+def closest_name(name: str, others: Sequence[str]) -> str:
     """Return what `name` may have been meant by, case and outer blanks aside; else ""."""
     by_plain = {other.strip().casefold(): other for other in others}
     close = difflib.get_close_matches(name, by_plain, n=1, cutoff=0.75)
@@ -234,7 +236,7 @@ def _distinct(cells: pd.Series) -> tuple[IntArray, list[Any]]:
     return codes.astype(np.int64), list(uniques.astype(object))
 
 
-def flag_twins(names: pd.Series, column: str, faults: FaultList) -> None:
+def flag_duplicate_columns(names: pd.Series, column: str, faults: FaultList) -> None:
     """Add a fault for each name that is another one with blanks at its ends, or as a float."""
     known = names.dropna().drop_duplicates()
     floats = {name for name in known if _AS_FLOAT.fullmatch(name)}
@@ -344,11 +346,11 @@ def read_measures(
 ) -> dict[str, FloatArray]:
     """Return the columns of `MEASURES` that `frame` has, as shares."""
     if scale not in SCALES:
-        raise UsageError(f"contamination_scale={scale!r}: allowed are {listed(SCALES)}")
+        raise UsageError(f"contamination_scale={scale!r}: allowed are {join_list(SCALES)}")
     if scale != "share" and "contamination" not in frame.columns:
         raise UsageError(
-            f"contamination_scale={scale!r}: {visible(faults.source)} has no column "
-            f"'contamination'; the columns are {listed(frame.columns)}"
+            f"contamination_scale={scale!r}: {printable(faults.source)} has no column "
+            f"'contamination'; the columns are {join_list(frame.columns)}"
         )
     found = {}
     for column in (name for name in MEASURES if name in frame.columns):
@@ -455,7 +457,7 @@ def _how(scale: str) -> str:
     return f"--contamination-scale {scale} (contamination_scale='{scale}')"
 
 
-def typed(cells: pd.Series) -> pd.Series:
+def cast_column(cells: pd.Series) -> pd.Series:
     """Return a column of text as true/false or numbers if every cell allows it, else as is."""
     codes, uniques = pd.factorize(cells)
     texts = [str(text) for text in uniques]
@@ -474,7 +476,7 @@ def typed(cells: pd.Series) -> pd.Series:
     return pd.Series(values[codes], index=cells.index, name=cells.name)
 
 
-def with_types(
+def cast_columns(
     frame: pd.DataFrame,
     delimiter: str,
     source: str,
@@ -485,7 +487,7 @@ def with_types(
     if not delimiter:
         return frame, []
     frame, notes = with_decimal_points(frame, delimiter, source, scale)
-    extras = {name: typed(frame[name]) for name in frame.columns if name not in keep}
+    extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
     return frame.assign(**extras), notes
 
 
@@ -514,7 +516,7 @@ def with_decimal_points(
             problem = "got {}, a point in a table with decimal commas; write whole numbers plainly"
             faults.flag(points, name, problem, frame[name])
     faults.raise_if_any()
-    note = f"{visible(source)}: decimal commas in {listed(commas)}: 0,5 was read as 0.5"
+    note = f"{printable(source)}: decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
     return frame.assign(**commas), [note]
 
 
@@ -538,13 +540,13 @@ def check_level(level: float, name: str = "level") -> None:
         raise UsageError(f"{name}: got {level}; allowed is 0.5 up to but not 1")
 
 
-def chosen(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> BoolArray:
+def filter_rows(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> BoolArray:
     """Return which rows a pandas query expression keeps.
 
     `numeric` names the columns to compare as numbers, and whether they may hold true and false.
     """
-    columns = f"the columns are {listed(frame.columns, most=20)}"
-    said = f"where '{visible(where)}'"
+    columns = f"the columns are {join_list(frame.columns, most=20)}"
+    said = f"where '{printable(where)}'"
     if "@" in _QUOTED.sub("", where):
         raise UsageError(f"{said}: '@' is not allowed; {columns}")
     with warnings.catch_warnings():
@@ -556,7 +558,7 @@ def chosen(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> Bool
             raise
         # An expression may fail in any other way that Python can.
         except Exception as error:
-            reason = visible(str(error) or type(error).__name__)
+            reason = printable(str(error) or type(error).__name__)
             raise UsageError(f"{said}: {reason}; {columns}") from error
     if not isinstance(answer, pd.Series) or not pd.api.types.is_bool_dtype(answer.dtype):
         raise UsageError(
@@ -575,7 +577,7 @@ def _queryable(frame: pd.DataFrame, numeric: Mapping[str, bool]) -> pd.DataFrame
     return view
 
 
-def first_rows(frame: pd.DataFrame, keys: list[str], counted: BoolArray) -> IntArray:
+def first_of_group(frame: pd.DataFrame, keys: list[str], counted: BoolArray) -> IntArray:
     """Return for each row the position of the first one with the same keys.
 
     Rows outside `counted`, or with a missing key, stand for themselves.
@@ -589,13 +591,13 @@ def first_rows(frame: pd.DataFrame, keys: list[str], counted: BoolArray) -> IntA
     return first
 
 
-def refuse_repeats(first: IntArray, keys: list[str], advice: str, faults: FaultList) -> None:
+def validate_unique(first: IntArray, keys: list[str], advice: str, faults: FaultList) -> None:
     """Add a fault for each row that is not the first one with its keys."""
     problem = f"same {', '.join(keys)} as row {{}}; {advice}"
     faults.flag(first != np.arange(len(first)), keys[-1], problem, faults.rows[first])
 
 
-def refuse_differing(
+def validate_constant(
     frame: pd.DataFrame, columns: list[str], first: IntArray, faults: FaultList
 ) -> None:
     """Add a fault for each row whose `columns` differ from those of the first with its keys."""
@@ -615,7 +617,7 @@ def _codes(cells: pd.Series) -> IntArray:
         return pd.factorize(cells.map(repr))[0]
 
 
-def summed(frame: pd.DataFrame, first: IntArray, counts: list[str]) -> pd.DataFrame:
+def sum_trials(frame: pd.DataFrame, first: IntArray, counts: list[str]) -> pd.DataFrame:
     """Return one row for each first row, with `counts` summed over its repeats."""
     keep = np.flatnonzero(first == np.arange(len(first)))
     result = frame.iloc[keep].reset_index(drop=True)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from bayescontam._optional import require
 from bayescontam._random import stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.data.judgements import KINDS, MODEL, PAIR, Judgements, run_of
 
@@ -80,7 +80,7 @@ class Agreement:
         if unjudged := int(self.judges["unjudged"].sum()):
             yield f"{unjudged:,} rows are unjudged; they count as no verdict."
         for row in self.two[self.two["note"] != ""].to_dict("records"):
-            names = f"{visible(row['judge_a'], 60)} and {visible(row['judge_b'], 60)}"
+            names = f"{printable(row['judge_a'], 60)} and {printable(row['judge_b'], 60)}"
             yield f"{names}: {row['note']}."
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayescontam._progress import progress_bar
 from bayescontam._random import fresh_seed, stream
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.covariates import Covariates
 from bayescontam.data.judgements import PAIR, Judgements, read_judgements
@@ -19,7 +19,7 @@ from bayescontam.evidence.curve import TARGET_ACCEPT, TUNE, Curve, CurveOptions,
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import KINDS, ItemExposure, Matched, Matches
 from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
-from bayescontam.evidence.pairs import located, scan_pairs
+from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
 from bayescontam.inference.sampling import Engine, Sampling
 from bayescontam.inference.summary import LEVEL
 from bayescontam.parallel import usable_cores
@@ -46,7 +46,7 @@ _COLUMNS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class ItemContamination:
     """What a scan shows about every item of its benchmarks, over draws of the curve.
 
     Attributes
@@ -93,7 +93,7 @@ class Weighed:
     number: IntArray
     number_scanned: IntArray
 
-    def of(self, chosen: NDArray[np.bool_]) -> "Weighed":
+    def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
         """Return what is reported of some of the items.
 
         Parameters
@@ -114,7 +114,7 @@ def weigh(
     floor: float = FLOOR,
     draws: int = DRAWS,
     progress: bool = False,
-) -> Weighed:
+) -> ItemContamination:
     """Weigh the matches of every item with a curve.
 
     A document counts once for an item, by its chunk nearest to the item. The documents of an
@@ -145,7 +145,7 @@ def weigh(
     # The curve may know sources that were not scanned: nothing is reported of them.
     there = np.isfinite(shares)
     scaled["none_by_source"] = scaled["none_by_source"][..., there]
-    return Weighed(
+    return ItemContamination(
         items=items,
         sources=tuple(name for name, kept_ in zip(curve.sources, there, strict=True) if kept_),
         shares=shares[there],
@@ -179,7 +179,7 @@ def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
     ):
         if lost := [name for name in there if name not in known]:
             raise UsageError(
-                f"curve: does not cover {what} {listed(lost)} of this scan; fit one to this"
+                f"curve: does not cover {what} {join_list(lost)} of this scan; fit one to this"
                 " scan: bayescontam curve"
             )
 
@@ -273,7 +273,7 @@ def _to_corpus(
 ) -> tuple[dict[str, FloatArray], IntArray]:
     """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source.
 
-    Returns fields of `Weighed`, and the numbers of duplicates, (draw, item).
+    Returns fields of `ItemContamination`, and the numbers of duplicates, (draw, item).
     """
     none = parts["none_scanned"].copy()
     by_source, by_kind = parts["none_by_source"].copy(), parts["none_by_kind"].copy()
@@ -305,7 +305,7 @@ def _by_kind(spread: Occurrence, kinds: FloatArray) -> FloatArray:
     return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)
 
 
-def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataFrame:
+def covariates_table(weighed: ItemContamination, scan: "Scan", curve: "Curve") -> pd.DataFrame:
     """Return contamination covariates, one row for each item."""
     p = 1 - weighed.none
     mean = _chance(weighed.none)
@@ -432,7 +432,7 @@ def duplicate_curve(
     seed = fresh_seed() if seed is None else seed
     options = CurveOptions(seed=seed, level=level, sampling=sampling, command=command)
     opened = _scan(scan)
-    judged = located(_judgements(judgements), opened)
+    judged = positions_in_scan(_judgements(judgements), opened)
     best = opened.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
     judged = judged.join(best.rename("best"), on=["benchmark", "item"])
     names = {
@@ -450,7 +450,7 @@ def weigh_scan(
     floor: float = FLOOR,
     draws: int = DRAWS,
     progress: bool = False,
-) -> Weighed:
+) -> ItemContamination:
     """Weigh the matches of every item of a scan with a curve, draw by draw.
 
     Parameters

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._random import stream
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.judgements import PAIR, Judgements
-from bayescontam.data.validation import shown
+from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.results import Scan
 
@@ -76,7 +76,7 @@ def _sources_of_vectors(scan: Scan) -> list[str]:
     return [row["source"] for row in scan.record.get("strata") or [] if "documents" not in row]
 
 
-def located(
+def positions_in_scan(
     judgements: Judgements, scan: Scan, *, missing: Literal["error", "drop"] = "error"
 ) -> pd.DataFrame:
     """Return judgements with what the scan shows about their pairs."""
@@ -88,7 +88,9 @@ def located(
     _refuse(several, frame, judgements.source, "stands in several sources; name one", "")
     lost: BoolArray = (at < 0) & ~several
     if missing == "error":
-        advice = f"{lost.sum():,} judgements are of pairs that {visible(str(scan.folder))} lacks; "
+        advice = (
+            f"{lost.sum():,} judgements are of pairs that {printable(str(scan.folder))} lacks; "
+        )
         advice += "remove them, or give the scan that they were made for"
         _refuse(lost, frame, judgements.source, "is no pair of this scan", advice)
     matched = frame[~lost].reset_index(drop=True)
@@ -120,7 +122,9 @@ def _refuse(bad: BoolArray, frame: pd.DataFrame, source: str, problem: str, advi
     """Raise a `DataError` that lists the rows in `bad`, if there are any."""
     rows = frame[bad]
     faults = [
-        Fault(source, ", ".join(f"{name} {shown(row[name])}" for name in _KEYS) + f" {problem}")
+        Fault(
+            source, ", ".join(f"{name} {format_value(row[name])}" for name in _KEYS) + f" {problem}"
+        )
         for row in rows.to_dict("records")
     ]
     if faults:
@@ -177,7 +181,9 @@ def _candidates(
     known = scan.items["benchmark"].unique().tolist()
     wanted = known if benchmarks is None else list(benchmarks)
     if unknown := [name for name in wanted if name not in known]:
-        raise UsageError(f"no benchmark {listed(unknown)} in this scan; it has {listed(known)}")
+        raise UsageError(
+            f"no benchmark {join_list(unknown)} in this scan; it has {join_list(known)}"
+        )
     pairs = scan_pairs(scan).drop_duplicates(_KEYS)
     pairs = pairs[pairs["chunk"] == pairs["lead"]]
     readable = pairs["chunk_id"].isin(scan.texts["chunk_id"])

@@ -6,19 +6,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.covariates import Weighed
+from bayescontam.evidence.covariates import ItemContamination
 from bayescontam.inference.summary import LEVEL
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 
 GROUPS = 5
 """Groups that a numeric item column is cut into, of equally many items."""
 
 
-def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.DataFrame:
+def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 0) -> pd.DataFrame:
     """Return the share of items with at least one duplicate, by benchmark.
 
     Parameters
@@ -65,7 +65,7 @@ def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.D
     return pd.DataFrame(rows)
 
 
-def duplicate_numbers(weighed: Weighed, *, level: float = LEVEL) -> pd.DataFrame:
+def duplicate_numbers(weighed: ItemContamination, *, level: float = LEVEL) -> pd.DataFrame:
     """Return how many documents hold a duplicate, by benchmark.
 
     Of every draw of the curve one draw of each item's number is taken and summed over items.
@@ -88,7 +88,12 @@ def _number(numbers: NDArray[np.int64], level: float) -> dict[str, float]:
 
 
 def prevalence_by(
-    weighed: Weighed, items: pd.DataFrame, column: str, *, level: float = LEVEL, seed: int = 0
+    weighed: ItemContamination,
+    items: pd.DataFrame,
+    column: str,
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return the share of items with at least one duplicate, by an item column.
 
@@ -141,12 +146,12 @@ def prevalence_by(
     return pd.DataFrame(rows)
 
 
-def _benchmarks(weighed: Weighed) -> Iterator[tuple[str, np.ndarray]]:
+def _benchmarks(weighed: ItemContamination) -> Iterator[tuple[str, np.ndarray]]:
     for name in weighed.items["benchmark"].unique():
         yield str(name), (weighed.items["benchmark"] == name).to_numpy()
 
 
-def _views(weighed: Weighed) -> Iterator[tuple[str, str, FloatArray]]:
+def _views(weighed: ItemContamination) -> Iterator[tuple[str, str, FloatArray]]:
     yield "corpus", "", weighed.none
     yield "scanned", "", weighed.none_scanned
     for by, names, none in (
@@ -173,10 +178,10 @@ def _share(none: FloatArray, level: float, rng: np.random.Generator) -> dict[str
     return {"items": items, **{k: float(v) for k, v in shares.items()}, **numbers}
 
 
-def _column(weighed: Weighed, items: pd.DataFrame, column: str) -> pd.Series:
+def _column(weighed: ItemContamination, items: pd.DataFrame, column: str) -> pd.Series:
     keys = ["benchmark", "item"]
     if missing := [name for name in (*keys, column) if name not in items.columns]:
-        hint = closest(missing[0], map(str, items.columns))
+        hint = suggest(missing[0], map(str, items.columns))
         raise UsageError(f"items: no column '{missing[0]}' ({hint})")
     if column in keys:
         raise UsageError(f"by: '{column}' names items; give a column that groups them")
@@ -185,7 +190,7 @@ def _column(weighed: Weighed, items: pd.DataFrame, column: str) -> pd.Series:
     values = weighed.items.join(known, on=keys)[column]
     if values.isna().any():
         lost = weighed.items[values.isna()]["item"]
-        problem = f"has no value for items of the scan: {listed(lost)}"
+        problem = f"has no value for items of the scan: {join_list(lost)}"
         raise DataError([Fault("items", problem, column=column)], "Add them.")
     return values
 

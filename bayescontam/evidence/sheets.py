@@ -17,7 +17,7 @@ import pandas as pd
 from bayescontam._files import Bounds, atomic_path, check_table_ending
 from bayescontam._optional import require
 from bayescontam._random import stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import BoolArray
 from bayescontam.data.judgements import (
     FORMAT,
@@ -141,11 +141,11 @@ def read_workbook(path: str | os.PathLike[str]) -> pd.DataFrame:
         raise
     except OSError as error:
         raise UsageError(
-            f"{visible(source)}: cannot be read ({error.strerror or error})"
+            f"{printable(source)}: cannot be read ({error.strerror or error})"
         ) from error
     # A damaged workbook may fail in any way that zip files and XML can.
     except Exception as error:
-        problem = f"is no Excel workbook that can be read ({visible(str(error))}); save it again"
+        problem = f"is no Excel workbook that can be read ({printable(str(error))}); save it again"
         raise DataError([Fault(source, problem)]) from error
     while rows and not any(cell not in (None, "") for cell in rows[-1]):
         rows.pop()
@@ -185,7 +185,7 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
     suffix = _ending(out)
     if Path(out).exists():
         raise UsageError(
-            f"{visible(os.fspath(out))}: exists, and may hold verdicts; give another name, or "
+            f"{printable(os.fspath(out))}: exists, and may hold verdicts; give another name, or "
             "remove it"
         )
     rows = pairs.iloc[stream(seed, "sheet").permutation(len(pairs))]
@@ -268,7 +268,7 @@ def _ending(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in (".csv", ".xlsx"):
         raise UsageError(
-            f"{visible(os.fspath(path))}: the file name ends in '{visible(suffix)}'; "
+            f"{printable(os.fspath(path))}: the file name ends in '{printable(suffix)}'; "
             "allowed for a sheet is .csv or .xlsx"
         )
     return suffix
@@ -340,10 +340,10 @@ def _judges(table: pd.DataFrame, judge: str | None, source: str) -> Any:
     if (judge is None) == ("judge" not in table.columns):
         many = "both the option --judge and a column 'judge'; leave one out"
         none = "no judge; give --judge NAME, or add a column 'judge'"
-        raise UsageError(f"{visible(source)}: {none if judge is None else many}")
+        raise UsageError(f"{printable(source)}: {none if judge is None else many}")
     if judge is not None and not judge.strip():
-        raise UsageError(f"{visible(source)}: the judge's name is blank; give --judge NAME")
+        raise UsageError(f"{printable(source)}: the judge's name is blank; give --judge NAME")
     named = table["judge"] if judge is None else pd.Series([judge] * len(table))
     if named.map(str).str.startswith(MODEL).any():
-        raise UsageError(f"{visible(source)}: names that start with '{MODEL}' are for models")
+        raise UsageError(f"{printable(source)}: names that start with '{MODEL}' are for models")
     return named

@@ -15,9 +15,9 @@ from scipy.special import betainc, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.posterior import Draws, at_nodes
+from bayescontam.inference.posterior import Draws, node_probabilities
 from bayescontam.inference.sensitivity import variable_of
-from bayescontam.model.build import COORDINATES, Built, in_words
+from bayescontam.model.build import COORDINATES, BuiltModel, in_words
 from bayescontam.model.marginal import Lattice, LatticeDesign, item_levels, log_weights
 from bayescontam.model.priors import LOCATED, distribution, is_stretched, stretch_of_draws
 from bayescontam.specs.priors import Dirichlet, Prior
@@ -387,7 +387,7 @@ def _log_density(
     draw: Draws, lattice: Lattice, z: FloatArray, items: IntArray, correct: FloatArray
 ) -> FloatArray:
     """Return the log density of the responses to some items, difficulty integrated out."""
-    level, added, normaliser = at_nodes(draw, lattice, z)
+    level, added, normaliser = node_probabilities(draw, lattice, z)
     own, basis = lattice.level[items], lattice.basis[items]
     joint = (lattice.total[items, None] * added[own])[:, :, None] * z
     at_level = logsumexp(joint - normaliser[own] + log_weights(z), axis=-1)
@@ -408,7 +408,7 @@ class _Conflict:
     stretched: bool
 
 
-def conflict_check(posterior: xr.Dataset, built: Built) -> Check:
+def conflict_check(posterior: xr.Dataset, built: BuiltModel) -> Check:
     """Check that no parameter lies where its prior says that it hardly can be.
 
     Box (1980), doi:10.2307/2982063, and Evans & Moshonov (2006), doi:10.1214/06-BA129, on
@@ -426,7 +426,7 @@ def conflict_check(posterior: xr.Dataset, built: Built) -> Check:
     )
 
 
-def _conflicts(posterior: xr.Dataset, built: Built) -> Any:
+def _conflicts(posterior: xr.Dataset, built: BuiltModel) -> Any:
     stretched, priors = stretch_of_draws(posterior), built.spec.priors
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
     for key in type(priors).model_fields:

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray
 from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
@@ -18,11 +18,11 @@ from bayescontam.inference.crossval import (
     FEWEST_DRAWS,
     GOOD_K,
     By,
+    CrossValidation,
     Pointwise,
-    Work,
-    by_folds,
     from_loo,
-    one_by_one,
+    kfold,
+    reloo,
     stored_loo,
 )
 from bayescontam.inference.result import Fit
@@ -45,7 +45,7 @@ class LeaveOut:
     folds: int | None = None
     # whether responses for which PSIS-LOO fails are left out by fits without them
     refit: bool = False
-    work: Work = field(default_factory=Work)  # how fits are made again
+    work: CrossValidation = field(default_factory=CrossValidation)  # how fits are made again
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""
@@ -63,9 +63,9 @@ class LeaveOut:
     def pointwise(self, fits: Mapping[str, Fit]) -> dict[str, Pointwise]:
         """Return how well each fit predicts what is left out."""
         if self.fold_count is not None:
-            return by_folds(fits, self.by, self.fold_count, self.work)
+            return kfold(fits, self.by, self.fold_count, self.work)
         if self.refit:
-            return one_by_one(fits, self.work)
+            return reloo(fits, self.work)
         return {name: from_loo(stored_loo(fit)) for name, fit in fits.items()}
 
 
@@ -176,7 +176,8 @@ def _refuse_different_data(fits: Mapping[str, Fit]) -> None:
     others = [name for name, value in hashes.items() if value != hashes[first]]
     if others:
         raise FitError(
-            f"compare: {listed(others)} and '{visible(first, 60)}' are fits of different responses;"
+            f"compare: {join_list(others)} and '{printable(first, 60)}' are fits of different "
+            "responses;"
             " only fits of the same responses can be compared: fit the same table, with the same"
             " --where, with each model spec"
         )
@@ -286,7 +287,7 @@ def compare(
         ...
     bayescontam.errors.UsageError: compare: give at least two fits
     """
-    work = Work(seed=seed, jobs=jobs, cache=cache, progress=progress)
+    work = CrossValidation(seed=seed, jobs=jobs, cache=cache, progress=progress)
     return compare_fits(
         named_fits(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work)
     )

@@ -13,12 +13,12 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.sensitivity import (
     Located,
     ShiftedWeights,
-    locations_around,
     log_ratios,
-    within_reach,
+    prior_locations,
+    reliable_range,
 )
 from bayescontam.inference.summary import Weights
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.priors import stretch_of_draws
 from bayescontam.specs.priors import Prior
 
@@ -32,7 +32,7 @@ _ENDS = ("", "_low", "_high")
 _KEYS = ("changed", "model", "benchmark")
 
 
-def sign_along(
+def sign_by_assumption(
     locations: FloatArray, p_positive: FloatArray, own: float, level: float
 ) -> tuple[float, str]:
     """Return where the sign becomes certain or uncertain, and say it in words.
@@ -75,7 +75,7 @@ def _number(value: float) -> str:
 
 
 def confounding_curves(
-    posterior: xr.Dataset, estimands: xr.Dataset, built: Built, level: float
+    posterior: xr.Dataset, estimands: xr.Dataset, built: BuiltModel, level: float
 ) -> xr.Dataset:
     """Return estimands as functions of the location of the prior of ``kappa``.
 
@@ -117,7 +117,7 @@ def shifted_curves(
     """
     if not isinstance(prior, Located):
         return _no_curves(f"The prior of kappa, {prior.text()}, has no location to move.")
-    locations = locations_around(prior) if locations is None else locations
+    locations = prior_locations(prior) if locations is None else locations
     own = int(np.abs(locations - prior.mu).argmin())
     draws = kappa.to_numpy().reshape(-1, kappa.sizes["benchmark"])
     ratios = log_ratios(draws, prior, locations) * concerned[:, None]
@@ -185,7 +185,7 @@ class _Line:
         along = {name: self._along(values) for name, values in draws.items()}
         ess = along["overfitting"][:, 4] * efficiency
         answered = not np.isnan(draws["overfitting"]).any()
-        reachable = within_reach(self.trusted & (ess >= FEWEST), self.own) & answered
+        reachable = reliable_range(self.trusted & (ess >= FEWEST), self.own) & answered
         data: dict[str, Any] = {
             f"{name}{end}": along[name][:, i] for name in QUANTITIES for i, end in enumerate(_ENDS)
         }
@@ -199,7 +199,7 @@ class _Line:
             sign = "zero by definition"
         elif answered:
             chance = data["p_positive"][1][reachable]
-            at, sign = sign_along(reached, chance, self.locations[self.own], self.level)
+            at, sign = sign_by_assumption(reached, chance, self.locations[self.own], self.level)
         data |= {"pareto_k": ("location", self.pareto_k), "ess": ("location", ess)}
         ends = {"reach_low": reached[0], "reach_high": reached[-1]}
         return xr.Dataset(data | ends | {"sign_at": at, "sign": sign})

@@ -15,23 +15,23 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayescontam._files import made_folder, sha256, write_text
+from bayescontam._files import make_folder, sha256, write_text
 from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.posterior import CHUNK, take_draws
+from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
-from bayescontam.inference.result import Fit, remembered
+from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build_design
 from bayescontam.model.design import Design, hold_out, make_design
 from bayescontam.parallel import run_tasks, usable_cores
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
 By = Literal["response", "item", "model"]
@@ -64,7 +64,7 @@ class Units:
 def units_of(design: Design, by: By) -> Units:
     """Return what of a table is left out and predicted together."""
     if by not in get_args(By):
-        raise UsageError(f"leave out: got {by!r}; {closest(str(by), get_args(By))}")
+        raise UsageError(f"leave out: got {by!r}; {suggest(str(by), get_args(By))}")
     names = {
         name: _ranks(labels)[code]
         for name, labels, code in (
@@ -210,14 +210,14 @@ class Left:
 def make_worker(sources: Mapping[str, Source]) -> Callable[[Task], Left]:
     """Return the function that makes fits again, for `bayescontam.parallel.run_tasks`."""
     designs = {name: source.design() for name, source in sources.items()}
-    return lambda task: leave_out(sources[task.source], designs[task.source], task.leave)
+    return lambda task: refit_without(sources[task.source], designs[task.source], task.leave)
 
 
-def leave_out(source: Source, design: Design, leave: Leave) -> Left:
+def refit_without(source: Source, design: Design, leave: Leave) -> Left:
     """Fit without some responses, and predict them."""
     built = build_design(source.spec, hold_out(design, leave.rows))
     posterior, statistics = sample(built, source.sampling, leave.seed, progress=False)
-    draws = take_draws(posterior, design)
+    draws = stack_draws(posterior, design)
     whole = replace(built, design=design)
     prediction = Prediction.of(draws[predictive_draws(draws, len(design))], whole)
     elpd, worth = predicted(prediction, leave.rows, leave.unit)
@@ -282,7 +282,7 @@ def fingerprint(design: Design) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Shelf:
+class FoldCache:
     """A folder of finished folds, each written whole or not at all; or nothing."""
 
     folder: Path | None  # none: nothing is stored
@@ -295,11 +295,11 @@ class Shelf:
         folder: str | os.PathLike[str] | None,
         sources: Mapping[str, Source],
         designs: Mapping[str, Design],
-    ) -> "Shelf":
+    ) -> "FoldCache":
         """Make the folder if need be."""
         if folder is None:
             return cls(None, sources, {})
-        path = made_folder(folder)
+        path = make_folder(folder)
         return cls(path, sources, {name: fingerprint(design) for name, design in designs.items()})
 
     def get(self, task: Task) -> Left | None:
@@ -328,7 +328,7 @@ class Shelf:
 
 
 @dataclass(frozen=True)
-class Work:
+class CrossValidation:
     """How fits are made again."""
 
     seed: int = 0  # seed of the folds; samplers have seeds that follow from it and from the fit's
@@ -344,7 +344,9 @@ class Work:
         check_seed(self.seed)
 
 
-def by_folds(fits: Mapping[str, Fit], by: By, folds: int, work: Work) -> dict[str, Pointwise]:
+def kfold(
+    fits: Mapping[str, Fit], by: By, folds: int, work: CrossValidation
+) -> dict[str, Pointwise]:
     """Leave out responses, items or models by folds, and predict them.
 
     The model spec is fitted again without each fold, in full: all models, items and
@@ -376,8 +378,8 @@ def _parts(fit: Fit, units: Units, folds: int, seed: int) -> list[Leave]:
     return leaves
 
 
-def one_by_one(
-    fits: Mapping[str, Fit], work: Work, most: int = MOST_REFITS
+def reloo(
+    fits: Mapping[str, Fit], work: CrossValidation, most: int = MOST_REFITS
 ) -> dict[str, Pointwise]:
     """Leave out the responses for which PSIS-LOO fails, each by a fit without it."""
     loos = {name: stored_loo(fit) for name, fit in fits.items()}
@@ -405,14 +407,16 @@ def _chosen(name: str, loo: xr.Dataset, most: int) -> IntArray:
     which = np.flatnonzero(~(loo["pareto_k"].to_numpy() <= GOOD_K))
     if len(which) > most:
         raise UsageError(
-            f"compare: {len(which):,} responses of '{visible(name, 60)}' have a Pareto k above"
+            f"compare: {len(which):,} responses of '{printable(name, 60)}' have a Pareto k above"
             f" {GOOD_K:g}, and at most {most} are left out one by one; leave responses out by"
             " folds instead (leave_out='response', folds=10; --leave-out response --folds 10)"
         )
     return which
 
 
-def _sources(fits: Mapping[str, Fit], work: Work) -> tuple[dict[str, Source], dict[str, Design]]:
+def _sources(
+    fits: Mapping[str, Fit], work: CrossValidation
+) -> tuple[dict[str, Source], dict[str, Design]]:
     cores = usable_cores()
     spare = max(1, cores // (work.jobs or cores))
     sources = {}
@@ -426,10 +430,10 @@ def _sources(fits: Mapping[str, Fit], work: Work) -> tuple[dict[str, Source], di
 
 def _responses(name: str, fit: Fit) -> Responses:
     try:
-        return remembered(fit)
+        return responses_from_fit(fit)
     except FitError as error:
         raise FitError(
-            f"compare: the responses of '{visible(name, 60)}' cannot be rebuilt from its file;"
+            f"compare: the responses of '{printable(name, 60)}' cannot be rebuilt from its file;"
             f" {_INSTEAD}"
         ) from error
 
@@ -438,7 +442,7 @@ def _refuse_forgotten(name: str, fit: Fit) -> None:
     """Refuse fits whose files lack what their model spec needs of the responses."""
     if fit.spec.contamination.exposure != "known":
         raise FitError(
-            f"compare: '{visible(name, 60)}' cannot be made again from its file, which does not"
+            f"compare: '{printable(name, 60)}' cannot be made again from its file, which does not"
             f" hold what was known of an unsure contamination; {_INSTEAD}"
         )
 
@@ -447,7 +451,7 @@ def _fitted(
     sources: Mapping[str, Source],
     designs: Mapping[str, Design],
     leaves: Mapping[str, Sequence[Leave]],
-    work: Work,
+    work: CrossValidation,
 ) -> dict[str, list[Left]]:
     """Make the fits that are not in the cache, and keep them there."""
     tasks = {
@@ -455,7 +459,7 @@ def _fitted(
         for name, parts in leaves.items()
         for number, leave in enumerate(parts, start=1)
     }
-    shelf = Shelf.open(work.cache, sources, designs)
+    shelf = FoldCache.open(work.cache, sources, designs)
     found = {name: shelf.get(task) for name, task in tasks.items()}
     done = {name: left for name, left in found.items() if left is not None}
     todo = {name: task for name, task in tasks.items() if name not in done}

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.checks import Check, Outcome, outcome
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.inference.result import SPILLOVER
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 
 LEAST_CONTRAST = 0.1
@@ -25,7 +25,7 @@ _PREDICTED = (
 
 
 def design_checks(
-    built: Built, reference: FloatArray | None, items: Items = "all"
+    built: BuiltModel, reference: FloatArray | None, items: Items = "all"
 ) -> Iterator[Check]:
     """Check what the estimands rest on: the reference, and the items answered."""
     design = built.design
@@ -40,7 +40,7 @@ def design_checks(
             "Genuine ability is reported at a contamination that was observed."
             if not names
             else "Genuine ability is extrapolated beyond the contamination observed for"
-            f" {listed(names, 5)}: it rests on the form of the dose-response.",
+            f" {join_list(names, 5)}: it rests on the form of the dose-response.",
         )
     if built.spec.contamination.exposure == "latent":
         yield _events_check(built)
@@ -51,7 +51,7 @@ def design_checks(
     yield _items_check(built, items)
 
 
-def _events_check(built: Built) -> Check:
+def _events_check(built: BuiltModel) -> Check:
     """Check that the covariate says which items are the likelier ones."""
     design = built.design
     spread = float(np.sqrt(np.average(design.dose**2, weights=design.weight)))
@@ -70,7 +70,7 @@ def _events_check(built: Built) -> Check:
     )
 
 
-def _spillover_check(built: Built, reference: FloatArray) -> Check:
+def _spillover_check(built: BuiltModel, reference: FloatArray) -> Check:
     """Check that abilities of models and benchmarks leave something to identify spillover."""
     left, spread = _contrasts(built.design)
     _, cells, benchmark = _exposures(built.design)
@@ -130,7 +130,7 @@ def _contrasts(design: Design) -> tuple[int, float]:
     return len(exposure) - int(rank) - 1, spread
 
 
-def _trials_check(built: Built) -> Check:
+def _trials_check(built: BuiltModel) -> Check:
     design = built.design
     single, repeated = design.n_single, len(design) - design.n_single
     fine, count = True, 0
@@ -155,7 +155,7 @@ def _trials_check(built: Built) -> Check:
     return Check("Trials of responses", outcome(fine, Outcome.CAUTION), float(count), wanted, text)
 
 
-def _items_check(built: Built, items: Items) -> Check:
+def _items_check(built: BuiltModel, items: Items) -> Check:
     """Check that models are compared on common ground, and how much of it was observed."""
     design = built.design
     count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
@@ -185,7 +185,7 @@ def _items_check(built: Built, items: Items) -> Check:
 
 
 def _why_incomparable(
-    built: Built, items: Items, fixed: NDArray[np.bool_], ranked: NDArray[np.bool_]
+    built: BuiltModel, items: Items, fixed: NDArray[np.bool_], ranked: NDArray[np.bool_]
 ) -> str:
     """Say what estimands are where models answered different items, and what to do."""
     if items == "answered":
@@ -208,7 +208,7 @@ def _why_incomparable(
 
 def _shares_of(design: Design, cells: IntArray, which: NDArray[np.bool_]) -> str:
     count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
-    return listed(
+    return join_list(
         [
             f"{design.models[m]}: {cells[m, b]} of {count[b]} of {design.benchmarks[b]}"
             for m, b in zip(*np.nonzero(which), strict=True)

@@ -17,18 +17,18 @@ from bayescontam.inference.posterior import (
     CACHED,
     Draws,
     accuracy_at,
-    counted,
+    count_by_level,
     exposed,
     log_odds,
     predictor,
+    representative_items,
     response_guess,
-    stand_ins,
 )
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import DerivedDesign, Design, extremes
 from bayescontam.model.likelihood import accuracy
 from bayescontam.model.marginal import LatticeDesign
-from bayescontam.model.terms import shared_benchmarks
+from bayescontam.model.terms import benchmarks_with_two_models
 
 Items = Literal["all", "answered"]
 """``"all"``: all items of the benchmark in the table; ``"answered"``: those a model answered."""
@@ -75,7 +75,7 @@ class Population:
 
     # with the design that averages are taken over: of the table, of the table and the pairs that
     # were not observed, or of what stands in for the items
-    built: Built
+    built: BuiltModel
     # dims (cell, response): share of each response in its cell, by the kind of cell: `"benchmark"`
     # (cells are pairs of model and benchmark), and where abilities vary over concepts `"concept"`
     matrices: dict[str, sparse.csr_array]
@@ -86,7 +86,7 @@ class Population:
     sampled: bool  # whether the items are a sample of those that estimands are about
 
     @classmethod
-    def of(cls, built: Built, items: Items, sampled: bool = False) -> "Population":
+    def of(cls, built: BuiltModel, items: Items, sampled: bool = False) -> "Population":
         """Return the population of a fit.
 
         Rubin (1981), doi:10.1214/aos/1176345338, on the Bayesian bootstrap.
@@ -117,7 +117,7 @@ class Population:
         items = len(self.design.items if lattice is None else lattice.total)
         for part in draws.chunks(self.design, CACHED):
             weights = rng.standard_exponential((len(part), items)) if self.sampled else None
-            extended = self._extended(counted(part, lattice, weights), rng)
+            extended = self._extended(count_by_level(part, lattice, weights), rng)
             yield extended if lattice is not None else replace(extended, tally=weights)
 
     def _extended(self, draws: Draws, rng: np.random.Generator) -> Draws:
@@ -143,7 +143,7 @@ class Population:
         return means
 
 
-def over_all(built: Built, items: Items) -> NDArray[np.bool_]:
+def over_all(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
     """Return which benchmarks' estimands average over all items, dims (benchmark,).
 
     What a model does on an item that it did not answer follows from its ability and the
@@ -153,12 +153,12 @@ def over_all(built: Built, items: Items) -> NDArray[np.bool_]:
     design = built.design
     if items == "answered":
         return np.zeros(len(design.benchmarks), dtype=bool)
-    known = shared_benchmarks(design) & ("delta" in built.terms)
+    known = benchmarks_with_two_models(design) & ("delta" in built.terms)
     result: NDArray[np.bool_] = known | design.complete
     return result
 
 
-def comparable(built: Built, items: Items) -> NDArray[np.bool_]:
+def comparable(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
     """Return in which benchmarks models' estimands can be compared, dims (benchmark,).
 
     Where all models answered the same items; else where averages are over all items, and
@@ -177,9 +177,9 @@ def comparable(built: Built, items: Items) -> NDArray[np.bool_]:
     return design.complete | linked
 
 
-def _stand_ins(built: Built, whole: NDArray[np.bool_]) -> Built:
+def _stand_ins(built: BuiltModel, whole: NDArray[np.bool_]) -> BuiltModel:
     """Return what stands in for the items, with the answers that averages are over."""
-    seen = stand_ins(built)
+    seen = representative_items(built)
     design, table = seen.design, built.design
     weight = np.where(
         whole[design.benchmark], table.answered[design.model, design.benchmark], design.weight
@@ -210,7 +210,7 @@ def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_])
 
 
 def _completed(
-    built: Built, whole: NDArray[np.bool_]
+    built: BuiltModel, whole: NDArray[np.bool_]
 ) -> tuple[PopulationDesign, IntArray, IntArray]:
     """Return the design with all pairs; the unobserved with effects, and whose spread they have."""
     table = built.design
@@ -339,7 +339,7 @@ def reference_level(reference: Reference) -> float | None:
 
 def estimands(
     draws: Draws,
-    built: Built,
+    built: BuiltModel,
     shape: tuple[int, int],
     reference: Reference,
     items: Items = "all",
@@ -379,7 +379,7 @@ def estimands(
     return result
 
 
-def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, FloatArray]:
+def _accuracies(draws: Draws, built: BuiltModel, reference: Reference) -> dict[str, FloatArray]:
     """Return the accuracy of each response at the levels that estimands compare."""
     design = built.design
     guess = response_guess(draws, built.spec, design)
@@ -449,7 +449,7 @@ def _dataset(quantities: dict[str, FloatArray], design: Design, dim: str) -> xr.
 
 def dose_response(
     draws: Draws,
-    built: Built,
+    built: BuiltModel,
     level: float,
     items: Items = "all",
     rng: np.random.Generator | None = None,

@@ -11,7 +11,7 @@ from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.inference.sensitivity import THRESHOLD
 from bayescontam.inference.verdicts import INFORMED, Identification
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 
 POWER = 0.8
@@ -102,7 +102,7 @@ def identify(
     slope: xr.DataArray,
     prior_slope: xr.DataArray,
     sensitivity: xr.Dataset,
-    built: Built,
+    built: BuiltModel,
     own: OwnSlopes,
     level: float,
     reference: Reference | None = None,
@@ -166,7 +166,7 @@ def identify(
     )
 
 
-def _verdict(slope: _Slope, cell: tuple[int, int], built: Built) -> Identification:
+def _verdict(slope: _Slope, cell: tuple[int, int], built: BuiltModel) -> Identification:
     design = built.design
     if design.clean[cell[0]]:
         return Identification.CLEAN

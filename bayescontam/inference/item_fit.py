@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import false_discovery_control
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import Draws, exposed, response_guess
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import logistic
 from bayescontam.model.predictor import contamination_shift, linear_predictor
@@ -81,7 +81,7 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
         if items >= 2 and p_value < 0.01 / known.sizes["benchmark"]:
             shown = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
             yield (
-                f"The {items:,} items of {visible(str(name), 60)} that are contaminated by"
+                f"The {items:,} items of {printable(str(name), 60)} that are contaminated by"
                 f" {CONTAMINATED:g} or more do not fit as a group (p {shown}): weak models solve"
                 " them more and strong ones less than expected. Wrong keys that some models have"
                 " memorised look like this."
@@ -216,7 +216,7 @@ def _lower_tail(
     return np.clip(tail, np.where(tilt > 0, 1 - bound, 0.0), np.where(tilt < 0, bound, 1.0))
 
 
-def item_fit(draws: Draws, built: Built) -> xr.Dataset | None:
+def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
     """Judge how every item fits.
 
     Dims (item,).
@@ -260,7 +260,7 @@ def item_fit(draws: Draws, built: Built) -> xr.Dataset | None:
     return xr.Dataset(found, coords)
 
 
-def _answers(draws: Draws, built: Built, order: IntArray, starts: IntArray) -> Answers:
+def _answers(draws: Draws, built: BuiltModel, order: IntArray, starts: IntArray) -> Answers:
     design = built.design
     guess = response_guess(draws, built.spec, design)
     spread = None

@@ -11,14 +11,14 @@ from arviz_stats.base.array import array_stats
 from scipy.special import expit, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.posterior import CHUNK, Draws, at_nodes
+from bayescontam.inference.posterior import CHUNK, Draws, node_probabilities
 from bayescontam.inference.predictive import Prediction, predictive_draws
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
 from bayescontam.model.marginal import Lattice, log_weights
 
-LEAST_DRAWS = 30
+MIN_DRAWS = 30
 """Pareto k is estimated from the largest fifth of few draws, and of five none can be."""
 
 
@@ -37,7 +37,7 @@ def predicted(density: FloatArray, log_weights: FloatArray) -> FloatArray:
     return result
 
 
-def can_pool(built: Built) -> bool:
+def can_pool(built: BuiltModel) -> bool:
     """Whether responses are so many more than their kinds that leaving kinds out is cheaper."""
     lattice, design = built.lattice, built.design
     if lattice is None or design.n_single < len(design):
@@ -70,7 +70,7 @@ class Kinds:
         return [slice(a, b) for a, b in pairwise(ends)]
 
 
-def pooled_leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
+def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Compute PSIS-LOO of every response, by kinds of responses.
 
     An item's difficulty is integrated out given the other responses to it, not drawn given
@@ -156,7 +156,7 @@ def _pooled_densities(
     Dims (kind, model, wrong or right).
     """
     z = lattice.nodes
-    level, added, normaliser = at_nodes(draw, lattice, z)
+    level, added, normaliser = node_probabilities(draw, lattice, z)
     weighted = (kinds.total * added[kinds.level])[:, None] * z
     each = weighted - normaliser[kinds.level] + log_weights(z)
     top = each.max(axis=1)
@@ -175,7 +175,7 @@ def _pooled_densities(
     return np.log(whole) - np.log(others), own / whole, float(log_all)
 
 
-def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
+def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Compute PSIS-LOO of every response.
 
     The left-out unit is a response: one model's answers to one item. Where responses
@@ -205,7 +205,7 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 
-def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> FloatArray:
+def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     """Return the log density of each response given parameters and its item.
 
     Dims (draw, response).
@@ -220,7 +220,7 @@ def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> Flo
     return result
 
 
-def _numbers(built: Built) -> int:
+def _numbers(built: BuiltModel) -> int:
     """Return how many numbers the densities of one draw take."""
     exposure = built.design.exposure
     return len(built.design) * (1 if exposure is None else exposure.nodes.shape[1])

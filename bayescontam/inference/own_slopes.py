@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.posterior import Draws, predictor, response_guess, spelt_out
-from bayescontam.model.build import Built
+from bayescontam.inference.posterior import Draws, expand_to_items, predictor, response_guess
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import logistic
 
@@ -43,7 +43,7 @@ class OwnSlopes:
         return self.slope - reach, self.slope + reach
 
 
-def own_slopes(draws: Draws, built: Built, prior_sd: FloatArray) -> OwnSlopes:
+def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlopes:
     """Estimate each slope from the pair's own responses.
 
     How hard items are is what the *other* models say: from the posterior of each response's
@@ -55,7 +55,7 @@ def own_slopes(draws: Draws, built: Built, prior_sd: FloatArray) -> OwnSlopes:
     items are, is added to the variance.
     """
     design = built.design
-    thinned = spelt_out(draws.thinned(MOST_DRAWS), built.lattice)
+    thinned = expand_to_items(draws.thinned(MOST_DRAWS), built.lattice)
     x = _doses(thinned, design)
     rows = _Rows.of(thinned, built, x)
     b, inverse, weight = _fit(rows, design, prior_sd)
@@ -93,7 +93,7 @@ class _Rows:
     x: FloatArray
 
     @classmethod
-    def of(cls, draws: Draws, built: Built, x: FloatArray) -> "_Rows":
+    def of(cls, draws: Draws, built: BuiltModel, x: FloatArray) -> "_Rows":
         design = built.design
         cell, size = design.model_benchmark, design.answered.size
         count = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -162,7 +162,7 @@ def _cavity(
     variance: FloatArray,
     eta: FloatArray,
     effect: FloatArray,
-    built: Built,
+    built: BuiltModel,
     prior: FloatArray | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of difficulties as the responses of other models say them."""

@@ -36,9 +36,14 @@ from bayescontam.inference.estimands import (
 )
 from bayescontam.inference.identification import identify
 from bayescontam.inference.item_fit import item_fit
-from bayescontam.inference.loo import LEAST_DRAWS, leave_one_out
+from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
 from bayescontam.inference.own_slopes import own_slopes
-from bayescontam.inference.posterior import Draws, located, placed, take_draws
+from bayescontam.inference.posterior import (
+    Draws,
+    draw_contamination,
+    draw_difficulties,
+    stack_draws,
+)
 from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
 from bayescontam.inference.result import FORMAT, Fit
 from bayescontam.inference.sampling import Engine, Sampling, sample
@@ -58,14 +63,14 @@ from bayescontam.inference.stored import (
 from bayescontam.inference.summary import LEVEL, summarise
 from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
 from bayescontam.model.auto import AUTO, choose_spec
-from bayescontam.model.build import Built, build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import refuse_contaminated
 from bayescontam.model.marginal import Difficulties
-from bayescontam.model.terms import unshared
+from bayescontam.model.terms import models_without_overlap
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec
 
-PRIOR_DRAWS, FEWEST_PRIOR_DRAWS = 2000, 500
+PRIOR_DRAWS, MIN_PRIOR_DRAWS = 2000, 500
 MOST_NUMBERS = 100_000_000
 """Prior draws times responses; of larger tables fewer draws are made."""
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
@@ -104,10 +109,10 @@ class Options:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
         check_seed(self.seed)
         draws, chains = self.sampling.draws, self.sampling.chains
-        if draws * chains < LEAST_DRAWS:
+        if draws * chains < MIN_DRAWS:
             raise UsageError(
                 f"draws: got {draws} of each of {chains} chains, {draws * chains} in all; at least"
-                f" {LEAST_DRAWS} are needed to know how far PSIS-LOO can be trusted"
+                f" {MIN_DRAWS} are needed to know how far PSIS-LOO can be trusted"
             )
 
 
@@ -185,20 +190,20 @@ def _stored_draws(posterior: xr.Dataset, positions: Positions) -> dict[str, int]
 
 
 def _judged(
-    posterior: xr.Dataset, built: Built, options: Options
+    posterior: xr.Dataset, built: BuiltModel, options: Options
 ) -> tuple[dict[str, xr.Dataset], Positions]:
     """Return everything that follows from the draws, group by group, and what is stored of it."""
-    draws = take_draws(posterior, built.design)
+    draws = stack_draws(posterior, built.design)
     rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
-    draws = placed(draws, built.lattice, rng, cores=cores)
+    draws = draw_difficulties(draws, built.lattice, rng, cores=cores)
     draws = with_own_effects(draws, built, stream(options.seed, "own effects"), cores=cores)
-    draws, moments = located(draws, built, stream(options.seed, "contamination"))
+    draws, moments = draw_contamination(draws, built, stream(options.seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
     rng, sampled = stream(options.seed, "population"), options.population
     groups = estimands(draws, built, shape, *chosen, rng, sampled)
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
-    count = min(PRIOR_DRAWS, max(FEWEST_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
+    count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
     prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
     rng = stream(options.seed, "prior population")
     prior_estimands = estimands(prior, built, (1, len(prior)), *chosen, rng)["estimands"]
@@ -234,7 +239,7 @@ def _of_slopes(
     draws: Draws,
     posterior: xr.Dataset,
     groups: dict[str, xr.Dataset],
-    built: Built,
+    built: BuiltModel,
     options: Options,
 ) -> dict[str, xr.Dataset]:
     """Return the groups about the slopes of contamination."""
@@ -251,12 +256,12 @@ def _of_slopes(
     return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
 
 
-def _integrated(posterior: xr.Dataset, built: Built, options: Options) -> list[Check]:
+def _integrated(posterior: xr.Dataset, built: BuiltModel, options: Options) -> list[Check]:
     """Check the quadrature of difficulties, where they were integrated out."""
     if built.lattice is None:
         return []
     rng = stream(options.seed, "integration")
-    return [integration_check(take_draws(posterior, built.design), built.lattice, rng)]
+    return [integration_check(stack_draws(posterior, built.design), built.lattice, rng)]
 
 
 def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
@@ -284,11 +289,11 @@ def _text(spec: ModelSpec) -> str:
 
 
 def _record(
-    responses: Responses, built: Built, options: Options, seconds: dict[str, float]
+    responses: Responses, built: BuiltModel, options: Options, seconds: dict[str, float]
 ) -> dict[str, Any]:
     spec, design = built.spec, built.design
     coords = {name: values for name, values in design.coords.items() if name != "response"}
-    part = unshared(design) if "delta" in built.terms else None
+    part = models_without_overlap(design) if "delta" in built.terms else None
     return {
         "format": FORMAT,
         "spec": {

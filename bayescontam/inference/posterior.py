@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effects import guess_priors
 from bayescontam.model.exposure import Exposure, draw_nodes
 from bayescontam.model.likelihood import accuracy, log_likelihood, softplus
-from bayescontam.model.marginal import Lattice, LatticeDesign, at_levels
+from bayescontam.model.marginal import Lattice, LatticeDesign, predictor_at_levels
 from bayescontam.model.measurement_error import in_trials
 from bayescontam.model.predictor import (
     Effects,
@@ -102,7 +102,7 @@ class Draws:
             yield self[slice(start, start + step)]
 
 
-def take_draws(posterior: xr.Dataset, design: Design) -> Draws:
+def stack_draws(posterior: xr.Dataset, design: Design) -> Draws:
     """Return the draws of a posterior (or prior) group, chains joined."""
 
     def flat(name: str) -> FloatArray | None:
@@ -319,7 +319,7 @@ def _on_grid(
     return start + (count - 1) * step
 
 
-def placed(
+def draw_difficulties(
     draws: Draws,
     lattice: Lattice | None,
     rng: np.random.Generator,
@@ -355,7 +355,7 @@ def placed(
 
 def _conditional(draw: Draws, lattice: Lattice, z: FloatArray, random: FloatArray) -> Places:
     """Draw the nodes of all items given everything else of one draw."""
-    _, added, normaliser = at_nodes(draw, lattice, z)
+    _, added, normaliser = node_probabilities(draw, lattice, z)
     totals = np.arange(int(lattice.total.max()) + 1)
     log_weight = (added[:, None] * totals)[:, :, None] * z - (normaliser + 0.5 * z**2)[:, None]
     log_weight -= log_weight.max(axis=-1, keepdims=True)
@@ -364,11 +364,11 @@ def _conditional(draw: Draws, lattice: Lattice, z: FloatArray, random: FloatArra
     return choose(below, random, lattice.total, lattice.level, lattice.basis.astype(np.float32))
 
 
-def at_nodes(
+def node_probabilities(
     draw: Draws, lattice: Lattice, z: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the log-odds that one draw gives to items at nodes of difficulty."""
-    level, step = at_levels(draw.effects, lattice, np.zeros, np.ones)
+    level, step = predictor_at_levels(draw.effects, lattice, np.zeros, np.ones)
     added = step[0] * _scale(draw, lattice, lattice.design.benchmark_of_item)[0]
     normaliser = np.zeros((len(added), len(z)))
     shift = added[:, None] * z
@@ -384,8 +384,8 @@ def _scale(draws: Draws, lattice: Lattice, benchmark: IntArray) -> FloatArray:
     return scale[:, benchmark]
 
 
-def spelt_out(draws: Draws, lattice: Lattice | None, items: IntArray | None = None) -> Draws:
-    """Return draws with the difficulties that `placed` chose.
+def expand_to_items(draws: Draws, lattice: Lattice | None, items: IntArray | None = None) -> Draws:
+    """Return draws with the difficulties that `draw_difficulties` chose.
 
     Dims (draw, item).
     """
@@ -395,7 +395,7 @@ def spelt_out(draws: Draws, lattice: Lattice | None, items: IntArray | None = No
 
 
 def difficulty(draws: Draws, lattice: Lattice, items: IntArray | None = None) -> FloatArray:
-    """Return difficulties that `placed` chose, log-odds, dims (draw, item)."""
+    """Return difficulties that `draw_difficulties` chose, log-odds, dims (draw, item)."""
     assert draws.place is not None
     assert draws.offset is not None
     which = slice(None) if items is None else items
@@ -405,8 +405,8 @@ def difficulty(draws: Draws, lattice: Lattice, items: IntArray | None = None) ->
     return result
 
 
-def stand_ins(built: Built) -> Built:
-    """Return the same with nodes of the lattice as items, which `counted` draws are of."""
+def representative_items(built: BuiltModel) -> BuiltModel:
+    """Return the same with nodes of the lattice as items, which `count_by_level` draws are of."""
     lattice = built.lattice
     if lattice is None:
         return built
@@ -420,7 +420,9 @@ def stand_ins(built: Built) -> Built:
     return replace(built, design=design)
 
 
-def counted(draws: Draws, lattice: Lattice | None, weights: FloatArray | None = None) -> Draws:
+def count_by_level(
+    draws: Draws, lattice: Lattice | None, weights: FloatArray | None = None
+) -> Draws:
     """Return draws of made-up items, with how many items each of them stands for."""
     if lattice is None or draws.place is None or draws.offset is None:
         return draws
@@ -443,8 +445,8 @@ class Moments:
     sd: FloatArray
 
 
-def located(
-    draws: Draws, built: Built, rng: np.random.Generator, responses: bool = True
+def draw_contamination(
+    draws: Draws, built: BuiltModel, rng: np.random.Generator, responses: bool = True
 ) -> tuple[Draws, Moments | None]:
     """Draw the true contamination of every group for every draw.
 
@@ -475,7 +477,9 @@ def _joined(draws: Draws, parts: list[Draws]) -> Draws:
     return replace(draws, node=node, eta=np.concatenate(eta) if eta else None)
 
 
-def _log_weights(draws: Draws, built: Built, exposure: Exposure, responses: bool) -> FloatArray:
+def _log_weights(
+    draws: Draws, built: BuiltModel, exposure: Exposure, responses: bool
+) -> FloatArray:
     """Return log probabilities of nodes given a draw, dims (draw, group, node)."""
     design = built.design
     prior = exposure.weights(draws.p_shift, design.benchmark)
@@ -489,7 +493,7 @@ def _log_weights(draws: Draws, built: Built, exposure: Exposure, responses: bool
 
 
 def _log_density(
-    draws: Draws, built: Built, eta: FloatArray, shift: FloatArray, responses: bool
+    draws: Draws, built: BuiltModel, eta: FloatArray, shift: FloatArray, responses: bool
 ) -> FloatArray:
     """Return the log density of each response, and of its effect, at shifted log-odds."""
     design = built.design
@@ -507,7 +511,7 @@ def _log_density(
     return effect + log_likelihood(total, design.n_correct * 1.0, design.n_trials * 1.0, guess)
 
 
-def _at_mean(draws: Draws, built: Built, exposure: Exposure) -> Draws:
+def _at_mean(draws: Draws, built: BuiltModel, exposure: Exposure) -> Draws:
     """Take out of ``eta`` what is in it of the shift to the true contamination."""
     if draws.eta is None or draws.sigma_eps is None or draws.node is None:
         return draws

@@ -13,17 +13,17 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import (
     CHUNK,
     Draws,
+    draw_contamination,
+    draw_difficulties,
     draw_log_odds,
+    expand_to_items,
     exposed,
-    located,
-    placed,
     predictor,
     response_guess,
     slopes,
-    spelt_out,
-    take_draws,
+    stack_draws,
 )
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design, part_of
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.likelihood import accuracy, log_choose, log_likelihood
@@ -53,7 +53,7 @@ class Rows:
     guess: FloatArray  # accuracy of blind guessing, dims (response,), or (draw, response)
 
     @classmethod
-    def of(cls, built: Built, draws: Draws) -> "Rows":
+    def of(cls, built: BuiltModel, draws: Draws) -> "Rows":
         """Return all responses that a model was built for, for some draws of it."""
         design = built.design
         guess = response_guess(draws, built.spec, design)
@@ -135,7 +135,11 @@ def _mode(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray
 
 
 def with_own_effects(
-    draws: Draws, built: Built, rng: np.random.Generator, responses: bool = True, cores: int = 1
+    draws: Draws,
+    built: BuiltModel,
+    rng: np.random.Generator,
+    responses: bool = True,
+    cores: int = 1,
 ) -> Draws:
     """Return draws with ``eta``, drawn where it is not there and belongs to the model."""
     if draws.eta is not None or draws.sigma_eps is None:
@@ -178,12 +182,12 @@ class Prediction:
     """Predictions of responses from draws, their own effects not looked at."""
 
     draws: Draws
-    built: Built
+    built: BuiltModel
     rows: Rows  # all responses
     spread: FloatArray | None  # dims (draw, repeated or 1): of these effects
 
     @classmethod
-    def of(cls, draws: Draws, built: Built) -> "Prediction":
+    def of(cls, draws: Draws, built: BuiltModel) -> "Prediction":
         """Return the predictions of all responses that a model was built for."""
         spread = draws.sigma_eps
         return cls(draws, built, Rows.of(built, draws), spread)
@@ -202,7 +206,7 @@ class Prediction:
         if lattice is None:
             return self.draws, part_of(design, rows, design.item[rows])
         items, own = np.unique(design.item[rows], return_inverse=True)
-        return spelt_out(self.draws, lattice, items), part_of(design, rows, own)
+        return expand_to_items(self.draws, lattice, items), part_of(design, rows, own)
 
     def density(self, rows: IntArray, center: FloatArray) -> FloatArray:
         """Return log densities given log-odds as `center` has them, dims (draw, rows).
@@ -278,7 +282,7 @@ def contamination_bins(design: Design) -> tuple[Cells, FloatArray]:
     return cells, centers.reshape(len(design.benchmarks), BINS)
 
 
-def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
+def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Replicate the data from posterior draws and keep mean scores of groups."""
     design = built.design
     shape = len(design.models), len(design.benchmarks)
@@ -292,7 +296,9 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
     replicated: dict[str, list[FloatArray]] = {name: [] for name in groups}
     for part in draws.chunks(design):
-        scores = replicated_counts(spelt_out(part, built.lattice), built, rng) / design.n_trials
+        scores = (
+            replicated_counts(expand_to_items(part, built.lattice), built, rng) / design.n_trials
+        )
         for name, (cells, _) in groups.items():
             replicated[name].append(cells.means(scores))
     for name, (cells, size) in groups.items():
@@ -303,7 +309,7 @@ def posterior_checks(draws: Draws, built: Built, rng: np.random.Generator) -> xr
     return result
 
 
-def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> FloatArray:
+def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     """Draw numbers of correct trials of all responses, dims (draw, response).
 
     Model-by-item effects and unknown contamination are drawn anew: with their own, fitted
@@ -326,7 +332,9 @@ def replicated_counts(draws: Draws, built: Built, rng: np.random.Generator) -> F
     return rng.binomial(design.n_trials, p).astype(np.float64)
 
 
-def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Draws, xr.Dataset]:
+def prior_draws(
+    built: BuiltModel, count: int, rng: np.random.Generator
+) -> tuple[Draws, xr.Dataset]:
     """Draw effects and parameters from the prior.
 
     Dims (chain, draw, …).
@@ -342,6 +350,6 @@ def prior_draws(built: Built, count: int, rng: np.random.Generator) -> tuple[Dra
             compile_kwargs={"mode": "FAST_COMPILE"},
         )
     prior = tree["prior"].to_dataset()
-    draws = placed(take_draws(prior, built.design), built.lattice, rng, responses=False)
+    draws = draw_difficulties(stack_draws(prior, built.design), built.lattice, rng, responses=False)
     draws = with_own_effects(draws, built, rng, responses=False)
-    return located(draws, built, rng, responses=False)[0], prior
+    return draw_contamination(draws, built, rng, responses=False)[0], prior

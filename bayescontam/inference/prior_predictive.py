@@ -9,14 +9,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam._random import check_seed, stream
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
 from bayescontam.inference.predictive import Cells, prior_draws
-from bayescontam.model.build import Built, build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import accuracy
 from bayescontam.specs.model import ModelSpec
@@ -257,10 +257,10 @@ class Implied:
             *(f"Left out of the model: {symbol}: {reason}." for symbol, reason in self.left_out),
         ]
         if self.clean:
-            lines.append(f"Known to be clean, so that their slopes are 0: {listed(self.clean)}.")
+            lines.append(f"Known to be clean, so that their slopes are 0: {join_list(self.clean)}.")
         if hidden := [each.name for each in self.quantities if not self.is_told(each.name)]:
             lines.append(
-                f"No values for {listed(hidden, most=20)}: more than"
+                f"No values for {join_list(hidden, most=20)}: more than"
                 f" {MOST_LOST:.1%} of the draws are too large for a computer's numbers. Some"
                 " prior is far too wide."
             )
@@ -312,11 +312,11 @@ def implied(
 
 def _described(responses: Responses) -> str:
     size = size_text(len(responses.models), len(responses.benchmarks))
-    return f"the table {visible(responses.source)}: {size}, {len(responses.frame):,} responses"
+    return f"the table {printable(responses.source)}: {size}, {len(responses.frame):,} responses"
 
 
 def _values(
-    draws: Draws, built: Built, reference: Reference, rng: np.random.Generator
+    draws: Draws, built: BuiltModel, reference: Reference, rng: np.random.Generator
 ) -> Iterator[tuple[str, FloatArray]]:
     """Yield the name of every quantity that can be estimated, and its values."""
     groups = estimands(draws, built, (1, len(draws)), reference, "all", rng)
@@ -363,7 +363,7 @@ def _answered_units(design: Design) -> NDArray[np.bool_]:
 
 
 def _of_items(
-    draws: Draws, built: Built, rng: np.random.Generator
+    draws: Draws, built: BuiltModel, rng: np.random.Generator
 ) -> Iterator[tuple[str, FloatArray]]:
     """Yield accuracies of single items, and their spread within pairs of two items or more."""
     design = built.design
@@ -384,7 +384,7 @@ def _of_items(
         yield "item_spread", np.concatenate(spreads).ravel()
 
 
-def response_accuracies(draws: Draws, built: Built) -> FloatArray:
+def response_accuracies(draws: Draws, built: BuiltModel) -> FloatArray:
     """Return the accuracy of each response at its true contamination, (draw, response)."""
     design = built.design
     guess = response_guess(draws, built.spec, design)

@@ -19,7 +19,7 @@ def shared_ranks(ability: FloatArray) -> FloatArray:
     return ranks
 
 
-def first_places(ranks: FloatArray) -> FloatArray:
+def p_best(ranks: FloatArray) -> FloatArray:
     """Return which part of the first place each model has, of the shape of `ranks`.
 
     Models that share it have equal parts, which add up to 1; NaN where a model has no rank.
@@ -34,7 +34,7 @@ def first_places(ranks: FloatArray) -> FloatArray:
     return np.where(np.isnan(ranks), np.nan, parts)
 
 
-def p_larger(ability: FloatArray) -> FloatArray:
+def p_superior(ability: FloatArray) -> FloatArray:
     """Return the share of draws in which a model is better than another.
 
     Dims (model, other).
@@ -72,7 +72,7 @@ def p_first(ability: FloatArray) -> FloatArray:
     return shares
 
 
-def p_all_hold(ability: FloatArray, above: NDArray[np.bool_]) -> float:
+def p_all_differences(ability: FloatArray, above: NDArray[np.bool_]) -> float:
     """Return the share of draws in which every one of some orders holds.
 
     >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
@@ -86,7 +86,7 @@ def p_all_hold(ability: FloatArray, above: NDArray[np.bool_]) -> float:
     return float(holds.mean())
 
 
-def joint_intervals(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+def simultaneous_intervals(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Return intervals that hold all columns at once in a share `level` of the draws.
 
     Dims (column,).

@@ -11,13 +11,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import rank_statistics as ordering
 from bayescontam.inference.result import Fit
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 
 Group = tuple[int, ...]
 By = Literal["genuine_ability", "accuracy"]
@@ -58,10 +58,10 @@ class Compared:
             shares = self.shares.to_numpy()
             alike = np.ptp(shares) < 1e-12
             weighed = "with equal weights" if alike else f"with weights by items, {_range(shares)}"
-            yield f"Averages are over {len(names)} benchmarks, {weighed}: {listed(names)}."
+            yield f"Averages are over {len(names)} benchmarks, {weighed}: {join_list(names)}."
         if self.left_out:
             missed = [
-                f"'{visible(model, 60)}' (did not answer {listed(names, 3)})"
+                f"'{printable(model, 60)}' (did not answer {join_list(names, 3)})"
                 for model, names in self.left_out.items()
             ]
             yield (
@@ -80,8 +80,8 @@ class Compared:
     def _partial(self) -> list[str]:
         items = self.items.loc[list(self.models), list(self.shares.index)]
         return [
-            f"'{visible(str(model), 60)}' {items.loc[model, name]:,.0f} of"
-            f" {self.sizes[name]:,.0f} of '{visible(str(name), 60)}'"
+            f"'{printable(str(model), 60)}' {items.loc[model, name]:,.0f} of"
+            f" {self.sizes[name]:,.0f} of '{printable(str(name), 60)}'"
             for name in items.columns
             for model in items.index[items[name] < self.sizes[name]]
         ]
@@ -121,14 +121,14 @@ def _refuse_incomparable(fit: Fit, wanted: list[str]) -> None:
     """Refuse benchmarks in which models answered different items without common ground."""
     ranked = fit.ranked()
     if incomparable := [name for name in wanted if not ranked[name]]:
-        which = listed(visible(name, 60) for name in incomparable)
+        which = join_list(printable(name, 60) for name in incomparable)
         known = [name for name in wanted if ranked[name]]
         raise UsageError(
             f"models answered different items of {which}, and this fit's estimands there are"
             " averages over the items that each model answered, or no shared items link the"
             " models: they cannot be ranked. Fit with --items all (items='all') and a model spec"
             " that has item difficulties"
-            + (f", or name other benchmarks, such as {listed(known, 3)}" if known else "")
+            + (f", or name other benchmarks, such as {join_list(known, 3)}" if known else "")
         )
 
 
@@ -137,13 +137,13 @@ def _refuse_names(wanted: list[str], known: list[str]) -> None:
         raise UsageError("benchmark: got none; name at least one, or leave it out for all")
     for name in wanted:
         if name not in known:
-            shown = [visible(label, 60) for label in known]
+            shown = [printable(label, 60) for label in known]
             raise UsageError(
-                f"benchmark: got '{visible(name, 60)}', which the fit does not have;"
-                f" {closest(name, shown)}"
+                f"benchmark: got '{printable(name, 60)}', which the fit does not have;"
+                f" {suggest(name, shown)}"
             )
         if wanted.count(name) > 1:
-            raise UsageError(f"benchmark: '{visible(name, 60)}' is named twice; name each once")
+            raise UsageError(f"benchmark: '{printable(name, 60)}' is named twice; name each once")
 
 
 def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
@@ -152,9 +152,9 @@ def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
     shared = patterns[int(count.argmax())]
     names = [name for name, has in zip(wanted, shared, strict=True) if has]
     return (
-        f"no model answered all {len(wanted)} benchmarks ({listed(wanted)}), and models are"
+        f"no model answered all {len(wanted)} benchmarks ({join_list(wanted)}), and models are"
         " compared on the same benchmarks only; name benchmarks that some answered together,"
-        f" such as {listed(names)}"
+        f" such as {join_list(names)}"
     )
 
 
@@ -184,7 +184,7 @@ def _more(names: list[str], shown: int) -> str:
     return f" and {len(names) - shown} more" if len(names) > shown else ""
 
 
-def alike_groups(distinct: NDArray[np.bool_]) -> list[Group]:
+def indistinguishable_groups(distinct: NDArray[np.bool_]) -> list[Group]:
     """Return groups of models no two of which can be distinguished.
 
     Two models share a group if and only if they cannot be distinguished. No group can take
@@ -244,7 +244,7 @@ def _needed(groups: list[Group], models: int) -> Iterator[Group]:
     return (groups[i] for i in needed)
 
 
-def letters(size: int) -> list[str]:
+def compact_letters(size: int) -> list[str]:
     """Return names of groups: a to z, then aa, ab and so on.
 
     >>> letters(28)[::9]
@@ -262,7 +262,7 @@ def letters_of(groups: list[Group], models: int) -> list[str]:
     >>> letters_of([(0, 1), (1, 2)], 3)
     ['a', 'a b', 'b']
     """
-    named = list(zip(letters(len(groups)), groups, strict=True))
+    named = list(zip(compact_letters(len(groups)), groups, strict=True))
     return [" ".join(name for name, group in named if model in group) for model in range(models)]
 
 
@@ -398,7 +398,9 @@ class Ranking:
             "level": self.level,
             "benchmarks": self.compared.shares.to_dict(),
             "models": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
-            "groups": dict(zip(letters(len(self.groups)), map(list, self.groups), strict=True)),
+            "groups": dict(
+                zip(compact_letters(len(self.groups)), map(list, self.groups), strict=True)
+            ),
             "p_better": self.near().to_dict("records"),
             "p_better_within": NEAR if len(self.table) > MOST_PAIRED else None,
             "p_orders_hold": self.p_orders_hold,
@@ -482,9 +484,9 @@ def rank_models(
     order = np.lexsort((-draws.mean(axis=0), ranks.mean(axis=0)))
     draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
     models = pd.Index(compared.models[order], name="model")
-    better = ordering.p_larger(draws)
+    better = ordering.p_superior(draws)
     differ = distinguished(better, level)
-    groups = alike_groups(differ) if len(models) <= MOST_LETTERED else []
+    groups = indistinguishable_groups(differ) if len(models) <= MOST_LETTERED else []
     table = pd.DataFrame(
         {
             "model": models,
@@ -504,7 +506,7 @@ def rank_models(
         by=by,
         weights=weights,
         level=level,
-        p_orders_hold=ordering.p_all_hold(draws, differ & (better > 0.5)),
+        p_orders_hold=ordering.p_all_differences(draws, differ & (better > 0.5)),
     )
 
 
@@ -562,7 +564,7 @@ def _ranks(ranks: FloatArray, level: float) -> dict[str, FloatArray]:
     ends = np.array([0.5, (1 - level) / 2, (1 + level) / 2])
     middle, low, high = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
     # Of a rank that has one tail only, the interval by itself may be the wider one.
-    joint_low, joint_high = ordering.joint_intervals(ranks, level)
+    joint_low, joint_high = ordering.simultaneous_intervals(ranks, level)
     return {
         "rank": middle, "rank_low": low, "rank_high": high,
         "rank_joint_low": np.minimum(joint_low, low),

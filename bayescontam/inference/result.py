@@ -9,16 +9,16 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam._random import stream
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam.data.responses import Path, Responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
-from bayescontam.inference.posterior import Draws, take_draws
+from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.rank_statistics import p_larger
+from bayescontam.inference.rank_statistics import p_superior
 from bayescontam.inference.stored import MOST_RESPONSES, Stored, aligned, labelled, unlabelled
 from bayescontam.inference.summary import summarise
 from bayescontam.inference.verdicts import (
@@ -28,7 +28,7 @@ from bayescontam.inference.verdicts import (
     identify_spillover,
     overfitting_verdicts,
 )
-from bayescontam.model.build import Built, build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec, restored_spec
 
 if TYPE_CHECKING:
@@ -238,8 +238,8 @@ class Fit(Stored):
         known = self.tree["estimands"].to_dataset()
         names = list(quantities) or [str(name) for name in known.data_vars]
         if strange := [name for name in names if name not in known.data_vars]:
-            others = listed(map(str, known.data_vars))
-            raise UsageError(f"draws: the fit has no {listed(strange)}; it has {others}")
+            others = join_list(map(str, known.data_vars))
+            raise UsageError(f"draws: the fit has no {join_list(strange)}; it has {others}")
         order = ["chain", "draw", "model", "benchmark"]
         table = known[names].to_dataframe(dim_order=order)
         return table.dropna(how="all").reset_index()
@@ -383,7 +383,7 @@ class Fit(Stored):
         for b in np.flatnonzero(self.ranked().to_numpy()):
             rows = np.flatnonzero(answered[:, b])
             draws = ability.to_numpy()[:, :, rows, b].reshape(-1, len(rows))
-            better[np.ix_(rows, rows, [b])] = p_larger(draws)[..., None]
+            better[np.ix_(rows, rows, [b])] = p_superior(draws)[..., None]
         coords = {"model": models, "other": models, "benchmark": benchmarks}
         return xr.DataArray(better, coords, ("model", "other", "benchmark"), name="p_better")
 
@@ -402,7 +402,7 @@ class Fit(Stored):
                 " it from the table: bayescontam.build_model(fit.spec, table)"
             )
 
-        return build(self.spec, remembered(self), self.record["difficulties"]).model
+        return build(self.spec, responses_from_fit(self), self.record["difficulties"]).model
 
     def confounding(self) -> pd.DataFrame:
         """Return what the fit would say if contaminated items were assumed harder or easier.
@@ -496,7 +496,7 @@ class Fit(Stored):
         )
 
 
-def remembered(fit: Fit) -> Responses:
+def responses_from_fit(fit: Fit) -> Responses:
     """Return the responses that a fit was made of."""
     data = fit.tree["constant_data"].to_dataset()
     correct = fit.tree["observed_data"]["n_correct"].to_numpy()
@@ -559,7 +559,7 @@ def _unit_names(data: xr.Dataset) -> Labels:
     return first
 
 
-def joint_draws(fit: Fit, built: Built) -> Draws:
+def joint_draws(fit: Fit, built: BuiltModel) -> Draws:
     """Return the stored draws of a fit with all effects of items and responses."""
-    draws = take_draws(fit.joint_posterior(), built.design)
+    draws = stack_draws(fit.joint_posterior(), built.design)
     return with_own_effects(draws, built, stream(fit.record["seed"], "own effects"))

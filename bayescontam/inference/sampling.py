@@ -12,9 +12,9 @@ import xarray as xr
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage
 from bayescontam.errors import UsageError
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.marginal import Difficulties
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 
 Engine = Literal["nutpie", "pymc", "numpyro"]
 MAX_DEPTH = 10
@@ -38,10 +38,10 @@ class Sampling:
     def __post_init__(self) -> None:
         """Refuse what no sampler can do."""
         if self.engine not in get_args(Engine):
-            hint = closest(str(self.engine), get_args(Engine))
+            hint = suggest(str(self.engine), get_args(Engine))
             raise UsageError(f"engine: got {self.engine!r}; {hint}")
         if self.difficulties not in get_args(Difficulties):
-            hint = closest(str(self.difficulties), get_args(Difficulties))
+            hint = suggest(str(self.difficulties), get_args(Difficulties))
             raise UsageError(f"difficulties: got {self.difficulties!r}; {hint}")
         least = {"draws": 4, "tune": 1, "chains": 2, "cores": 1}
         for name, value in least.items():
@@ -54,7 +54,7 @@ class Sampling:
 
 
 def sample(
-    built: Built, sampling: Sampling, seed: int, progress: bool
+    built: BuiltModel, sampling: Sampling, seed: int, progress: bool
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Draw from the posterior of a built model spec; see `sample_model`."""
     return sample_model(built.model, sampling, seed, progress)

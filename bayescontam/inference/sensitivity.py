@@ -11,7 +11,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.effects import guess_priors
 from bayescontam.model.priors import distribution, is_stretched, stretch_of_draws
 from bayescontam.specs.priors import Beta, Dirichlet, Logistic, Normal, Prior, StudentT
@@ -27,7 +27,7 @@ MOST_K = 0.7
 """Largest Pareto k of weights that are trusted."""
 
 
-def log_prior(posterior: xr.Dataset, built: Built) -> FloatArray:
+def log_prior(posterior: xr.Dataset, built: BuiltModel) -> FloatArray:
     """Return the log prior density of the top-level parameters together, dims (draw,)."""
     total = np.zeros(posterior.sizes["chain"] * posterior.sizes["draw"])
     for density in log_priors(posterior, built).values():
@@ -35,7 +35,7 @@ def log_prior(posterior: xr.Dataset, built: Built) -> FloatArray:
     return total
 
 
-def log_priors(posterior: xr.Dataset, built: Built) -> dict[str, FloatArray]:
+def log_priors(posterior: xr.Dataset, built: BuiltModel) -> dict[str, FloatArray]:
     """Return the log prior density of each top-level parameter, dims (draw,), chains joined.
 
     Effects that the data inform through a spread of their own (items, models) belong
@@ -74,7 +74,7 @@ def _log_density(prior: Prior | Beta | Dirichlet, values: FloatArray) -> FloatAr
     return distribution(prior).logpdf(values).sum(axis=1)
 
 
-def variable_of(name: str, built: Built) -> str | None:
+def variable_of(name: str, built: BuiltModel) -> str | None:
     """Return the variable whose prior a key of the spec is, if it is at the top level."""
     spec, terms = built.spec, built.terms
     if name == "beta_bar" and spec.contamination.pooling == "none":
@@ -117,7 +117,7 @@ def _change(cells: FloatArray, density: FloatArray, kind: str) -> FloatArray:
     return values
 
 
-def locations_around(prior: Located) -> FloatArray:
+def prior_locations(prior: Located) -> FloatArray:
     """Return the locations to look at: around the prior's own, densest there, and 0."""
     scale = float(distribution(prior).ppf(norm.cdf(1)) - prior.mu)
     locations: FloatArray = prior.mu + scale * STEPS
@@ -168,7 +168,7 @@ class ShiftedWeights:
         return ShiftedWeights(*(np.repeat(v, times, axis=1) for v in vars(self).values()))
 
 
-def within_reach(good: NDArray[np.bool_], own: int) -> NDArray[np.bool_]:
+def reliable_range(good: NDArray[np.bool_], own: int) -> NDArray[np.bool_]:
     """Return which locations are good, as are all between them and the prior's own.
 
     >>> within_reach(np.array([True, False, True, False, True, True]), 3).tolist()

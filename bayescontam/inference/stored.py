@@ -14,15 +14,15 @@ import xarray as xr
 
 from bayescontam._files import Bounds, atomic_path
 from bayescontam._random import stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
-from bayescontam.inference.posterior import Draws, Moments, difficulty, spelt_out
+from bayescontam.inference.posterior import Draws, Moments, difficulty, expand_to_items
 from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 
 _LONG = 1_000
@@ -139,7 +139,7 @@ class Stored:
         FitError
             If there is no such file, or it holds something else.
         """
-        name, verb = visible(str(path)), cls._VERB
+        name, verb = printable(str(path)), cls._VERB
         if not os.path.isfile(path):  # noqa: PTH113 (pathlib raises for names that are too long)
             raise FitError(f"{name}: no such file; make a {verb} with: bayescontam {verb}")
         key, version = cls._LAYOUT
@@ -231,7 +231,7 @@ def _with_safe_labels(tree: xr.DataTree) -> xr.DataTree:
 
 def _safe(dataset: xr.Dataset) -> xr.Dataset:
     names = {
-        str(dim): [visible(str(v), 10**9) for v in dataset[dim].values]
+        str(dim): [printable(str(v), 10**9) for v in dataset[dim].values]
         for dim in dataset.coords
         if dataset[dim].dtype.kind in "UO" and any("\0" in str(v) for v in dataset[dim].values)
     }
@@ -271,7 +271,7 @@ class Positions:
         cls,
         posterior: xr.Dataset,
         estimands: Mapping[str, xr.Dataset],
-        built: Built,
+        built: BuiltModel,
         whole: bool,
         item_draws: int | None = None,
     ) -> "Positions":
@@ -386,7 +386,7 @@ def stored_table(design: Design) -> dict[str, xr.Dataset]:
 
 
 def stored_items(
-    draws: Draws, posterior: xr.Dataset, built: Built, at: IntArray, whole: bool
+    draws: Draws, posterior: xr.Dataset, built: BuiltModel, at: IntArray, whole: bool
 ) -> xr.Dataset | None:
     """Return what is stored of items, apart from the parameters of which there are few."""
     lattice = built.lattice
@@ -438,7 +438,7 @@ def standard_groups(
     draws: Draws,
     prior: Draws,
     posterior: xr.Dataset,
-    built: Built,
+    built: BuiltModel,
     positions: Positions,
     seed: int,
 ) -> dict[str, xr.Dataset]:
@@ -494,15 +494,15 @@ def aligned(tree: xr.DataTree) -> xr.DataTree:
     return xr.DataTree.from_dict(groups)
 
 
-def _replicated(draws: Draws, built: Built, rng: np.random.Generator) -> FloatArray:
+def _replicated(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     parts = [
-        replicated_counts(spelt_out(part, built.lattice), built, rng)
+        replicated_counts(expand_to_items(part, built.lattice), built, rng)
         for part in draws.chunks(built.design)
     ]
     return np.concatenate(parts).astype(np.int32)
 
 
-def _of_responses(values: FloatArray, coords: dict[str, Any], built: Built) -> xr.Dataset:
+def _of_responses(values: FloatArray, coords: dict[str, Any], built: BuiltModel) -> xr.Dataset:
     shape = len(coords["chain"]), -1, len(built.design)
     coords = {**coords, "response": built.design.coords["response"]}
     data = {"n_correct": (("chain", "draw", "response"), values.reshape(shape))}

@@ -11,7 +11,7 @@ import xarray as xr
 from bayescontam._progress import progress_bar
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.rank_statistics import first_places
+from bayescontam.inference.rank_statistics import p_best
 
 LEVEL = 0.95
 """Default probability of intervals."""
@@ -64,7 +64,7 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
     if draws.name != "rank":
         return table
     table["p_positive"] = np.nan
-    first = first_places(values).mean(axis=(0, 1)).ravel()[present]
+    first = p_best(values).mean(axis=(0, 1)).ravel()[present]
     best = table[[*dims]].assign(quantity="p_best", mean=first)
     return pd.concat([table, best], ignore_index=True)
 

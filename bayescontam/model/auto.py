@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam.data.guessing import guess_column
 from bayescontam.data.responses import Names, Path, Responses
-from bayescontam.data.validation import near_name, read_numbers
+from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import refuse_idle_clean
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
@@ -88,9 +88,9 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
 
 def _refuse_near(responses: Responses) -> None:
     """Refuse a table whose contamination has another name: a fit without it would look right."""
-    other = near_name("contamination", list(map(str, responses.frame.columns)))
+    other = closest_name("contamination", list(map(str, responses.frame.columns)))
     if other:
-        problem = f"no column 'contamination', but {listed([other])}"
+        problem = f"no column 'contamination', but {join_list([other])}"
         advice = "rename it to 'contamination', or choose --model ability to leave it aside"
         raise DataError([Fault(responses.source, problem)], advice)
 
@@ -135,7 +135,7 @@ def constant_contamination(responses: Responses) -> list[str]:
         return []
     levels = sorted({f"{level:g}" for level in np.unique(ends["max"].round(6))})
     return [
-        f"contamination does not vary within any model and benchmark (it is {listed(levels, 4)}"
+        f"contamination does not vary within any model and benchmark (it is {join_list(levels, 4)}"
         " throughout): the data hold no information on its effect. Overfitting is not estimated,"
         " and genuine ability is accuracy at that contamination. Items that were not"
         " contaminated, or clean models, would identify it"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import IntArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.responses import Path, Responses, given_responses
@@ -26,10 +26,10 @@ from bayescontam.model.effects import (
     add_scalar,
     add_selection,
     add_slopes,
-    rise_of_increments,
+    cumulative_dose,
 )
 from bayescontam.model.likelihood import add_model_by_item, add_responses, spreads_of_repeats
-from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, plan_lattice
+from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, make_grid
 from bayescontam.model.measurement_error import add_mixture
 from bayescontam.model.predictor import Effects, linear_predictor, response_slopes
 from bayescontam.model.priors import Stretch, Tensor, stretch
@@ -85,7 +85,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Built:
+class BuiltModel:
     """A PyMC model with what it was built from."""
 
     # dims `model`, `benchmark`, `concept` (if abilities are by concept), `item`, `response`,
@@ -98,11 +98,13 @@ class Built:
     lattice: Lattice | None = None
 
 
-def build(spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled") -> Built:
+def build(
+    spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled"
+) -> BuiltModel:
     """Build the PyMC model of a model spec for a table of responses."""
     design = make_design(spec, responses)
     terms = plan_terms(spec, design)
-    lattice = plan_lattice(spec, design, terms, difficulties)
+    lattice = make_grid(spec, design, terms, difficulties)
     if lattice is not None:
         return _build_marginalised(spec, design, terms, lattice)
     return build_design(spec, design)
@@ -110,7 +112,7 @@ def build(spec: ModelSpec, responses: Responses, difficulties: Difficulties = "s
 
 def build_design(
     spec: ModelSpec, design: Design, seen: Callable[[Design], Any] = lambda design: design
-) -> Built:
+) -> BuiltModel:
     """Build the PyMC model of a model spec for a design; see `build`."""
     terms = plan_terms(spec, design)
     coords = dict(design.coords)
@@ -133,10 +135,12 @@ def build_design(
         else:
             slope = response_slopes(effects, design)
             add_mixture(design, predictor, slope, guess, spreads)
-    return Built(model, spec, design, terms)
+    return BuiltModel(model, spec, design, terms)
 
 
-def _build_marginalised(spec: ModelSpec, design: Design, terms: Terms, lattice: Lattice) -> Built:
+def _build_marginalised(
+    spec: ModelSpec, design: Design, terms: Terms, lattice: Lattice
+) -> BuiltModel:
     """Build the PyMC model of a design with item difficulties integrated out."""
     coords = dict(design.coords)
     if "increments" in terms:
@@ -145,7 +149,7 @@ def _build_marginalised(spec: ModelSpec, design: Design, terms: Terms, lattice: 
         others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
         effects = _add_effects(spec, design, others, design, Stretch())
         add_marginalised(spec, design, effects, lattice)
-    return Built(model, spec, design, terms, lattice)
+    return BuiltModel(model, spec, design, terms, lattice)
 
 
 def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] | None) -> Stretch:
@@ -167,7 +171,7 @@ def _add_effects(
     confounded = delta if fixed else None
     theta = add_abilities(spec, design, terms, factor, delta)
     increments = add_increments(spec, design, terms)
-    unit = None if increments is None else rise_of_increments(increments, seen)
+    unit = None if increments is None else cumulative_dose(increments, seen)
     beta = add_slopes(spec, design, terms, factor, unit, confounded)
     psi = add_selection(spec, design, terms, factor)
     return {
@@ -193,7 +197,7 @@ def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
     >>> in_words("threshold", {"source": "web"})
     'threshold[web]'
     """
-    labels = {dim: visible(str(label), WIDTH) for dim, label in (place or {}).items()}
+    labels = {dim: printable(str(label), WIDTH) for dim, label in (place or {}).items()}
     if "benchmark" in labels or "concept" in labels:
         labels["unit"] = labels.get("concept") or labels.get("benchmark", "")
     words = _WORDS.get(name)

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.guessing import read_guess
 from bayescontam.data.responses import Responses
-from bayescontam.data.validation import near_name
+from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
 _LEAST_PART = 0.05
@@ -392,8 +392,8 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
     column = exposure_columns(spec, frame)[0]
     if column not in frame:
         problem = f"the model spec '{spec.name}' needs a column 'contamination', which is not there"
-        other = near_name(column, list(map(str, frame.columns)))
-        meant = f"Did you mean '{visible(other, 60)}'? Rename it; or " if other else ""
+        other = closest_name(column, list(map(str, frame.columns)))
+        meant = f"Did you mean '{printable(other, 60)}'? Rename it; or " if other else ""
         advice = (
             f"{meant}{'add' if meant else 'Add'} the column (0 = surely clean, 1 = surely"
             " contaminated), give a covariates table"
@@ -429,7 +429,7 @@ def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Serie
     columns = [name for name in frame.columns if name not in standard]
     if by not in columns:
         problem = f"the model spec groups items by a column '{by}', which is not there"
-        others = closest(by, columns) if columns else "the table has no other columns"
+        others = suggest(by, columns) if columns else "the table has no other columns"
         advice = f"Add it, or set ability.by in a copy of the model spec; {others}"
         raise DataError([Fault(responses.source, problem)], advice)
     if frame[by].isna().any() or (frame[by].astype(str).str.strip() == "").any():
@@ -439,7 +439,7 @@ def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Serie
     distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
     mixed = distinct[distinct > 1]
     if len(mixed):
-        problem = f"items with more than one value: {listed(item for _, item in mixed.index)}"
+        problem = f"items with more than one value: {join_list(item for _, item in mixed.index)}"
         raise DataError([Fault(responses.source, problem, column=by)])
     return frame[by]
 

@@ -7,16 +7,16 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.errors import Fault, SpecError
 from bayescontam.model.design import Design
 from bayescontam.model.priors import Sizes, Tensor, parameters, spread, variable
-from bayescontam.model.terms import Terms, shared_benchmarks
+from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.model.transforms import (
     CommonFirst,
-    Nested,
-    Rough,
+    LinearisedEstimate,
+    PooledTransform,
     rough_abilities,
     rough_difficulties,
     rough_discriminations,
@@ -72,7 +72,7 @@ def add_abilities(
     return pm.Deterministic("theta", center + offset, dims=dims)
 
 
-def _rough_abilities(design: Design, terms: Terms) -> Rough:
+def _rough_abilities(design: Design, terms: Terms) -> LinearisedEstimate:
     rough = rough_abilities(design, "eps" in terms)
     if not terms.integrated:
         return rough
@@ -125,13 +125,13 @@ def _mean_ability(
 
 
 def _general_ability(
-    spec: ModelSpec, design: Design, factor: Factor, rough: Rough, differ: Tensor
+    spec: ModelSpec, design: Design, factor: Factor, rough: LinearisedEstimate, differ: Tensor
 ) -> Tensor:
     """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
 
     Its coordinates in an orthonormal basis of the zero-sum vectors are independent
     Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
-    informed by the data. They are sampled with ``sigma_theta`` added; see `Nested`.
+    informed by the data. They are sampled with ``sigma_theta`` added; see `PooledTransform`.
     """
     scale = spread("sigma_a", spec.priors.sigma_a, factor("sigma_a"))
     basis = zero_sum_basis(len(design.models))
@@ -142,7 +142,7 @@ def _general_ability(
         differ,
         scale,
         shape=basis.shape[1],
-        default_transform=Nested(estimates.estimate, estimates.se, count),
+        default_transform=PooledTransform(estimates.estimate, estimates.se, count),
     )
     return pm.Deterministic("a", pt.dot(basis, shifted - differ), dims="model")
 
@@ -164,7 +164,7 @@ def add_slopes(
 
     Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
     logarithm where slopes are positive. Those of models known to be clean are zero.
-    `unit` is the `rise_of_increments`, if there are any; `difficulty` is that of the items,
+    `unit` is the `cumulative_dose`, if there are any; `difficulty` is that of the items,
     dims (item,).
     """
     if "beta" not in terms:
@@ -239,7 +239,7 @@ def _slope_levels(
     terms: Terms,
     factor: Factor,
     center: Tensor,
-    rough: Rough,
+    rough: LinearisedEstimate,
     unit: Tensor | None,
 ) -> Tensor:
     """Add ``beta_benchmark`` (benchmark) and ``beta_model`` (model), an offset from it."""
@@ -250,7 +250,9 @@ def _slope_levels(
         level = _effect("beta_benchmark", center, scale, unit, transform, dims="benchmark")
     if "u" in terms:
         scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
-        offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+        offset = LinearisedEstimate(
+            rough.estimate - rough.pooled(0, differ=True).estimate, rough.se
+        )
         transform = offset.pooled(axis=1, differ="w" in terms).transform()
         model = _effect("beta_model", 0.0, scale, unit, transform, dims="model")
         level = level + model[:, None]
@@ -263,7 +265,7 @@ def _level_first(
     terms: Terms,
     factor: Factor,
     prior: Normal,
-    rough: Rough,
+    rough: LinearisedEstimate,
     difficulty: Tensor | None,
 ) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates of which one is what models add on average.
@@ -274,7 +276,7 @@ def _level_first(
     """
     informative = design.informative.any(axis=1)
     basis = CommonFirst.of(np.where(informative, -1, np.arange(len(informative))))
-    offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+    offset = LinearisedEstimate(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
     estimates = basis.rough(offset.pooled(axis=1, differ="w" in terms))
     scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
     transform = estimates.transform()
@@ -296,7 +298,7 @@ def _level_first(
 
 
 def _turned_levels(
-    spec: ModelSpec, terms: Terms, prior: Normal, rough: Rough, unit: Tensor | None
+    spec: ModelSpec, terms: Terms, prior: Normal, rough: LinearisedEstimate, unit: Tensor | None
 ) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates for tables that identify slopes well.
 
@@ -308,9 +310,9 @@ def _turned_levels(
     """
     models, scale = rough.se.shape[0], spread("sigma_bm", spec.priors.sigma_bm)
     basis = zero_sum_basis(models)
-    offset = Rough(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+    offset = LinearisedEstimate(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
     estimates = offset.pooled(axis=1, differ="w" in terms).along(basis)
-    free = Rough(np.zeros(()), np.array(np.inf)).transform()
+    free = LinearisedEstimate(np.zeros(()), np.array(np.inf)).transform()
     mean = _effect("beta_model_mean", 0.0, scale / np.sqrt(models), unit, free)
     transform_along, shape = estimates.transform(), basis.shape[1]
     along = _effect("beta_model_coordinates", 0.0, scale, unit, transform_along, shape=shape)
@@ -339,11 +341,11 @@ def add_difficulties(
         return None
     scale = spread("sigma_delta", spec.priors.sigma_delta, factor("sigma_delta"), dims="benchmark")
     rough = rough_difficulties(design, "eps" in terms)
-    shared = shared_benchmarks(design)[design.benchmark_of_item]
+    shared = benchmarks_with_two_models(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
     along = design.item_contamination[shared] if fixed and "beta" in terms else None
     basis = CommonFirst.of(design.benchmark_of_item[shared], along)
-    estimates = basis.rough(Rough(rough.estimate[shared], rough.se[shared]))
+    estimates = basis.rough(LinearisedEstimate(rough.estimate[shared], rough.se[shared]))
     size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}
     transform = estimates.transform()
     moved = pm.Normal("delta_coordinates", 0.0, scale, default_transform=transform, **size)
@@ -397,7 +399,7 @@ def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | No
     return pm.Dirichlet("increments", alpha, dims="segment", default_transform=Sizes(count))
 
 
-def rise_of_increments(increments: Tensor, design: Design) -> Tensor:
+def cumulative_dose(increments: Tensor, design: Design) -> Tensor:
     """Return by what the dose-response rises with contamination where responses lie.
 
     It is the slope of its regression on contamination, which is 1 for a straight line, and
@@ -455,9 +457,8 @@ def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
         return [guess] * len(design.benchmarks)
     unknown = [name for name in guess if name not in design.benchmarks]
     if unknown:
-        problem = (
-            f"no such benchmark: {listed(unknown)}; the responses have {listed(design.benchmarks)}"
-        )
+        known = join_list(design.benchmarks)
+        problem = f"no such benchmark: {join_list(unknown)}; the responses have {known}"
         raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="likelihood.guess")])
     return [guess.get(name, 0.0) for name in design.benchmarks]
 

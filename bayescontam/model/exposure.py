@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_expit
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.responses import Responses
 from bayescontam.data.validation import read_numbers
@@ -114,7 +114,7 @@ def make_exposure(
     group, first, pairs = _groups(values, model, item)
     if spec.contamination.exposure == "noisy":
         _refuse_impossible(values[first], names, frame.iloc[first], responses.source)
-        made = _noisy(values[first], group, first, pairs)
+        made = _beta_nodes(values[first], group, first, pairs)
     else:
         made = _latent(values[first], group, first, pairs)
     return made if made.unsure.any() else None
@@ -168,7 +168,7 @@ def _refuse_impossible(
     faults = [
         Fault(
             source,
-            f"item '{visible(str(rows[i, 1]), 60)}' of '{visible(str(rows[i, 0]), 60)}': got"
+            f"item '{printable(str(rows[i, 1]), 60)}' of '{printable(str(rows[i, 0]), 60)}': got"
             f" {sd[i]:.6g} beside a {names[0]} of {mean[i]:.6g}; a number in [0, 1] with this mean"
             f" has at most {largest[i]:.6g}",
             column=names[1],
@@ -179,7 +179,7 @@ def _refuse_impossible(
         raise DataError(faults, f"Give {names[1]} as a standard deviation, not as a variance or %.")
 
 
-def _noisy(values: FloatArray, group: IntArray, first: IntArray, pairs: bool) -> Exposure:
+def _beta_nodes(values: FloatArray, group: IntArray, first: IntArray, pairs: bool) -> Exposure:
     mean, sd = values.T
     nodes, weights = beta_quadrature(mean, sd, NODES)
     with np.errstate(divide="ignore"):
@@ -212,7 +212,7 @@ def clean_models(
         return _by_column(block.clean_column, responses, frame, models)
     unknown = [name for name in block.clean if name not in models]
     if unknown:
-        problem = f"no such model: {listed(unknown)}; the responses have {listed(models)}"
+        problem = f"no such model: {join_list(unknown)}; the responses have {join_list(models)}"
         raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="contamination.clean")])
     clean = np.isin(np.array(models, dtype=object), block.clean)
     if block.clean:
@@ -224,7 +224,8 @@ def refuse_idle_clean(spec: ModelSpec, clean: Sequence[str]) -> None:
     """Raise a `UsageError` if models are declared clean and the model spec has no use for it."""
     if clean and spec.contamination.clean_column != "clean":
         raise UsageError(
-            f"clean: model spec '{visible(spec.name, 60)}' does not use the column 'clean'; choose "
+            f"clean: model spec '{printable(spec.name, 60)}' does not use the column 'clean'; "
+            "choose "
             "anchored, or a copy of it"
         )
 
@@ -247,7 +248,8 @@ def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
     faults = [
         Fault(
             source,
-            f"model '{visible(str(name), 60)}' is declared clean, but contamination is above 0 in "
+            f"model '{printable(str(name), 60)}' is declared clean, but contamination is above 0 "
+            "in "
             f"{row['sum']:,} of its {row['size']:,} responses ({row['sum'] / row['size']:.0%})",
         )
         for name, row in shares[shares["sum"] > 0].iterrows()
@@ -274,7 +276,7 @@ def _by_column(
     ranges = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
     mixed = ranges.index[ranges["min"] != ranges["max"]]
     if len(mixed):
-        problem = f"models with both values: {listed(mixed)}; a model is clean or not"
+        problem = f"models with both values: {join_list(mixed)}; a model is clean or not"
         raise DataError([Fault(responses.source, problem, column=column)])
     clean: NDArray[np.bool_] = ranges["max"].reindex(list(models)).to_numpy() == 1
     _refuse_all_or_none(clean, responses.source, column)

@@ -19,7 +19,7 @@ from bayescontam.model.effects import can_guess
 from bayescontam.model.likelihood import log_choose
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
-from bayescontam.model.terms import Terms, shared_benchmarks
+from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
 
 LEVELS = 12
@@ -129,7 +129,7 @@ class Lattice:
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
         """Whether the items of each benchmark have difficulties."""
-        return shared_benchmarks(self.design.whole)
+        return benchmarks_with_two_models(self.design.whole)
 
     @cached_property
     def level(self) -> IntArray:
@@ -254,7 +254,7 @@ def _polynomial(value: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     return (low + high + points * (high - low)) / 2, weights
 
 
-def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
+def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
     """Say why item difficulties cannot be integrated out; None where they can."""
     reasons = {
         "the fit has no item difficulties": "delta" not in terms,
@@ -277,13 +277,13 @@ def why_sampled(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
     return None
 
 
-def plan_lattice(
+def make_grid(
     spec: ModelSpec, design: Design, terms: Terms, difficulties: Difficulties
 ) -> Lattice | None:
     """Return what stands in for the items; None where their difficulties are sampled."""
     if difficulties == "sampled" or (difficulties == "auto" and len(design) < LARGE):
         return None
-    reason = why_sampled(spec, design, terms)
+    reason = reason_not_marginalised(spec, design, terms)
     if reason is None:
         lattice = make_lattice(design)
         if difficulties == "marginalised" or 5 * len(lattice.design) <= len(design):
@@ -303,8 +303,8 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
     """
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     made = lattice.design
-    scale = (scale * shared_benchmarks(design))[made.benchmark_of_item]
-    level, step = at_levels(effects, lattice, pt.zeros, pt.ones)
+    scale = (scale * benchmarks_with_two_models(design))[made.benchmark_of_item]
+    level, step = predictor_at_levels(effects, lattice, pt.zeros, pt.ones)
     constant = log_choose(design.n_trials, design.n_correct).sum()
 
     def logp(value: Any, level: Any, step: Any) -> Any:
@@ -322,7 +322,9 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
     )  # fmt: skip
 
 
-def at_levels(effects: Effects, lattice: Lattice, zeros: Any, ones: Any) -> tuple[Any, Any]:
+def predictor_at_levels(
+    effects: Effects, lattice: Lattice, zeros: Any, ones: Any
+) -> tuple[Any, Any]:
     """Return log-odds of an item of no difficulty, and what one unit of difficulty adds."""
     made = lattice.design
     count = len(made.items)

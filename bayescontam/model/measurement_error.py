@@ -13,7 +13,7 @@ from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure
 from bayescontam.model.likelihood import log_choose, log_kernel
 from bayescontam.model.priors import Tensor
-from bayescontam.model.transforms import Informed, rough_logits
+from bayescontam.model.transforms import DataInformedTransform, rough_logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +97,8 @@ def _log_weights(design: Design, exposure: Exposure) -> Tensor:
     return pt.stack([-pt.softplus(logit), -pt.softplus(-logit)], axis=1)
 
 
-class _InformedVector(Informed):
-    """`Informed` for a vector that is one variable, whose first inputs are size, mu, sigma."""
+class _InformedVector(DataInformedTransform):
+    """`DataInformedTransform` for a vector that is one variable of inputs size, mu, sigma."""
 
     ndim_supp = 1
 

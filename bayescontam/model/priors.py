@@ -58,7 +58,7 @@ _OF_SLOPES = frozenset({"sigma_bm", "sigma_bb", "sigma_bmb"})
 RATE = 0.346
 
 
-class Straightened(LogExpM1):
+class QuantileTransform(LogExpM1):
     """Coordinate of a positive variable: straight above `scale`, its logarithm far below.
 
     Along the logarithm alone, which is PyMC's choice, the upper flank of a spread's posterior
@@ -97,7 +97,7 @@ def variable(
     """Add a variable with this prior to the current PyMC model."""
     if isinstance(prior, HalfNormal | HalfStudentT | Exponential):
         small = float(distribution(prior).ppf(SMALL))
-        options = {"default_transform": Straightened(small)} | options
+        options = {"default_transform": QuantileTransform(small)} | options
     return getattr(pm, type(prior).__name__)(name, **parameters(prior, factor), **options)
 
 

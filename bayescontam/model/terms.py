@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam.model.design import Design
 from bayescontam.specs.model import ModelSpec
 
@@ -131,7 +131,7 @@ def _no_discrimination(design: Design) -> str | None:
 
 
 def _no_difficulty(design: Design) -> str | None:
-    shared = shared_benchmarks(design)
+    shared = benchmarks_with_two_models(design)
     if not shared.any():
         return "difficulty needs items that at least 2 models answered (here none)"
     if len(design.items) == len(design.units):
@@ -139,7 +139,7 @@ def _no_difficulty(design: Design) -> str | None:
     return None
 
 
-def shared_benchmarks(design: Design) -> np.ndarray:
+def benchmarks_with_two_models(design: Design) -> np.ndarray:
     """Return for each benchmark whether any of its items was answered by two models."""
     answers = np.bincount(design.item, minlength=len(design.items))
     shared = np.zeros(len(design.benchmarks), dtype=bool)
@@ -160,10 +160,10 @@ def _few(count: int, what: str, wanted: str) -> str | None:
     return f"{wanted} needs at least 3 {what} (here {count})" if count < FEWEST else None
 
 
-def unshared(design: Design) -> str | None:
+def models_without_overlap(design: Design) -> str | None:
     """Say which benchmarks have no item difficulty although others have, if any."""
-    shared = shared_benchmarks(design)
+    shared = benchmarks_with_two_models(design)
     names = [
         name for name, is_shared in zip(design.benchmarks, shared, strict=True) if not is_shared
     ]
-    return f"no item was answered by 2 models in {listed(names)}" if names else None
+    return f"no item was answered by 2 models in {join_list(names)}" if names else None

@@ -22,7 +22,7 @@ _DIFFER = 0.3
 """Spread of abilities and of slopes around their means, to the nearest guess."""
 
 
-class Informed(Transform):
+class DataInformedTransform(Transform):
     """Standardise a Normal variable by its rough conditional posterior.
 
     Where data alone would put the variable at `estimate` with standard error `se`,
@@ -67,7 +67,7 @@ class Informed(Transform):
         return pt.log(sd) + pt.zeros_like(value)
 
 
-class Nested(Informed):
+class PooledTransform(DataInformedTransform):
     """The same for the mean of several effects, which itself is sampled.
 
     Its variable is Normal(tau, sigma), and what is reported of it is ``variable − tau``, where
@@ -92,25 +92,25 @@ class Nested(Informed):
 
 
 @dataclass(frozen=True)
-class Rough:
+class LinearisedEstimate:
     """Rough estimates of one kind of effect, with rough standard errors."""
 
     estimate: FloatArray
     se: FloatArray
 
-    def transform(self) -> Informed:
+    def transform(self) -> DataInformedTransform:
         """Return the coordinates that these estimates give."""
-        return Informed(self.estimate, self.se)
+        return DataInformedTransform(self.estimate, self.se)
 
-    def pooled(self, axis: int, differ: bool) -> "Rough":
+    def pooled(self, axis: int, differ: bool) -> "LinearisedEstimate":
         """Return estimates of the mean along an axis, of effects that `differ` a little or not."""
         weight = 1 / (self.se**2 + (_DIFFER**2 if differ else 0.0))
         total = weight.sum(axis=axis)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = np.where(total > 0, (weight * self.estimate).sum(axis=axis) / total, 0.0)
-            return Rough(mean, 1 / np.sqrt(total))
+            return LinearisedEstimate(mean, 1 / np.sqrt(total))
 
-    def level_of_rows(self) -> "Rough":
+    def level_of_rows(self) -> "LinearisedEstimate":
         """Return estimates of what each row lies above the columns' means, dims (row,).
 
         Their errors are those of one cell in each row, and not what cells of a row differ by.
@@ -122,14 +122,14 @@ class Rough:
         above = np.where(known, self.estimate - columns, 0.0).sum(axis=1) / np.maximum(count, 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             square = np.where(known, self.se**2, 0.0).sum(axis=1) / count
-        return Rough(above, np.where(count > 0, np.sqrt(square), np.inf))
+        return LinearisedEstimate(above, np.where(count > 0, np.sqrt(square), np.inf))
 
-    def along(self, basis: FloatArray) -> "Rough":
+    def along(self, basis: FloatArray) -> "LinearisedEstimate":
         """Return estimates of coordinates in an orthonormal basis, dims (vector,)."""
         precision = (basis**2).T @ (1 / self.se**2)
-        return Rough(basis.T @ self.estimate, 1 / np.sqrt(precision))
+        return LinearisedEstimate(basis.T @ self.estimate, 1 / np.sqrt(precision))
 
-    def logarithm(self) -> "Rough":
+    def logarithm(self) -> "LinearisedEstimate":
         """Return estimates of the logarithms of positive effects.
 
         An effect that is not clearly positive does not inform on its logarithm.
@@ -137,15 +137,15 @@ class Rough:
         clear = self.estimate > 2 * self.se
         with np.errstate(divide="ignore", invalid="ignore"):
             estimate = np.where(clear, np.log(self.estimate), 0.0)
-            return Rough(estimate, np.where(clear, self.se / self.estimate, np.inf))
+            return LinearisedEstimate(estimate, np.where(clear, self.se / self.estimate, np.inf))
 
-    def stretched(self, factor: FloatArray) -> "Rough":
+    def stretched(self, factor: FloatArray) -> "LinearisedEstimate":
         """Return the same with estimates and errors multiplied."""
-        return Rough(self.estimate * factor, self.se * factor)
+        return LinearisedEstimate(self.estimate * factor, self.se * factor)
 
-    def reshape(self, *shape: int) -> "Rough":
+    def reshape(self, *shape: int) -> "LinearisedEstimate":
         """Return the same in another shape."""
-        return Rough(self.estimate.reshape(shape), self.se.reshape(shape))
+        return LinearisedEstimate(self.estimate.reshape(shape), self.se.reshape(shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,14 +204,14 @@ class CommonFirst:
             values = values - dot(2 * axis.T, dot(axis, values))
         return values
 
-    def rough(self, items: Rough) -> Rough:
+    def rough(self, items: LinearisedEstimate) -> LinearisedEstimate:
         """Return estimates of coordinates from those of items; common ones are uninformed."""
         estimate, se = np.asarray(self.coordinates(items.estimate)), items.se.copy()
         se[self.common] = np.inf
-        return Rough(np.where(np.isinf(se), 0.0, estimate), se)
+        return LinearisedEstimate(np.where(np.isinf(se), 0.0, estimate), se)
 
 
-def rough_abilities(design: Design, overdispersed: bool) -> Rough:
+def rough_abilities(design: Design, overdispersed: bool) -> LinearisedEstimate:
     """Estimate each ability by the log-odds of its accuracy, dims (model, unit)."""
     shape = len(design.models), len(design.units)
     p = _accuracy(design)
@@ -221,10 +221,12 @@ def rough_abilities(design: Design, overdispersed: bool) -> Rough:
     # Averaging over items draws accuracies towards one half; undo it on the log-odds.
     factor = stretch(_spread(design)) if overdispersed else 1.0
     with np.errstate(divide="ignore"):
-        return Rough(np.log(p / (1 - p)) * factor, 1 / np.sqrt(information)).reshape(*shape)
+        return LinearisedEstimate(np.log(p / (1 - p)) * factor, 1 / np.sqrt(information)).reshape(
+            *shape
+        )
 
 
-def rough_slopes(design: Design, overdispersed: bool) -> Rough:
+def rough_slopes(design: Design, overdispersed: bool) -> LinearisedEstimate:
     """Estimate each slope by one step of logistic regression, dims (model, benchmark)."""
     shape = len(design.models), len(design.benchmarks)
     residual, weight = _residuals(design), _information(design, overdispersed)
@@ -253,7 +255,7 @@ def stretch_of_items(design: Design) -> FloatArray:
     return np.asarray(stretch(np.array(spreads)))
 
 
-def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
+def rough_difficulties(design: Design, overdispersed: bool) -> LinearisedEstimate:
     """Estimate each item's difficulty given rough abilities, dims (item,).
 
     Of single answers by Newton's steps to the most probable difficulty, since one step from 0
@@ -281,7 +283,7 @@ def rough_difficulties(design: Design, overdispersed: bool) -> Rough:
     return rough
 
 
-def rough_discriminations(design: Design, overdispersed: bool) -> Rough:
+def rough_discriminations(design: Design, overdispersed: bool) -> LinearisedEstimate:
     """Estimate the log of each item's discrimination by one step from 0, dims (item,).
 
     One item informs little on it, but what all items show together decides how far they differ,
@@ -304,11 +306,11 @@ def rough_discriminations(design: Design, overdispersed: bool) -> Rough:
     return _weighted(score, np.maximum(square - crossed**2 / (own + 1.0), 0.0))
 
 
-def rough_logits(design: Design) -> Rough:
+def rough_logits(design: Design) -> LinearisedEstimate:
     """Estimate each repeated response's log-odds from its own trials, if it has any."""
     k, n = design.n_correct[design.n_single :], design.n_trials[design.n_single :]
     p = (k + 0.5) / (n + 1.0)
-    return Rough(np.log(p / (1 - p)), 1 / np.sqrt(np.maximum(n * p * (1 - p), _LEAST)))
+    return LinearisedEstimate(np.log(p / (1 - p)), 1 / np.sqrt(np.maximum(n * p * (1 - p), _LEAST)))
 
 
 def _accuracy(design: Design) -> FloatArray:
@@ -364,7 +366,7 @@ def _spread_of(k: Any, n: Any, p: FloatArray) -> float:
     return float(grid[np.argmin([abs(correlation(s) - excess.mean()) for s in grid])])
 
 
-def _weighted(score: FloatArray, information: FloatArray) -> Rough:
+def _weighted(score: FloatArray, information: FloatArray) -> LinearisedEstimate:
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate = np.where(information > 0, score / information, 0.0)
-        return Rough(estimate, 1 / np.sqrt(information))
+        return LinearisedEstimate(estimate, 1 / np.sqrt(information))

@@ -28,10 +28,10 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Literal
 
 from bayescontam._optional import require
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.parallel.pool import fail, in_processes, packed
-from bayescontam.parallel.ray_backend import cluster, on_ray
+from bayescontam.parallel.pool import fail, process_pool, serialise
+from bayescontam.parallel.ray_backend import cluster, ray_pool
 
 
 def usable_cores() -> int:
@@ -41,7 +41,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def connected(
+def ray_cluster(
     engine: Literal["local", "ray"], address: str | None = None, jobs: int | None = None
 ) -> contextlib.AbstractContextManager[None]:
     """Keep one connection to Ray for several calls of `run_tasks`, which take seconds to connect.
@@ -73,15 +73,17 @@ def run_tasks[TaskT, ResultT](
     _check(engine, jobs, address, gpus)
     if not tasks or (engine == "local" and (jobs or usable_cores()) == 1):
         return _here(make_worker, tasks)
-    sent = packed(make_worker)
+    sent = serialise(make_worker)
     if engine == "local":
-        return in_processes(sent, tasks, min(jobs or usable_cores(), len(tasks)))
-    return on_ray(require("ray", "ray"), sent, tasks, jobs and min(jobs, len(tasks)), address, gpus)
+        return process_pool(sent, tasks, min(jobs or usable_cores(), len(tasks)))
+    return ray_pool(
+        require("ray", "ray"), sent, tasks, jobs and min(jobs, len(tasks)), address, gpus
+    )
 
 
 def _check(engine: str, jobs: int | None, address: str | None, gpus: float) -> None:
     if engine not in ("local", "ray"):
-        raise UsageError(f"engine is '{visible(engine)}'; choose 'local' or 'ray'")
+        raise UsageError(f"engine is '{printable(engine)}'; choose 'local' or 'ray'")
     if jobs is not None and jobs < 1:
         raise UsageError(f"jobs is {jobs}; give 1 or more, or leave it out to use every core")
     if engine == "local" and (address is not None or gpus):

@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NoReturn, Protocol, Self, cast
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import BayescontamError, TaskError, UsageError
 
 # Sums depend on how they are split over threads, and libraries split them over all cores
@@ -44,7 +44,7 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
-def packed(make_worker: Callable[[], object]) -> bytes:
+def serialise(make_worker: Callable[[], object]) -> bytes:
     """Return `make_worker` as it is sent to workers."""
     try:
         return pickle.dumps(make_worker)
@@ -89,11 +89,11 @@ def _portable(error: BaseException) -> BaseException:
     return error
 
 
-class LostError(Exception):
+class WorkerLostError(Exception):
     """A worker was killed during a task."""
 
 
-class Crew[SentT](Protocol):
+class WorkerPool[SentT](Protocol):
     """Workers, each of which does one task at a time."""
 
     @property
@@ -111,11 +111,11 @@ class Crew[SentT](Protocol):
         """Wait for some of the tasks that were sent."""
 
     def receive(self, sent: SentT) -> bytes:
-        """Return what a worker answers, or raise `LostError`; it is idle then."""
+        """Return what a worker answers, or raise `WorkerLostError`; it is idle then."""
 
 
-def collect[TaskT, SentT](
-    crew: Crew[SentT], tasks: Mapping[str, TaskT]
+def gather[TaskT, SentT](
+    crew: WorkerPool[SentT], tasks: Mapping[str, TaskT]
 ) -> Generator[tuple[str, Any], None, None]:
     """Have the tasks done and yield results as they come."""
     upcoming: Iterator[tuple[str, TaskT]] = iter(tasks.items())
@@ -127,7 +127,7 @@ def collect[TaskT, SentT](
             key, _ = item = running.pop(sent)
             try:
                 answer = crew.receive(sent)
-            except LostError as loss:
+            except WorkerLostError as loss:
                 answer = None
                 upcoming = chain([item], upcoming)
                 losses[key] += 1
@@ -139,7 +139,7 @@ def collect[TaskT, SentT](
 
 
 def _refill[TaskT, SentT](
-    crew: Crew[SentT],
+    crew: WorkerPool[SentT],
     upcoming: Iterator[tuple[str, TaskT]],
     running: dict[SentT, tuple[str, TaskT]],
 ) -> None:
@@ -169,24 +169,24 @@ def fail(key: str, error: BaseException) -> NoReturn:
     if isinstance(error, BayescontamError):
         raise error
     raise TaskError(
-        f"task '{visible(key)}': {type(error).__name__}: {visible(str(error), 400)}; "
+        f"task '{printable(key)}': {type(error).__name__}: {printable(str(error), 400)}; "
         "finished tasks are stored, so fix this and start again"
     ) from error
 
 
 def _killed(key: str, how: str) -> TaskError:
     return TaskError(
-        f"task '{visible(key)}': its worker was killed three times ({how}); finished tasks are "
+        f"task '{printable(key)}': its worker was killed three times ({how}); finished tasks are "
         "stored, so fix this and start again, perhaps with fewer jobs or smaller tasks"
     )
 
 
-def in_processes(
+def process_pool(
     make_worker: bytes, tasks: Mapping[str, Any], jobs: int
 ) -> Generator[tuple[str, Any], None, None]:
     """Yield results from `jobs` processes; one that dies is replaced and its task done again."""
     with _Processes(make_worker, jobs) as processes:
-        yield from collect(processes, tasks)
+        yield from gather(processes, tasks)
 
 
 class _Process(SpawnProcess):
@@ -221,7 +221,7 @@ class _Process(SpawnProcess):
             signal.raise_signal(signal.SIGTERM)  # whoever waits shall see what it ended by
 
 
-class _Hand:
+class _WorkerHandle:
     """A process, and this end of the pipe to it."""
 
     def __init__(self, make_worker: bytes) -> None:
@@ -249,31 +249,31 @@ class _Processes:
     def __init__(self, make_worker: bytes, size: int) -> None:
         self.size = size
         self._make_worker = make_worker
-        self._hands = {_Hand(make_worker) for _ in range(size)}
+        self._hands = {_WorkerHandle(make_worker) for _ in range(size)}
         self._idle = list(self._hands)
 
-    def send(self, task: bytes) -> _Hand:
+    def send(self, task: bytes) -> _WorkerHandle:
         hand = self._idle.pop()
         with contextlib.suppress(OSError):  # it is dead, which shows when it should answer
             hand.pipe.send_bytes(task)
         return hand
 
-    def ready(self, sent: Iterable[_Hand]) -> list[_Hand]:
+    def ready(self, sent: Iterable[_WorkerHandle]) -> list[_WorkerHandle]:
         hands = {hand.pipe: hand for hand in sent}
         return [hands[cast(Connection, pipe)] for pipe in wait(list(hands))]
 
-    def receive(self, sent: _Hand) -> bytes:
+    def receive(self, sent: _WorkerHandle) -> bytes:
         try:
             answer = sent.pipe.recv_bytes()
         except (EOFError, OSError) as error:
-            raise LostError(_how(self._replace(sent))) from error
+            raise WorkerLostError(_exit_reason(self._replace(sent))) from error
         self._idle.append(sent)
         return answer
 
-    def _replace(self, hand: _Hand) -> int | None:
+    def _replace(self, hand: _WorkerHandle) -> int | None:
         exitcode = hand.end(patience=1)
         self._hands.remove(hand)
-        self._idle.append(_Hand(self._make_worker))
+        self._idle.append(_WorkerHandle(self._make_worker))
         self._hands.add(self._idle[-1])
         return exitcode
 
@@ -296,7 +296,7 @@ def _kill(process: _Process) -> None:
         process.kill()
 
 
-def _how(exitcode: int | None) -> str:
+def _exit_reason(exitcode: int | None) -> str:
     code = exitcode or 0
     if code < 0:
         return f"by {signal.Signals(-code).name}, perhaps for lack of memory"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.parallel.pool import ONE_THREAD, LostError, Worker, collect
+from bayescontam.parallel.pool import ONE_THREAD, Worker, WorkerLostError, gather
 
 
-def on_ray(
+def ray_pool(
     ray: ModuleType,
     make_worker: bytes,
     tasks: Mapping[str, Any],
@@ -27,10 +27,10 @@ def on_ray(
         kind = ray.remote(Worker).options(
             num_cpus=1, num_gpus=gpus, runtime_env=_environment(address)
         )
-        size = min(_room(ray, jobs, gpus), len(tasks))
+        size = min(_free_workers(ray, jobs, gpus), len(tasks))
         actors = _Actors(ray, functools.partial(kind.remote, make_worker), size)
         try:
-            yield from collect(actors, tasks)
+            yield from gather(actors, tasks)
         finally:
             actors.kill()
 
@@ -79,7 +79,7 @@ class _Actors:
         except (known.RayActorError, known.WorkerCrashedError, known.OutOfMemoryError) as error:
             self._ray.kill(actor)  # where only the way to it is broken, it works on
             self._idle.append(self._start())
-            raise LostError("perhaps for lack of memory; the logs of Ray say more") from error
+            raise WorkerLostError("perhaps for lack of memory; the logs of Ray say more") from error
         self._idle.append(actor)
         return answer
 
@@ -98,11 +98,12 @@ def cluster(ray: ModuleType, address: str | None, jobs: int | None) -> Iterator[
     if address is None:
         options |= {"num_cpus": jobs, "include_dashboard": False}
     try:
-        _knock(address or "")
+        _probe_address(address or "")
         ray.init(address=address or "local", **options)
     except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise UsageError(
-            f"Ray at '{visible(address or 'local')}' cannot be used ({visible(str(error), 400)}); "
+            f"Ray at '{printable(address or 'local')}' cannot be used "
+            f"({printable(str(error), 400)}); "
             "give the address of a running cluster (and RAY_AUTH_MODE=token in the environment if "
             "it requires a token), or none to start one on this machine"
         ) from error
@@ -112,14 +113,14 @@ def cluster(ray: ModuleType, address: str | None, jobs: int | None) -> Iterator[
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
+def _probe_address(address: str) -> None:
     """Raise an OSError if nobody listens: Ray would try for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
-def _room(ray: ModuleType, jobs: int | None, gpus: float) -> int:
+def _free_workers(ray: ModuleType, jobs: int | None, gpus: float) -> int:
     """Return the number of workers; one without a place would wait for ever."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     room = sum(

@@ -27,7 +27,7 @@ _NEAR = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Crossed:
+class BalancedDesign:
     """Responses of which every model answered every item equally often."""
 
     design: Design  # rows sorted by benchmark, model and item, as `Responses` have them
@@ -112,7 +112,7 @@ class Kernel(Protocol):
 
 
 @dataclass(frozen=True)
-class Plain:
+class BernoulliKernel:
     """Responses without an effect of their own."""
 
     n: int  # trials of each response
@@ -140,7 +140,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedKernel:
     """Responses of several trials that have log-odds of their own around a centre."""
 
     n: int
@@ -168,8 +168,8 @@ class Repeated:
         centers = np.linspace(self.low, self.high, count)
         eta = centers[:, None, None] + self.sigma * z
         k = np.arange(self.n + 1.0)[:, None]
-        inner = Plain(self.n, self.guess).curvature(k, eta)
-        return np.stack(mixed(inner, log_weight))
+        inner = BernoulliKernel(self.n, self.guess).curvature(k, eta)
+        return np.stack(mix_moments(inner, log_weight))
 
     def curvature(self, k: FloatArray, center: FloatArray) -> Curvature:
         """Return what the table has, straight between its centres."""
@@ -186,7 +186,7 @@ class Repeated:
         """Return accuracies, averaged over log-odds given the counts."""
         z, log_weight = self.nodes
         eta = center[..., None] + self.sigma * z
-        inner = Plain(self.n, self.guess).curvature(k[..., None], eta)
+        inner = BernoulliKernel(self.n, self.guess).curvature(k[..., None], eta)
         weight = posterior_weights(inner.value + log_weight)
         p, slope = _accuracy(eta, self.guess)
         moved, moved_slope = _accuracy(eta + shift[..., None], self.guess)
@@ -220,7 +220,7 @@ def posterior_weights(log_density: FloatArray) -> FloatArray:
     return weight
 
 
-def mixed(inner: Curvature, log_weight: FloatArray) -> Curvature:
+def mix_moments(inner: Curvature, log_weight: FloatArray) -> Curvature:
     """Return value and derivatives of the log of a weighted sum over the last axis.
 
     The information is that of the complete data less what is missing of it (Louis 1982,
@@ -264,7 +264,7 @@ class Approximation:
 
     def __init__(
         self,
-        crossed: Crossed,
+        crossed: BalancedDesign,
         parts: list[Component],
         spreads: Mapping[str, float],
         others: Sequence[Mapping[str, float]] = (),
@@ -302,9 +302,9 @@ class Approximation:
         n, guess = self.crossed.generations, self.crossed.guess
         sigma = self._spreads.get("sigma_eps")
         if sigma is None:
-            return Plain(n, guess)
+            return BernoulliKernel(n, guess)
         reach = 3.0 + 5.0 * self._spreads.get("sigma_delta", 0.0)
-        return Repeated(
+        return RepeatedKernel(
             n, guess, sigma, float(log_odds.min() - reach), float(log_odds.max() + reach)
         )
 

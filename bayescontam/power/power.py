@@ -17,8 +17,8 @@ from bayescontam.inference.identification import POWER
 from bayescontam.inference.summary import LEVEL
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.random_effects import slope_variance
-from bayescontam.power.scenario import MOST_PAIRS, Scene, Sizes, Truth
-from bayescontam.specs.base import closest
+from bayescontam.power.scenario import MOST_PAIRS, Scenario, Sizes, Truth
+from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
 Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
@@ -41,7 +41,7 @@ _WHY = {
 
 
 @dataclass(frozen=True)
-class Wish:
+class PowerRequest:
     """What a design should give."""
 
     # estimand whose interval is planned, of each contaminated model on each benchmark
@@ -55,7 +55,7 @@ class Wish:
     def __post_init__(self) -> None:
         """Refuse what cannot be had."""
         if self.quantity not in get_args(Quantity):
-            hint = closest(str(self.quantity), get_args(Quantity))
+            hint = suggest(str(self.quantity), get_args(Quantity))
             raise UsageError(f"quantity: got {self.quantity!r}; {hint}")
         most = 100.0 if self.quantity == "slope" else 1.0
         if self.width is not None and not 0 < self.width < most:
@@ -82,7 +82,9 @@ class Expected:
     overfitting: FloatArray  # true overfitting, same dims
 
 
-def expect(scene: Scene, wish: Wish, seed: int, advance: Advance = lambda _: None) -> Expected:
+def expected_precision(
+    scene: Scenario, wish: PowerRequest, seed: int, advance: Advance = lambda _: None
+) -> Expected:
     """Simulate data sets of a design and approximate the intervals of each."""
     means, sds, true = [], [], []
     for replicate in range(wish.data_sets):
@@ -109,7 +111,7 @@ def plan(
     designs: Sequence[Sizes],
     truth: Truth,
     spec: ModelSpec,
-    wish: Wish,
+    wish: PowerRequest,
     *,
     seed: int,
     reference: Reference = "min_observed",
@@ -121,13 +123,16 @@ def plan(
     responses are integrated out by quadrature, abilities and slopes are Normal at their
     mode, and the spreads are taken as known.
     """
-    scenes = [Scene(sizes, truth, spec, reference) for sizes in designs]
+    scenes = [Scenario(sizes, truth, spec, reference) for sizes in designs]
     with progress_bar(progress, "plan", len(scenes) * wish.data_sets, "data sets") as advance:
-        rows = [expected_row(scene, wish, expect(scene, wish, seed, advance)) for scene in scenes]
+        rows = [
+            expected_row(scene, wish, expected_precision(scene, wish, seed, advance))
+            for scene in scenes
+        ]
     return pd.DataFrame(rows)
 
 
-def expected_row(scene: Scene, wish: Wish, expected: Expected) -> dict[str, object]:
+def expected_row(scene: Scenario, wish: PowerRequest, expected: Expected) -> dict[str, object]:
     """Return what to expect of a design as a row of the table that `plan` returns."""
     low, middle, high = np.quantile(expected.widths, [0.1, 0.5, 0.9])
     sizes = scene.sizes
@@ -177,8 +182,8 @@ class _Search:
 
     unknown: Unknown
     sizes: Sizes
-    make: Callable[[Sizes], Scene]
-    wish: Wish
+    make: Callable[[Sizes], Scenario]
+    wish: PowerRequest
     seed: int
     progress: bool
     widths: dict[int, float] = field(default_factory=dict)
@@ -193,7 +198,7 @@ class _Search:
         if size not in self.widths:
             scene, title = self.make(self.at(size)), f"{size:,} {self.unknown}"
             with progress_bar(self.progress, title, self.wish.data_sets, "data sets") as advance:
-                expected = expect(scene, self.wish, self.seed, advance)
+                expected = expected_precision(scene, self.wish, self.seed, advance)
             widths = expected.widths.ravel()
             # The smallest width that holds for at least the wished share of the intervals.
             self.widths[size] = float(
@@ -234,7 +239,7 @@ def solve(
     sizes: Sizes,
     truth: Truth,
     spec: ModelSpec,
-    wish: Wish,
+    wish: PowerRequest,
     *,
     seed: int,
     most: int | None = None,
@@ -243,14 +248,14 @@ def solve(
 ) -> Solution:
     """Find the smallest number of items, models or generations that fulfils a wish."""
     if unknown not in get_args(Unknown):
-        raise UsageError(f"solve: got {unknown!r}; {closest(str(unknown), get_args(Unknown))}")
+        raise UsageError(f"solve: got {unknown!r}; {suggest(str(unknown), get_args(Unknown))}")
     if wish.width is None:
         raise UsageError("solve: needs the wanted width of the interval (--width)")
     least, most = _least(unknown, sizes, truth), _most(unknown, sizes) if most is None else most
     if most < least:
         raise UsageError(f"most: got {most}; at least {least} {unknown} are needed here")
     search = _Search(
-        unknown, sizes, lambda tried: Scene(tried, truth, spec, reference), wish, seed, progress
+        unknown, sizes, lambda tried: Scenario(tried, truth, spec, reference), wish, seed, progress
     )
     search.make(search.at(most))  # what cannot be planned is refused before anything is tried
     found = search.smallest(least, most)

@@ -12,7 +12,7 @@ from bayescontam.model.design import Design
 from bayescontam.model.effects import zero_sum_basis
 from bayescontam.model.priors import distribution, is_stretched, stretch
 from bayescontam.model.terms import Terms
-from bayescontam.specs.base import Block, closest
+from bayescontam.specs.base import Block, suggest
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal, Prior
 
@@ -216,12 +216,12 @@ def check_spreads(fixed: Mapping[str, float]) -> None:
     for name, value in fixed.items():
         if name not in _SPREADS.values():
             allowed = sorted(_SPREADS.values())
-            raise UsageError(f"spread: no such spread: {name!r}; {closest(name, allowed)}")
+            raise UsageError(f"spread: no such spread: {name!r}; {suggest(name, allowed)}")
         if not 0 <= value <= 100:
             raise UsageError(f"spread: got {name} = {value}; allowed is 0 to 100 (log-odds)")
 
 
-def refuse_unplannable(spec: ModelSpec) -> None:
+def validate_spec_for_power(spec: ModelSpec) -> None:
     """Refuse a model spec whose effects are not Normal on linear log-odds."""
     found = []
     for name in type(spec).model_fields:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._random import stream
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Responses
@@ -18,7 +18,7 @@ from bayescontam.model.likelihood import accuracy
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.priors import stretch
 from bayescontam.model.terms import Terms, plan_terms
-from bayescontam.power.laplace import Approximate, Approximation, Crossed, normal_grid
+from bayescontam.power.laplace import Approximate, Approximation, BalancedDesign, normal_grid
 from bayescontam.power.random_effects import (
     Component,
     check_spreads,
@@ -27,7 +27,7 @@ from bayescontam.power.random_effects import (
     effect_kinds,
     fitted_spreads,
     other_spreads,
-    refuse_unplannable,
+    validate_spec_for_power,
 )
 from bayescontam.specs.model import ModelSpec
 
@@ -143,7 +143,7 @@ def _refuse_differing(distinct: "pd.Series[int]", source: str) -> None:
     if len(mixed):
         problem = (
             f"items whose contamination differs between models:"
-            f" {listed(item for _, item in mixed.index)}; a plan has one value for each item"
+            f" {join_list(item for _, item in mixed.index)}; a plan has one value for each item"
         )
         advice = "Give a table of one model, or a share (--contamination) instead."
         raise DataError([Fault(source, problem, column="contamination")], advice)
@@ -159,13 +159,13 @@ class Simulated:
     spreads: dict[str, float]
 
 
-class Scene:
+class Scenario:
     """A design of some size, from which data sets can be simulated."""
 
     def __init__(
         self, sizes: Sizes, truth: Truth, spec: ModelSpec, reference: Reference = "min_observed"
     ) -> None:
-        refuse_unplannable(spec)
+        validate_spec_for_power(spec)
         guess = spec.likelihood.guess
         if not isinstance(guess, float | int):
             raise UsageError(
@@ -182,7 +182,7 @@ class Scene:
         self.terms: Terms = plan_terms(self.spec, design)
         self.parts: list[Component] = components(self.spec, design, self.terms)
         self.others = other_spreads(self.spec, self.terms, SPREADS)
-        self.crossed = Crossed(
+        self.crossed = BalancedDesign(
             design,
             effect_kinds(self.terms),
             sizes.generations,

@@ -13,7 +13,7 @@ from bayescontam.published.quantities import covariates_of, mean_and_interval, r
 from bayescontam.published.simulate import (
     DRAWS,
     GENERATED_TASKS,
-    Posed,
+    ConceptBenchmark,
     diluted,
     extrapolated,
     generated_benchmark,
@@ -53,7 +53,7 @@ def analyse(study: Study) -> Findings:
     )
 
 
-def fitted(study: Study, posed: Posed) -> Iterator[tuple[str, dict[str, Fit]]]:
+def fitted(study: Study, posed: ConceptBenchmark) -> Iterator[tuple[str, dict[str, Fit]]]:
     """Yield each way of treating exposures, with its fits by name.
 
     ``exposures drawn``: one fit for each of several draws of all exposures at once, whose
@@ -86,7 +86,7 @@ def estimand(fits: list[Fit], quantity: str) -> FloatArray:
     return np.concatenate(parts)
 
 
-def _rows(posed: Posed, way: str, fits: list[Fit]) -> Iterator[dict[str, Any]]:
+def _rows(posed: ConceptBenchmark, way: str, fits: list[Fit]) -> Iterator[dict[str, Any]]:
     for quantity in QUANTITIES:
         yield {
             "benchmark": posed.name,
@@ -115,7 +115,7 @@ def _headline(table: pd.DataFrame) -> str:
     )
 
 
-def _compared(study: Study, posed: Posed) -> Iterator[Comparison]:
+def _compared(study: Study, posed: ConceptBenchmark) -> Iterator[Comparison]:
     each = posed.contamination
     spread = {"mean": each.mean(1), "sd": each.std(1), "min": each.min(1), "max": each.max(1)}
     for name, draws in spread.items():
@@ -128,7 +128,7 @@ def _compared(study: Study, posed: Posed) -> Iterator[Comparison]:
         )
 
 
-def _picture(table: pd.DataFrame, posed: Posed) -> Picture:
+def _picture(table: pd.DataFrame, posed: ConceptBenchmark) -> Picture:
     chosen = (table["benchmark"] == posed.name) & (table["quantity"] != "slope")
     own = table[chosen].rename(columns={"quantity": "label", "exposures": "series"})
     columns = ["label", "series", "mean", "low", "high", *(["truth"] if posed.truth else [])]
@@ -142,7 +142,7 @@ def _picture(table: pd.DataFrame, posed: Posed) -> Picture:
     )
 
 
-def _spread(posed: list[Posed]) -> Picture:
+def _spread(posed: list[ConceptBenchmark]) -> Picture:
     parts = [
         pd.DataFrame({"value": one.contamination.mean(axis=0), "series": one.name}) for one in posed
     ]

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import binomtest
 
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam.calibration.study import changed_spec
 from bayescontam.data.responses import Responses, read_responses
 from bayescontam.errors import DataError, Fault
@@ -46,7 +46,9 @@ def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -
     frame = frame[frame["model"].isin(solvers)]
     concepts = {_joined(name): name for name in printed["concept"].unique()}
     if strange := sorted(set(frame["concept"].astype(str)) - set(concepts)):
-        problem = f"no printed concept is called {listed(strange)}; they are {listed(concepts)}"
+        problem = (
+            f"no printed concept is called {join_list(strange)}; they are {join_list(concepts)}"
+        )
         raise DataError([Fault(str(path), problem, column="concept")])
     frame = frame.assign(model=frame["model"].map(solvers), concept=frame["concept"].map(concepts))
     return Responses.from_frame(frame, source=path.name)

@@ -14,7 +14,7 @@ from bayescontam.calibration.storage import faults_of
 from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import take_draws
+from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.published.quantities import TAILS
 from bayescontam.published.simulate import coverage, fit_rows, over_tables, published_method
@@ -134,7 +134,7 @@ def _drawn(
 ) -> pd.DataFrame:
     """Return posterior means and 95 % intervals of the fraction, model by model."""
     drawn = engine.draw(responses, seed, _SAMPLING)
-    draws = take_draws(drawn.posterior, drawn.built.design)
+    draws = stack_draws(drawn.posterior, drawn.built.design)
     draws = with_own_effects(draws, drawn.built, np.random.default_rng(seed))
     shape = _SAMPLING.chains, _SAMPLING.draws
     found = estimands(

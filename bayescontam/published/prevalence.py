@@ -10,11 +10,11 @@ from bayescontam.data.judgements import PAIR, Judgements
 from bayescontam.errors import FitError
 from bayescontam.evidence.covariates import RANKS, weigh
 from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve
-from bayescontam.evidence.pairs import located
+from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.evidence.prevalence import prevalence
 from bayescontam.inference.checks import Outcome
 from bayescontam.published.quantities import row_of
-from bayescontam.published.simulate import Searched, generated_scan, texts
+from bayescontam.published.simulate import ScanWithTruth, generated_scan, texts
 from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
 from bayescontam.specs.registry import load_curve
 
@@ -58,12 +58,12 @@ def analyse(study: Study) -> Findings:
     )
 
 
-def learnt(study: Study, one: Searched) -> Curve:
+def learnt(study: Study, one: ScanWithTruth) -> Curve:
     """Return P(duplicate | cosine) of a scan, from what is true of some of its pairs.
 
     Judged are the best matches of each item, and some of its others, of any cosine.
     """
-    judged = located(judgements(study, one), one.scan)
+    judged = positions_in_scan(judgements(study, one), one.scan)
     best = one.scan.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
     judged = judged.join(best.rename("best"), on=["benchmark", "item"])
     names = {
@@ -83,14 +83,14 @@ def learnt(study: Study, one: Searched) -> Curve:
     return curve
 
 
-def judged_items(study: Study, one: Searched) -> set[str]:
+def judged_items(study: Study, one: ScanWithTruth) -> set[str]:
     """Return the items, chosen at random, whose matches are judged."""
     items = one.scan.items["item"].to_numpy()
     count = round(study.settings["judged_items"] * len(items))
     return set(study.stream("judged", one.name).permutation(items)[:count])
 
 
-def judgements(study: Study, one: Searched) -> Judgements:
+def judgements(study: Study, one: ScanWithTruth) -> Judgements:
     """Return true verdicts on the best matches of each judged item and on some of its others."""
     pairs = one.pairs.drop_duplicates(list(PAIR))
     pairs = pairs[pairs["item"].isin(judged_items(study, one))].reset_index(drop=True)
@@ -103,7 +103,7 @@ def judgements(study: Study, one: Searched) -> Judgements:
     return Judgements.from_frame(table, source="truth")
 
 
-def by_rank(study: Study, one: Searched, curve: Curve) -> pd.DataFrame:
+def by_rank(study: Study, one: ScanWithTruth, curve: Curve) -> pd.DataFrame:
     """Return the share of items with a duplicate among their best matches.
 
     Of the items that nobody judged: verdicts on the others would be read back as answers.
@@ -121,14 +121,14 @@ def by_rank(study: Study, one: Searched, curve: Curve) -> pd.DataFrame:
     return pd.concat(parts).assign(corpus=one.name)[["corpus", "of", *table.columns]]
 
 
-def first_ranks(one: Searched) -> "pd.Series[float]":
+def first_ranks(one: ScanWithTruth) -> "pd.Series[float]":
     """Return the rank of each item's first duplicate, infinite where none is listed."""
     found = one.scan.matches[one.true]
     first = found.groupby("item", observed=True)["rank"].min().astype(float)
     return first.reindex(one.scan.items["item"]).fillna(np.inf)
 
 
-def by_share(study: Study, one: Searched) -> pd.DataFrame:
+def by_share(study: Study, one: ScanWithTruth) -> pd.DataFrame:
     """Return the share of items with a duplicate among those listed, by share of the corpus."""
     rng, rows = study.stream("shares", one.name), []
     found = one.scan.matches[one.true]

@@ -16,7 +16,7 @@ from bayescontam.data.importers.base import LeftOut
 from bayescontam.data.jsonl import objects
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.posterior import predictor, take_draws
+from bayescontam.inference.posterior import predictor, stack_draws
 from bayescontam.inference.result import Fit, joint_draws
 from bayescontam.model.build import build
 
@@ -113,7 +113,7 @@ class Cells:
 def expected_cells(fit: Fit, responses: Responses, group: str) -> Cells:
     """Return accuracies on new items of the groups, what single items differ by averaged out."""
     built = build(fit.spec, responses)
-    draws = take_draws(fit.tree["posterior"].to_dataset(), built.design)
+    draws = stack_draws(fit.tree["posterior"].to_dataset(), built.design)
     center = predictor(replace(draws, delta=None), built.design)
     first, index = _cells_of(fit, responses.frame, group)
     variance = effects_variance(fit.tree["posterior"].to_dataset(), index)

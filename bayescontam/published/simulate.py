@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from bayescontam._files import atomic_path, write_text
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import PENALTY, bootstrap_rows, regressions
 from bayescontam.calibration.simulators import PUBLISHED, Corpus, compositions, contamination_of
@@ -190,7 +190,7 @@ def responses_of(frames: Sequence[pd.DataFrame]) -> Responses:
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class ScanWithTruth:
     """A scan whose truth is known."""
 
     name: str
@@ -199,7 +199,7 @@ class Searched:
     pairs: pd.DataFrame  # distinct pairs of the scan, with `true`
 
 
-def generated_scan(study: Study) -> Searched:
+def generated_scan(study: Study) -> ScanWithTruth:
     """Return the scan of a generated benchmark and corpus."""
     items, documents = study.settings["items"], study.settings["documents"]
     manifest = Manifest.parse(
@@ -219,7 +219,7 @@ def generated_scan(study: Study) -> Searched:
     return searched_of(GENERATED, scan, lambda item, document: (item, document) in known)
 
 
-def texts(study: Study, folder: Path) -> Searched:
+def texts(study: Study, folder: Path) -> ScanWithTruth:
     """Return the scan of programming tasks, whose duplicates are named after them."""
     manifest = quick_manifest(
         str(folder / "benchmark.jsonl"),
@@ -246,10 +246,10 @@ def _scanned(study: Study, manifest: Manifest, name: str) -> Scan:
     return scan_corpus(manifest, out, base=study.folder, execution=execution, replace=True)
 
 
-def searched_of(name: str, scan: Scan, is_duplicate: Callable[[str, str], bool]) -> Searched:
+def searched_of(name: str, scan: Scan, is_duplicate: Callable[[str, str], bool]) -> ScanWithTruth:
     """Return a scan with what is true of its matches."""
     pairs = scan_pairs(scan)
-    return Searched(
+    return ScanWithTruth(
         name, scan, _true(scan.matches, is_duplicate), pairs.assign(true=_true(pairs, is_duplicate))
     )
 
@@ -309,7 +309,7 @@ def _pair(chosen: list[str], rng: Random) -> dict[str, list[list[int]]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Posed:
+class ConceptBenchmark:
     """Responses of one benchmark, and contaminations of its items drawn from exposures."""
 
     name: str  # benchmark
@@ -320,7 +320,7 @@ class Posed:
     truth: dict[str, float]
 
 
-def generated_benchmark(study: Study) -> Posed:
+def generated_benchmark(study: Study) -> ConceptBenchmark:
     """Return generated tasks answered by models that remember contaminated ones.
 
     The exposures that are given are means; the true ones lie around them as their standard
@@ -342,7 +342,7 @@ def generated_benchmark(study: Study) -> Posed:
     responses = _answered(tasks, p, settings["models"], study.stream("answers"))
     over = settings["boost"] * (true.mean() - settings["reference"])
     at = settings["genuine"] + settings["boost"] * settings["reference"]
-    return Posed(
+    return ConceptBenchmark(
         GENERATED_TASKS,
         responses,
         list(tasks.items["item"]),
@@ -356,14 +356,14 @@ def shares(concepts: pd.DataFrame, tasks: tuple[str, ...], known: list[str]) -> 
     table = membership(concepts, tasks)
     if strange := [name for name in table.columns if name not in known]:
         raise UsageError(
-            f"study: no exposure is known of the concepts {listed(strange)}; known are"
-            f" {listed(known)}"
+            f"study: no exposure is known of the concepts {join_list(strange)}; known are"
+            f" {join_list(known)}"
         )
     result: FloatArray = table.reindex(columns=known, fill_value=0.0).to_numpy()
     return result
 
 
-def extrapolated(posed: Posed, reference: float) -> list[str]:
+def extrapolated(posed: ConceptBenchmark, reference: float) -> list[str]:
     """Return a note if the reference lies below all that is expected of a benchmark."""
     least = posed.contamination.mean(axis=0).min()
     if least <= reference:
@@ -374,7 +374,7 @@ def extrapolated(posed: Posed, reference: float) -> list[str]:
     ]
 
 
-def diluted(posed: Posed) -> str:
+def diluted(posed: ConceptBenchmark) -> str:
     """Return a note on how far drawing exposures without the answers draws slopes towards 0.
 
     The covariance of a true contamination with a drawn one, both of the same distribution,
@@ -405,7 +405,7 @@ def _answered(tasks: ArcTasks, p: FloatArray, models: int, rng: np.random.Genera
     return Responses.from_frame(table, source="simulated answers")
 
 
-def real(study: Study, answers: Path, corpus: Path) -> Posed:
+def real(study: Study, answers: Path, corpus: Path) -> ConceptBenchmark:
     """Return ConceptARC's answers, with exposures counted in a sample of texts."""
     frame = read_responses(answers, where="not minimal").frame
     frame = frame[frame["model"].isin(study.settings["solvers"])].assign(benchmark=REAL)
@@ -415,7 +415,7 @@ def real(study: Study, answers: Path, corpus: Path) -> Posed:
     items = frame.drop_duplicates("item")[["item", "concept"]].rename(columns={"item": "task"})
     share = shares(items, tuple(items["task"]), list(words))
     table = frame.drop(columns=["minimal", "task", "concept"])
-    return Posed(
+    return ConceptBenchmark(
         REAL,
         Responses.from_frame(table, source=answers.name),
         list(items["task"]),

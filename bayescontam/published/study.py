@@ -20,10 +20,10 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import atomic_path, made_folder, sha256, write_text
+from bayescontam._files import atomic_path, make_folder, sha256, write_text
 from bayescontam._progress import Advance, progress_bar
 from bayescontam._random import stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.calibration.study import changed_spec
 from bayescontam.data.published_tables import read_printed, read_published
 from bayescontam.data.responses import Responses
@@ -196,8 +196,8 @@ class Study:
         except FitError:
             pass  # none yet, or one that was cut off
         if self.progress:
-            about = f"{visible(model.name)}, {len(table.frame):,} rows"
-            sys.stderr.write(f"fit {visible(name)}: {about}\n")
+            about = f"{printable(model.name)}, {len(table.frame):,} rows"
+            sys.stderr.write(f"fit {printable(name)}: {about}\n")
         fitted = fit_responses(table, model, options, self.progress)
         self._forget(name)
         fitted.save(path)
@@ -213,7 +213,7 @@ class Study:
         """Return a table that takes long to make, from the folder if it was made before."""
         content = {**inputs, "seed": self.spec.seed, "version": version("bayescontam")}
         key = sha256(json.dumps(content, sort_keys=True).encode())[:12]
-        path = made_folder(self.folder / KEPT) / f"{_named(name)}-{key}.parquet"
+        path = make_folder(self.folder / KEPT) / f"{_named(name)}-{key}.parquet"
         if path.exists():
             return pd.read_parquet(path)
         table = make()
@@ -285,7 +285,7 @@ class Study:
         return Options(seed=seed, sampling=sampling, command=command, **own)
 
     def _path(self, name: str, key: str) -> Path:
-        return made_folder(self.folder / FITS) / f"{_named(name)}-{key[:12]}.nc"
+        return make_folder(self.folder / FITS) / f"{_named(name)}-{key[:12]}.nc"
 
     def _forget(self, name: str) -> None:
         """Remove fits of the same name that were made of something else."""
@@ -357,12 +357,12 @@ class Record:
     def load(cls, folder: Path) -> "Record":
         """Read what `save` wrote."""
         path = folder / RECORD
-        place = visible(str(path))
+        place = printable(str(path))
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise UsageError(
-                f"{visible(str(folder))}: holds no finished reproduction; make one with:"
+                f"{printable(str(folder))}: holds no finished reproduction; make one with:"
                 " bayescontam study run NAME --out DIR"
             ) from error
         except (OSError, ValueError) as error:
@@ -373,7 +373,7 @@ class Record:
             runs, findings = tuple(content["runs"]), _findings(content["findings"])
             return cls(content["name"], content["text"], runs, findings)
         except (KeyError, TypeError, ValueError) as error:
-            problem = f"lacks a part, or holds something else ({visible(repr(error))})"
+            problem = f"lacks a part, or holds something else ({printable(repr(error))})"
             raise UsageError(f"{place}: {problem}; run the study again") from error
 
 
@@ -505,7 +505,7 @@ def run_reproduction(
         raise UsageError(f"{spec.name}: is a simulation study; run it with run_study")
     before = _before(Path(folder), spec)
     published, tables = read_published(spec.published), _data(data)
-    home = made_folder(folder)
+    home = make_folder(folder)
     started, clock = datetime.now(UTC), time.perf_counter()
     analysis = importlib.import_module(f"bayescontam.reproduction.{spec.analysis}")
     given = Study(spec, spec.at_size(full), published, home, tables, progress)
@@ -532,11 +532,11 @@ def _before(folder: Path, spec: ReproductionSpec) -> tuple[dict[str, Any], ...]:
         record = Record.load(folder)
         if record.name == spec.name:
             return record.runs
-        name = f"the study '{visible(record.name)}'"
+        name = f"the study '{printable(record.name)}'"
     else:
         return ()
     raise UsageError(
-        f"{visible(str(folder))}: holds {name}, and this one is '{spec.name}'; choose another"
+        f"{printable(str(folder))}: holds {name}, and this one is '{spec.name}'; choose another"
         " folder"
     )
 
@@ -549,6 +549,6 @@ def _data(given: str | os.PathLike[str] | None) -> Path | None:
     folder = Path(named)
     if not folder.is_dir():
         origin = "--data" if given is not None else DATA
-        shown = visible(str(folder))
+        shown = printable(str(folder))
         raise UsageError(f"{origin}: {shown} is no folder; give one, or leave the option out")
     return folder

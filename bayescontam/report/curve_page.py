@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from scipy.stats import beta
 
 from bayescontam._files import write_text
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import CurveDraws, marginal
@@ -326,7 +326,7 @@ def render_curve(curve: "Curve") -> str:
         "changed": [row for known in names.values() for row in known.changed()],
         "level": words.level_text(curve.level),
         "size": _size(curve),
-        "spec_name": visible(curve.record["spec"]["name"]),
+        "spec_name": printable(curve.record["spec"]["name"]),
         "created": curve.record["created"],
         "verdict": verdict(curve, thresholds),
         "outcome": worst.value if len(curve.judged) else "failed",
@@ -353,13 +353,13 @@ def _size(curve: "Curve") -> str:
         words.counted(curve.sources, "source"),
         words.counted(curve.judges, "judge") if curve.judges else "no judge",
     ]
-    return "; ".join(visible(part, 600) for part in parts)
+    return "; ".join(printable(part, 600) for part in parts)
 
 
 def verdict(curve: "Curve", halves: pd.DataFrame) -> str:
     """Return the sentence on top: whether the checks hold, and where P = 0.5."""
     rows = halves.head(_MOST_NAMED).to_dict("records")
-    where = "; ".join(f"{half_text(row)} in '{visible(row['benchmark'], 40)}'" for row in rows)
+    where = "; ".join(f"{half_text(row)} in '{printable(row['benchmark'], 40)}'" for row in rows)
     if (more := len(curve.benchmarks) - len(rows)) > 0:
         where += f"; {more:,} more benchmarks"
     half = f"the cosine at which an item's best match is as likely a duplicate as not: {where}"
@@ -429,7 +429,7 @@ def provenance(curve: "Curve") -> list[tuple[str, str]]:
     rows = [
         ("Curve spec", f"{record['spec']['name']} (SHA-256 {record['spec']['hash']})"),
         ("Judgements", f"{len(curve.judged):,} ({said})" if said else "none"),
-        ("Judges", listed(curve.judges, 20) if curve.judges else "none"),
+        ("Judges", join_list(curve.judges, 20) if curve.judges else "none"),
         ("Pairs", f"{record['pairs']:,}"),
         ("Command", record["command"] or "not recorded (made from Python)"),
         ("Made", record["created"]),
@@ -438,7 +438,7 @@ def provenance(curve: "Curve") -> list[tuple[str, str]]:
         ("Intervals", f"{words.level_text(curve.level)}, equal-tailed"),
         ("Versions", _pairs(record.get("versions") or {})),
     ]
-    return [(name, visible(value, 20_000)) for name, value in rows if value]
+    return [(name, printable(value, 20_000)) for name, value in rows if value]
 
 
 def _pairs(values: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from bayescontam._files import write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.result import Fit
@@ -56,7 +56,8 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{visible(str(path))}: no folder can be made there ({visible(str(error))}); give one"
+            f"{printable(str(path))}: no folder can be made there ({printable(str(error))}); "
+            "give one"
             " that can be written to"
         ) from None
     return path

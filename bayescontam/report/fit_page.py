@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayescontam._files import write_text
 from bayescontam._progress import Advance, progress_bar
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import EXPLAINED
@@ -87,7 +87,7 @@ def render(
         most = contaminated_section(fit, evidence, content["names"]["model"]) if evidence else None
         content |= {
             "fit": fit,
-            "own_title": visible(title.strip(), 300),
+            "own_title": printable(title.strip(), 300),
             "own_note": words.paragraphs(note),
             "level": words.level_text(fit.level),
             "contaminated": "identification" in fit.tree,
@@ -177,11 +177,11 @@ def _identity(fit: Fit) -> dict[str, Any]:
         "meanings": words.estimand_texts(fit),
         "assumptions": assumptions(fit),
         "left_out": words.left_out(fit),
-        "notes": [visible(note, 10_000) for note in fit.record["data"]["notes"]],
+        "notes": [printable(note, 10_000) for note in fit.record["data"]["notes"]],
         "provenance": words.provenance(fit),
-        "spec_name": visible(fit.record["spec"]["name"]),
+        "spec_name": printable(fit.record["spec"]["name"]),
         "spec_text": fit.record["spec"]["text"],
-        "source": visible(str(fit.record["data"]["source"])),
+        "source": printable(str(fit.record["data"]["source"])),
         "created": fit.record["created"],
     }  # fmt: skip
 
@@ -231,7 +231,7 @@ def _items(fit: Fit) -> dict[str, Any] | None:
             f"The {len(shown):,} worst of {len(table):,}. All: {words.in_file('items')}, or"
             " 'bayescontam items'."
         )
-    labels = [visible(str(name), 60) for name in shown["item"]]
+    labels = [printable(str(name), 60) for name in shown["item"]]
     return {
         "rows": shown.assign(item=labels).to_dict("records"),
         "open": suspects > 0,
@@ -278,7 +278,7 @@ def _comparison(comparison: pd.DataFrame | None) -> dict[str, Any] | None:
     if comparison is None:
         return None
     rows = [[_cell(value) for value in row] for row in comparison.itertuples(index=False)]
-    header = [visible(str(name)).replace("_", " ") for name in comparison.columns]
+    header = [printable(str(name)).replace("_", " ") for name in comparison.columns]
     return {"header": header, "rows": rows}
 
 
@@ -289,4 +289,4 @@ def _cell(value: object) -> tuple[str, bool]:
         return words.number(value, 2 if abs(float(value)) >= 1 else 3), True
     if isinstance(value, int | np.integer):
         return words.number(value, 0), True
-    return visible(str(value), 400), False
+    return printable(str(value), 400), False

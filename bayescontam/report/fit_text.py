@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import Overfitting
-from bayescontam.power.power import Wish
+from bayescontam.power.power import PowerRequest
 from bayescontam.power.scenario import Truth
 from bayescontam.report.format import (
     interval,
@@ -107,7 +107,7 @@ def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
         return [" ".join(sentences(headline, _MODELS, smallest))]
     if len(benchmarks) <= MOST_BENCHMARKS:
         return [
-            f"{visible(str(name), _NAME_WIDTH)}: "
+            f"{printable(str(name), _NAME_WIDTH)}: "
             + " ".join(sentences(headline[headline["benchmark"] == name], _MODELS, smallest))
             for name in benchmarks
         ]
@@ -211,7 +211,7 @@ def _most_often_best(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterat
     if len(most) > 1:
         yield f"{len(most):,} models rank first on {most.iloc[0]:,} of them each."
     else:
-        name = visible(str(most.index[0]), _NAME_WIDTH)
+        name = printable(str(most.index[0]), _NAME_WIDTH)
         yield f"{name} ranks first on {most.iloc[0]:,} of them, more often than any other."
 
 
@@ -220,8 +220,8 @@ def _accuracy(row: Any) -> str:
 
 
 def _name(row: Any, unit: _Unit) -> str:
-    name = visible(str(row["model"]), _NAME_WIDTH)
-    return name if unit is _MODELS else f"{name} on {visible(str(row['benchmark']), _NAME_WIDTH)}"
+    name = printable(str(row["model"]), _NAME_WIDTH)
+    return name if unit is _MODELS else f"{name} on {printable(str(row['benchmark']), _NAME_WIDTH)}"
 
 
 def _range(values: "pd.Series[float]") -> str:
@@ -253,7 +253,7 @@ def _count(count: int, what: str) -> str:
 def assumptions(fit: Fit) -> list[str]:
     """Return what the fit assumes, one sentence or two each."""
     clean = fit.record.get("clean", [])  # fits of earlier versions say nothing of it
-    return _sentences(fit.spec, fit.record["entered"], listed(clean))
+    return _sentences(fit.spec, fit.record["entered"], join_list(clean))
 
 
 def in_short(fit: Fit) -> list[tuple[str, str]]:
@@ -275,7 +275,7 @@ def _identified_in_short(fit: Fit) -> tuple[str, str]:
     if block.confounding == "anchored":
         who = f"{len(clean)} model{'' if len(clean) == 1 else 's'} declared clean"
         text = (
-            f"How difficult contaminated items are is identified by {who} ({listed(clean, 3)});"
+            f"How difficult contaminated items are is identified by {who} ({join_list(clean, 3)});"
             " what the others gain beyond that is the effect of contamination."
         )
     elif block.confounding == "sensitivity":
@@ -351,8 +351,8 @@ def spec_assumptions(spec: ModelSpec) -> list[str]:
     """Return what a fit of the model spec assumes, if its data carry every term."""
     block = spec.contamination
     terms = {"delta": spec.difficulty.form != "none", "spillover": block.spillover}
-    marked = f"the models that the column '{visible(block.clean_column, 60)}' marks"
-    clean = listed(block.clean) if block.clean else marked
+    marked = f"the models that the column '{printable(block.clean_column, 60)}' marks"
+    clean = join_list(block.clean) if block.clean else marked
     return _sentences(spec, [name for name, enters in terms.items() if enters], clean)
 
 
@@ -455,7 +455,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=["quantity", *_alike(table)])
 
 
-def plan_notes(table: pd.DataFrame, truth: Truth, wish: Wish, seed: int) -> list[str]:
+def plan_notes(table: pd.DataFrame, truth: Truth, wish: PowerRequest, seed: int) -> list[str]:
     """Return what a reader must know beside the table, one sentence or two each."""
     sizes = ", ".join(f"{name} = {table[name].iloc[0]}" for name in _alike(table))
     known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam._text import listed, short_labels, visible
+from bayescontam._text import join_list, printable, short_labels
 from bayescontam.inference.result import Fit
 
 NAME_WIDTH = 40
@@ -48,7 +48,7 @@ class Names:
 
     def label(self, name: object) -> str:
         """Return the label of a name."""
-        return self._labels.get(str(name), visible(str(name), NAME_WIDTH))
+        return self._labels.get(str(name), printable(str(name), NAME_WIDTH))
 
     def anchor(self, name: object) -> str:
         """Return the identifier of the full text; empty where the label is the name."""
@@ -57,7 +57,7 @@ class Names:
     def changed(self) -> Iterator[tuple[str, str, str]]:
         """Yield identifier, label and full text, escaped, of each name that was changed."""
         for name, anchor in self._ids.items():
-            yield anchor, self._labels[name], visible(name, 10**9)
+            yield anchor, self._labels[name], printable(name, 10**9)
 
 
 def number(value: object, digits: int = 3) -> str:
@@ -207,7 +207,7 @@ def reference_text(fit: Fit) -> str:
             f"the smallest observed contamination of each benchmark, {min(values):.3g} to"
             f" {max(values):.3g} (all: the first contamination of each in {in_file('curves')})"
         )
-    lowest = [f"{visible(name, NAME_WIDTH)}: {value:.3g}" for name, value in levels.items()]
+    lowest = [f"{printable(name, NAME_WIDTH)}: {value:.3g}" for name, value in levels.items()]
     return f"the smallest observed contamination of each benchmark ({'; '.join(lowest)})"
 
 
@@ -262,7 +262,7 @@ def _spillover_text(fit: Fit) -> Iterator[tuple[str, str]]:
 def left_out(fit: Fit) -> list[tuple[str, str, str]]:
     """Return symbol, meaning and reason for each term that the data could not carry."""
     return [
-        (symbol, TERMS.get(symbol, ""), visible(reason, 10_000))
+        (symbol, TERMS.get(symbol, ""), printable(reason, 10_000))
         for symbol, reason in fit.record["left_out"]
     ]
 
@@ -286,7 +286,7 @@ def provenance(fit: Fit) -> list[tuple[str, str]]:
         ("Thresholds of checks", _pairs(record["thresholds"])),
         ("Versions", ", ".join(f"{name} {value}" for name, value in record["versions"].items())),
     ]
-    return [(name, visible(value, 20_000)) for name, value in rows]
+    return [(name, printable(value, 20_000)) for name, value in rows]
 
 
 def _seconds(seconds: dict[str, float]) -> str:
@@ -311,9 +311,9 @@ def counted(names: Sequence[str], what: str) -> str:
     ("2 models ('a', 'b')", "benchmark 'quiz'")
     """
     if len(names) == 1:
-        return f"{what} {listed(names)}"
+        return f"{what} {join_list(names)}"
     text = f"{len(names):,} {what}s"
-    return f"{text} ({listed(names, 4)})" if len(names) <= 4 else text
+    return f"{text} ({join_list(names, 4)})" if len(names) <= 4 else text
 
 
 def paragraphs(text: str) -> list[str]:
@@ -323,7 +323,7 @@ def paragraphs(text: str) -> list[str]:
     ['one two', 'three']
     """
     parts = (" ".join(part.split()) for part in text.split("\n\n"))
-    return [visible(part, 20_000) for part in parts if part]
+    return [printable(part, 20_000) for part in parts if part]
 
 
 def longest_rows(table: pd.DataFrame, score: str, file: str) -> dict[str, Any]:

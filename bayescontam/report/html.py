@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.report import format as words
 
 SHOWN, UNFOLDED = 600, 5_000
@@ -101,7 +101,7 @@ def excerpt(text: str, shown: int = SHOWN, unfolded: int = UNFOLDED) -> Excerpt:
 
 def _piece(char: str) -> str:
     """Return what a character is shown as."""
-    return char if char.isprintable() or char in "\n\t" else visible(char)
+    return char if char.isprintable() or char in "\n\t" else printable(char)
 
 
 def _fitting(pieces: Sequence[str], most: int) -> int:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.judgements import PAIR
 from bayescontam.errors import UsageError
-from bayescontam.evidence.covariates import DRAWS, FLOOR, Weighed, covariates_table, weigh
+from bayescontam.evidence.covariates import DRAWS, FLOOR, ItemContamination, covariates_table, weigh
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import ItemExposure, Matches
 from bayescontam.inference.checks import Outcome
@@ -177,7 +177,7 @@ def item_cards(
             "anchor": places[row["benchmark"], row["item"]],
             "p": known.get((row["benchmark"], row["item"])),
             "about": [],
-            "item": visible(str(row["item"]), _ITEM),
+            "item": printable(str(row["item"]), _ITEM),
             "excerpt": _excerpt(row["text"], unfolded),
             "matches": [
                 _match(match, texts, unfolded, said)
@@ -210,7 +210,7 @@ def _match(
         **match,
         "p": None if pd.isna(p) else p,
         "place": place(match["source"], match["stratum"]),
-        "document": visible(str(match["document"]), _DOCUMENT),
+        "document": printable(str(match["document"]), _DOCUMENT),
         "scores": [(lexical_name(name), number(match[name], 2)) for name in lexical_columns(match)],
         "verdicts": said.get(tuple(match[name] for name in PAIR), []),
         "excerpt": _excerpt(texts.get(match["chunk_id"]), unfolded),
@@ -223,7 +223,7 @@ def place(source: object, stratum: object) -> str:
     >>> place("web", "forum"), place("books", "")
     ('web: forum', 'books')
     """
-    parts = [visible(str(part), _STRATUM) for part in (source, stratum) if str(part)]
+    parts = [printable(str(part), _STRATUM) for part in (source, stratum) if str(part)]
     return ": ".join(parts)
 
 
@@ -237,7 +237,7 @@ class Evidence:
 
     scan: "Scan"
     curve: "Curve"
-    weighed: Weighed
+    weighed: ItemContamination
     # one row for each item; the columns of `bayescontam.evidence.covariates.covariates_table`
     items: pd.DataFrame
 
@@ -259,7 +259,7 @@ class Evidence:
         for row in first_runs(self.curve.judged).to_dict("records"):
             verdict = "a duplicate" if row["is_duplicate"] else "no duplicate"
             kind = f" ({row['kind']})" if row["kind"] else ""
-            words = f"{visible(str(row['judge']), 60)}: {verdict}{kind}"
+            words = f"{printable(str(row['judge']), 60)}: {verdict}{kind}"
             said.setdefault(tuple(row[name] for name in _PAIR), []).append(words)
         return said
 
@@ -272,7 +272,7 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
     for what, names in needed.items():
         if lost := sorted(names - known[what]):
             raise UsageError(
-                f"the curve does not cover {what} {listed(lost)}; fit one to this scan:"
+                f"the curve does not cover {what} {join_list(lost)}; fit one to this scan:"
                 " bayescontam curve"
             )
     weighed = weigh(scan, curve, progress=progress)
@@ -302,7 +302,7 @@ def contaminated_section(fit: Fit, evidence: Evidence, models: Names) -> dict[st
         {
             **row,
             "anchor": places[row["benchmark"], row["item"]],
-            "item": visible(str(row["item"]), 60),
+            "item": printable(str(row["item"]), 60),
         }
         for row in shown.to_dict("records")
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
 from bayescontam.inference.checks import Outcome
 from bayescontam.report.fit_figures import note_of
@@ -53,7 +53,7 @@ def prevalence_section(
         "outcome": "" if judged and not failed else "failed",
         "rows": rows,
         "parts": [
-            {**row, "group": visible(str(row["group"]), 60)}
+            {**row, "group": printable(str(row["group"]), 60)}
             for row in parts.head(MOST_ROWS).to_dict("records")
         ],
         "n_parts": len(parts),
@@ -89,7 +89,7 @@ def _verdict(rows: list[dict[Any, Any]], level: str, judged: int, failed: bool) 
     for row in rows[:_MOST_NAMED]:
         found = row["corpus"]
         count = f"{found['n_mean']:,.0f} {interval(found['n_low'], found['n_high'], 0)}"
-        named.append(f"{count} of {row['items']:,} of '{visible(str(row['benchmark']), 40)}'")
+        named.append(f"{count} of {row['items']:,} of '{printable(str(row['benchmark']), 40)}'")
     if more := len(rows) - len(named):
         named.append(f"{more:,} more benchmarks below")
     text = (
@@ -110,7 +110,7 @@ def most_contaminated(evidence: Evidence) -> list[dict[Any, Any]]:
         {
             **row,
             "anchor": places[row["benchmark"], row["item"]],
-            "item": visible(str(row["item"]), 60),
+            "item": printable(str(row["item"]), 60),
             "kinds": _kinds(row, kinds),
         }
         for row in evidence.ranked().head(MOST_ITEMS).to_dict("records")
@@ -128,7 +128,7 @@ def _shares(evidence: Evidence) -> str:
     pairs = list(zip(evidence.weighed.sources, evidence.weighed.shares.tolist(), strict=True))
     if all(share == 1 for _, share in pairs):
         return "The whole corpus was searched: nothing had to be scaled up."
-    named = [f"{percent(share)} of {visible(name, 40)}" for name, share in pairs[:20]]
+    named = [f"{percent(share)} of {printable(name, 40)}" for name, share in pairs[:20]]
     more = f" and {len(pairs) - 20} more sources" if len(pairs) > 20 else ""
     return (
         f"Of the documents were searched {', '.join(named)}{more}; short documents were not. What"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._files import atomic_path, write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.inference.prior_predictive import QUANTILES, Implied, Quantity
 from bayescontam.model.describe import mathematics, prior_meanings
@@ -42,7 +42,7 @@ def check_ending(path: str | os.PathLike[str]) -> str:
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         raise UsageError(
-            f"{visible(os.fspath(path))}: got the ending '{visible(ending, 20)}'; allowed are"
+            f"{printable(os.fspath(path))}: got the ending '{printable(ending, 20)}'; allowed are"
             " .png and .svg (picture), .html (page) and .csv (table)"
         )
     return ending
@@ -65,15 +65,15 @@ def render_prior(known: Implied) -> str:
     """Return what a prior implies as an HTML page."""
     spec = known.spec
     provenance = {
-        "Model spec": f"{visible(spec.name)} (SHA-256 {spec.hash})",
+        "Model spec": f"{printable(spec.name)} (SHA-256 {spec.hash})",
         "Table": known.data,
         "Draws": f"{known.draws:,}",
         "Seed": str(known.seed),
     }
     content = {
-        "spec_name": visible(spec.name),
+        "spec_name": printable(spec.name),
         "spec_text": spec.text,
-        "summary": visible(spec.summary, 400),
+        "summary": printable(spec.summary, 400),
         "rows": shown(known).to_dict("records"),
         "quantiles": list(QUANTILES),
         "notes": known.notes(),
@@ -106,7 +106,7 @@ def _figure(value: float) -> str:
 def label(name: str, known: Implied) -> str:
     """Return a quantity's name in words."""
     if name == "unit_accuracy":
-        return f"accuracy by {visible(known.spec.ability.by, 20)}"
+        return f"accuracy by {printable(known.spec.ability.by, 20)}"
     return name.replace("_", " ")
 
 
@@ -125,7 +125,8 @@ def prior_picture(known: Implied, raster: bool = False) -> Picture:
     ]
     if not drawn:
         raise UsageError(
-            f"model spec '{visible(known.spec.name)}': its prior is so wide that all draws are too"
+            f"model spec '{printable(known.spec.name)}': its prior is so wide that all draws are "
+            "too"
             " large for a computer's numbers, and nothing can be drawn; choose narrower priors"
         )
     table = known.table().set_index("quantity")
@@ -138,7 +139,7 @@ def prior_picture(known: Implied, raster: bool = False) -> Picture:
             " their probabilities. Dot, thick and thin line: median, half and 95 % of the prior."
             " Differences are between accuracies, without the chance of finite samples."
         )
-        title = f"Prior of {drawable(visible(known.spec.name, 60))}"
+        title = f"Prior of {drawable(printable(known.spec.name, 60))}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         figure.supxlabel(_layout_text(known), x=0.01, ha="left", fontsize=8, color=GREY)
         return finish(figure, "prior", title, _alt(drawn, table, known), caption, raster)
@@ -197,7 +198,7 @@ def _edges(low: float, high: float, each: Quantity) -> Any:
 
 def _layout_text(known: Implied) -> str:
     """Return what the prior was evaluated for, in lines as long as the picture is wide."""
-    text = f"Layout: {visible(known.data, 300)}; {known.draws:,} draws, seed {known.seed}."
+    text = f"Layout: {printable(known.data, 300)}; {known.draws:,} draws, seed {known.seed}."
     return "\n".join(textwrap.wrap(drawable(text), 135))
 
 

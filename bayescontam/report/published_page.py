@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam._files import write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.storage import RECORD as RESULTS
 from bayescontam.errors import UsageError
@@ -241,7 +241,7 @@ def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
     results = StudyResults.load(place)
     found = compared(results)
     if not found:
-        raise UsageError(f"{visible(str(place))}: is of a study of which nothing is printed")
+        raise UsageError(f"{printable(str(place))}: is of a study of which nothing is printed")
     return comparison_table(str(results.record["name"]), found)
 
 
@@ -270,7 +270,7 @@ def cells_of(row: dict[Any, Any]) -> dict[str, str]:
         )
         for name, stem in pairs.items()
     }
-    texts = {name: visible(str(row[name]), 1000) for name in ("quantity", "where", "reason")}
+    texts = {name: printable(str(row[name]), 1000) for name in ("quantity", "where", "reason")}
     agreement = str(row["agreement"])
     return {**texts, **numbers, "agreement": agreement, "pill": _PILLS[agreement]}
 
@@ -305,9 +305,9 @@ def render_reproduction(record: Record) -> str:
     spec, findings = record.spec, record.findings
     pictures = [drawn(each, f"picture-{k + 1}") for k, each in enumerate(findings.pictures)]
     content = {
-        "study_name": visible(record.name),
-        "summary": visible(spec.summary, 400),
-        "headline": visible(findings.headline, 2000),
+        "study_name": printable(record.name),
+        "summary": printable(spec.summary, 400),
+        "headline": printable(findings.headline, 2000),
         "question": words.paragraphs(spec.question),
         "data": words.paragraphs(spec.data),
         "model": words.paragraphs(spec.model),
@@ -319,8 +319,8 @@ def render_reproduction(record: Record) -> str:
         "sources": _sources(record),
         "tables": [
             {
-                "title": visible(each.title, 200),
-                "caption": visible(each.caption, 2000),
+                "title": printable(each.title, 200),
+                "caption": printable(each.caption, 2000),
                 "file": f"{slug(each.title)}.csv",
                 "header": [str(name).replace("_", " ") for name in each.table.columns],
                 "rows": [_cells(row) for row in each.table.head(MOST_ROWS).itertuples(index=False)],
@@ -328,7 +328,7 @@ def render_reproduction(record: Record) -> str:
             }
             for each in findings.tables
         ],
-        "notes": [visible(note, 2000) for note in findings.notes],
+        "notes": [printable(note, 2000) for note in findings.notes],
         "provenance": _provenance(record),
         "spec_text": record.text,
     }
@@ -346,7 +346,7 @@ def _tally(record: Record) -> str:
 def _sources(record: Record) -> list[str]:
     """Return where the printed numbers stand, each place once."""
     found = (each.source for each in record.findings.comparisons)
-    return [visible(source, 1000) for source in dict.fromkeys(found) if source]
+    return [printable(source, 1000) for source in dict.fromkeys(found) if source]
 
 
 def _cells(row: Any) -> list[tuple[str, bool]]:
@@ -362,7 +362,7 @@ def _cells(row: Any) -> list[tuple[str, bool]]:
         elif isinstance(value, float):
             cells.append((figure(value), True))
         else:
-            cells.append((visible(str(value), 400), False))
+            cells.append((printable(str(value), 400), False))
     return cells
 
 
@@ -381,4 +381,4 @@ def _provenance(record: Record) -> list[tuple[str, str]]:
         ("Seed", str(last["seed"])),
         ("Versions", versions),
     ]
-    return [(name, visible(value, 20_000)) for name, value in rows]
+    return [(name, printable(value, 20_000)) for name, value in rows]

@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.ranking import Ranking, letters, rank_models
+from bayescontam.inference.ranking import Ranking, compact_letters, rank_models
 from bayescontam.inference.result import Fit
 from bayescontam.report.fit_figures import RAW, name_models, note_of
 from bayescontam.report.format import in_file, level_text
@@ -200,7 +200,7 @@ def _draw_groups(axis: Any, groups: list[np.ndarray]) -> None:
             axis.plot([x, x], [run[0] - 0.3, run[-1] + 0.3], color=INK, lw=width)
     axis.set_xlim(-0.8, len(groups) - 0.2)
     if len(groups) <= MOST_LETTERS:
-        axis.set_xticks(range(len(groups)), letters(len(groups)))
+        axis.set_xticks(range(len(groups)), compact_letters(len(groups)))
     else:
         axis.set_xticks([])
     axis.xaxis.tick_top()

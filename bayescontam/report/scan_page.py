@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from bayescontam._files import write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.report import format as words
 from bayescontam.report import matches
 from bayescontam.report import scan_figures as cosines
@@ -59,7 +59,7 @@ def _found(row: dict[Any, Any], where: str) -> str:
 
 
 def _shown(name: object) -> str:
-    return f"'{visible(str(name), 40)}'"
+    return f"'{printable(str(name), 40)}'"
 
 
 def _unseen(scan: "Scan") -> str:
@@ -159,13 +159,15 @@ def _tail(search: dict[str, Any]) -> str:
 def unreadable(scan: "Scan") -> list[tuple[str, int]]:
     """Return the reasons why records could not be read, the most frequent first."""
     reasons = _block(scan, "documents").get("unreadable") or {}
-    return sorted(((visible(str(k), 200), int(v)) for k, v in reasons.items()), key=lambda r: -r[1])
+    return sorted(
+        ((printable(str(k), 200), int(v)) for k, v in reasons.items()), key=lambda r: -r[1]
+    )
 
 
 def assumptions(scan: "Scan") -> Iterator[str]:
     """Yield what a reader must know of the cosines, the sample and what was cut."""
     embedder = _block(scan, "embedder")
-    model = visible(str(embedder.get("model", "an embedder that is not recorded")), 200)
+    model = printable(str(embedder.get("model", "an embedder that is not recorded")), 200)
     yield (
         f"A cosine is the likeness of two texts as the embedder ({model}) sees it, 1 at"
         " most. Topic, form and wording all count. The same value means something else with"
@@ -185,7 +187,7 @@ def assumptions(scan: "Scan") -> Iterator[str]:
         )
     if embedder.get("precision") not in (None, "fp32", "float32"):
         yield (
-            f"Embeddings were computed in {visible(str(embedder['precision']))}: cosines carry a"
+            f"Embeddings were computed in {printable(str(embedder['precision']))}: cosines carry a"
             " rounding error, and matches that are nearly equal may change places."
         )
 
@@ -194,7 +196,7 @@ def _modes(scan: "Scan") -> Iterator[str]:
     modes: dict[str, list[str]] = {}
     for row in (scan.record.get("benchmarks") or [])[:50]:
         mode = str(row.get("text_mode", ""))
-        modes.setdefault(_MODES.get(mode, visible(mode)), []).append(_shown(row["benchmark"]))
+        modes.setdefault(_MODES.get(mode, printable(mode)), []).append(_shown(row["benchmark"]))
     for mode, names in modes.items():
         if mode:
             yield f"What was looked for: {mode} ({', '.join(names)})."
@@ -258,7 +260,7 @@ def provenance(scan: "Scan") -> list[tuple[str, str]]:
         ("bayescontam", record.get("version")),
         ("Folder", scan.folder),
     ]
-    return [(name, visible(str(value), 2_000)) for name, value in rows if value not in (None, "")]
+    return [(name, printable(str(value), 2_000)) for name, value in rows if value not in (None, "")]
 
 
 def _seconds(value: float) -> str:
@@ -316,11 +318,13 @@ def _identity(scan: "Scan", headline: pd.DataFrame) -> dict[str, Any]:
     size = f"{words.counted(benchmarks, 'benchmark')}, {len(scan.items):,} items"
     return {
         "names": {"benchmark": names},
-        "changed": [(anchor, label, visible(full, 500)) for anchor, label, full in names.changed()],
+        "changed": [
+            (anchor, label, printable(full, 500)) for anchor, label, full in names.changed()
+        ],
         "size": f"{size}, {chunks:,} chunks of a corpus" if chunks else size,
-        "manifest_name": visible(str(manifest.get("name", "unnamed"))),
-        "summary": visible(str(manifest.get("summary", "")), 400),
-        "created": visible(str(scan.record.get("created", "")))[:10],
+        "manifest_name": printable(str(manifest.get("name", "unnamed"))),
+        "summary": printable(str(manifest.get("summary", "")), 400),
+        "created": printable(str(scan.record.get("created", "")))[:10],
     }
 
 
@@ -366,7 +370,7 @@ def _background(scan: "Scan") -> dict[str, Any]:
         "n_strata": len(strata),
         "open_strata": len(strata) <= OPEN_STRATA,
         "assumptions": list(assumptions(scan)),
-        "notes": [visible(str(note), 500) for note in notes[:MOST_NOTES]],
+        "notes": [printable(str(note), 500) for note in notes[:MOST_NOTES]],
         "more_notes": _more(notes, MOST_NOTES),
         "provenance": provenance(scan),
         "manifest": excerpt(manifest, _MANIFEST, _MANIFEST),

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from bayescontam._files import write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.report.fit_text import spec_assumptions
 from bayescontam.specs.model import ModelSpec
@@ -19,8 +19,8 @@ _CODE = re.compile(r"(`[^`\n]+`)")
 def spec_page(spec: ModelSpec, given: str | None = None) -> str:
     """Return a page that shows all of a model spec."""
     parts = [
-        f"# {_plain(visible(spec.name))}",
-        _plain(visible(spec.summary, 400)),
+        f"# {_plain(printable(spec.name))}",
+        _plain(printable(spec.summary, 400)),
         _prose(spec.description),
         _fenced(_commands(spec.name if given is None else given), "text"),
         "## Mathematics",
@@ -53,7 +53,7 @@ def write_spec_pages(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _commands(given: str) -> str:
-    name = shlex.quote(visible(given, 400))
+    name = shlex.quote(printable(given, 400))
     return (
         f"bayescontam models show {name}\n"
         f"bayescontam models prior {name}  # what the priors imply for accuracies\n"
@@ -69,7 +69,7 @@ def _plain(text: str) -> str:
 
 def _prose(text: str) -> str:
     """Return paragraphs, in which only what stands between backquotes is marked up."""
-    lines = (visible(line, 10_000) for line in text.strip("\n").splitlines())
+    lines = (printable(line, 10_000) for line in text.strip("\n").splitlines())
     return "\n".join(
         "".join(part if k % 2 else _plain(part) for k, part in enumerate(_CODE.split(line)))
         for line in lines

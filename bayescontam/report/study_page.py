@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from bayescontam._files import write_text
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.calibration.coverage import ALL, COUNTED, undefined
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.sbc import CAUTION_BELOW, FAMILY, UNIT, detectable, ranked
@@ -71,7 +71,7 @@ def _failures(results: StudyResults) -> tuple[Outcome, str]:
     if shares.max() <= MOST_FAILED:
         return Outcome.PASSED, text
     estimator, cell = shares.index[int(shares.to_numpy().argmax())]
-    where = visible(f"'{estimator}'{f', {cell}' if cell else ''}", 120)
+    where = printable(f"'{estimator}'{f', {cell}' if cell else ''}", 120)
     return Outcome.FAILED, f"{text} Most are of {where}: {percent(shares.max())} of its fits."
 
 
@@ -85,7 +85,7 @@ def _audits(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
                 Outcome.CAUTION,
                 f"Engines do not agree on '{row['estimator']}': means by {engines} differ by"
                 f" {number(row['rms'])} Monte Carlo errors (root mean square; chance alone: 1),"
-                f" most of all for {visible(str(row['of']), 80)}.",
+                f" most of all for {printable(str(row['of']), 80)}.",
             )
 
 
@@ -145,7 +145,7 @@ def _undefined(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
         if share > 0:
             yield (
                 Outcome.CAUTION,
-                f"'{visible(str(quantity), 60)}' is undefined in {percent(share)} of fits, at the"
+                f"'{printable(str(quantity), 60)}' is undefined in {percent(share)} of fits, at the"
                 " truth or in some draws; they are left out of its coverage and ranks, which hold"
                 " for the others alone.",
             )
@@ -156,7 +156,7 @@ def _named(row: dict[Any, Any]) -> str:
     sentence = str(row["sentence"]).rstrip(".")
     cell = f", {row['cell']}" if row["cell"] else ""
     quantity = str(row["quantity"]).replace("_", " ")
-    name = visible(f"{quantity}{where} of '{row['estimator']}'{cell}", 120)
+    name = printable(f"{quantity}{where} of '{row['estimator']}'{cell}", 120)
     return f"{name}: {sentence[:1].lower()}{sentence[1:]}"
 
 
@@ -215,8 +215,8 @@ def design(spec: StudySpec) -> Iterator[str]:
                 " percentile intervals."
             )
         else:
-            changed = f", with changes to {listed(each.changes)}" if each.changes else ""
-            yield f"'{each.name}': the model spec '{visible(each.model, 80)}'{changed}."
+            changed = f", with changes to {join_list(each.changes)}" if each.changes else ""
+            yield f"'{each.name}': the model spec '{printable(each.model, 80)}'{changed}."
     if any(each.kind == "model" for each in spec.estimators):
         yield from _sampling(spec)
     level = "0" if spec.reference == "zero" else str(spec.reference)
@@ -227,11 +227,11 @@ def design(spec: StudySpec) -> Iterator[str]:
 
 def _simulator(simulator: Simulator, varied: Collection[str]) -> str:
     """Say where true values come from; what the grid varies has no value of its own."""
-    model = f"'{visible(simulator.model, 80)}'"
+    model = f"'{printable(simulator.model, 80)}'"
     if simulator.kind == "prior":
         return f"True parameters and counts are drawn from the prior of the model spec {model}."
     if simulator.kind == "posterior":
-        fit = visible(simulator.fit, 80)
+        fit = printable(simulator.fit, 80)
         return (
             f"True parameters are drawn from the posterior of the fit '{fit}', and as many further"
             " trials of its responses from them; fits are to both together."
@@ -253,7 +253,7 @@ def _simulator(simulator: Simulator, varied: Collection[str]) -> str:
         **simulator.parameters,
     }  # fmt: skip
     given = ", ".join(
-        f"{visible(key, 40)} {_unless(key.replace(' ', '_'), varied, value)}"
+        f"{printable(key, 40)} {_unless(key.replace(' ', '_'), varied, value)}"
         for key, value in fixed.items()
         if value is not None or key.replace(" ", "_") in varied
     )
@@ -327,9 +327,9 @@ def render_study(results: StudyResults) -> str:
     failures = study_tables.failure_rows(results)
     spec, record = results.spec, results.record
     content = {
-        "study_name": visible(str(record["name"])),
-        "summary": visible(spec.summary, 400),
-        "question": visible(" ".join(spec.description.split()), 4000),
+        "study_name": printable(str(record["name"])),
+        "summary": printable(spec.summary, 400),
+        "question": printable(" ".join(spec.description.split()), 4000),
         "meaning": paragraphs(spec.meaning),
         "limits": paragraphs(spec.limits),
         "size": _size(results),
@@ -404,4 +404,4 @@ def _provenance(results: StudyResults) -> list[tuple[str, str]]:
         ("Versions", versions),
         ("Reported on", json.dumps(len(results.rows)) + " rows"),
     ]
-    return [(name, visible(value, 20_000)) for name, value in rows if value]
+    return [(name, printable(value, 20_000)) for name, value in rows if value]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.calibration.coverage import ALL, COUNTED
 from bayescontam.calibration.results import StudyResults
 from bayescontam.data.published_tables import read_published
@@ -137,9 +137,9 @@ def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
         {
             "estimator": row["estimator"],
             "status": row["status"],
-            "kind": visible(str(row["kind"]), 80),
+            "kind": printable(str(row["kind"]), 80),
             "fits": int(row["size"]),
-            "example": visible(str(row["first"]), 200),
+            "example": printable(str(row["first"]), 200),
         }
         for row in table.to_dict("records")
     ]
@@ -166,7 +166,7 @@ def published_rows(results: StudyResults) -> list[dict[str, Any]]:
             "published": number(row["value"]),
             "source": str(row["source"]),
             "ours": [
-                (visible(each.name), _figure(results, kind, quantity, each.name))
+                (printable(each.name), _figure(results, kind, quantity, each.name))
                 for each in results.spec.estimators
             ],
         }

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayescontam._files import atomic_path
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.fields import Fields, Unreadable
 from bayescontam.scan.formats import (
@@ -25,7 +25,7 @@ from bayescontam.scan.formats import (
     parquet_records,
     text_record,
 )
-from bayescontam.scan.sampling import Cutoffs, Thinner, cutoffs, priority
+from bayescontam.scan.sampling import BottomKFilter, Cutoffs, cutoffs, priority
 from bayescontam.scan.sources import Input, compression, list_inputs, read_dataset
 from bayescontam.specs.corpus import Source
 
@@ -136,7 +136,7 @@ def _layout(item: Input) -> str:
 
 def _damage(item: Input, number: int, error: Exception) -> str:
     code = getattr(error, "errno", None)
-    reason = os.strerror(code) if code else visible(str(error), 300)
+    reason = os.strerror(code) if code else printable(str(error), 300)
     if number:
         return f"damaged after record {number:,} ({reason})"
     codec = "" if code else compression(item.location)
@@ -163,7 +163,7 @@ def sample_input(
     """Read one input, and write those of its documents that may be in the sample to a file."""
     start = time.perf_counter()
     tally = Tally()
-    thinner = Thinner(source.share)
+    thinner = BottomKFilter(source.share)
     documents: Counter[str] = Counter()
     found = read_documents(item, source, tally, max_record_bytes, skip_damage=skip_damage)
     with atomic_path(out) as path, _Candidates(path, source.name) as file:

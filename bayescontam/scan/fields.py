@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.specs.corpus import Source
 
 ABSENT = object()
@@ -64,20 +64,20 @@ class Fields:
         if value is ABSENT:
             self.lacking = True
             self.there = self.there or [str(key) for key in record]
-            raise Unreadable(f"no field '{visible(name)}'")
+            raise Unreadable(f"no field '{printable(name)}'")
         try:
             text = plain_text(value)
         except RecursionError:
             text = None  # lists in lists, made to be too deep
         if text is None:
-            raise Unreadable(f"field '{visible(name)}' is not text")
+            raise Unreadable(f"field '{printable(name)}' is not text")
         return text
 
     def hint(self) -> str:
         """Return which fields there are, if a field of the text was missing, else ""."""
         if not self.lacking:
             return ""
-        there = listed(self.there, 30) or "none"
+        there = join_list(self.there, 30) or "none"
         return f'fields there: {there}; set text = "…" to the one that holds the text'
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bayescontam._files import Bounds, atomic_path, spelled
 from bayescontam._optional import require
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells
-from bayescontam.data.validation import check_headers, shown
+from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up
@@ -140,11 +140,15 @@ def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
     for field in wanted.copy():
         if objects and all(look_up(row, field) is ABSENT for row in objects):
             wanted.remove(field)
-            there = listed(fields.there or objects[0], 30) or "none"
+            there = join_list(fields.there or objects[0], 30) or "none"
             yield Fault(fields.path, f"no row has this field; fields there: {there}", None, field)
     for number, row in rows:
         if not isinstance(row, dict):
-            bad = row if isinstance(row, Unreadable) else f"got {shown(row)}; an object is needed"
+            bad = (
+                row
+                if isinstance(row, Unreadable)
+                else f"got {format_value(row)}; an object is needed"
+            )
             yield Fault(fields.path, str(bad), number)
             continue
         for field in wanted:
@@ -155,12 +159,12 @@ def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
 def _problem(row: dict[str, Any], field: str, is_text: bool) -> str:
     value = look_up(row, field)
     if value is ABSENT:
-        return f"is missing; fields there: {listed(row, 30) or 'none'}"
+        return f"is missing; fields there: {join_list(row, 30) or 'none'}"
     if isinstance(value, str) and value.strip():
         return ""
     if is_text:
-        return f"got {shown(value)}; a text that is not blank is needed"
-    return "" if _name(value) else f"got {shown(value)}; a name or a whole number is needed"
+        return f"got {format_value(value)}; a text that is not blank is needed"
+    return "" if _name(value) else f"got {format_value(value)}; a name or a whole number is needed"
 
 
 def _repeated(rows: Rows, fields: Fields) -> Iterator[Fault]:
@@ -169,7 +173,7 @@ def _repeated(rows: Rows, fields: Fields) -> Iterator[Fault]:
     for number, row in rows:
         name = _name(look_up(row, str(fields.document)))
         if name and (before := first.setdefault(name, number)) != number:
-            problem = f"{shown(name)} is the name of row {before} as well; names must differ"
+            problem = f"{format_value(name)} is the name of row {before} as well; names must differ"
             yield Fault(fields.path, problem, number, fields.document)
 
 
@@ -182,11 +186,11 @@ def _name(value: Any) -> str:
 
 def _reason(error: Exception) -> str:
     code = getattr(error, "errno", None)
-    return os.strerror(code) if code else visible(str(error), 300)
+    return os.strerror(code) if code else printable(str(error), 300)
 
 
 @dataclass(frozen=True)
-class Meter:
+class TokenizerInfo:
     """What is known of an embedder where it is not loaded."""
 
     # numbers of tokens of texts; None where it was not stored: see `ItemStage`
@@ -203,19 +207,19 @@ class ItemStage:
     device: str
 
     def __call__(self) -> Callable[[tuple[list[str], bool]], tuple[Vectors, list[int], Any]]:
-        """Load the embedder; return the function that embeds texts and may give its `Meter`."""
+        """Load the embedder; return what embeds texts and may give its `TokenizerInfo`."""
         embedder = shared_embedder(self.embedding, self.device)
         return lambda task: _embedded(embedder, *task)
 
 
 def _embedded(
     embedder: Embedder, texts: list[str], metered: bool
-) -> tuple[Vectors, list[int], Meter | None]:
+) -> tuple[Vectors, list[int], TokenizerInfo | None]:
     with one_thread(require("torch", "scan")):
         vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
     if not metered:
         return vectors, tokens, None
-    return vectors, tokens, Meter(embedder.count, embedder.max_tokens, embedder.describe())
+    return vectors, tokens, TokenizerInfo(embedder.count, embedder.max_tokens, embedder.describe())
 
 
 def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | None:
@@ -253,13 +257,13 @@ def joined(
             at += size
     dims = {name: part.shape[1] for name, part in zip(sizes, parts, strict=True)}
     if len(set(dims.values())) > 1:
-        listing = ", ".join(f"{visible(name, 60)} has {n}" for name, n in dims.items())
+        listing = ", ".join(f"{printable(name, 60)} has {n}" for name, n in dims.items())
         problem = f"their vectors have different dimensions: {listing}; use one embedder for all"
         raise DataError([Fault("benchmarks", problem)])
     return np.concatenate(parts), tokens
 
 
-def save_embedded(path: Path, vectors: Vectors, tokens: list[int], meter: Meter) -> None:
+def save_embedded(path: Path, vectors: Vectors, tokens: list[int], meter: TokenizerInfo) -> None:
     """Write the vectors of items, their lengths in tokens, and what made them."""
     about = {"max_tokens": meter.max_tokens, "about": meter.about}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
@@ -271,9 +275,9 @@ def save_embedded(path: Path, vectors: Vectors, tokens: list[int], meter: Meter)
         )
 
 
-def load_embedded(path: Path) -> tuple[Vectors, list[int], Meter]:
+def load_embedded(path: Path) -> tuple[Vectors, list[int], TokenizerInfo]:
     """Read what `save_embedded` wrote: of the meter, everything but its function."""
     with np.load(path) as file:
         about = json.loads(file["about"].tobytes())
-        meter = Meter(None, about["max_tokens"], about["about"])
+        meter = TokenizerInfo(None, about["max_tokens"], about["about"])
         return file["vectors"], file["tokens"].tolist(), meter

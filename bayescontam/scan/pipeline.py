@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from bayescontam._files import atomic_path, on_disk, sha256
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
-from bayescontam._text import listed
+from bayescontam._text import join_list
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.parallel import connected, run_tasks
+from bayescontam.parallel import ray_cluster, run_tasks
 from bayescontam.scan.chunking import Chunk, Chunker, occurrence_hash, shortest, text_hash
 from bayescontam.scan.documents import (
     Cutoffs,
@@ -33,7 +33,7 @@ from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.items import (
     Item,
     ItemStage,
-    Meter,
+    TokenizerInfo,
     Vectors,
     given_vectors,
     joined,
@@ -41,10 +41,10 @@ from bayescontam.scan.items import (
     read_items,
     save_embedded,
 )
-from bayescontam.scan.results import Found
+from bayescontam.scan.results import SearchTables
 from bayescontam.scan.search import Chunks, Queries, Searcher, one_thread
 from bayescontam.scan.shards import CHUNK_SCHEMA, Shard, TextShard, VectorShard, split_places
-from bayescontam.scan.sketch import Merging, Sketch
+from bayescontam.scan.sketch import Sketch, SketchMerger
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.scan.work_folder import Workplace, append_line, read_json, write_json
 from bayescontam.specs.corpus import Benchmark, Chunking, Embedding, Manifest, Reading, Source
@@ -140,7 +140,7 @@ class ChunkStage:
     folder: Path
     candidates: Path
     cutoffs: Cutoffs  # which candidates are in the sample
-    meter: Meter  # counts the embedder's tokens; the embedder itself is not needed
+    meter: TokenizerInfo  # counts the embedder's tokens; the embedder itself is not needed
     chunking: Chunking
     rows: int  # most chunks of a shard
 
@@ -265,9 +265,9 @@ class Execution:
     skip_unreadable: bool = False
     progress: bool = False  # whether to show progress bars
 
-    def connected(self) -> contextlib.AbstractContextManager[None]:
+    def ray_cluster(self) -> contextlib.AbstractContextManager[None]:
         """Keep one connection to Ray inside the block, if Ray it is."""
-        return connected(self.engine, self.address, self.jobs)
+        return ray_cluster(self.engine, self.address, self.jobs)
 
     def torch_device(self) -> str:
         """Return the device that Torch is to use."""
@@ -320,7 +320,7 @@ class Execution:
 class Outcome:
     """What the stages of a scan made."""
 
-    found: Found
+    found: SearchTables
     read: list[Report]  # what reading counted, one for each input
     chunked: list[Report]  # what chunking counted
     cutoffs: Cutoffs  # what was sampled of each stratum
@@ -393,7 +393,7 @@ class Pipeline:
         if not shards:
             raise self._nothing(chunked)
         sketch = self._search(shards, vectors, meter)
-        found = Found(sketch, self.items, tokens, meter.max_tokens, shards)
+        found = SearchTables(sketch, self.items, tokens, meter.max_tokens, shards)
         return Outcome(found, read, chunked, cut, meter.about, self.seconds, self.notes, self.least)
 
     def _chunking(self, tokens: list[int], max_tokens: int) -> Chunking:
@@ -414,11 +414,11 @@ class Pipeline:
         """Shortest text that is searched, in tokens."""
         return max(1, self.chunking.min_tokens or 0)
 
-    def _embed_items(self) -> tuple[Vectors, list[int], Meter]:
+    def _embed_items(self) -> tuple[Vectors, list[int], TokenizerInfo]:
         """Return vectors and lengths of all items, and what is known of the embedder."""
         texts = [item.text for item in self.items if item.benchmark not in self.given]
         if not texts and not self.inputs:
-            nobody = Meter(lambda texts: [0] * len(texts), 0, {"model": "given"})
+            nobody = TokenizerInfo(lambda texts: [0] * len(texts), 0, {"model": "given"})
             return *joined(self.sizes, self.given, np.empty((0, 0), np.float32), []), nobody
         embedding = self.manifest.embedding
         path = self.place.stage("items", embedding.model_dump(), self.device, texts) / "items.npz"
@@ -470,7 +470,7 @@ class Pipeline:
     def _candidates(self) -> list[Path]:
         return [self._reading / f"{name_of(i)}.parquet" for i in range(len(self.inputs))]
 
-    def _chunk(self, read: list[Report], cut: Cutoffs, meter: Meter) -> list[Report]:
+    def _chunk(self, read: list[Report], cut: Cutoffs, meter: TokenizerInfo) -> list[Report]:
         manifest = self.manifest
         self._chunks = self.place.stage(
             "chunk", self._reading.name, self.chunking.model_dump(),
@@ -505,7 +505,7 @@ class Pipeline:
             for start, stop in file.shards(rows)
         ]
 
-    def _search(self, shards: list[Shard], vectors: Vectors, meter: Meter) -> Sketch:
+    def _search(self, shards: list[Shard], vectors: Vectors, meter: TokenizerInfo) -> Sketch:
         search, seed, embedding = self.manifest.search, self.manifest.seed, self.manifest.embedding
         keep = max(search.top_k, search.tail_size)
         names = list(self.sizes)
@@ -523,7 +523,7 @@ class Pipeline:
         texts = any(isinstance(shard, TextShard) for shard in shards)
         log = self.place.folder / "scan.log"
         stage = SearchStage(folder, log, queries, keep, embedding if texts else None, self.device)
-        merging = Merging(folder, Sketch.empty(len(self.items), keep))
+        merging = SketchMerger(folder, Sketch.empty(len(self.items), keep))
         numbers = [i for i in range(len(shards)) if i not in merging.sketch.shards]
         tasks = {name_of(i): (i, shards[i]) for i in numbers}
         sizes = {name_of(i): shards[i].size for i in numbers}
@@ -540,7 +540,7 @@ class Pipeline:
             " tokens"
         )
         advice = "Lower chunking.min_tokens (--min-tokens), or name other files."
-        return DataError([Fault(listed(self.sources), problem)], advice)
+        return DataError([Fault(join_list(self.sources), problem)], advice)
 
     def _run(
         self,

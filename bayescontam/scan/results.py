@@ -161,7 +161,7 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchTables:
     """What a search found, with what its numbers mean."""
 
     sketch: Sketch  # one query for each item
@@ -171,7 +171,9 @@ class Found:
     shards: Sequence[Shard]
 
 
-def write_tables(folder: Path, found: Found, search: Search, lexical: Lexical, bar: bool) -> None:
+def write_tables(
+    folder: Path, found: SearchTables, search: Search, lexical: Lexical, bar: bool
+) -> None:
     """Write all tables of a scan; see `bayescontam.scan.results.Scan`."""
     top, tail = _top(found, search), _tail(found, search)
     described, scores = _look_up(folder, found, top, tail, lexical, bar)
@@ -193,7 +195,7 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         )
 
 
-def _rows(found: Found, parts: list[Any]) -> pd.DataFrame:
+def _rows(found: SearchTables, parts: list[Any]) -> pd.DataFrame:
     """Return matches of all items as a table, with the number of each one's query."""
     query = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     rows = np.concatenate(parts) if parts else found.sketch.matches[:0]
@@ -210,18 +212,18 @@ def _rows(found: Found, parts: list[Any]) -> pd.DataFrame:
     )
 
 
-def _names(found: Found, query: Any, field: str) -> Any:
+def _names(found: SearchTables, query: Any, field: str) -> Any:
     return np.array([getattr(item, field) for item in found.items], dtype=object)[query]
 
 
-def _top(found: Found, search: Search) -> pd.DataFrame:
+def _top(found: SearchTables, search: Search) -> pd.DataFrame:
     queries = range(len(found.items))
     table = _rows(found, [found.sketch.top(q, search.top_k) for q in queries])
     table.insert(3, "rank", table.groupby("query").cumcount().astype(np.int32) + 1)
     return table
 
 
-def _tail(found: Found, search: Search) -> pd.DataFrame:
+def _tail(found: SearchTables, search: Search) -> pd.DataFrame:
     sketch = found.sketch
     lowest = [sketch.threshold(q, search.tail_share) for q in range(len(found.items))]
     parts = [sketch.tail(q, bin_, search.tail_size) for q, bin_ in enumerate(lowest)]
@@ -234,7 +236,7 @@ def _tail(found: Found, search: Search) -> pd.DataFrame:
 
 def _look_up(
     folder: Path,
-    found: Found,
+    found: SearchTables,
     top: pd.DataFrame,
     tail: pd.DataFrame,
     lexical: Lexical,
@@ -271,7 +273,7 @@ def _look_up(
 
 
 def _scores(
-    found: Found, matches: pd.DataFrame, texts: "pd.Series[Any]", lexical: Lexical
+    found: SearchTables, matches: pd.DataFrame, texts: "pd.Series[Any]", lexical: Lexical
 ) -> pd.DataFrame:
     """Return the lexical scores of matches whose texts (by place) are known."""
     known = matches[matches["where"].isin(texts.index)]
@@ -290,7 +292,7 @@ def edges(bins: Any) -> Any:
     return np.round((bins - 1000) / 1000, 3)
 
 
-def _histogram(found: Found) -> pd.DataFrame:
+def _histogram(found: SearchTables) -> pd.DataFrame:
     query, place = np.nonzero(found.sketch.counts)
     return pd.DataFrame(
         {
@@ -302,7 +304,7 @@ def _histogram(found: Found) -> pd.DataFrame:
     )
 
 
-def _strata(found: Found) -> pd.DataFrame:
+def _strata(found: SearchTables) -> pd.DataFrame:
     names = list(dict.fromkeys(item.benchmark for item in found.items))
     tables = []
     for (source, stratum), counts in sorted(found.sketch.strata.items()):
@@ -313,7 +315,7 @@ def _strata(found: Found) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def _items(found: Found) -> pd.DataFrame:
+def _items(found: SearchTables) -> pd.DataFrame:
     tokens = np.array(found.tokens, np.int64)
     return pd.DataFrame(
         {

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from bayescontam._files import on_disk, write_text
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
 from bayescontam.scan.pipeline import LENGTHS, Execution, Outcome, Pipeline
 from bayescontam.scan.results import RECORD, Scan, write_tables
@@ -149,7 +149,7 @@ def _notes(manifest: Manifest, outcome: Outcome) -> list[str]:
     for path, damage in documents["damaged"].items():
         notes.append(f"{path}: {damage}; what stands behind the damage was not scanned")
     for field, count in documents["without"].items():
-        notes.append(f"{count:,} documents have no '{visible(field)}'")
+        notes.append(f"{count:,} documents have no '{printable(field)}'")
     if documents["sampled"] < documents["read"]:
         share = documents["sampled"] / documents["read"]
         notes.append(
@@ -260,7 +260,7 @@ def _refuse_other(folder: Path, known: dict[str, Any], key: dict[str, Any]) -> N
     changed = [name for name in key if known and known.get(name) != key[name]]
     if changed:
         raise UsageError(
-            f"{visible(str(folder))}: holds a finished scan, and this has changed since: "
+            f"{printable(str(folder))}: holds a finished scan, and this has changed since: "
             f"{', '.join(changed)}; choose another folder, or pass --replace to lose that scan"
         )
 

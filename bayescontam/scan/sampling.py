@@ -43,7 +43,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault
 from bayescontam.specs.corpus import Source
 
@@ -65,7 +65,7 @@ def priority(seed: int, source: str, document: str) -> int:
     return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
 
-class Thinner:
+class BottomKFilter:
     """Decides which documents of one input may be in the sample."""
 
     def __init__(self, share: float) -> None:
@@ -224,13 +224,13 @@ def _no_documents(name: str, reports: list[Mapping[str, Any]]) -> DataError:
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in unreadable.most_common())
     problem = f"no document in {len(reports):,} inputs ({reasons or 'all are empty'})"
     advice = "Take the source out of the manifest, or fix its paths and the names of its fields."
-    return DataError([Fault(f"source '{visible(name)}'", problem)], advice)
+    return DataError([Fault(f"source '{printable(name)}'", problem)], advice)
 
 
 def _incomplete(name: str, stratum: str) -> DataError:
-    problem = f"stratum '{visible(stratum)}': too few candidates for its share of the sample"
+    problem = f"stratum '{printable(stratum)}': too few candidates for its share of the sample"
     advice = (
         "Are names of documents repeated? Set `document` to a field that differs, or share = 1. "
         "Otherwise it is chance, of less than 1 in 10,000,000,000: take another seed."
     )
-    return DataError([Fault(f"source '{visible(name)}'", problem)], advice)
+    return DataError([Fault(f"source '{printable(name)}'", problem)], advice)

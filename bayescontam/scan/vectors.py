@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bayescontam._files import Bounds
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.sources import is_remote, open_file
 
@@ -139,9 +139,9 @@ class VectorFile:
         if not self.column:
             raise self._fault("is no .npy file")
         if self.column not in schema.names:
-            there = f"columns there: {listed(schema.names, 30) or 'none'}"
+            there = f"columns there: {join_list(schema.names, 30) or 'none'}"
             advice = 'set vector = "…" to the one that holds the vectors'
-            raise self._fault(f"has no column '{visible(self.column)}'; {there}; {advice}")
+            raise self._fault(f"has no column '{printable(self.column)}'; {there}; {advice}")
         kind = schema.field(self.column).type
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         if not (any(fits(kind) for fits in lists) and pa.types.is_floating(kind.value_type)):
@@ -198,7 +198,7 @@ class VectorFile:
             yield
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             code = getattr(error, "errno", None)
-            reason = os.strerror(code) if code else visible(str(error), 300)
+            reason = os.strerror(code) if code else printable(str(error), 300)
             raise self._fault(f"cannot be read ({reason})") from error
 
     def _fault(self, problem: str, column: str | None = None, row: int | None = None) -> DataError:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bayescontam._files import sha256, write_text
 from bayescontam._optional import require
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
 
 LOCK = ".lock"
@@ -44,7 +44,7 @@ class Workplace:
             and not (self.folder / "scan.json").exists()
         ):
             raise UsageError(
-                f"{visible(str(self.folder))}: holds files, and no scan; "
+                f"{printable(str(self.folder))}: holds files, and no scan; "
                 "--out needs a new or empty folder, or that of an interrupted scan"
             )
         (self.folder / LOCK).touch()
@@ -59,7 +59,7 @@ class Workplace:
             lock.acquire(timeout=0)
         except filelock.Timeout:
             raise UsageError(
-                f"{visible(str(self.folder))}: another scan works in this folder; "
+                f"{printable(str(self.folder))}: another scan works in this folder; "
                 "wait for it, stop it, or choose another folder"
             ) from None
         except OSError as error:
@@ -97,7 +97,7 @@ class Workplace:
     def _unusable(self, attempt: str, error: Exception) -> UsageError:
         reason = getattr(error, "strerror", None) or error
         return UsageError(
-            f"{visible(str(self.folder))}: cannot be {attempt} ({reason}); "
+            f"{printable(str(self.folder))}: cannot be {attempt} ({reason}); "
             "--out needs a folder that can be written to"
         )
 
@@ -112,7 +112,7 @@ def append_line(path: Path, line: str) -> None:
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        os.write(handle, f"{stamp} {visible(line, 400)}\n".encode())
+        os.write(handle, f"{stamp} {printable(line, 400)}\n".encode())
     finally:
         os.close(handle)
 

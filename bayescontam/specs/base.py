@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, PrivateAttr, Tag, ValidationError
 
 from bayescontam._files import Bounds, sha256
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import Fault, SpecError
 
 type Keys = tuple[str | int, ...]
@@ -111,7 +111,9 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
         return kind.model_validate(data)
     except ValidationError as error:
         found = [
-            _Found(dict(e), *_walk(kind, e["loc"])) for e in error.errors() if not _follows(dict(e))
+            _Found(dict(e), *_locate_error(kind, e["loc"]))
+            for e in error.errors()
+            if not _follows(dict(e))
         ]
         problems = [(each.where, text) for each in found if (text := _problem(each, found))]
         faults = [
@@ -126,7 +128,7 @@ def content_hash(spec: Block) -> str:
     return sha256(json.dumps(spec.model_dump(), sort_keys=True).encode())
 
 
-def closest(word: str, allowed: Iterable[str]) -> str:
+def suggest(word: str, allowed: Iterable[str]) -> str:
     """Return a did-you-mean hint, or the list of what is allowed.
 
     Examples
@@ -152,7 +154,7 @@ class _Found(NamedTuple):
     """Keys of the value that the error is about, if it may be of several types."""
 
 
-def _walk(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
+def _locate_error(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
     """Return the keys as the author wrote them, the last one's table, and the union passed.
 
     pydantic also names the branches of unions, which stand in no file.
@@ -164,7 +166,7 @@ def _walk(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
         branches = _branches(kind)
         if isinstance(part, int):
             written += (part,)
-        elif (meant := _meant(kind, part)) is not None:
+        elif (meant := _intended_branch(kind, part)) is not None:
             kind = meant
         elif len(branches) > 1 and (tagged := [b for b in branches if part in _families(b)]):
             kind = tagged[0]
@@ -218,15 +220,15 @@ def _words(found: _Found) -> str:
     match kind:
         case "extra_forbidden":
             allowed = sorted({key for b in _branches(table) for key in b.model_fields})
-            return f"unknown key ({closest(str(where[-1]), allowed)})"
+            return f"unknown key ({suggest(str(where[-1]), allowed)})"
         case "missing":
             return "is missing and has no default"
         case "literal_error":
             words = context["expected"].replace(" or ", ", ").split(",")
-            return got + closest(str(error["input"]), [word.strip(" '") for word in words])
+            return got + suggest(str(error["input"]), [word.strip(" '") for word in words])
         case "union_tag_invalid":
             allowed = [word.strip(" '") for word in context["expected_tags"].split(",")]
-            return f"unknown family {_shown(context['tag'])} ({closest(context['tag'], allowed)})"
+            return f"unknown family {_shown(context['tag'])} ({suggest(context['tag'], allowed)})"
         case "union_tag_not_found":
             return "needs a key 'family', such as { family = \"normal\", sigma = 1.5 }"
         case "bool_type":
@@ -264,7 +266,7 @@ def _list_like(table: Any, where: Keys) -> str:
 
 
 def _shown(value: Any) -> str:
-    return visible(repr(value), 60)
+    return printable(repr(value), 60)
 
 
 def _branches(kind: Any) -> list[type[Block]]:
@@ -274,7 +276,7 @@ def _branches(kind: Any) -> list[type[Block]]:
     return [branch for arg in get_args(kind) for branch in _branches(arg)]
 
 
-def _meant(kind: Any, tag: str) -> Any:
+def _intended_branch(kind: Any, tag: str) -> Any:
     """Return the branch of a union that goes by a tag of pydantic's, if there is one."""
     for branch in get_args(_plain(kind)):
         if Tag(tag) in getattr(branch, "__metadata__", ()):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import Fault, SpecError
-from bayescontam.specs.base import closest, parse_toml, read_text
+from bayescontam.specs.base import parse_toml, read_text, suggest
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
@@ -209,14 +209,14 @@ def _parse_study(text: str, name: str) -> StudySpec | ReproductionSpec:
     parsers: dict[str, Callable[[str, str], StudySpec | ReproductionSpec]]
     parsers = {"simulation": StudySpec.parse, "reproduction": ReproductionSpec.parse}
     if not isinstance(kind, str) or kind not in parsers:
-        shown = visible(str(kind), 60)
-        problem = f"got {shown!r}; {closest(shown, parsers)}"
+        shown = printable(str(kind), 60)
+        problem = f"got {shown!r}; {suggest(shown, parsers)}"
         raise SpecError([Fault(name, problem, column="kind")])
     return parsers[kind](text, name)
 
 
 @dataclass(frozen=True)
-class _Shelf[SpecT]:
+class _Registry[SpecT]:
     """The shipped specs of one kind."""
 
     folder: str
@@ -232,18 +232,18 @@ class _Shelf[SpecT]:
             path = Path(given)
             return self.parse(read_text(path), str(path))
         if given not in self.names():
-            problem = f"no such {self.what} ({closest(given, self.names())})"
+            problem = f"no such {self.what} ({suggest(given, self.names())})"
             known = f"bayescontam {self.verb} list" if self.verb else ", ".join(self.names())
             advice = f"Name a shipped {self.what} ({known}) or give a path to a .toml."
-            raise SpecError([Fault(f"{self.what} '{visible(given, 60)}'", problem)], advice)
+            raise SpecError([Fault(f"{self.what} '{printable(given, 60)}'", problem)], advice)
         path = shipped_folder(self.folder) / f"{given}.toml"
         return self.parse(read_text(path), path.name)
 
 
-_MODELS = _Shelf("models", "model spec", "models", ModelSpec.parse)
-_MANIFESTS = _Shelf("corpus", "corpus manifest", "corpora", Manifest.parse)
-_CURVES = _Shelf("curves", "curve spec", "", CurveSpec.parse)
-_STUDIES = _Shelf("studies", "study", "study", _parse_study)
+_MODELS = _Registry("models", "model spec", "models", ModelSpec.parse)
+_MANIFESTS = _Registry("corpus", "corpus manifest", "corpora", Manifest.parse)
+_CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
+_STUDIES = _Registry("studies", "study", "study", _parse_study)
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:
@@ -287,7 +287,7 @@ def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str
     <BLANKLINE>
     """
     tables: dict[str, dict[str, Any]] = {
-        "": {"summary": f"Quick scan for {visible(PurePath(benchmark).name)}"},
+        "": {"summary": f"Quick scan for {printable(PurePath(benchmark).name)}"},
         "benchmarks": {"name": _stem(benchmark), "path": _whole(benchmark)},
         "sources": {"name": "corpus", "paths": [_whole(path) for path in corpus]},
     }
@@ -329,6 +329,6 @@ def _value(key: str, value: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        problem = f"got {visible(text, 60)}, which is not Unicode; rename it"
+        problem = f"got {printable(text, 60)}, which is not Unicode; rename it"
         raise SpecError([Fault(_FILE, problem, column=key)]) from error
     return text

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from bayescontam._files import sha256
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.specs.base import Block, WholeSpec, closest
+from bayescontam.specs.base import Block, WholeSpec, suggest
 from bayescontam.specs.expression import Expression
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -220,8 +220,8 @@ class ReproductionSpec(WholeSpec):
         known = info.data.get("settings", {})
         for key in given:
             if key not in known:
-                hint = closest(key, known)
-                raise ValueError(f"full.{visible(key, 60)}: no such setting to replace ({hint})")
+                hint = suggest(key, known)
+                raise ValueError(f"full.{printable(key, 60)}: no such setting to replace ({hint})")
         return given
 
 
@@ -477,8 +477,10 @@ class StudySpec(WholeSpec):
     def _grid_holds_lists(cls, given: Any) -> Any:
         for key, values in given.items() if isinstance(given, Mapping) else ():
             if not isinstance(values, list | tuple):
-                shown = visible(str(values), 40)
-                raise ValueError(f"{visible(key, 60)}: got {shown}; give a list, such as [{shown}]")
+                shown = printable(str(values), 40)
+                raise ValueError(
+                    f"{printable(key, 60)}: got {shown}; give a list, such as [{shown}]"
+                )
         return given
 
     @model_validator(mode="after")
@@ -498,7 +500,7 @@ class StudySpec(WholeSpec):
     def _grid_is_possible(self) -> Self:
         for key, values in self.grid.items():
             if key not in GRID:
-                raise ValueError(f"grid.{visible(key, 60)}: unknown key ({closest(key, GRID)})")
+                raise ValueError(f"grid.{printable(key, 60)}: unknown key ({suggest(key, GRID)})")
             if len(set(values)) < len(values):
                 raise ValueError(f"grid.{key}: a value stands there twice")
         cells, points = self.cells(), prod(map(len, self.grid.values()))

@@ -9,11 +9,11 @@ from scipy import stats
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.model.priors import SMALLEST, distribution, stretch_of_draws
-from bayescontam.updating.new_model import Newcomer
+from bayescontam.updating.new_model import NewModel
 
 
 @dataclass(frozen=True, eq=False)
-class Expectation:
+class ConditionalPrior:
     """A newcomer's effects given a draw: location + loading × standard Normals, reweighted.
 
     Effects are the ability in each unit that it answered, then the slope (its logarithm
@@ -31,9 +31,9 @@ class Expectation:
     # sources that are not Normal, with the distribution that they have
     exact: tuple[tuple[int, Any], ...]
 
-    def __getitem__(self, part: slice | IntArray) -> "Expectation":
+    def __getitem__(self, part: slice | IntArray) -> "ConditionalPrior":
         shift = None if self.shift is None else self.shift[part]
-        return Expectation(
+        return ConditionalPrior(
             self.location[part], self.loading[part], shift, self.centers[part], self.top,
             self.factor[part], self.exact,
         )  # fmt: skip
@@ -50,14 +50,14 @@ class Expectation:
             moved, centers = moved / self.factor, self.centers / self.factor
             total = total + (self.top.logpdf(moved) - self.top.logpdf(centers)).sum(axis=1)
         for column, prior in self.exact:
-            middle, width = middle_and_width(prior)
+            middle, width = mean_and_sd(prior)
             value = source[:, column]
             total = total + prior.logpdf(middle + width * value) + np.log(width)
             total = total - stats.norm.logpdf(value)
         return total
 
 
-def middle_and_width(prior: Any) -> tuple[float, float]:
+def mean_and_sd(prior: Any) -> tuple[float, float]:
     """Return median and half the width of the central 68 % of a distribution."""
     low, middle, high = (float(prior.ppf(q)) for q in (0.1587, 0.5, 0.8413))
     return middle, (high - low) / 2
@@ -84,7 +84,7 @@ class _Columns:
 
     def add_prior(self, effects: slice, prior: Any, factor: FloatArray) -> None:
         """Give each effect a source of its own with this distribution, times a factor."""
-        middle, width = middle_and_width(prior)
+        middle, width = mean_and_sd(prior)
         self.location[:, effects] += middle * factor
         if not (hasattr(prior, "dist") and prior.dist.name == "norm"):
             first = len(self.loadings)
@@ -92,7 +92,7 @@ class _Columns:
         self.add_each(effects, width * factor)
 
 
-def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
+def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
     """Return what draws of a fit expect of a newcomer.
 
     General abilities sum to zero over the models of a fit, of which the newcomer becomes
@@ -118,7 +118,7 @@ def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
         _add_slopes(columns, slopes, posterior, newcomer, factor)
     top, prior = ("mu_bar", "mu_bar") if "sigma_mu" in terms else ("mu", "mu")
     centers = _flat(posterior, top) if shift is not None else np.zeros((draws, 0))
-    return Expectation(
+    return ConditionalPrior(
         columns.location,
         np.stack(columns.loadings, axis=-1),
         shift,
@@ -130,7 +130,7 @@ def expectation(posterior: xr.Dataset, newcomer: Newcomer) -> Expectation:
 
 
 def _add_abilities(
-    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: FloatArray
+    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: NewModel, factor: FloatArray
 ) -> None:
     spec, terms = newcomer.spec, newcomer.built.terms
     if spec.ability.pooling == "none":
@@ -145,7 +145,7 @@ def _add_abilities(
 
 
 def _add_slopes(
-    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: Newcomer, factor: FloatArray
+    columns: _Columns, part: slice, posterior: xr.Dataset, newcomer: NewModel, factor: FloatArray
 ) -> None:
     spec, terms = newcomer.spec, newcomer.built.terms
     if spec.contamination.pooling == "none":

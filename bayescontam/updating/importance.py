@@ -10,15 +10,21 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.posterior import Draws, placed, predictor, spelt_out, take_draws
+from bayescontam.inference.posterior import (
+    Draws,
+    draw_difficulties,
+    expand_to_items,
+    predictor,
+    stack_draws,
+)
 from bayescontam.inference.predictive import Rows, draw_effects
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.marginal import make_lattice
 from bayescontam.model.priors import SMALLEST
 from bayescontam.parallel import usable_cores
-from bayescontam.updating.conditional_prior import Expectation, expectation
+from bayescontam.updating.conditional_prior import ConditionalPrior, expectation
 from bayescontam.updating.marginalise import Difficulties, Items, Marginal, log_answers
-from bayescontam.updating.new_model import Newcomer
+from bayescontam.updating.new_model import NewModel
 
 FREEDOM = 15.0
 """Degrees of freedom of proposals: tails heavier than those of what they stand for."""
@@ -37,10 +43,10 @@ _CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Completion:
+class ImputedEffects:
     """What turns draws of a fit into draws of the joint model."""
 
-    newcomer: Newcomer
+    newcomer: NewModel
     rows: Rows  # all responses of the joint design
     rng: np.random.Generator
 
@@ -93,7 +99,7 @@ class Completion:
 class Effects:
     """From a newcomer's effects to the log-odds of its responses."""
 
-    newcomer: Newcomer
+    newcomer: NewModel
     positive: bool  # whether effects hold the logarithm of slopes
 
     @property
@@ -101,7 +107,7 @@ class Effects:
         """Number of effects that are abilities; slopes follow."""
         return len(self.newcomer.units)
 
-    def placed(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def draw_difficulties(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return ability in all units and slope in all benchmarks; 0 where not answered."""
         design, slopes = self.newcomer.design, effects[:, self.n_abilities :]
         theta = np.zeros((len(effects), len(design.units)))
@@ -157,7 +163,7 @@ class Effects:
 
 
 @dataclass(frozen=True, eq=False)
-class Proposed:
+class LaplaceProposal:
     """Draws of a newcomer's effects, dims (draw, effect), and log importance ratios, (draw,)."""
 
     effects: FloatArray
@@ -167,12 +173,12 @@ class Proposed:
 def propose(
     start: FloatArray,
     effects: Effects,
-    expected: Expectation,
+    expected: ConditionalPrior,
     own: Marginal,
     difficulties: Difficulties | None,
     rng: np.random.Generator,
     steps: int = _STEPS,
-) -> Proposed:
+) -> LaplaceProposal:
     """Draw a newcomer's effects once for each draw of a fit, and weigh them."""
     center, root = _laplace(start, effects, expected, own, difficulties, steps)
     size = center.shape[1]
@@ -186,11 +192,11 @@ def propose(
         - (FREEDOM + size) / 2 * np.log1p((step**2).sum(axis=1) / FREEDOM)
     )  # fmt: skip
     answers = log_answers(effects.log_odds(drawn), own, difficulties).sum(axis=1)
-    return Proposed(drawn, answers + expected.log_density(source) - log_q)
+    return LaplaceProposal(drawn, answers + expected.log_density(source) - log_q)
 
 
 def mode(
-    effects: Effects, expected: Expectation, own: Marginal, difficulties: Difficulties | None
+    effects: Effects, expected: ConditionalPrior, own: Marginal, difficulties: Difficulties | None
 ) -> FloatArray:
     """Return the mean over draws of the modes of effects, dims (effect,)."""
     center, _ = _laplace(expected.location, effects, expected, own, difficulties, 8)
@@ -201,7 +207,7 @@ def mode(
 def _laplace(
     start: FloatArray,
     effects: Effects,
-    expected: Expectation,
+    expected: ConditionalPrior,
     own: Marginal,
     difficulties: Difficulties | None,
     steps: int,
@@ -241,7 +247,7 @@ def features(posterior: xr.Dataset) -> FloatArray:
     return standard
 
 
-def forecast(table: FloatArray, known: IntArray, log_weights: FloatArray) -> FloatArray:
+def fit_log_weights(table: FloatArray, known: IntArray, log_weights: FloatArray) -> FloatArray:
     """Return predicted log weights of all draws by ridge regression.
 
     Dims (draw,).
@@ -263,25 +269,25 @@ def forecast(table: FloatArray, known: IntArray, log_weights: FloatArray) -> Flo
 
 
 @dataclass(frozen=True, eq=False)
-class Admitted:
+class ImportanceSample:
     """Draws of the joint model."""
 
     draws: Draws  # of the joint design
     origin: IntArray  # dims (draw,): the draw of the fit that each belongs to, chains joined
     log_ratio: FloatArray  # dims (draw,): log importance ratios
-    forecast: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
+    fit_log_weights: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
 
 
-def admit(
-    posterior: xr.Dataset, newcomer: Newcomer, most: int, rng: np.random.Generator
-) -> Admitted:
+def importance_sample(
+    posterior: xr.Dataset, newcomer: NewModel, most: int, rng: np.random.Generator
+) -> ImportanceSample:
     """Complete draws of a fit by a newcomer's effects."""
     admission = _Admission.of(posterior, newcomer, rng)
     first = admission.draws.spaced(max(_FEW, int(_FIRST * most)))
     few = first[:: max(1, len(first) // _FEW)]
     start = mode(admission.effects, admission.expected[few], *admission.answers(few))
     begun, log_begun = admission.complete_all(first, start)
-    predicted = forecast(features(posterior), first, log_begun)
+    predicted = fit_log_weights(features(posterior), first, log_begun)
     chance = np.exp(predicted - logsumexp(predicted))
     second = _systematic(chance, most - len(first), rng)
     rest, log_rest = admission.complete_all(second, start)
@@ -290,7 +296,7 @@ def admit(
     share = len(first) / len(origin)
     mixture = share + (1 - share) * chance[origin] * len(admission.draws)
     log_ratio = np.concatenate([log_begun, log_rest]) - np.log(mixture)
-    return Admitted(_joined([begun, rest]), origin, log_ratio, predicted)
+    return ImportanceSample(_joined([begun, rest]), origin, log_ratio, predicted)
 
 
 def _systematic(chance: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
@@ -304,23 +310,23 @@ def _systematic(chance: FloatArray, count: int, rng: np.random.Generator) -> Int
 class _Admission:
     """All that draws are completed with."""
 
-    newcomer: Newcomer
+    newcomer: NewModel
     draws: Draws  # of the fit
-    expected: Expectation
+    expected: ConditionalPrior
     effects: Effects
     marginal: Marginal  # of all responses of the joint design
     items: Items | None
     spread: FloatArray | None  # dims (draw, benchmark): of difficulties
-    completion: Completion
+    completion: ImputedEffects
 
     @classmethod
     def of(
-        cls, posterior: xr.Dataset, newcomer: Newcomer, rng: np.random.Generator
+        cls, posterior: xr.Dataset, newcomer: NewModel, rng: np.random.Generator
     ) -> "_Admission":
-        draws = take_draws(posterior, newcomer.host)
+        draws = stack_draws(posterior, newcomer.host)
         if "delta" in newcomer.built.terms and draws.delta is None:
             lattice = make_lattice(newcomer.host)
-            draws = spelt_out(placed(draws, lattice, rng), lattice)
+            draws = expand_to_items(draw_difficulties(draws, lattice, rng), lattice)
         rows = Rows.of(newcomer.built, draws)
         spread = None
         if draws.delta is not None:
@@ -333,7 +339,7 @@ class _Admission:
             Marginal.of(rows, newcomer.design.n_single, _scale(draws)),
             Items.of(newcomer, draws),
             spread,
-            Completion(newcomer, rows, rng),
+            ImputedEffects(newcomer, rows, rng),
         )
 
     @property

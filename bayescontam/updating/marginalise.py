@@ -16,13 +16,13 @@ from bayescontam.inference.posterior import Draws, predictor
 from bayescontam.inference.predictive import Rows, grid_size, log_density
 from bayescontam.model.priors import SMALLEST
 from bayescontam.model.quadrature import Nodes, log_mean, place_nodes
-from bayescontam.model.terms import shared_benchmarks
-from bayescontam.updating.new_model import Newcomer
+from bayescontam.model.terms import benchmarks_with_two_models
+from bayescontam.updating.new_model import NewModel
 
 _STEP, _REACH = 0.25, 24.0
 _FINEST = 150
 _SCALES = np.linspace(0, 1, 17) ** 1.5  # closer where spreads are small and matter more
-FARTHEST = 300.0
+MAX_LOG_ODDS = 300.0
 """Largest log-odds, and difficulty, whose odds are multiplied; farther out they overflow."""
 _LARGEST = 700.0
 """Largest logarithm of a product of odds; that of the largest float is 709."""
@@ -136,7 +136,7 @@ def _integrated(rows: Rows, scales: FloatArray) -> FloatArray:
 
 def near(*log_odds: FloatArray) -> bool:
     """Return whether all log-odds are such that their odds can be multiplied."""
-    return all(np.abs(x).max(initial=0.0) <= FARTHEST for x in log_odds)
+    return all(np.abs(x).max(initial=0.0) <= MAX_LOG_ODDS for x in log_odds)
 
 
 def log_joint(
@@ -167,7 +167,7 @@ def log_joint(
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class BernoulliMixture:
     """Answers whose difficulties are known at nodes."""
 
     sign: FloatArray  # dims (answer,): 1 if right, -1 if wrong
@@ -177,7 +177,7 @@ class Mixture:
     hardness: FloatArray
 
     @classmethod
-    def of(cls, k: FloatArray, position: FloatArray, log_weight: FloatArray) -> "Mixture":
+    def of(cls, k: FloatArray, position: FloatArray, log_weight: FloatArray) -> "BernoulliMixture":
         """Take answers, (answer,), at nodes that are `near`, (draw, answer, node)."""
         sign = 2 * k - 1
         return cls(sign, np.exp(log_weight), np.exp(sign[:, None] * position))
@@ -207,7 +207,7 @@ class Items:
     count: int  # nodes for each
 
     @classmethod
-    def of(cls, newcomer: Newcomer, draws: Draws) -> "Items | None":
+    def of(cls, newcomer: NewModel, draws: Draws) -> "Items | None":
         """Return the items, with where the fit's draws put them; None without difficulties."""
         if draws.delta is None:
             return None
@@ -221,7 +221,7 @@ class Items:
         trials = design.n_trials[newcomer.own].max()
         return cls(
             label, of_own, met, np.searchsorted(label, design.item[met]), benchmark,
-            shared_benchmarks(design)[benchmark], start[label], width[label],
+            benchmarks_with_two_models(design)[benchmark], start[label], width[label],
             NODES if trials == 1 else 2 * NODES + 1,
         )  # fmt: skip
 
@@ -241,7 +241,7 @@ class Difficulties:
 
     @classmethod
     def of(
-        cls, items: Items, draws: Draws, newcomer: Newcomer, marginal: Marginal, spread: FloatArray
+        cls, items: Items, draws: Draws, newcomer: NewModel, marginal: Marginal, spread: FloatArray
     ) -> "Difficulties":
         """Place nodes for some draws."""
         center = predictor(_easy(draws), newcomer.design.part(items.met))
@@ -273,9 +273,11 @@ class Difficulties:
         return log_mean(self.log_weights(eta))
 
     @cached_property
-    def _mixture(self) -> Mixture:
+    def _mixture(self) -> BernoulliMixture:
         of_own, nodes = self.items.of_own, self.nodes
-        return Mixture.of(self.own.rows.k, nodes.position[:, of_own], nodes.log_weight[:, of_own])
+        return BernoulliMixture.of(
+            self.own.rows.k, nodes.position[:, of_own], nodes.log_weight[:, of_own]
+        )
 
 
 def _log_joint(

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.guessing import guess_column, read_guess
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.inference.estimands import Reference
 from bayescontam.inference.result import Fit
-from bayescontam.model.build import COORDINATES, Built
+from bayescontam.model.build import COORDINATES, BuiltModel
 from bayescontam.model.design import Design, make_design
-from bayescontam.model.terms import plan_terms, shared_benchmarks
+from bayescontam.model.terms import benchmarks_with_two_models, plan_terms
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
 
@@ -54,7 +54,7 @@ class JointDesign(Design):
 
 
 @dataclass(frozen=True, eq=False)
-class Newcomer:
+class NewModel:
     """A model that was not in a fit."""
 
     name: str
@@ -65,7 +65,7 @@ class Newcomer:
     met: IntArray  # positions of the fit's responses to items that the newcomer answered
 
     @cached_property
-    def built(self) -> Built:
+    def built(self) -> BuiltModel:
         """The joint design as estimands take it; its PyMC model is empty, nothing is sampled.
 
         A fit of models that answered all items has no effects of what its models chose to
@@ -74,7 +74,7 @@ class Newcomer:
         terms = plan_terms(self.spec, self.design)
         if not len(self.host.partial):
             terms = replace(terms, entered=terms.entered - {"psi", "sigma_psi"})
-        return Built(pm.Model(), self.spec, self.design, terms)
+        return BuiltModel(pm.Model(), self.spec, self.design, terms)
 
     @cached_property
     def units(self) -> IntArray:
@@ -116,7 +116,7 @@ def new_models(old: Responses, given: Responses) -> Responses:
         return given
     if len(known) == len(given.models):
         raise UsageError(
-            f"update: {visible(given.source)} has no new model: {listed(known)}"
+            f"update: {printable(given.source)} has no new model: {join_list(known)}"
             f" {'is' if len(known) == 1 else 'are'} in the fit already. To change the responses of"
             " a model, fit the whole table again"
         )
@@ -126,10 +126,11 @@ def new_models(old: Responses, given: Responses) -> Responses:
     differing = (both[["n_correct_x", "n_trials_x"]].to_numpy()
              != both[["n_correct_y", "n_trials_y"]].to_numpy()).any(axis=1)  # fmt: skip
     count = f"{len(known):,} model{'' if len(known) == 1 else 's'}"
-    note = f"passed over the rows of {count} in the fit already: {listed(known)}"
+    note = f"passed over the rows of {count} in the fit already: {join_list(known)}"
     if changed := list(dict.fromkeys(both.loc[differing, "model"])):
         note += (
-            f"; in this table the responses of {listed(changed)} differ from those of the fit: to"
+            f"; in this table the responses of {join_list(changed)} differ from those of the "
+            "fit: to"
             " use them, fit the whole table again"
         )
     frame = given.frame[~rows].reset_index(drop=True)
@@ -140,7 +141,7 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
     """Put the responses of new models after those of a fit."""
     unknown = [label for label in new.benchmarks if label not in old.benchmarks]
     if unknown:
-        problem = f"not in the fit: {listed(unknown)}; the fit has {listed(old.benchmarks)}"
+        problem = f"not in the fit: {join_list(unknown)}; the fit has {join_list(old.benchmarks)}"
         advice = (
             "Nothing is known of a benchmark without a fit: leave its rows out (--where), or fit"
             " the old and new responses together with: bayescontam fit"
@@ -151,7 +152,7 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
     needed += [spec.contamination.clean_column] if spec.contamination.clean_column else []
     missing = [label for label in needed if label not in new.frame]
     if missing:
-        problem = f"the fit uses a column that is not there: {listed(missing)}"
+        problem = f"the fit uses a column that is not there: {join_list(missing)}"
         advice = "Add it; contamination may come from a covariates table (--covariates)."
         raise DataError([Fault(new.source, problem)], advice)
     if spec.likelihood.guess == "column":
@@ -174,17 +175,17 @@ def _with_guess(responses: Responses, fitted: Responses) -> Responses:
     return replace(responses, frame=frame.assign(guess=read_guess(frame, source)))
 
 
-def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> Newcomer:
+def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> NewModel:
     """Return a newcomer from responses joined to those of a fit."""
     host, design = make_design(spec, old), make_design(spec, joined)
     given = {field.name: getattr(design, field.name) for field in fields(design)}
     joint = JointDesign(**given, host=host)
     own = joint.model == len(host.models)
     met = ~own & np.isin(joint.item, joint.item[own])
-    return Newcomer(joined.models[-1], spec, host, joint, *map(np.flatnonzero, (own, met)))
+    return NewModel(joined.models[-1], spec, host, joint, *map(np.flatnonzero, (own, met)))
 
 
-def strange_parts(fit: Fit) -> str | None:
+def unsupported_terms(fit: Fit) -> str | None:
     """Say which part of a fit's model spec an update cannot handle; None if there is none."""
     spec = fit.spec
     if spec.contamination.exposure != "known":
@@ -196,15 +197,18 @@ def strange_parts(fit: Fit) -> str | None:
     return None
 
 
-def refit_reason(newcomer: Newcomer, fit: Fit) -> str | None:
+def refit_reason(newcomer: NewModel, fit: Fit) -> str | None:
     """Say why only a joint fit can take this model in; None where an update can."""
     spec, design, host = newcomer.spec, newcomer.design, newcomer.host
     if fresh := [name for name in design.units if name not in host.units]:
-        return f"the fit has no {design.by} {listed(fresh)}"
+        return f"the fit has no {design.by} {join_list(fresh)}"
     terms = newcomer.built.terms.entered
     if changed := sorted(terms ^ set(fit.record["entered"])):
         return f"with one model more the model has other terms: {', '.join(changed)}"
-    if "delta" in terms and (shared_benchmarks(design) != shared_benchmarks(host)).any():
+    if (
+        "delta" in terms
+        and (benchmarks_with_two_models(design) != benchmarks_with_two_models(host)).any()
+    ):
         return "with one model more other benchmarks have items that several models answered"
     if spec.ability.pooling == "none" and "eps" in terms:
         return "its model-by-item effect has a spread of its own, which a fit says nothing of"
@@ -216,7 +220,7 @@ def refit_reason(newcomer: Newcomer, fit: Fit) -> str | None:
     return None
 
 
-def unlike_the_fit(old: Responses, joined: Responses, reference: Reference) -> list[str]:
+def differing_tables(old: Responses, joined: Responses, reference: Reference) -> list[str]:
     """Say what makes a new model's estimands other than those of the fit's models."""
     frame, name = joined.frame, joined.models[-1]
     new = frame[frame["model"] == name]
@@ -225,7 +229,7 @@ def unlike_the_fit(old: Responses, joined: Responses, reference: Reference) -> l
         sentence
         for benchmark, own in new.groupby("benchmark", sort=False)
         for sentence in _differences(
-            visible(name), visible(str(benchmark)), parts[benchmark], own, reference
+            printable(name), printable(str(benchmark)), parts[benchmark], own, reference
         )
     ]
 

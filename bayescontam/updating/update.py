@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from bayescontam._progress import stage
 from bayescontam._random import fresh_seed, stream
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.responses import Path, Responses, given_responses
@@ -21,21 +21,21 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome, Thresholds
 from bayescontam.inference.estimands import Items, Reference, estimands, reference_level
 from bayescontam.inference.pipeline import Options, fit_responses
-from bayescontam.inference.rank_statistics import first_places
-from bayescontam.inference.result import Fit, remembered
+from bayescontam.inference.rank_statistics import p_best
+from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.inference.summary import WEIGHTED_COLUMNS, Weights, summarise_weighted
 from bayescontam.specs.model import ModelSpec
-from bayescontam.updating.importance import admit
+from bayescontam.updating.importance import importance_sample
 from bayescontam.updating.new_model import (
-    Newcomer,
+    NewModel,
+    differing_tables,
     join_responses,
     make_newcomer,
     new_models,
     refit_reason,
     split_models,
-    strange_parts,
-    unlike_the_fit,
+    unsupported_terms,
 )
 
 __all__ = ["Entry", "Update", "join", "update"]
@@ -45,17 +45,17 @@ DRAWS = 1000
 """Draws that are completed and weighed, unless requested otherwise."""
 FEWEST = 100
 """Equally weighted draws below which means and intervals are too rough."""
-HOPELESS = 1.0
+MAX_PARETO_K = 1.0
 """Pareto k of weights that more draws would not help."""
 Refit = Literal["auto", "never", "always"]
 """When old and new responses are fitted together: where weights cannot be trusted, …"""
 
 
 @dataclass(frozen=True, eq=False)
-class Updated:
+class WeightedUpdate:
     """Draws of the joint posterior of a fit and a newcomer, with their weights."""
 
-    newcomer: Newcomer
+    newcomer: NewModel
     # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
     # model
     groups: dict[str, xr.Dataset]
@@ -102,13 +102,13 @@ class Updated:
 
 def update_draws(
     fit: Fit,
-    newcomer: Newcomer,
+    newcomer: NewModel,
     reference: Reference,
     rng: np.random.Generator,
     most: int = DRAWS,
     items: Items = "all",
     sampled: bool = False,
-) -> Updated:
+) -> WeightedUpdate:
     """Take a newcomer into draws of a fit.
 
     Draws of the fit's parameters are weighed by the probability of the newcomer's responses
@@ -120,12 +120,12 @@ def update_draws(
     Journal of Machine Learning Research 25(72), arXiv:1507.02646.
     """
     posterior = fit.joint_posterior()
-    admitted = admit(posterior, newcomer, most, rng)
+    admitted = importance_sample(posterior, newcomer, most, rng)
     log_share, pareto_k = _smoothed(admitted.log_ratio)
     pareto_k = max(pareto_k, _smoothed(admitted.forecast)[1])
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     count = len(admitted.log_ratio)
-    return Updated(
+    return WeightedUpdate(
         newcomer,
         estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
         Weights(np.exp(log_share), admitted.origin, shape),
@@ -167,7 +167,7 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Desk:
+class Updater:
     """Where new models are taken in, one by one."""
 
     fit: Fit
@@ -184,19 +184,19 @@ class Desk:
     def _entry(self, joined: Responses) -> Entry:
         started = time.perf_counter()
         name, updated = joined.models[-1], None
-        reason = "requested" if self.refit == "always" else strange_parts(self.fit)
+        reason = "requested" if self.refit == "always" else unsupported_terms(self.fit)
         if reason is None:
-            with stage(self.progress, f"weighing the fit's draws for {visible(name)}"):
+            with stage(self.progress, f"weighing the fit's draws for {printable(name)}"):
                 reason, updated = self._weighed(joined)
         if reason is None and updated is not None:
             return _updated_entry(updated, self.options.level, time.perf_counter() - started)
         if self.refit == "never":
             advice = "allow it (--refit auto)"
-            raise FitError(f"{visible(name)}: needs a joint fit: {reason}; {advice}")
+            raise FitError(f"{printable(name)}: needs a joint fit: {reason}; {advice}")
         joint = fit_responses(joined, self.fit.spec, self.options, self.progress)
         return _refitted_entry(joint, name, updated, str(reason), time.perf_counter() - started)
 
-    def _weighed(self, joined: Responses) -> tuple[str | None, Updated | None]:
+    def _weighed(self, joined: Responses) -> tuple[str | None, WeightedUpdate | None]:
         """Return why weights cannot be trusted, if so, and what they say."""
         newcomer = make_newcomer(self.fit.spec, self.old, joined)
         if reason := refit_reason(newcomer, self.fit):
@@ -206,7 +206,7 @@ class Desk:
             options = self.options
             averaged = options.items, options.population
             updated = update_draws(self.fit, newcomer, options.reference, rng, number, *averaged)
-            if updated.doubt is None or updated.pareto_k > HOPELESS:
+            if updated.doubt is None or updated.pareto_k > MAX_PARETO_K:
                 break
         return updated.doubt, updated
 
@@ -222,12 +222,12 @@ def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
     return {str(name): float(row["right"] / row["of"]) for name, row in sums.iterrows()}
 
 
-def _updated_entry(updated: Updated, level: float, seconds: float) -> Entry:
+def _updated_entry(updated: WeightedUpdate, level: float, seconds: float) -> Entry:
     name = updated.newcomer.name
     groups = {}
     for group, values in updated.groups.items():
         rank = values["rank"].transpose("chain", "draw", "model", ...)
-        first = rank.copy(data=first_places(rank.to_numpy())).sel(model=name, drop=True)
+        first = rank.copy(data=p_best(rank.to_numpy())).sel(model=name, drop=True)
         own = values.sel(model=name, drop=True)
         groups[group] = summarise_weighted(own, updated.weights, level, first)
     table = groups["estimands"]
@@ -252,7 +252,7 @@ def _updated_entry(updated: Updated, level: float, seconds: float) -> Entry:
 
 
 def _refitted_entry(
-    joint: Fit, name: str, updated: Updated | None, reason: str, seconds: float
+    joint: Fit, name: str, updated: WeightedUpdate | None, reason: str, seconds: float
 ) -> Entry:
     table = joint.estimands()
     table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
@@ -414,9 +414,11 @@ def update(
     tables = [
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work
-    desk = Desk(fitted, old, options, draws, refit, progress)
+    desk = Updater(fitted, old, options, draws, refit, progress)
     entries = tuple(desk.entry(joined) for joined in tables)
-    unlike = [note for joined in tables for note in unlike_the_fit(old, joined, options.reference)]
+    unlike = [
+        note for joined in tables for note in differing_tables(old, joined, options.reference)
+    ]
     weighed = any(entry.method == "update" for entry in entries)
     doubts = _doubts(fitted) if weighed else []
     notes = (*new.notes, *unlike, *doubts)
@@ -529,8 +531,8 @@ def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> R
         old = given_responses(given)
         if old.data_hash != fit.record["data"]["hash"]:
             raise UsageError(
-                f"{visible(old.source)}: these are not the responses of the fit, which is of"
-                f" {visible(fit.record['data']['source'])}"
+                f"{printable(old.source)}: these are not the responses of the fit, which is of"
+                f" {printable(fit.record['data']['source'])}"
             )
         return old
     if fit.spec.contamination.exposure != "known":
@@ -538,4 +540,4 @@ def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> R
             f"the model spec '{fit.spec.name}' needs a joint fit, and columns that the fit does not"
             " keep: give the old responses with their contamination (old_responses=, --responses)"
         )
-    return remembered(fit)
+    return responses_from_fit(fit)

@@ -21,7 +21,7 @@ from bayescontam.calibration.simulators import simulator_of
 from bayescontam.calibration.study import Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, SpecError, UsageError
-from bayescontam.inference.posterior import Draws, predictor, take_draws
+from bayescontam.inference.posterior import Draws, predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import (
     Layout,
@@ -30,7 +30,7 @@ from bayescontam.inference.prior_predictive import (
     response_accuracies,
 )
 from bayescontam.inference.result import Fit
-from bayescontam.model.build import Built, build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import POSTERIOR
@@ -146,7 +146,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def log_predictive(counts: np.ndarray, one: Draws, own: Built) -> float:
+def log_predictive(counts: np.ndarray, one: Draws, own: BuiltModel) -> float:
     """Return log p(new answers | parameters, own answers) of one draw, on a grid of effects."""
     design = own.design
     if one.sigma_eps is None:
@@ -183,7 +183,7 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
             for name, each in values.items()
         }
     )
-    draws = take_draws(parameters, own.design)
+    draws = stack_draws(parameters, own.design)
     known = response_accuracies(with_own_effects(draws, own, rng, responses=False), own)
     counts = rng.binomial(own.design.n_trials, known[0])
     twice, _ = Observed(responses, own, parameters).augmented(counts)

@@ -13,9 +13,15 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.calibration import replicate
-from bayescontam.calibration.jax_sampler import Jax, Vectors, _proposal, precision
-from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.samplers import Engine, Varying, data_of, engine_of, let_data_vary
+from bayescontam.calibration.jax_sampler import JaxSampler, Vectors, _proposal, precision
+from bayescontam.calibration.replicate import ReplicateRunner
+from bayescontam.calibration.samplers import (
+    Engine,
+    ReusableModel,
+    data_of,
+    engine_of,
+    use_data_containers,
+)
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import MissingExtraError
@@ -44,7 +50,7 @@ def same_numbers() -> Iterator[None]:
 @pytest.mark.slow
 def test_many_tables_at_once_are_as_one_after_the_other(tables: list[Responses]) -> None:
     """In double precision: trajectories enlarge what is rounded in another way."""
-    engine = Jax(Varying(SINGLE, tables[0], moving=True), double=True)
+    engine = JaxSampler(ReusableModel(SINGLE, tables[0], moving=True), double=True)
     for seed, (table, drawn) in enumerate(
         zip(tables, engine.draw_all(tables, range(3), SHORT), strict=True)
     ):
@@ -67,7 +73,7 @@ def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
     outputs = [expected.logp(), expected.dlogp()]
     density = expected.compile_fn(outputs, mode="FAST_COMPILE")
     heights, slopes = map(np.array, zip(*(density(point) for point in points), strict=True))
-    let_data_vary(other)
+    use_data_containers(other)
     values = data_of(one)
     vectors = Vectors(other.model, list(values))
     order = [value.name for value in expected.value_vars]
@@ -146,7 +152,7 @@ def test_a_study_audits_it_by_pymc(monkeypatch: pytest.MonkeyPatch) -> None:
     sampling = 'sampling = { engine = "jax", draws = 200, tune = 200 }'
     plan, cell = planned("prior", "single", sampling, "gates.rhat = 1.1", items=20)
     plan = replace(plan, study=plan.study.model_copy(update={"audit": 1.0}))
-    replicates = Replicates(plan, cell)
+    replicates = ReplicateRunner(plan, cell)
 
     first: list[Engine] = []
 

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration import runner as running
-from bayescontam.calibration.replicate import Replicates
+from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.runner import run_study
 from bayescontam.calibration.storage import PATIENCE, Shards, Task, audits, read_rows, tasks_of
@@ -429,15 +429,15 @@ def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
 def test_what_is_done_is_kept_when_a_replicate_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Replicates.rows
+    made = ReplicateRunner.rows
 
-    def failing(self: Replicates, replicate: int) -> pd.DataFrame:
+    def failing(self: ReplicateRunner, replicate: int) -> pd.DataFrame:
         if replicate == 5:
             raise ZeroDivisionError("a mistake")
         return made(self, replicate)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Replicates, "rows", failing)
+        patch.setattr(ReplicateRunner, "rows", failing)
         with pytest.raises(TaskError, match=r"'cell 'boost=0', replicate 5': ZeroDivisionError"):
             run_study(STUDY, tmp_path / "out", jobs=1)
     assert sorted(set(read_rows(tmp_path / "out")["replicate"])) == [0, 1, 2, 3, 4]

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.errors import UsageError
-from bayescontam.evidence.covariates import RANKS, Weighed, weigh
+from bayescontam.evidence.covariates import RANKS, ItemContamination, weigh
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_matches import KINDS
 from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE
@@ -242,7 +242,7 @@ def test_items_keep_the_order_of_the_scan(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
     weighed = weigh(scan, curve_of(), draws=2)
     pd.testing.assert_frame_equal(weighed.items, scan.items[["benchmark", "item"]])
-    assert isinstance(weighed, Weighed)
+    assert isinstance(weighed, ItemContamination)
 
 
 def test_short_documents_are_not_counted_as_searched(tmp_path: Path) -> None:

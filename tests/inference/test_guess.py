@@ -12,7 +12,7 @@ from scipy.stats import beta, binom, norm
 import bayescontam
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError, UsageError
-from bayescontam.inference.posterior import Draws, response_guess, take_draws
+from bayescontam.inference.posterior import Draws, response_guess, stack_draws
 from bayescontam.inference.predictive import Rows, log_density
 from bayescontam.inference.prior_predictive import Layout, make_example
 from bayescontam.inference.sensitivity import log_prior
@@ -108,7 +108,7 @@ def draws_of(guess: np.ndarray, responses: Responses) -> tuple[Draws, object]:
         "theta": (("chain", "draw", "cell"), np.array([[[0.3], [-0.2]]])),
         "guess": (("chain", "draw", "benchmark"), guess[None]),
     }
-    return take_draws(xr.Dataset(data), b.design), b
+    return stack_draws(xr.Dataset(data), b.design), b
 
 
 def test_every_draw_has_its_own_guessing() -> None:

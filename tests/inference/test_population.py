@@ -12,7 +12,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import Population, comparable, estimands, over_all
 from bayescontam.inference.pipeline import Options
-from bayescontam.inference.posterior import Draws, difficulty, placed
+from bayescontam.inference.posterior import Draws, difficulty, draw_difficulties
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_spec
 
@@ -194,7 +194,7 @@ def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
         scale = {"sigma_delta": np.full((size, 1), 1.3)}
         draws = Draws(*(np.repeat(v, size, axis=0) for v in (one.theta, one.beta)), None, None,
                       None, **scale)  # fmt: skip
-        draws = placed(draws[:1], built.lattice, np.random.default_rng(3))
+        draws = draw_difficulties(draws[:1], built.lattice, np.random.default_rng(3))
         draws = draws[np.zeros(size, dtype=int)]
         delta = difficulty(draws[:1], built.lattice)
     else:

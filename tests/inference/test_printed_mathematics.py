@@ -10,7 +10,7 @@ import pytest
 from scipy.special import expit, logit
 
 from bayescontam.data.responses import Responses
-from bayescontam.model.build import Built, build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.describe import mathematics
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec, shipped_models
@@ -54,7 +54,9 @@ def zero_for_clean_models(lines: list[str]) -> list[str]:
     return [name.replace("D", "met") for name in re.findall(r"(\w+)(?:\[m,b\])? = 0", said)]
 
 
-def symbols(frame: pd.DataFrame, b: Built, values: Mapping[str, np.ndarray]) -> dict[str, object]:
+def symbols(
+    frame: pd.DataFrame, b: BuiltModel, values: Mapping[str, np.ndarray]
+) -> dict[str, object]:
     """Return what each printed symbol is for each response, from the table alone."""
     design = b.design
     own = {

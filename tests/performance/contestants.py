@@ -48,7 +48,7 @@ def ours() -> dict[str, float]:
     """Fit with this package: its model, its default sampler."""
     from bayescontam.data.responses import Responses
     from bayescontam.inference.estimands import estimands
-    from bayescontam.inference.posterior import take_draws
+    from bayescontam.inference.posterior import stack_draws
     from bayescontam.model.build import build
     from bayescontam.specs.registry import load_spec
 
@@ -57,7 +57,7 @@ def ours() -> dict[str, float]:
     built = build(load_spec("hierarchical"), Responses.from_frame(frame))
     tree, compiled, sampled = _nutpie(built.model, target_accept=0.9)
     posterior = tree["posterior"].to_dataset()
-    result = estimands(take_draws(posterior, built.design), built, (4, 1000), "min_observed")
+    result = estimands(stack_draws(posterior, built.design), built, (4, 1000), "min_observed")
     chosen = result["estimands"][list(ESTIMANDS)]
     ess = float(az.ess(chosen).to_array().min())
     return {"compile": compiled - started, "sample": sampled - compiled, "ess": ess}

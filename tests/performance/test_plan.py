@@ -14,10 +14,10 @@ from scipy.stats import norm
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import take_draws
-from bayescontam.model.build import Built, build
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.power.laplace import QUANTITIES
-from bayescontam.power.scenario import Scene, Sizes, Truth
+from bayescontam.power.scenario import Scenario, Sizes, Truth
 from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
@@ -36,10 +36,10 @@ DESIGNS: dict[str, tuple[Sizes, str, Mapping[str, float]]] = {
 }  # fmt: skip
 
 
-def intervals(posterior: xr.Dataset, built: Built) -> np.ndarray:
+def intervals(posterior: xr.Dataset, built: BuiltModel) -> np.ndarray:
     """Return 95 % intervals of the estimands, (end, quantity, model, benchmark)."""
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    draws = take_draws(posterior, built.design)
+    draws = stack_draws(posterior, built.design)
     told = estimands(draws, built, shape, "min_observed")["estimands"]
     ends = [told[name].quantile([0.025, 0.975], ("chain", "draw")) for name in QUANTITIES]
     return np.stack([end.to_numpy() for end in ends], axis=1)
@@ -49,7 +49,7 @@ def intervals(posterior: xr.Dataset, built: Built) -> np.ndarray:
 @pytest.mark.parametrize("name", DESIGNS)
 def test_planned_widths_and_powers_are_those_of_fits(name: str) -> None:
     sizes, spec, spreads = DESIGNS[name]
-    scene = Scene(sizes, Truth(spreads=spreads), load_spec(spec))
+    scene = Scenario(sizes, Truth(spreads=spreads), load_spec(spec))
     compiled, planned, sampled, shown, seconds = None, [], [], [], np.zeros(2)
     z = norm.ppf(0.975)
     for replicate in range(DATA_SETS):

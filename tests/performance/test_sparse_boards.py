@@ -14,8 +14,8 @@ from scipy.stats import spearmanr
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import take_draws
-from bayescontam.inference.rank_statistics import p_larger
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.rank_statistics import p_superior
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build
 from bayescontam.parallel import usable_cores
@@ -71,12 +71,12 @@ def judged(seed: int) -> list[dict[str, float]]:
             built = build(spec, Responses.from_frame(frame))
             posterior, _ = sample(built, SAMPLING, seed, False)
         shape = posterior.sizes["chain"], posterior.sizes["draw"]
-        cells = estimands(take_draws(posterior, built.design), built, shape, "zero", items)
+        cells = estimands(stack_draws(posterior, built.design), built, shape, "zero", items)
         order = [built.design.models.index(f"m{m:02d}") for m in range(len(truth))]
         accuracy = cells["estimands"]["accuracy"].to_numpy()[..., 0].reshape(-1, len(truth))
         accuracy = accuracy[:, order]
         low, high = np.quantile(accuracy, [0.025, 0.975], axis=0)
-        better = p_larger(accuracy)
+        better = p_superior(accuracy)
         claimed = better >= 0.95
         wrong = truth[:, None] < truth[None, :]
         raw = frame.groupby("model")["correct"].mean().sort_index().to_numpy()

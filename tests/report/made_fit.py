@@ -12,7 +12,7 @@ from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.model.build import Built
+from bayescontam.model.build import BuiltModel
 from bayescontam.specs.registry import load_spec
 
 CHAINS = 2
@@ -34,7 +34,7 @@ def made_fit(
         Model spec.
     """
 
-    def sample(built: Built, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+    def sample(built: BuiltModel, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
         _, known = prior_draws(built, CHAINS * draws, np.random.default_rng(2))
         return _in_chains(known), _stats(draws)
 

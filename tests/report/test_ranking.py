@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
 from bayescontam.report import ranking as ranks
@@ -40,7 +40,7 @@ def test_the_page_ranks_across_and_within_benchmarks(hostile: Fit) -> None:
         assert number(value) in tail
     assert part.count("<table") == 6  # ranks and pairs, across and for each of two benchmarks
     assert "picture-ranking" in part
-    assert visible(BENCHMARKS[1]) in text
+    assert printable(BENCHMARKS[1]) in text
     assert "nan" not in text.lower().split()
 
 

@@ -13,7 +13,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
 from bayescontam.published.quantities import documents_with
 from bayescontam.published.simulate import GENERATED_TASKS as MADE
-from bayescontam.published.simulate import Posed, diluted, extrapolated, real, shares
+from bayescontam.published.simulate import ConceptBenchmark, diluted, extrapolated, real, shares
 from bayescontam.published.simulate import generated_benchmark as made
 from bayescontam.published.study import Study
 from bayescontam.specs.registry import shipped_folder
@@ -72,7 +72,7 @@ def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_told() -> No
     none = Responses.from_frame(
         pd.DataFrame({"model": ["m"], "benchmark": ["b"], "item": ["i"], "correct": [1]}), source=""
     )
-    posed = Posed("quiz", none, [], drawn, {})
+    posed = ConceptBenchmark("quiz", none, [], drawn, {})
     slopes = [np.polyfit(drawn[k], drawn[k + 1], 1)[0] for k in range(0, 600, 2)]
     assert f"about {1 - np.mean(slopes):.0%}." in diluted(posed)
     assert "about 0%." in diluted(replace(posed, contamination=drawn[:1].repeat(3, 0)))

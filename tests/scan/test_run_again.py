@@ -12,7 +12,7 @@ import pytest
 
 import bayescontam
 from bayescontam.scan.run import Scan, run_scan
-from bayescontam.scan.sketch import Merging
+from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search
 from tests.scan.corpora import (
     leftovers,
@@ -32,9 +32,9 @@ class Stop(BaseException):
 
 def interrupted(made: Manifest, out: Path, after: int, **options: Any) -> None:
     """Scan, and stop when some shards are merged."""
-    take, count = Merging.take, 0
+    take, count = SketchMerger.take, 0
 
-    def counting(self: Merging, key: str) -> None:
+    def counting(self: SketchMerger, key: str) -> None:
         nonlocal count
         take(self, key)
         count += 1
@@ -42,7 +42,7 @@ def interrupted(made: Manifest, out: Path, after: int, **options: Any) -> None:
             raise Stop
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Merging, "take", counting)
+        patch.setattr(SketchMerger, "take", counting)
         with pytest.raises(Stop):
             scan(made, out, **options)
 

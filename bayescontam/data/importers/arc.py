@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._files import Bounds
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_table
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -55,11 +55,11 @@ def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
     """
     top = Path(folder)
     if not top.is_dir():
-        raise UsageError(f"{visible(str(folder))}: no such folder; give one that holds ARC tasks")
+        raise UsageError(f"{printable(str(folder))}: no such folder; give one that holds ARC tasks")
     paths = sorted(top.rglob("*.json"))
     if not paths:
         raise UsageError(
-            f"{visible(str(folder))}: holds no .json file; an ARC task is one, with the keys"
+            f"{printable(str(folder))}: holds no .json file; an ARC task is one, with the keys"
             " 'train' and 'test'"
         )
     faults: list[Fault] = []
@@ -95,11 +95,13 @@ def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame
         if not concept.strip():
             faults.append(Fault(file, "blank; name the concept", row, "concept"))
         elif task not in known:
-            faults.append(Fault(file, f"no task '{visible(task, 60)}' in the folder", row, "task"))
+            faults.append(
+                Fault(file, f"no task '{printable(task, 60)}' in the folder", row, "task")
+            )
         elif twice.iloc[row - 1]:
             faults.append(Fault(file, "this task and concept stand twice; keep one", row))
     if lost := [task for task in tasks.tasks if task not in set(table["task"])]:
-        faults.append(Fault(file, f"tasks without a concept: {listed(lost)}", column="task"))
+        faults.append(Fault(file, f"tasks without a concept: {join_list(lost)}", column="task"))
     if faults:
         raise DataError(faults)
     return table
@@ -117,7 +119,7 @@ def _task(path: Path, name: str) -> tuple[dict[str, Any], list[Fault]]:
         Bounds.current().check_record(path.stat().st_size, name, "the task")
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        return {}, [Fault(name, f"is no JSON: {visible(str(error), 80)}")]
+        return {}, [Fault(name, f"is no JSON: {printable(str(error), 80)}")]
     if not isinstance(content, dict) or not {"train", "test"} <= set(content):
         return {}, [Fault(name, "is no ARC task: it needs the keys 'train' and 'test'")]
     faults = []

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
-from bayescontam.data.validation import shown
+from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
 ADVICE = (
@@ -95,13 +95,15 @@ class LeftOut:
         return pd.DataFrame(rows, columns=["where", "reason", "left_out"])
 
 
-def counted(counts: Counter[str], unit: str) -> str:
+def format_counts(counts: Counter[str], unit: str) -> str:
     """Return names with how often each occurs.
 
     >>> counted(Counter(a=1200, b=3), "rows")
     "'a' (1,200 rows), 'b' (3 rows)"
     """
-    shown = [f"'{visible(name, 60)}' ({count:,} {unit})" for name, count in sorted(counts.items())]
+    shown = [
+        f"'{printable(name, 60)}' ({count:,} {unit})" for name, count in sorted(counts.items())
+    ]
     more = f" and {len(shown) - 12} more" if len(shown) > 12 else ""
     return ", ".join(shown[:12]) + more
 
@@ -146,7 +148,7 @@ def number(value: Any) -> float:
     if value is None:
         return math.nan
     if not isinstance(value, int | float):
-        raise TypeError(f"is {shown(value)}, which is no number")
+        raise TypeError(f"is {format_value(value)}, which is no number")
     try:
         return float(value)
     except OverflowError:
@@ -158,7 +160,7 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
+def is_ambiguous[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
     """Return names or paths as a list, of which there may be one that stands alone.
 
     >>> several("acc"), several(["acc", "f1"])
@@ -169,11 +171,11 @@ def several[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> li
     return list(given)
 
 
-def chosen(
+def select(
     what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
 ) -> dict[str, str]:
     """Return the candidate that was requested, or is the only one, for each benchmark."""
-    own, general = _split(several(given), candidates)
+    own, general = _split(is_ambiguous(given), candidates)
     problems, result = [], {}
     for benchmark, counts in candidates.items():
         wanted = own.get(benchmark) or [name for name in general if name in counts]
@@ -183,14 +185,15 @@ def chosen(
         elif len(counts) == 1 and benchmark not in own:
             result[benchmark] = next(iter(counts))
         else:
-            problems.append(f"{visible(benchmark, 60)} has {counted(counts, unit)}")
+            problems.append(f"{printable(benchmark, 60)} has {format_counts(counts, unit)}")
     unused = {name for name in general if not any(name in counts for counts in candidates.values())}
     unused |= {name for at, names in own.items() for name in names if name not in candidates[at]}
     if unused:
         have = "; ".join(
-            f"{visible(at, 60)} has {counted(counts, unit)}" for at, counts in candidates.items()
+            f"{printable(at, 60)} has {format_counts(counts, unit)}"
+            for at, counts in candidates.items()
         )
-        raise UsageError(f"--{what}: {listed(sorted(unused))} occurs nowhere; {have}")
+        raise UsageError(f"--{what}: {join_list(sorted(unused))} occurs nowhere; {have}")
     if problems:
         raise UsageError(
             f"--{what}: needed, because there are several: {'; '.join(problems)}; give one with "
@@ -229,14 +232,15 @@ class ExtraColumns:
         {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
         """
         found: dict[str, list[str]] = {}
-        for text in several(keep):
+        for text in is_ambiguous(keep):
             named = _NAMED.fullmatch(text)
             path = (named[2] if named else text).split(".")
             name = named[1] if named else path[-1]
             if name in _TAKEN or name in found or not all(path):
                 reason = "is no column path" if not all(path) else f"the name '{name}' is taken"
                 raise UsageError(
-                    f"--keep {visible(text)}: {reason}; give COLUMN, or NEWNAME=COLUMN to rename it"
+                    f"--keep {printable(text)}: {reason}; give COLUMN, or NEWNAME=COLUMN to "
+                    "rename it"
                 )
             found[name] = path
         return cls(found)
@@ -262,7 +266,7 @@ class ExtraColumns:
         """Refuse a column that is in none of the trials, if there are any."""
         for column, path in zip(self.columns, self.paths.values(), strict=True):
             if len(trials) and trials[column].isna().all():
-                text = visible(".".join(path))
+                text = printable(".".join(path))
                 raise UsageError(f"--keep {text}: no {unit} has it; {hint}")
 
 
@@ -294,5 +298,7 @@ def _value(row: Mapping[str, Any], path: Sequence[str]) -> Any:
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None
     if isinstance(value, list | dict):
-        raise TypeError(f"is {shown(repr(value))}; only text, numbers, true and false are stored")
+        raise TypeError(
+            f"is {format_value(repr(value))}; only text, numbers, true and false are stored"
+        )
     return value

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.data.importers.base import Names, Paths
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, fingerprint, original_name
@@ -108,7 +108,7 @@ def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
                 scores = _scores(sample)
                 extra = importing.extra.values(sample)
             except (TypeError, ValueError) as error:
-                place = f"task {visible(task, 60)}, sample {number}"
+                place = f"task {printable(task, 60)}, sample {number}"
                 importing.left_out.broken(str(file), place, str(error))
                 continue
             solution = sample.get("solution")
@@ -149,4 +149,6 @@ def _passed(status: Any) -> bool | None:
         return None
     if isinstance(status, str) and status in _PASSED | _FAILED:
         return status in _PASSED
-    raise ValueError(f"its status is {visible(repr(status), 60)}; allowed are pass, fail, timeout")
+    raise ValueError(
+        f"its status is {printable(repr(status), 60)}; allowed are pass, fail, timeout"
+    )

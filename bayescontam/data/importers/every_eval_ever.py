@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import (
     Errors,
     ExtraColumns,
@@ -17,10 +17,10 @@ from bayescontam.data.importers.base import (
     Paths,
     check_errors,
     check_threshold,
-    chosen,
     error_notes,
+    is_ambiguous,
     number,
-    several,
+    select,
 )
 from bayescontam.data.importers.base import scores as as_correct
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
@@ -116,10 +116,10 @@ def import_every_eval_ever(
                     left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
     table = pd.DataFrame(rows, columns=[*_COLUMNS, *extra.columns])
-    table = _of(table.astype({"failed": bool}), several(only), left_out)
+    table = _of(table.astype({"failed": bool}), is_ambiguous(only), left_out)
     measured = table[~table["failed"]]
     counts = {str(name): Counter(own["metric"]) for name, own in measured.groupby("benchmark")}
-    taken = chosen("metric", metric, counts)
+    taken = select("metric", metric, counts)
     other = ~table["failed"] & (table["metric"] != table["benchmark"].map(taken))
     for name, count in table.loc[other, "benchmark"].value_counts().items():
         left_out.add(str(name), "rows of another result", int(count))
@@ -137,7 +137,7 @@ def _row(
     """Return what counts of a row; nothing if it is of an error that is left out."""
     names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
     if absent := [name for name in names if not isinstance(row.get(name), str)]:
-        raise KeyError(f"no text in {listed(absent)}; is this a row of Every Eval Ever?")
+        raise KeyError(f"no text in {join_list(absent)}; is this a row of Every Eval Ever?")
     run, model, benchmark, item = (row[name] for name in names)
     epoch = str(part(row, "metadata").get("epoch", ""))
     if row.get("error"):
@@ -151,7 +151,7 @@ def _row(
         raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
     verdict = found["is_correct"]
     if not isinstance(verdict, bool | None):
-        raise TypeError(f"'is_correct' is {visible(repr(verdict), 60)}; need true or false")
+        raise TypeError(f"'is_correct' is {printable(repr(verdict), 60)}; need true or false")
     try:
         score = number(found["score"])
     except TypeError as error:
@@ -168,7 +168,9 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
     """Return the rows of the evaluations that are to be taken."""
     known = Counter(table["benchmark"])
     if absent := [name for name in only if name not in known]:
-        raise UsageError(f"--only: {listed(absent)} occurs nowhere; there are {listed(known)}")
+        raise UsageError(
+            f"--only: {join_list(absent)} occurs nowhere; there are {join_list(known)}"
+        )
     if only:
         for name, count in known.items():
             left_out.add(name, "rows of an evaluation not requested", 0 if name in only else count)
@@ -178,7 +180,8 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
     if len(twice):
         names = sorted(twice["benchmark"].unique())
         raise UsageError(
-            f"--only: needed, because the evaluations {listed(names)} are of the same questions, "
+            f"--only: needed, because the evaluations {join_list(names)} are of the same "
+            "questions, "
             "answered once and scored in several ways; name those to take"
         )
     return table
@@ -201,7 +204,7 @@ def _scored(
     correct = np.where(failed, 0.0, correct)
     if odd.any():
         row = table[odd].iloc[0]
-        where = f"{visible(row['benchmark'], 60)}, sample '{visible(row['item'], 60)}'"
+        where = f"{printable(row['benchmark'], 60)}, sample '{printable(row['item'], 60)}'"
         problem = (
             f"{odd.sum():,} scores are neither 0 nor 1, contradict is_correct, or are better the "
             f"lower they are, such as {row['score']:g} of {where}"

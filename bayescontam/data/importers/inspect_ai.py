@@ -15,7 +15,7 @@ import pandas as pd
 
 from bayescontam._files import Bounds
 from bayescontam._optional import require
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.data.importers.base import (
     Errors,
     ExtraColumns,
@@ -24,15 +24,15 @@ from bayescontam.data.importers.base import (
     Paths,
     check_errors,
     check_threshold,
-    chosen,
     error_notes,
     number,
+    select,
 )
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
 from bayescontam.data.importers.runs import Run, fingerprint, version_notes
 from bayescontam.data.jsonl import json_file, log_files
 from bayescontam.data.tools import tool_of
-from bayescontam.data.validation import shown
+from bayescontam.data.validation import format_value
 from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
 
 type Partial = Literal["error", "correct", "incorrect", "leave-out"]
@@ -81,7 +81,7 @@ class Scoring:
             return self._text(value)
         if isinstance(value, int | float):
             return self._number(number(value))
-        raise ValueError(f"is {shown(repr(value))}; allowed is one number or text")
+        raise ValueError(f"is {format_value(repr(value))}; allowed is one number or text")
 
     def _text(self, value: str) -> float | str:
         if value in ("C", "I"):
@@ -99,7 +99,7 @@ class Scoring:
         try:
             spelled = float(value)
         except ValueError:
-            raise ValueError(f"is {shown(value)}; allowed are C, I, P, N, yes, no") from None
+            raise ValueError(f"is {format_value(value)}; allowed are C, I, P, N, yes, no") from None
         return "unscored" if math.isnan(spelled) else self._number(spelled)
 
     def _taken(self, letter: str, choice: str) -> float | str:
@@ -217,7 +217,7 @@ def read_log(
     except Exception as error:
         if _is_header(file):
             return _without_samples(file, left_out)
-        reason = visible(str(error) or type(error).__name__)
+        reason = printable(str(error) or type(error).__name__)
         left_out.broken(str(file), "as a log of Inspect", f"cannot be read ({reason})")
         return []
     spec = header.eval
@@ -379,7 +379,7 @@ def import_inspect(
             advance(file.stat().st_size / 1e6)
     left_out.raise_if_broken()
     names, notes = importing.names([log.run for log in logs])
-    taken = chosen("scorer", scorer, _candidates(logs), "samples")
+    taken = select("scorer", scorer, _candidates(logs), "samples")
     trials = _trials(logs, names, taken, scoring, extra, left_out)
     hint = "what a data set has on samples is in 'metadata', such as metadata.level"
     extra.check(trials, "sample", hint)
@@ -420,7 +420,7 @@ def _trials(
                 else:
                     outcome = value if value is _UNSCORED else scoring.read(value)
             except ValueError as error:
-                place = f"sample '{visible(sample.item, 60)}': {visible(scorer, 60)}"
+                place = f"sample '{printable(sample.item, 60)}': {printable(scorer, 60)}"
                 faults.append(Fault(log.run.file, f"{place} {error}"))
                 continue
             rows.append(sample)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import Names, Paths
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, alike_note, fingerprint, original_name
@@ -168,7 +168,7 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
             importing.left_out.broken(
                 source,
                 "as details of lighteval",
-                f"there is no column 'metric'; found {listed(names)}",
+                f"there is no column 'metric'; found {join_list(names)}",
                 advice="give details_TASK_DATE.parquet of lighteval",
             )
             return []
@@ -183,7 +183,7 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
             trials.append(Trial(item, scores, str(times[item]), _answer(row), None, extra))
             times[item] += 1
     except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"cannot be read ({visible(str(error), 120)})"
+        problem = f"cannot be read ({printable(str(error), 120)})"
         importing.left_out.broken(source, "as a Parquet file", problem)
         return []
     return trials
@@ -200,7 +200,7 @@ def _struct(value: Any) -> dict[str, Any]:
     """Return the metrics of a row, which are text where lighteval could not nest them."""
     found = ast.literal_eval(value) if isinstance(value, str) else value
     if not isinstance(found, dict):
-        raise TypeError(f"its metrics are {visible(repr(value), 60)}; allowed is a struct")
+        raise TypeError(f"its metrics are {printable(repr(value), 60)}; allowed is a struct")
     return found
 
 

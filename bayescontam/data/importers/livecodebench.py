@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import MARK, Paths
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
 from bayescontam.data.jsonl import json_object
@@ -135,7 +135,7 @@ def _rows(content: Mapping[str, Any], file: str, importing: Importing) -> list[_
         importing.left_out.broken(
             file,
             "as results of LiveCodeBench",
-            f"has no list 'performances', only {listed(map(str, content))}",
+            f"has no list 'performances', only {join_list(map(str, content))}",
             advice="give performances_generation.json of the leaderboard",
         )
         return []
@@ -151,13 +151,13 @@ def _rows(content: Mapping[str, Any], file: str, importing: Importing) -> list[_
 
 def _row(row: Any, file: str, place: str, importing: Importing) -> _Row:
     if not isinstance(row, Mapping):
-        raise TypeError(f"is {visible(repr(row), 60)}; allowed is an object")
+        raise TypeError(f"is {printable(repr(row), 60)}; allowed is an object")
     names = ("model", "question_id")
     if absent := [name for name in names if not isinstance(row.get(name), str)]:
-        raise KeyError(f"has no text in {listed(absent)}")
+        raise KeyError(f"has no text in {join_list(absent)}")
     percent = row.get(_PASSED)
     if not isinstance(percent, int | float) or not 0 <= percent <= 100:
-        raise ValueError(f"'{_PASSED}' is {visible(repr(percent), 60)}; allowed is 0 to 100")
+        raise ValueError(f"'{_PASSED}' is {printable(repr(percent), 60)}; allowed is 0 to 100")
     platform = row.get("platform")
     benchmark = f"livecodebench-{platform}" if isinstance(platform, str) else "livecodebench"
     extra = importing.extra.values(row)
@@ -174,10 +174,14 @@ def _day(value: Any) -> str | None:
         try:
             return datetime.fromtimestamp(value / 1000, UTC).date().isoformat()
         except (OverflowError, OSError) as error:
-            raise ValueError(f"date {visible(repr(value), 60)} is beyond all calendars") from error
+            raise ValueError(
+                f"date {printable(repr(value), 60)} is beyond all calendars"
+            ) from error
     if isinstance(value, str):
         return datetime.fromisoformat(value).date().isoformat()
-    raise ValueError(f"date is {visible(repr(value), 60)}; allowed are milliseconds or 2023-08-30")
+    raise ValueError(
+        f"date is {printable(repr(value), 60)}; allowed are milliseconds or 2023-08-30"
+    )
 
 
 def _models(content: Mapping[str, Any]) -> dict[str, tuple[str, str | None]]:
@@ -213,13 +217,14 @@ def _cutoffs(
         unused = sorted(set(dates) - set(names))
         if len(unused) == len(dates):
             raise UsageError(
-                f"--cutoffs {visible(str(path))}: none of its models is in the results; it has "
-                f"{listed(unused)}, they have {listed(names)}"
+                f"--cutoffs {printable(str(path))}: none of its models is in the results; it has "
+                f"{join_list(unused)}, they have {join_list(names)}"
             )
-        notes = [f"cutoffs of models that have no results: {listed(unused)}"] if unused else []
+        notes = [f"cutoffs of models that have no results: {join_list(unused)}"] if unused else []
     if unknown := [name for name in names if not dates.get(name)]:
         notes.append(
-            f"no cutoff is known of {len(unknown):,} models: {listed(unknown)}; what they can have "
+            f"no cutoff is known of {len(unknown):,} models: {join_list(unknown)}; what they can "
+            "have "
             "met is unknown"
         )
     return dates, notes
@@ -230,8 +235,8 @@ def _table(path: Path) -> dict[str, str | None]:
     table, source = read_table(path), str(path)
     if absent := [name for name in ("model", "cutoff") if name not in table.columns]:
         raise UsageError(
-            f"--cutoffs {visible(source)}: no column {listed(absent)}; found "
-            f"{listed(map(str, table.columns))}"
+            f"--cutoffs {printable(source)}: no column {join_list(absent)}; found "
+            f"{join_list(map(str, table.columns))}"
         )
     found: dict[str, str | None] = {}
     faults = []
@@ -241,11 +246,11 @@ def _table(path: Path) -> dict[str, str | None]:
         try:
             day = _cutoff(value)
         except ValueError:
-            problem = f"is {visible(repr(value), 60)}; allowed is a date such as 2023-08-30"
+            problem = f"is {printable(repr(value), 60)}; allowed is a date such as 2023-08-30"
             faults.append(Fault(source, problem, row, "cutoff"))
             continue
         if found.get(name, day) != day:
-            problem = f"{visible(repr(name), 60)} has another cutoff than before"
+            problem = f"{printable(repr(name), 60)} has another cutoff than before"
             faults.append(Fault(source, problem, row, "model"))
         found[name] = day
     if faults:
@@ -288,7 +293,8 @@ def _numbers(
     passed = {row.model for row in rows if row.percent == 100.0}
     if single := [name for name in ends if name in passed]:
         notes.append(
-            f"all shares of {listed(single)} are 0 or 100: if these are single generations, they "
+            f"all shares of {join_list(single)} are 0 or 100: if these are single generations, "
+            "they "
             f"count {number} times too much"
         )
     return {name: own.get(name, number) for name in names}, notes
@@ -306,7 +312,8 @@ def _counts(rows: Sequence[_Row], numbers: Mapping[str, int]) -> list[int]:
     for row in rows:
         if not _whole(row.percent, numbers[row.model]):
             problem = (
-                f"{row.place}: '{_PASSED}' {row.percent:g} of {visible(row.model, 60)} is no share "
+                f"{row.place}: '{_PASSED}' {row.percent:g} of {printable(row.model, 60)} is no "
+                "share "
                 f"of {numbers[row.model]} generations"
             )
             faults.setdefault((row.file, row.model), Fault(row.file, problem))

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Unpack
 
 from bayescontam._files import sha256
 from bayescontam._progress import Advance
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import (
     ExtraColumns,
     LeftOut,
     Names,
     Paths,
     check_threshold,
-    chosen,
+    select,
 )
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import (
@@ -252,10 +252,11 @@ def read_samples(
             read = _row(row, extra)
             name = row.get("filter")
             if not isinstance(name, str | None):
-                raise TypeError(f"'filter' is {visible(repr(name), 60)}; allowed is text")
+                raise TypeError(f"'filter' is {printable(repr(name), 60)}; allowed is text")
             if name is not None and (name, read.doc_id) in seen:
                 raise ValueError(
-                    f"document {read.doc_id} again, with filter '{visible(name, 60)}'; each occurs "
+                    f"document {read.doc_id} again, with filter '{printable(name, 60)}'; each "
+                    "occurs "
                     "once in a run"
                 )
         except (KeyError, TypeError, ValueError) as error:
@@ -275,7 +276,9 @@ def read_samples(
     for name, rows in found.items():
         if name in named:
             left_out.broken(
-                source, "as a whole", f"some rows name the filter '{visible(name, 60)}', some none"
+                source,
+                "as a whole",
+                f"some rows name the filter '{printable(name, 60)}', some none",
             )
         named.setdefault(name, rows)
     return Samples(file, named, len(found) if len(found) > 1 else 0)
@@ -296,7 +299,7 @@ def _by_order(
             str(file.path),
             "as a whole",
             f"{len(again):,} documents occur {len(unnamed)} times, though the task is configured "
-            f"with {len(names)} filters ({listed(names)}) and the rows name none",
+            f"with {len(names)} filters ({join_list(names)}) and the rows name none",
             count=sum(map(len, unnamed)),
             advice="give the file of one run; was a second run written into it?",
         )
@@ -311,7 +314,7 @@ def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
     measured = names if isinstance(names, list) else [key for key in row if key not in _FIXED]
     given = row.get("doc_hash")
     if not isinstance(given, str | None):
-        raise TypeError(f"'doc_hash' is {visible(repr(given), 60)}; allowed is text")
+        raise TypeError(f"'doc_hash' is {printable(repr(given), 60)}; allowed is text")
     responses = (row.get("resps"), row.get("filtered_resps"))
     return Row(
         str(row["doc_id"]),
@@ -416,7 +419,7 @@ def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
         for name, rows in samples.rows.items():
             known.setdefault(samples.file.run.benchmark, Counter())[name] += len(rows)
     try:
-        return chosen("filter", given, known)
+        return select("filter", given, known)
     except UsageError as error:
         several = [samples for samples in read if samples.unnamed]
         if not several:
@@ -428,7 +431,7 @@ def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
             else "have numbers, in the order of the file, since no results file names them"
         )
         raise UsageError(
-            f"{error}. {visible(str(first.file.path))}"
+            f"{error}. {printable(str(first.file.path))}"
             f"{f' and {len(several) - 1} more files' if len(several) > 1 else ''}: "
             f"{first.unnamed} rows for each document that do not name their filters, which {order}"
         ) from error
@@ -438,7 +441,7 @@ def _count_others(samples: Samples, filters: Mapping[str, str], left_out: LeftOu
     task = samples.file.run.benchmark
     for name, rows in samples.rows.items():
         if name != filters.get(task):
-            left_out.add(task, f"rows of another filter: {visible(name, 60)}", len(rows))
+            left_out.add(task, f"rows of another filter: {printable(name, 60)}", len(rows))
 
 
 def _log(samples: Samples, filters: Mapping[str, str], named: Mapping[str, str]) -> Log:
@@ -461,7 +464,7 @@ def _notes(files: Sequence[SamplesFile]) -> list[str]:
     notes = version_notes("lm_eval", (file.version or "unknown" for file in files), "files")
     if unnamed := sorted({file.run.model for file in files if file.random_name}):
         notes.append(
-            f"no model argument names the model: it is called after its kind, {listed(unnamed)}"
+            f"no model argument names the model: it is called after its kind, {join_list(unnamed)}"
         )
     return notes
 
@@ -477,7 +480,7 @@ def _items(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[dict[st
             continue
         named[task] = "doc_id"
         notes.append(
-            f"{visible(task)}: logs without hashes of documents, so that their numbers (doc_id) "
+            f"{printable(task)}: logs without hashes of documents, so that their numbers (doc_id) "
             "name the items; make sure that all runs are of the same version of the task"
         )
     return named, notes
@@ -492,7 +495,8 @@ def _alike(task: str, read: Sequence[Samples]) -> list[str]:
     notes = []
     if len(hashes) > len(numbers):
         notes.append(
-            f"{visible(task)}: {len(hashes):,} different documents under {len(numbers):,} numbers:"
+            f"{printable(task)}: {len(hashes):,} different documents under {len(numbers):,} "
+            "numbers:"
             " runs are not of the same documents, and share only those that are alike"
         )
     if len(pairs) > len(hashes):

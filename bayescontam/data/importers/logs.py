@@ -16,20 +16,20 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._progress import Advance
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import (
     ExtraColumns,
     LeftOut,
     Names,
     Paths,
     check_threshold,
-    chosen,
     extra_names,
+    is_ambiguous,
     is_nan,
     number,
     of_one_kind,
     scores,
-    several,
+    select,
 )
 from bayescontam.data.importers.runs import (
     KEYS,
@@ -44,7 +44,7 @@ from bayescontam.data.importers.runs import (
 )
 from bayescontam.data.jsonl import LARGE, log_files, reading_bar
 from bayescontam.data.responses import Responses
-from bayescontam.data.validation import shown
+from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
 _FEW = 10
@@ -109,7 +109,7 @@ def imported(
             f"{where}: {reason} ({count:,})"
             for where, reason, count in left_out.frame().itertuples(index=False)
         )
-        problem = f"no scored trial is left; left out: {visible(reasons) or 'nothing'}"
+        problem = f"no scored trial is left; left out: {printable(reasons) or 'nothing'}"
         raise DataError([Fault(source, problem)], "check that these are the logs that you mean")
     missing = {name: value for name, value in _DEFAULTS.items() if name not in trials}
     trials = trials.reset_index(drop=True).assign(**missing)
@@ -140,7 +140,7 @@ def _extremes(table: pd.DataFrame) -> list[str]:
     for word, at in (("right", sums["n_trials"]), ("wrong", 0)):
         found = sums[(sums["n_correct"] == at) & (sums["items"] >= _FEW)].reset_index()
         notes += [
-            f"{visible(row['model'], 80)} on {visible(row['benchmark'], 60)}: all "
+            f"{printable(row['model'], 80)} on {printable(row['benchmark'], 60)}: all "
             f"{row['items']:,} items are {word}; make sure that this is no artefact"
             for _, row in found.iterrows()
         ]
@@ -155,8 +155,8 @@ def _check_extra(trials: pd.DataFrame, extra: Mapping[str, str], source: str) ->
         twice = values.duplicated(KEYS, keep=False)
         if twice.any():
             model, benchmark, item = values.loc[twice, KEYS].iloc[0]
-            found = listed(map(str, values.loc[twice, column].iloc[:3]))
-            where = f"{shown(model)} on {shown(item)} of {shown(benchmark)}"
+            found = join_list(map(str, values.loc[twice, column].iloc[:3]))
+            where = f"{format_value(model)} on {format_value(item)} of {format_value(benchmark)}"
             problem = f"differs between trials that would be added up: {found} for {where}"
             faults.append(Fault(source, problem, column=name))
     if faults:
@@ -249,7 +249,7 @@ class Importing:
 
     def __init__(self, paths: Paths, options: LogOptions) -> None:
         if unknown := sorted(set(options) - set(LogOptions.__annotations__)):
-            raise TypeError(f"unknown options: {listed(unknown)}")
+            raise TypeError(f"unknown options: {join_list(unknown)}")
         self.paths = paths
         self.extra = ExtraColumns.of(options.get("keep", ()))
         self.groups = Groups(options.get("group", ()))
@@ -267,7 +267,7 @@ class Importing:
     @property
     def source(self) -> str:
         """Name of the logs in messages."""
-        return listed(map(str, several(self.paths)), most=3)
+        return join_list(map(str, is_ambiguous(self.paths)), most=3)
 
     @property
     def texts(self) -> Texts:
@@ -323,7 +323,7 @@ class Importing:
         self.left_out.raise_if_broken()
         names, more = self.names([log.run for log in logs])
         more += version_notes(tool, (log.version for log in logs if log.version), "files")
-        taken = chosen("metric", metric, _candidates(logs, metric), f"{unit}s")
+        taken = select("metric", metric, _candidates(logs, metric), f"{unit}s")
         trials = self._scored(logs, names, taken, threshold, odd)
         self.extra.check(trials, unit, hint)
         more += _not_a_number(logs, names, taken)
@@ -372,7 +372,7 @@ class Importing:
                 }
             )
             gone = np.isnan(correct)
-            self.left_out.add(benchmark, f"no value of {visible(metric, 60)}", int(gone.sum()))
+            self.left_out.add(benchmark, f"no value of {printable(metric, 60)}", int(gone.sum()))
             parts.append(self.extra.added_to(frame, [trial.extra for trial in log.trials])[~gone])
         if refused:
             lost = f"; {missing:,} rows without a value (NaN) would be left out" if missing else ""
@@ -392,9 +392,9 @@ def _candidates(logs: Sequence[Log], given: Names) -> dict[str, Counter[str]]:
             fitting.update(name for name, value in trial.scores.items() if _fits(value))
     if bare := sorted(name for name, counts in known.items() if not counts):
         raise UsageError(
-            f"--metric: no metric in the logs of {listed(bare)}: was it run to predict only?"
+            f"--metric: no metric in the logs of {join_list(bare)}: was it run to predict only?"
         )
-    wanted = several(given)
+    wanted = is_ambiguous(given)
 
     def may_count(benchmark: str, name: str) -> bool:
         named = any(text == name or text.endswith(f"={name}") for text in wanted)
@@ -427,9 +427,9 @@ def _value(value: Any, log: Log, metric: str) -> tuple[float, int]:
         return number(value), 1
     except TypeError as error:
         single = _single(log)
-        others = f"; single numbers are in {listed(single)}" if single else ""
+        others = f"; single numbers are in {join_list(single)}" if single else ""
         raise DataError(
-            [Fault(log.run.file, f"metric {visible(metric, 60)} {error}")],
+            [Fault(log.run.file, f"metric {printable(metric, 60)} {error}")],
             f"choose another one (metric, --metric){others}",
         ) from error
 
@@ -445,7 +445,7 @@ def _single(log: Log) -> list[str]:
 
 
 def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> Fault:
-    name = visible(metric, 60)
+    name = printable(metric, 60)
     if lower:
         problem = f"lower is better for metric {name}, so that 0 and 1 do not mean wrong and right"
     else:
@@ -467,7 +467,8 @@ def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str,
         )
         if broken:
             notes.append(
-                f"{visible(name, 80)} on {visible(log.run.benchmark, 60)}: {listed(broken)} is "
+                f"{printable(name, 80)} on {printable(log.run.benchmark, 60)}: "
+                f"{join_list(broken)} is "
                 "NaN throughout; a checkpoint that gives NaN has items right or wrong by their "
                 "order only: make sure that it is sound"
             )

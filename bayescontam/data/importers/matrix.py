@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import ExtraColumns, LeftOut, Names, check_threshold, scores
 from bayescontam.data.importers.logs import Imported, imported
 from bayescontam.data.importers.py_irt import import_py_irt
@@ -84,12 +84,14 @@ def import_matrix(
     if tool == "py-irt" and items == "columns" and names is None:
         return import_py_irt(path, benchmark=benchmark, threshold=threshold)
     if tool is not None:
-        raise UsageError(f"{visible(os.fspath(path))}: is no matrix; {import_advice(path)}")
+        raise UsageError(f"{printable(os.fspath(path))}: is no matrix; {import_advice(path)}")
     table, source = read_table(path), os.fspath(path)
     label = names or table.columns[0]
     aside = [label, *columns, *([benchmark] if benchmark_in_column else [])]
     if absent := [name for name in aside if name not in table.columns]:
-        raise UsageError(f"{source}: no column {listed(absent)}; found {listed(table.columns)}")
+        raise UsageError(
+            f"{source}: no column {join_list(absent)}; found {join_list(table.columns)}"
+        )
     cells = [name for name in table.columns if name not in aside]
     faults = FaultList(source, np.arange(1, len(table) + 1))
     given = read_names(table, label, faults, exact=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from bayescontam._text import listed
-from bayescontam.data.importers.base import Names, Paths, several
+from bayescontam._text import join_list
+from bayescontam.data.importers.base import Names, Paths, is_ambiguous
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, fingerprint, original_name
 from bayescontam.data.jsonl import json_object
@@ -73,7 +73,7 @@ def import_opencompass(
     with importing.bar(files) as advance:
         for file in files:
             run = _run(file, naming)
-            logs.append(Log(run, list(_trials(file, importing, several(metric)))))
+            logs.append(Log(run, list(_trials(file, importing, is_ambiguous(metric)))))
             advance(file.stat().st_size / 1e6)
     naming.check()
     read = [log for log in logs if log.trials]
@@ -106,7 +106,7 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
         importing.left_out.broken(
             str(file),
             _WHOLE,
-            f"there are no 'details' of samples, only {listed(map(str, content))}",
+            f"there are no 'details' of samples, only {join_list(map(str, content))}",
             advice="run OpenCompass with --dump-eval-details",
         )
         return
@@ -161,4 +161,4 @@ def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
 def _flags(entry: Any) -> str:
     """Return the names in a sample that hold true or false, for a message."""
     names = _verdicts(entry, list(entry)) if isinstance(entry, dict) else ()
-    return f", only true or false in {listed(names)}" if names else ""
+    return f", only true or false in {join_list(names)}" if names else ""

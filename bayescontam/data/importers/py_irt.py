@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Unpack
 
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.data.importers.base import Paths, number
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Run
@@ -83,7 +83,9 @@ def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
             problem = "has no text 'subject_id' and no object 'responses'; is this of py-irt?"
             left_out.broken(source, place, problem)
         elif subject in logs:
-            left_out.broken(source, place, f"subject '{visible(subject, 60)}' again; give one line")
+            left_out.broken(
+                source, place, f"subject '{printable(subject, 60)}' again; give one line"
+            )
         else:
             try:
                 extra = importing.extra.values(row)
@@ -95,7 +97,7 @@ def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
                 try:
                     trials.append(Trial(item, {"response": number(value)}, extra=extra))
                 except TypeError as error:
-                    where = f"{place}, item '{visible(item, 60)}'"
+                    where = f"{place}, item '{printable(item, 60)}'"
                     problem = f"the response {error}; allowed are 0, 1, true, false and null"
                     left_out.broken(source, where, problem)
             logs[subject] = Log(Run(subject, benchmark, source), trials)

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import pandas as pd
 
 from bayescontam._files import sha256
-from bayescontam._text import listed, visible
-from bayescontam.data.importers.base import MARK, LeftOut, Names, several
-from bayescontam.data.validation import shown
+from bayescontam._text import join_list, printable
+from bayescontam.data.importers.base import MARK, LeftOut, Names, is_ambiguous
+from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
 type Differing = Literal["error", "pool", "split"]
@@ -79,7 +79,7 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
     if not any(differences) or differing == "pool":
         changed = sum(map(bool, differences))
         what = sorted({text.split("=")[0] for parts in differences for text in parts})
-        note = f"{changed:,} runs of one model differ in {listed(what)} and were combined"
+        note = f"{changed:,} runs of one model differ in {join_list(what)} and were combined"
         return [run.model for run in runs], [note] if changed else []
     if differing == "split":
         names = [
@@ -89,7 +89,7 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
         split = len({name for name, parts in zip(names, differences, strict=True) if parts})
         return names, [f"models were separated by their settings, which gave {split:,} names"]
     faults = [
-        Fault(run.file, f"{visible(run.model)} on {visible(run.benchmark)}: {', '.join(parts)}")
+        Fault(run.file, f"{printable(run.model)} on {printable(run.benchmark)}: {', '.join(parts)}")
         for run, parts in zip(runs, differences, strict=True)
         if parts
     ]
@@ -107,7 +107,7 @@ class Naming:
     """Names of the models that logs are of: as the logs state, or as the user does."""
 
     def __init__(self, given: Names, unknown: str) -> None:
-        self._given = several(given)
+        self._given = is_ambiguous(given)
         self._unknown = unknown
         self._used: set[str] = set()
         self._nameless: dict[str, str] = {}
@@ -129,17 +129,18 @@ class Naming:
         """Raise a `UsageError` if logs have no name, or names were given for no log."""
         if self._nameless:
             offered = " ".join(
-                f"--model '{visible(label)}={visible(label.replace('__', '/', 1))}'"
+                f"--model '{printable(label)}={printable(label.replace('__', '/', 1))}'"
                 for label in list(self._nameless)[:6]
             )
             more = f" and {len(self._nameless) - 6} more" if len(self._nameless) > 6 else ""
             first = next(iter(self._nameless.values()))
             raise UsageError(
-                f"--model: needed, because {self._unknown} (such as {visible(first)}); named after "
+                f"--model: needed, because {self._unknown} (such as {printable(first)}); named "
+                "after "
                 f"the folders it would be: {offered}{more}; or one --model NAME for all"
             )
         if unused := [name for name in self._given if "=" in name and name not in self._used]:
-            raise UsageError(f"--model: {listed(unused)}: there are no logs in such a folder")
+            raise UsageError(f"--model: {join_list(unused)}: there are no logs in such a folder")
 
 
 def original_name(name: str) -> str:
@@ -161,7 +162,7 @@ def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:
     """
     counts = Counter(versions)
     found = ", ".join(f"{name} ({count} {unit})" for name, count in sorted(counts.items()))
-    return [f"logs of several versions of {tool}: {visible(found)}"] if len(counts) > 1 else []
+    return [f"logs of several versions of {tool}: {printable(found)}"] if len(counts) > 1 else []
 
 
 def _varying[Key: Hashable](
@@ -183,12 +184,12 @@ def _varying[Key: Hashable](
 
 
 def _folder(run: Run, folders: set[str]) -> list[str]:
-    return [f"folder={visible(run.folder, 60)}"] if len(folders) > 1 and run.folder else []
+    return [f"folder={printable(run.folder, 60)}"] if len(folders) > 1 and run.folder else []
 
 
 def _spelled_settings(settings: Mapping[str, str], names: set[str]) -> list[str]:
     known = sorted(names) if settings else []
-    return [f"{name}={visible(settings.get(name, _DEFAULT), 60)}" for name in known]
+    return [f"{name}={printable(settings.get(name, _DEFAULT), 60)}" for name in known]
 
 
 def fingerprint(value: Any) -> str:
@@ -199,7 +200,7 @@ def fingerprint(value: Any) -> str:
 def alike_note(benchmark: str, count: int) -> str:
     """Note that documents are the same, where an item is named by what it holds."""
     return (
-        f"{visible(benchmark)}: {count:,} documents occur again under another number; their "
+        f"{printable(benchmark)}: {count:,} documents occur again under another number; their "
         "answers count as trials of one item"
     )
 
@@ -247,7 +248,7 @@ def distinct(
 
 
 def _pair(model: Hashable, benchmark: Hashable) -> str:
-    return f"{visible(str(model), 80)} on {visible(str(benchmark), 60)}"
+    return f"{printable(str(model), 80)} on {printable(str(benchmark), 60)}"
 
 
 def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
@@ -260,7 +261,8 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
     counts = twice.drop_duplicates(["benchmark", "item"])["benchmark"].value_counts(sort=False)
     if texts == "note":
         return [
-            f"{visible(str(name))}: {count:,} items have another text in some runs; make sure that "
+            f"{printable(str(name))}: {count:,} items have another text in some runs; make sure "
+            "that "
             "their names stand for the same question"
             for name, count in counts.items()
         ]
@@ -270,8 +272,9 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
     faults = [
         Fault(
             str(row["file"]),
-            f"item {shown(row['item'])} of {visible(str(row['benchmark']), 60)} has another text "
-            f"than in {visible(str(row['first']))}",
+            f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} has "
+            "another text "
+            f"than in {printable(str(row['first']))}",
         )
         for _, row in other.iterrows()
     ]
@@ -294,7 +297,8 @@ def _check_repeats(trials: pd.DataFrame) -> None:
     faults = [
         Fault(
             str(row["file"]),
-            f"item {shown(row['item'])} of {visible(str(row['benchmark']), 60)} occurs again in "
+            f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} occurs "
+            "again in "
             "the same run, with another answer, text or score",
         )
         for _, row in odd.iterrows()
@@ -336,7 +340,7 @@ def _copied(trials: pd.DataFrame) -> tuple["pd.Series[str]", list[str]]:
 
 
 def _file(path: str) -> str:
-    return visible(path, 120)
+    return printable(path, 120)
 
 
 def _runs(trials: pd.DataFrame, same_as: "pd.Series[str]") -> pd.DataFrame:
@@ -388,12 +392,12 @@ class Groups:
     def __init__(self, given: Names) -> None:
         self._patterns: dict[str, str] = {}
         self._stated: dict[str, set[str]] = {}
-        for text in several(given):
+        for text in is_ambiguous(given):
             name, sign, pattern = text.partition("=")
             if not name or (sign and not pattern) or name in self._patterns:
                 reason = "is given twice" if name in self._patterns else "is no group"
                 raise UsageError(
-                    f"--group {visible(text)}: {reason}; give NAME, or NAME=PATTERN such as "
+                    f"--group {printable(text)}: {reason}; give NAME, or NAME=PATTERN such as "
                     "mmlu=mmlu_*"
                 )
             self._patterns[name] = pattern
@@ -438,11 +442,14 @@ class Groups:
             else:
                 mine = sorted(self._leaves(group) & set(names))
             if not mine:
-                raise UsageError(f"--group {visible(group)}: {self._advice(group, pattern, names)}")
+                raise UsageError(
+                    f"--group {printable(group)}: {self._advice(group, pattern, names)}"
+                )
             if twice := [name for name in mine if name in found]:
                 raise UsageError(
-                    f"--group: {listed(twice)} would be in '{visible(found[twice[0]])}' and in "
-                    f"'{visible(group)}'; give patterns that do not overlap"
+                    f"--group: {join_list(twice)} would be in '{printable(found[twice[0]])}' and "
+                    "in "
+                    f"'{printable(group)}'; give patterns that do not overlap"
                 )
             found.update(dict.fromkeys(mine, group))
         return found
@@ -464,11 +471,11 @@ class Groups:
         return leaves
 
     def _advice(self, group: str, pattern: str, names: list[str]) -> str:
-        there = f"there are {listed(names)}"
+        there = f"there are {join_list(names)}"
         if pattern:
-            return f"no benchmark fits '{visible(pattern)}'; {there}"
-        stated = f"; the logs state the groups {listed(sorted(self._stated))}"
+            return f"no benchmark fits '{printable(pattern)}'; {there}"
+        stated = f"; the logs state the groups {join_list(sorted(self._stated))}"
         return (
             f"the logs state no subtasks of it{stated if self._stated else ''}; {there}; give a "
-            f"pattern, such as --group '{visible(group)}={visible(group)}_*'"
+            f"pattern, such as --group '{printable(group)}={printable(group)}_*'"
         )

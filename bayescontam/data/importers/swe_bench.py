@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from bayescontam._files import read_whole
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import Errors, Names, Paths, check_errors, error_notes
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, original_name
@@ -106,7 +106,7 @@ def import_swe_bench(
         run = _run(file, content, benchmark, naming)
         report = _report(content)
         if report is None:
-            problem = f"has no resolved ids, only {listed(map(str, content))}"
+            problem = f"has no resolved ids, only {join_list(map(str, content))}"
             importing.left_out.broken(str(file), _WHOLE, problem)
             continue
         if universe is None and not report.whole:
@@ -119,7 +119,7 @@ def import_swe_bench(
     naming.check()
     if partial:
         raise UsageError(
-            f"--items: needed, because {visible(partial[0])}"
+            f"--items: needed, because {printable(partial[0])}"
             f"{f' and {len(partial) - 1} more' if len(partial) > 1 else ''} list resolved "
             "instances only: give all instances, as a text file with an id a line, a JSON list, "
             "or a table with a column instance_id"
@@ -207,7 +207,12 @@ def _trials(
     if universe is not None:
         if unknown := sorted((report.resolved | missed | failed) - set(universe)):
             raise DataError(
-                [Fault(run.file, f"{len(unknown):,} ids are not in --items: {listed(unknown, 4)}")],
+                [
+                    Fault(
+                        run.file,
+                        f"{len(unknown):,} ids are not in --items: {join_list(unknown, 4)}",
+                    )
+                ],
                 "give the instances of this benchmark",
             )
         missed = set(universe) - report.resolved - failed - report.not_run
@@ -229,7 +234,7 @@ def _trials(
 def _instances(path: Path) -> set[str]:
     """Return the ids in a file of instances."""
     if not path.is_file():
-        raise UsageError(f"--items {visible(str(path))}: no such file; check the path")
+        raise UsageError(f"--items {printable(str(path))}: no such file; check the path")
     if path.suffix in (".txt", ""):
         found = [line.strip() for line in read_whole(path).decode(errors="replace").splitlines()]
     else:
@@ -237,7 +242,7 @@ def _instances(path: Path) -> set[str]:
         found = values if values is not None else _column(path)
     ids = {item for item in found if item}
     if not ids:
-        raise UsageError(f"--items {visible(str(path))}: holds no ids")
+        raise UsageError(f"--items {printable(str(path))}: holds no ids")
     return ids
 
 
@@ -258,7 +263,7 @@ def _column(path: Path) -> list[str]:
     name = next((name for name in _ID_COLUMNS if name in table.columns), None)
     if name is None:
         raise UsageError(
-            f"--items {visible(str(path))}: no column {listed(_ID_COLUMNS)}; found "
-            f"{listed(map(str, table.columns))}"
+            f"--items {printable(str(path))}: no column {join_list(_ID_COLUMNS)}; found "
+            f"{join_list(map(str, table.columns))}"
         )
     return [str(value) for value in table[name].unique()]

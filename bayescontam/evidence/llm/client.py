@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 
 from bayescontam._files import sha256
 from bayescontam._optional import require
-from bayescontam._text import visible
+from bayescontam._text import printable
 from bayescontam.data.judgements import KINDS
 from bayescontam.errors import TaskError, UsageError
 
@@ -43,7 +43,7 @@ class BudgetReachedError(Exception):
 
 
 @dataclass
-class Bill:
+class Cost:
     """Tokens of one call: as many as were set aside, unless it is known how many it took."""
 
     tokens: int
@@ -70,7 +70,7 @@ class Budget:
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def call(self, characters: int) -> AsyncIterator[Bill]:
+    async def call(self, characters: int) -> AsyncIterator[Cost]:
         """Wait until a call of so many characters fits, count it, and give its bill to correct."""
         guess = estimated(characters) + _ANSWER
         bill = await self._admitted(guess)
@@ -88,7 +88,7 @@ class Budget:
                 self._took += bill.tokens
             self._freed.set()
 
-    async def _admitted(self, guess: int) -> Bill:
+    async def _admitted(self, guess: int) -> Cost:
         while (lacking := self._lacks(guess)) and self._under_way and not self.reached:
             # A call under way may turn out to take less than was set aside for it.
             self._freed.clear()
@@ -97,7 +97,7 @@ class Budget:
             self.reached = True
             self._freed.set()
             raise BudgetReachedError
-        return Bill(self._scaled(guess))
+        return Cost(self._scaled(guess))
 
     def _lacks(self, guess: int) -> bool:
         return self.max_tokens is not None and self.tokens + self._scaled(guess) > self.max_tokens
@@ -135,11 +135,11 @@ def failure_of(error: Exception) -> Failure:
     """Return what an exception of the client means."""
     import openai
 
-    text = visible(str(error), 300)
+    text = printable(str(error), 300)
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return Failure(TIMEOUT, "no reply in time", again=True)
     if isinstance(error, openai.APIConnectionError):
-        return Failure(CONNECTION, f"{text} ({visible(str(error.__cause__), 200)})", again=True)
+        return Failure(CONNECTION, f"{text} ({printable(str(error.__cause__), 200)})", again=True)
     if isinstance(error, openai.APIStatusError):
         again = error.status_code in _AGAIN or error.status_code >= 500
         wait = _asked_wait(error.response.headers.get("retry-after"))
@@ -243,11 +243,11 @@ def load_prompt(prompt: str | os.PathLike[str]) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"prompt '{visible(name)}': cannot be read ({reason}); give one of "
+            f"prompt '{printable(name)}': cannot be read ({reason}); give one of "
             f"{', '.join(shipped_prompts())}, or the path of a text file in UTF-8"
         ) from error
     if not text.strip():
-        raise UsageError(f"prompt '{visible(name)}': is blank; say in it what a duplicate is")
+        raise UsageError(f"prompt '{printable(name)}': is blank; say in it what a duplicate is")
     return text
 
 
@@ -335,16 +335,16 @@ def judged(reply: Any) -> Answer | Failure:
         refusal, content = message.refusal, message.content
     except (AttributeError, TypeError, IndexError):
         said = getattr(reply, "error", None) or reply
-        return Failure("no completion", visible(str(said), _SHOWN_OF_REPLY), again=True)
+        return Failure("no completion", printable(str(said), _SHOWN_OF_REPLY), again=True)
     if refusal or choice.finish_reason == "content_filter":
-        return Failure(REFUSED, visible(str(refusal or "content filter"), _SHOWN_OF_REPLY))
+        return Failure(REFUSED, printable(str(refusal or "content filter"), _SHOWN_OF_REPLY))
     if not isinstance(content, str) or not content.strip():
         return Failure(REFUSED, "nothing was written")
     try:
         return read_answer(content)
     except ValueError as error:
         cut = "the answer was cut off: " if choice.finish_reason == "length" else ""
-        return Failure(UNPARSABLE, cut + visible(str(error), _SHOWN_OF_REPLY))
+        return Failure(UNPARSABLE, cut + printable(str(error), _SHOWN_OF_REPLY))
 
 
 def reported_tokens(reply: Any) -> int | None:
@@ -371,10 +371,10 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not self.base_url.startswith(("http://", "https://")):
             raise UsageError(
-                f"base URL '{visible(self.base_url)}': begins with neither http:// nor https://"
+                f"base URL '{printable(self.base_url)}': begins with neither http:// nor https://"
             )
         if not self.model.strip() or "#" in self.model:
-            raise UsageError(f"model '{visible(self.model)}': give a name without '#'")
+            raise UsageError(f"model '{printable(self.model)}': give a name without '#'")
         for name, least in (("timeout", 1e-3), ("retries", 0), ("concurrency", 1)):
             if not getattr(self, name) >= least:
                 raise UsageError(f"{name} {getattr(self, name)}: allowed is {least:g} or more")
@@ -384,7 +384,7 @@ class Endpoint:
     @property
     def place(self) -> str:
         """Model and address, as messages name them."""
-        return f"model '{visible(self.model, 80)}' at {visible(self.base_url)}"
+        return f"model '{printable(self.model, 80)}' at {printable(self.base_url)}"
 
 
 class Caller:
@@ -453,7 +453,7 @@ class Caller:
             self.answered = True
         return outcome
 
-    def _failed(self, error: Exception, bill: Bill) -> Failure:
+    def _failed(self, error: Exception, bill: Cost) -> Failure:
         failure = failure_of(error)
         if self.endpoint.api_key:
             failure = replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))

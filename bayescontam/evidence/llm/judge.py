@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from bayescontam._files import check_table_ending, check_writable, made_folder, sha256, write_text
+from bayescontam._files import check_table_ending, check_writable, make_folder, sha256, write_text
 from bayescontam._optional import require
 from bayescontam._progress import Advance, progress_bar
-from bayescontam._text import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.data.judgements import PAIR, Judgements, read_judgements, write_judgements
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 from bayescontam.evidence.llm.client import (
@@ -58,9 +58,9 @@ class Cache:
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "Cache":
         """Make the folder if need be."""
-        path = made_folder(folder)
+        path = make_folder(folder)
         note = (
-            f"{visible(str(path))}: answers of an earlier version of bayescontam are not used:"
+            f"{printable(str(path))}: answers of an earlier version of bayescontam are not used:"
             " 'subset' and 'superset' each had the meaning of the other; remove them, or name"
             " another folder"
         )
@@ -85,7 +85,7 @@ class Cache:
 
 
 @dataclass
-class Interview:
+class JudgeSession:
     """Questions and what came of them so far."""
 
     questions: dict[str, Question]
@@ -205,18 +205,20 @@ def _prepared(
     run: int,
     cache: str | os.PathLike[str] | None,
     cut: int,
-) -> tuple[list[str], Interview]:
+) -> tuple[list[str], JudgeSession]:
     """Return the key of every pair, and the interview, in which equal texts meet once."""
     needed = [*_KEYS, "text", "chunk_text"]
     if absent := [name for name in needed if name not in pairs.columns]:
-        raise DataError([Fault("pairs", f"lacks {listed(absent)}; needed are {listed(needed)}")])
+        raise DataError(
+            [Fault("pairs", f"lacks {join_list(absent)}; needed are {join_list(needed)}")]
+        )
     if pairs.empty:
         raise DataError([Fault("pairs", "no rows; give at least one pair")])
     texts = zip(pairs["text"], pairs["chunk_text"], strict=True)
     questions = [Question(prompt, item, chunk, cut) for item, chunk in texts]
     keys = [cache_key(q, endpoint.model, run, endpoint.temperature) for q in questions]
     store = None if cache is None else Cache.open(cache)
-    return keys, Interview(dict(zip(keys, questions, strict=True)), store)
+    return keys, JudgeSession(dict(zip(keys, questions, strict=True)), store)
 
 
 def _counts(outcomes: list[Answer | Failure | None], budget: Budget) -> Iterator[str]:
@@ -261,7 +263,9 @@ def add_judgements(
     left = pairs if earlier is None else _unjudged(pairs, earlier, judge_name(endpoint.model, run))
     notes = []
     if done := len(pairs) - len(left):
-        notes.append(f"{done:,} of {len(pairs):,} pairs are judged in {visible(str(out))} already")
+        notes.append(
+            f"{done:,} of {len(pairs):,} pairs are judged in {printable(str(out))} already"
+        )
     if left.empty:
         return notes
     made = judge_pairs(left, endpoint, run=run, **options)
@@ -269,7 +273,7 @@ def add_judgements(
     write_judgements(out, earlier.merged(made) if earlier else made)
     judged = int(made.frame["is_duplicate"].notna().sum())
     found = int(made.frame["is_duplicate"].sum())
-    counts = f"{judged:,} pairs were judged, {found:,} of them duplicates: {visible(str(out))}"
+    counts = f"{judged:,} pairs were judged, {found:,} of them duplicates: {printable(str(out))}"
     return [*notes, *made.notes, counts]
 
 

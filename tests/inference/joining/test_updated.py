@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from scipy.special import betaln, expit, logit, logsumexp
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.result import Fit, remembered
+from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.summary import Weights, summarise_weighted
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_spec
@@ -19,7 +19,7 @@ from bayescontam.updating import importance as admission
 from bayescontam.updating.conditional_prior import expectation
 from bayescontam.updating.importance import _Admission, propose
 from bayescontam.updating.new_model import (
-    Newcomer,
+    NewModel,
     join_responses,
     make_newcomer,
     refit_reason,
@@ -29,9 +29,9 @@ from bayescontam.updating.update import update_draws
 from tests.given import changed, counts_spec, counts_table, given_fit
 
 
-def arrived(fit: Fit, new: pd.DataFrame) -> Newcomer:
+def arrived(fit: Fit, new: pd.DataFrame) -> NewModel:
     """Return a newcomer with these responses."""
-    old = remembered(fit)
+    old = responses_from_fit(fit)
     joined = join_responses(fit.spec, old, Responses.from_frame(new))
     return make_newcomer(fit.spec, old, joined)
 
@@ -296,7 +296,9 @@ def test_responses_are_rebuilt_with_names_that_benchmarks_share():
         for b, m, i in itertools.product(["two", "b"], ["z", "aa", "y"], range(5))
     ]  # fmt: skip
     responses = Responses.from_frame(pd.DataFrame(rows[3:]))
-    rebuilt = remembered(given_fit(load_spec("hierarchical"), responses, theta=np.zeros((1, 3, 2))))
+    rebuilt = responses_from_fit(
+        given_fit(load_spec("hierarchical"), responses, theta=np.zeros((1, 3, 2)))
+    )
     keys = ["model", "benchmark", "item"]
     pd.testing.assert_frame_equal(
         rebuilt.frame.sort_values(keys, ignore_index=True),
@@ -315,7 +317,7 @@ def test_clean_models_of_a_column_are_rebuilt():
     block = spec.contamination.model_copy(update={"clean_column": "untouched"})
     spec = spec.model_copy(update={"contamination": block})
     fit = given_fit(spec, Responses.from_frame(pd.DataFrame(rows)), theta=np.zeros((1, 3, 1)))
-    rebuilt = make_design(spec, remembered(fit))
+    rebuilt = make_design(spec, responses_from_fit(fit))
     assert dict(zip(rebuilt.models, rebuilt.clean.tolist(), strict=True)) == {
         "A": True, "B": False, "C": True,
     }  # fmt: skip

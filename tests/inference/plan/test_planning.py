@@ -13,13 +13,13 @@ from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import take_draws
+from bayescontam.inference.posterior import stack_draws
 from bayescontam.model.build import build
 from bayescontam.power import scenario as scenes
 from bayescontam.power.laplace import QUANTITIES
-from bayescontam.power.power import Wish, expect, plan, solve
+from bayescontam.power.power import PowerRequest, expected_precision, plan, solve
 from bayescontam.power.random_effects import fitted_spreads
-from bayescontam.power.scenario import Scene, Simulated, Sizes, Truth, observed_contamination
+from bayescontam.power.scenario import Scenario, Simulated, Sizes, Truth, observed_contamination
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
@@ -31,11 +31,11 @@ ALIKE = dict.fromkeys(
 Z = norm.ppf(0.975)
 
 
-def scene(sizes: Sizes, spec: str = "single", **truth: object) -> Scene:
-    return Scene(sizes, Truth(**truth), load_spec(spec))  # type: ignore[arg-type]
+def scene(sizes: Sizes, spec: str = "single", **truth: object) -> Scenario:
+    return Scenario(sizes, Truth(**truth), load_spec(spec))  # type: ignore[arg-type]
 
 
-def ready(given: Scene, one: Simulated) -> Responses:
+def ready(given: Scenario, one: Simulated) -> Responses:
     """Return a simulated data set as a table."""
     table = given.table.assign(n_correct=one.counts.astype(int))
     return Responses.from_frame(table)
@@ -160,7 +160,7 @@ def test_single_posterior_is_that_of_a_grid() -> None:
 def test_width_of_genuine_ability_is_that_of_a_proportion() -> None:
     given = scene(Sizes(1000), spreads=ALIKE, contamination=0.4, accuracy=0.6, slope=1.0)
     clean = given.true(given.simulate(1, 0))[1, 0, 0]
-    width = np.median(expect(given, Wish(data_sets=20), 1).widths)
+    width = np.median(expected_precision(given, PowerRequest(data_sets=20), 1).widths)
     assert width == pytest.approx(2 * Z * np.sqrt(clean * (1 - clean) / 600), rel=0.02)
 
 
@@ -170,7 +170,7 @@ def test_power_is_that_of_two_proportions() -> None:
     p = expit(level + 0.5 * np.array([-0.3, 0.7]))
     error = np.sqrt((p * (1 - p) / np.array([420, 180])).sum())
     exact = norm.sf(Z - (p[1] - p[0]) / error)
-    table = plan([given.sizes], given.truth, given.spec, Wish(data_sets=400), seed=2)
+    table = plan([given.sizes], given.truth, given.spec, PowerRequest(data_sets=400), seed=2)
     assert 0.6 < exact < 0.9
     assert table["power"][0] == pytest.approx(exact, abs=4 * table["power_mcse"][0])
     assert 0.015 < table["power_mcse"][0] < 0.025
@@ -178,7 +178,7 @@ def test_power_is_that_of_two_proportions() -> None:
 
 def test_detectable_slope_is_2_8_standard_errors() -> None:
     given = scene(Sizes(2000), spreads=ALIKE, contamination=0.5, accuracy=0.5, slope=0.0)
-    detectable = np.median(expect(given, Wish(data_sets=20), 1).detectable)
+    detectable = np.median(expected_precision(given, PowerRequest(data_sets=20), 1).detectable)
     assert detectable == pytest.approx(2.802 * np.sqrt(2 * 4 / 1000), rel=0.03)
 
 
@@ -197,26 +197,32 @@ def test_a_detectable_slope_is_found_with_the_stated_probability(
     for _ in range(2):  # what is detectable depends a little on the slope itself
         world = {"spreads": ALIKE, "contamination": 0.5, "accuracy": 0.5, "slope": slope}
         slope = float(
-            np.median(expect(scene(sizes, spec, **world), Wish(data_sets=20), 1).detectable)
+            np.median(
+                expected_precision(
+                    scene(sizes, spec, **world), PowerRequest(data_sets=20), 1
+                ).detectable
+            )
         )
     world["slope"] = slope
-    found = expect(scene(sizes, spec, **world), Wish(data_sets=sets), 2).shown.mean()
+    found = expected_precision(
+        scene(sizes, spec, **world), PowerRequest(data_sets=sets), 2
+    ).shown.mean()
     assert least < found < most
 
 
 def test_without_an_effect_overfitting_is_shown_one_time_in_twenty() -> None:
     given = scene(Sizes(300), spreads=ALIKE, slope=0.0)
-    expected = expect(given, Wish(data_sets=400), 1)
+    expected = expected_precision(given, PowerRequest(data_sets=400), 1)
     assert expected.shown.mean() == pytest.approx(0.05, abs=0.035)
     assert expected.overfitting == pytest.approx(0.0)
 
 
 def test_items_that_stand_for_several_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Effects of responses are of a known spread: a drawn one sets what 25 data sets detect."""
-    sizes, wish, spreads = Sizes(2400, 3), Wish(data_sets=25), {"sigma_eps": 1.0}
-    whole = expect(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
+    sizes, wish, spreads = Sizes(2400, 3), PowerRequest(data_sets=25), {"sigma_eps": 1.0}
+    whole = expected_precision(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
     monkeypatch.setattr(scenes, "MOST_ROWS", 1200)
-    part = expect(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
+    part = expected_precision(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
     assert np.median(part.widths) == pytest.approx(np.median(whole.widths), rel=0.04)
     assert np.median(part.detectable) == pytest.approx(np.median(whole.detectable), rel=0.05)
     assert part.shown.mean() == pytest.approx(whole.shown.mean(), abs=0.12)
@@ -236,7 +242,7 @@ def test_effects_without_a_term_are_averaged_over() -> None:
     assert factor == pytest.approx(np.log(mean / (1 - mean)), rel=0.07)
 
 
-def fits(given: Scene, count: int) -> tuple[np.ndarray, np.ndarray]:
+def fits(given: Scenario, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return mean widths of 95 % intervals as planned and as sampled, dims (quantity,)."""
     planned, sampled, compiled = [], [], None
     for replicate in range(count):
@@ -244,7 +250,7 @@ def fits(given: Scene, count: int) -> tuple[np.ndarray, np.ndarray]:
         planned.append(2 * Z * given.fitted(one).sd[:, given.told])
         built = build(given.spec, ready(given, one))
         compiled = compiled or Compiled(built)
-        draws = take_draws(compiled.draw(built, 1, cores=1), built.design)
+        draws = stack_draws(compiled.draw(built, 1, cores=1), built.design)
         told = estimands(draws, built, (2, 500), "min_observed")["estimands"]
         ends = [
             np.stack([told[name].quantile(q, ("chain", "draw")) for name in QUANTITIES])
@@ -273,24 +279,28 @@ def test_planned_widths_are_those_of_fits(sizes: Sizes, spec: str) -> None:
 
 def test_table_has_a_row_for_each_design() -> None:
     designs = [Sizes(100), Sizes(400)]
-    table = plan(designs, Truth(), load_spec("single"), Wish(width=0.15, data_sets=20), seed=1)
+    table = plan(
+        designs, Truth(), load_spec("single"), PowerRequest(width=0.15, data_sets=20), seed=1
+    )
     assert table["items"].tolist() == [100, 400]
     assert (table["width_low"] <= table["width"]).all()
     assert (table["width"] <= table["width_high"]).all()
     assert table["width"][0] / table["width"][1] == pytest.approx(2.0, rel=0.05)
     assert table["p_width"].tolist() == [0.0, 1.0]
     assert (table["p_width_mcse"] > 0).all()
-    again = plan(designs, Truth(), load_spec("single"), Wish(width=0.15, data_sets=20), seed=1)
+    again = plan(
+        designs, Truth(), load_spec("single"), PowerRequest(width=0.15, data_sets=20), seed=1
+    )
     pd.testing.assert_frame_equal(table, again)
-    bare = plan(designs[:1], Truth(), load_spec("single"), Wish(data_sets=20), seed=1)
+    bare = plan(designs[:1], Truth(), load_spec("single"), PowerRequest(data_sets=20), seed=1)
     assert "p_width" not in bare
 
 
 def test_solved_items_follow_the_formula() -> None:
     truth = Truth(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
-    found = solve("items", Sizes(2), truth, load_spec("single"), Wish(width=0.1, data_sets=20),
-                  seed=1)  # fmt: skip
-    given = Scene(Sizes(1000), truth, load_spec("single"))
+    request = PowerRequest(width=0.1, data_sets=20)
+    found = solve("items", Sizes(2), truth, load_spec("single"), request, seed=1)
+    given = Scenario(Sizes(1000), truth, load_spec("single"))
     clean = given.true(given.simulate(1, 0))[1, 0, 0]
     exact = 2 * (2 * Z / 0.1) ** 2 * clean * (1 - clean)
     assert found.sizes is not None
@@ -303,7 +313,7 @@ def test_solved_items_follow_the_formula() -> None:
 
 
 def test_what_is_not_reached_is_said() -> None:
-    wish, spec = Wish(width=0.01, data_sets=10), load_spec("single")
+    wish, spec = PowerRequest(width=0.01, data_sets=10), load_spec("single")
     found = solve("items", Sizes(2), Truth(spreads=ALIKE), spec, wish, seed=1, most=500)
     assert found.sizes is None
     assert found.table["items"].max() == 500
@@ -317,7 +327,7 @@ def test_what_is_not_reached_is_said() -> None:
 
 
 def test_generations_and_the_fewest() -> None:
-    wish, spec = Wish("overfitting", 0.99, data_sets=10), load_spec("hierarchical")
+    wish, spec = PowerRequest("overfitting", 0.99, data_sets=10), load_spec("hierarchical")
     found = solve("generations", Sizes(40, 2), Truth(), spec, wish, seed=1)
     assert found.sizes == Sizes(40, 2, 1, 1)
     assert found.sentence.startswith("1 generation, the fewest tried")
@@ -360,10 +370,10 @@ def test_observed_contamination_is_that_of_items() -> None:
         (lambda: Truth(contamination=[np.full(9, 0.3)]).of_items(0, 9), "all items of benchmark 1"),
         (lambda: Truth(spreads={"sigma_ep": 1.0}), "did you mean 'sigma_eps'"),
         (lambda: Truth(spreads={"sigma_eps": -1.0}), "allowed is 0 to 100"),
-        (lambda: Wish(width=0.0), "width: got 0; allowed is more than 0"),
-        (lambda: Wish("ability"), "quantity: got 'ability'"),  # type: ignore[arg-type]
-        (lambda: Wish(assurance=1.0), "assurance: got 1.0"),
-        (lambda: Wish(data_sets=3), "data_sets: got 3"),
+        (lambda: PowerRequest(width=0.0), "width: got 0; allowed is more than 0"),
+        (lambda: PowerRequest("ability"), "quantity: got 'ability'"),  # type: ignore[arg-type]
+        (lambda: PowerRequest(assurance=1.0), "assurance: got 1.0"),
+        (lambda: PowerRequest(data_sets=3), "data_sets: got 3"),
         (lambda: scene(Sizes(20), "positive"), "contamination.sign = 'positive'"),
         (lambda: scene(Sizes(20), "concepts"), "ability.by = 'concept'"),
         (lambda: scene(Sizes(20, 3), "anchored"), "clean: got 0"),
@@ -380,16 +390,16 @@ def test_accuracy_below_guessing_is_refused() -> None:
     likelihood = spec.likelihood.model_copy(update={"guess": 0.25})
     guessing: ModelSpec = spec.model_copy(update={"likelihood": likelihood})
     with pytest.raises(UsageError, match="more than blind guessing"):
-        Scene(Sizes(20), Truth(accuracy=0.2), guessing)
-    given = Scene(Sizes(400), Truth(accuracy=0.5, spreads=ALIKE), guessing)
+        Scenario(Sizes(20), Truth(accuracy=0.2), guessing)
+    given = Scenario(Sizes(400), Truth(accuracy=0.5, spreads=ALIKE), guessing)
     assert given.simulate(1, 0).counts.mean() == pytest.approx(0.5, abs=0.08)
 
 
 def test_solve_needs_a_width_and_a_range() -> None:
     spec = load_spec("single")
     with pytest.raises(UsageError, match="needs the wanted width"):
-        solve("items", Sizes(20), Truth(), spec, Wish(), seed=1)
+        solve("items", Sizes(20), Truth(), spec, PowerRequest(), seed=1)
     with pytest.raises(UsageError, match="most: got 5"):
-        solve("items", Sizes(20), Truth(), spec, Wish(width=0.1), seed=1, most=5)
+        solve("items", Sizes(20), Truth(), spec, PowerRequest(width=0.1), seed=1, most=5)
     with pytest.raises(UsageError, match="solve: got 'item'"):
-        solve("item", Sizes(20), Truth(), spec, Wish(width=0.1), seed=1)  # type: ignore[arg-type]
+        solve("item", Sizes(20), Truth(), spec, PowerRequest(width=0.1), seed=1)  # type: ignore[arg-type]
