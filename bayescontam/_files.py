@@ -1,4 +1,17 @@
-"""Write files whole or not at all, and read them unpacked within bounds."""
+"""Write files whole or not at all, and read them unpacked within bounds.
+
+Compression makes a file of a megabyte out of a table of gigabytes, or out of one endless
+line. Every reader of users' files opens them here, in pieces, and stops at a bound with a
+message that names the variable to raise:
+
+=======================  ===========  ======================================================
+variable                 default      bounds
+=======================  ===========  ======================================================
+BAYESCONTAM_MAX_FILE     4 GB         unpacked bytes of one file
+BAYESCONTAM_MAX_RECORD   64 MB        bytes of one line, JSON object, row or cell
+BAYESCONTAM_MAX_CELLS    25,000,000   values of one table, matrix or array: rows × columns
+=======================  ===========  ======================================================
+"""
 
 import bz2
 import contextlib

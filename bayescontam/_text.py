@@ -1,4 +1,9 @@
-"""Display names and values that users chose: escaped, shortened, listed."""
+"""Display names and values that users chose: escaped, shortened, listed.
+
+Names come from users' files and may hold anything: control characters,
+markup, ten thousand letters. Data keep them as they are; whatever is shown
+in a terminal, a message or a picture goes through here.
+"""
 
 import unicodedata
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Bootstrap: the percentile intervals around a penalised logistic regression, as published."""
+"""Percentile intervals of a bootstrapped penalised logistic regression, as published."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

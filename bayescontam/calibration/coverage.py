@@ -1,4 +1,4 @@
-"""Coverage: how often intervals hold the truth, their width, and how far estimates are off."""
+"""Coverage, width, interval score and bias, with clustered errors."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Formula: the value of an expression, draw by draw."""
+"""The value of an expression of parameters and estimands, draw by draw."""
 
 import ast
 from collections.abc import Callable, Mapping

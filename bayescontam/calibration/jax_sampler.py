@@ -1,4 +1,4 @@
-"""Grids: long vectors of a graph that are grids, computed as arrays of several axes.
+"""ChEES-HMC by JAX, compiled once for many tables.
 
 A table in which every model answers every item is a grid, written as one long vector. For each
 of its entries numbers are looked up: the ability of its model, the difficulty of its item. XLA

@@ -1,4 +1,4 @@
-"""Augmented: the table of a fit with each item answered once more, and the model of both.
+"""Posterior SBC: the table of a fit with each response answered again.
 
 Simulation from the posterior of a fit [1]_ asks whether fits are right where the data at
 hand lie, and not only on average over a prior. Parameters are drawn from the posterior of

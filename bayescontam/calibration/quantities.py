@@ -1,4 +1,4 @@
-"""Referenced: truth and estimates reported at one reference contamination, or a refusal."""
+"""Quantities of a truth and of a fit, at one reference contamination."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Replicate: one simulated table, fitted by every estimator, as rows."""
+"""One simulated table, fitted by every estimator, as rows."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Results: the rows of a study's run, finished or not, and the tables that follow from them."""
+"""The class `StudyResults`: rows of a study, and the tables that follow from them."""
 
 import json
 import os

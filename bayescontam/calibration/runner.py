@@ -1,4 +1,4 @@
-"""Run: a study from its spec to rows on disk, resumable."""
+"""Run a study from its spec to rows on disk, resumably."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Varying: a model made once for a cell, and given the data of one table after the other."""
+"""Samplers of studies: rebuilt for each table, or compiled once by PyMC or nutpie."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""SBC: whether the truth's rank among draws is uniform, for every quantity of a study."""
+"""Simulation-based calibration: ranks of the truth, and tests of their uniformity."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Published: tables of responses from exposures of concepts, as in the published study."""
+"""Simulated tables: from a prior, fixed parameters, exposures or a posterior."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Audit: what a second engine estimates from the same tables."""
+"""Rows of a study in shards, the record of its run, acceptance and cross-checks of fits."""
 
 import importlib.metadata
 import json

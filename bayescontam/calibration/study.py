@@ -1,4 +1,4 @@
-"""Fixed: parameters that a study holds at values of its own."""
+"""A study from its spec: cells, fixed parameters and estimators."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The application that the verbs belong to."""
+"""The application, and its commands."""
 
 import typer
 

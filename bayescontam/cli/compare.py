@@ -1,4 +1,4 @@
-"""Verb ``compare``: fits of the same responses."""
+"""Commands ``compare``, ``rank`` and ``items``."""
 
 import sys
 from collections.abc import Sequence

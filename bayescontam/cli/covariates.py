@@ -1,4 +1,4 @@
-"""Verb ``covariates``: a scan and a curve to contamination covariates."""
+"""Commands ``curve`` and ``covariates``."""
 
 import shlex
 import sys

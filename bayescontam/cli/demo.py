@@ -1,4 +1,4 @@
-"""Verb ``demo``: the main jobs on published figures, and on a corpus whose truth is known."""
+"""Command ``demo``: the main jobs on published figures and a made-up corpus."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""Verb ``fit``: responses to a fit."""
+"""Commands ``fit`` and ``update``."""
 
 import shlex
 import sys

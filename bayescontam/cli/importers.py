@@ -1,4 +1,4 @@
-"""Tables that are imported: options that importers share, and what is written and printed."""
+"""Commands ``import …``: logs of evaluation tools and matrices to responses."""
 
 import inspect as signatures
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Verb ``judge``: pairs given to people or models, verdicts taken back, and agreement."""
+"""Commands ``judge …``: pairs for people and language models, and agreement."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Verb ``models``: the model specs that ship with the package."""
+"""Commands ``models …``: model specs that ship, in words and as priors."""
 
 import sys
 from enum import StrEnum

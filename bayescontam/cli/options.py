@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options that several commands share."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Verb ``plan``: how wide intervals will be, before there are data."""
+"""Command ``plan``: how wide intervals will be, before there are data."""
 
 from enum import StrEnum
 from itertools import product

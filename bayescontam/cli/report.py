@@ -1,4 +1,4 @@
-"""Verb ``report``: the HTML page of a fit, of a scan, or of a curve."""
+"""Commands ``report`` and ``summary``."""
 
 import os
 from pathlib import Path

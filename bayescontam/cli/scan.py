@@ -1,4 +1,4 @@
-"""Verb ``scan``: a corpus and a benchmark to matches."""
+"""Commands ``scan`` and ``corpora …``."""
 
 import shlex
 import sys

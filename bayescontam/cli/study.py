@@ -1,4 +1,4 @@
-"""Verb ``study``: many simulated fits, and published studies repeated."""
+"""Commands ``study …``: simulation studies and published analyses."""
 
 import shlex
 import sys

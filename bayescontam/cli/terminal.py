@@ -1,4 +1,4 @@
-"""Terminal: tables and lines printed so that no name can break them."""
+"""Tables and notes in a terminal, with names that nothing can break."""
 
 import math
 import shutil

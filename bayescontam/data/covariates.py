@@ -1,4 +1,4 @@
-"""Contamination covariates: how contaminated each item is, and how sure that is."""
+"""Contamination of items, by item or by model and item, with its uncertainty."""
 
 import os
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Dates: contamination from when items were released and what models were trained up to."""
+"""Contamination from release dates of items and training cutoffs of models."""
 
 import calendar
 import datetime

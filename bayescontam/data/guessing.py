@@ -1,4 +1,4 @@
-"""Guessing: what a table of responses shows about each item's accuracy of blind guessing."""
+"""Accuracy of blind guessing on each item, from a column or its number of options."""
 
 import numpy as np
 import pandas as pd

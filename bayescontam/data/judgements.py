@@ -1,4 +1,4 @@
-"""Judgements: who calls the chunk of which pairs a duplicate of the item."""
+"""Validated tables of judgements on which pairs are duplicates."""
 
 import os
 import re

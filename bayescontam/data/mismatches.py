@@ -1,4 +1,4 @@
-"""Mismatches: why names of one table are not found in another, as far as the names show it."""
+"""Why names of one table are not found in another: the likely cause."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""Printed: numbers of published studies, as they stand in ``studies/data``."""
+"""Figures of published studies, as they stand in ``studies/data``."""
 
 from collections.abc import Iterator
 

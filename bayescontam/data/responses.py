@@ -1,4 +1,4 @@
-"""Given: tables as functions take them, read where a path stands for them."""
+"""Validated tables of responses, from files, data frames and covariates."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tools whose logs are read, and which of them a file is of, by its content."""
+"""Evaluation tools whose logs are read, and which of them wrote a file."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Agreement: how alike judges judge, beyond what chance would do."""
+"""Agreement of judges beyond chance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Covariates: what was weighed, as the table that responses are fitted with."""
+"""From matches and a curve to the contamination of items."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of a curve: what judgements carry, and whether the curve could have made them."""
+"""The class `Curve`: P(duplicate | cosine), fitted and checked."""
 
 import importlib.metadata
 import json

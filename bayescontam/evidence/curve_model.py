@@ -1,4 +1,4 @@
-"""Verdicts: judgements of pairs as the index arrays that a curve is built from."""
+"""Judgements as index arrays, and the PyMC model of P(duplicate | cosine)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

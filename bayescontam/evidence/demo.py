@@ -1,4 +1,4 @@
-"""Demo of a scan: what judges and models would have said, simulated from a known truth."""
+"""Judgements and responses of a scan whose truth is known, simulated."""
 
 import string
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""Exposure: what the scanned part of a corpus holds for each item, over draws of the curve."""
+"""How probably an item's matches hold duplicates, for each draw of a curve.
+
+A document counts once for an item, at the cosine of its nearest chunk.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Occurrence: how many duplicates the whole corpus holds, from those in a sampled share."""
+"""Number of duplicates in the whole corpus from those in a sampled share."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Pairs: an item and a chunk that a scan found, listed, found again, and chosen for judging."""
+"""Pairs of an item and a chunk, chosen for judging and found again."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Prevalence: the share of a benchmark's items that the corpus holds duplicates of."""
+"""Share of a benchmark's items that the corpus holds duplicates of."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Sheets: pairs given to people to judge blindly, and taken back."""
+"""Sheets of pairs for blind judging by people, as CSV and Excel."""
 
 import hashlib
 import json

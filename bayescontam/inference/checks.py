@@ -1,4 +1,4 @@
-"""Checks: what may be believed of a fit, as values with a sentence that says what to do."""
+"""Checks of a fit as values, each with a sentence that says what to do."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace

@@ -1,4 +1,4 @@
-"""Compare: fits of the same data by how well they predict responses left out."""
+"""Comparison of fits of the same responses by their predictive accuracy."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Confounding: what a fit says if contaminated items are assumed to be easier or harder."""
+"""How results depend on how hard contaminated items are assumed to be."""
 
 from dataclasses import dataclass
 from typing import Any

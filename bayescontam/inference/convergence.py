@@ -1,4 +1,4 @@
-"""Convergence: R-hat, effective sample size and Monte Carlo error of many quantities at once."""
+"""R-hat, effective sample size and Monte Carlo error of many quantities at once."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Design checks: what the estimands rest on, seen before anything is sampled."""
+"""Checks of what estimands rest on, made before anything is sampled."""
 
 from collections.abc import Iterator
 

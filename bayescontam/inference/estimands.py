@@ -1,4 +1,4 @@
-"""Estimands: what users read, by standardisation over items, draw by draw."""
+"""Estimands by standardisation over items, draw by draw, and dose-response curves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

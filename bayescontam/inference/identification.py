@@ -1,4 +1,4 @@
-"""Identification: whether data show a slope, and whether they could have."""
+"""Whether data identify a slope, and how small a slope they could have shown."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,8 @@
-"""Items that do not fit: solved by weak models and missed by strong ones."""
+"""Items that do not fit: solved by weak models and missed by strong ones.
+
+An item whose key is wrong is solved by weak models, and by those that have memorised the key,
+and missed by strong ones.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

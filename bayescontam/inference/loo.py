@@ -1,4 +1,4 @@
-"""Leave-one-out: how well each response is predicted from all others."""
+"""Leave-one-out cross-validation by Pareto-smoothed importance sampling."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Own slopes: what a pair's own responses show about its slope, whatever other pairs do."""
+"""What a pair's own responses show about its slope, whatever other pairs do."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,4 +1,8 @@
-"""Predictive checks: what the fit, and the prior alone, say the data should look like."""
+"""Predictive densities of responses, and predictive checks of posterior and prior.
+
+Model-by-item effects are integrated out of the likelihood while sampling. Given the other parameters each
+depends on the counts of its response alone, so that it can be drawn afterwards.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Ranking: models in order of what they can do, on one benchmark or across several."""
+"""Models in order of ability, on one benchmark or across several."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

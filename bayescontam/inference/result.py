@@ -1,4 +1,4 @@
-"""A fit as it is stored: its draws, its responses, its methods."""
+"""The class `Fit`: draws, estimands, checks and what else a fit holds."""
 
 from collections.abc import Iterator
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Power-scaling: how much estimands move if the prior or the data weighed a little more."""
+"""Power-scaling of prior and likelihood, and weights under a shifted prior."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,8 @@
-"""What of a fit is stored, in which groups, and how it is read back."""
+"""What of a fit is stored, in which groups, and how it is read back.
+
+What users read and what the model is made of is stored whole. What there is one of for each
+item or response is most of the numbers, read by few, and thinned.
+"""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Summary: one row for each estimand of each model, benchmark and concept."""
+"""Mean, standard deviation and interval of draws, weighted or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

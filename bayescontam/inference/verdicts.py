@@ -1,4 +1,4 @@
-"""Verdicts: what the data show about slopes, and of overfitting against a smallest effect."""
+"""What the data show about slopes, and about overfitting against a smallest effect."""
 
 from enum import StrEnum
 from typing import Any

@@ -1,4 +1,4 @@
-"""Auto: the model spec that a table of responses calls for, composed from its columns."""
+"""The model spec that a table of responses calls for, composed from its columns."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

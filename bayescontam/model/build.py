@@ -1,4 +1,4 @@
-"""Parameter names: what the variables of a fit are called in sentences."""
+"""The PyMC model of a model spec and a table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Part: some responses of a design, as the linear predictor asks for them."""
+"""A table of responses as index arrays: models, benchmarks, items, doses."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property

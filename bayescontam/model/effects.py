@@ -1,4 +1,4 @@
-"""Guess: the accuracy of blind guessing, set or estimated, of benchmarks and of items."""
+"""Effects of models, benchmarks and items, and guessing, as PyMC variables."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Clean: models that are known not to have met the benchmarks' items in training."""
+"""Contamination of items as doses, known or with its uncertainty as nodes and weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Likelihood: from log-odds to responses, in PyMC and over NumPy draws."""
+"""From log-odds to responses, for PyMC and for NumPy alike."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Predictor: the log-odds of a correct answer, from effects and the design.
+"""The log-odds of a correct answer from effects and design, for PyMC and for NumPy alike.
 
 The same lines serve the PyMC model and NumPy arrays of draws, so that what is reported
 cannot drift away from what was fitted.

@@ -1,4 +1,4 @@
-"""Stretch: log-odds of single items under a model-by-item effect, in units of their average.
+"""Prior variables, spreads on a straightened scale, and the stretch of log-odds.
 
 Averaging accuracies over an effect of spread sigma draws their log-odds towards zero, by a
 factor of about sqrt(1 + 0.346 sigma²) (Zeger, Liang & Albert 1988, doi:10.2307/2531734).

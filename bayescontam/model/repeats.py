@@ -1,4 +1,4 @@
-"""Repeats: responses with several trials, their model-by-item effect integrated out."""
+"""Responses with several trials, their model-by-item effect integrated out."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Terms: which effects the data can carry, and which were left out and why."""
+"""Which effects the data can carry, and which were left out and why."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

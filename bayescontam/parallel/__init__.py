@@ -1,4 +1,4 @@
-"""Many independent tasks: in this process, in worker processes, or on a Ray cluster.
+"""Many independent tasks: in this process, in worker processes, or on Ray.
 
 A long computation survives being stopped when each task writes its own result, whole or
 not at all, and gives back a short summary; the next start leaves out what is on disk::

@@ -1,4 +1,4 @@
-"""Kernels: what one response shows about its log-odds, its own effect integrated out."""
+"""Posterior of a balanced design by a Laplace approximation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Solving: the smallest design whose intervals are as narrow as wished."""
+"""Expected precision and power of designs, and the smallest design that suffices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

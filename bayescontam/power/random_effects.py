@@ -1,4 +1,4 @@
-"""Components: the Normal effects that abilities and slopes are sums of, and their spreads."""
+"""Abilities and slopes as sums of Normal effects, with their variances."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

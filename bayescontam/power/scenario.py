@@ -1,4 +1,4 @@
-"""Observed: the contamination of a table's items, to plan with."""
+"""Assumed effects, sizes and contamination of a design that is planned."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

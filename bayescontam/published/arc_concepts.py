@@ -1,4 +1,4 @@
-"""ARC concepts: contamination of tasks from uncertain exposures of the concepts they need."""
+"""Contamination of tasks from uncertain exposures of the concepts they need."""
 
 from collections.abc import Iterator
 from typing import Any

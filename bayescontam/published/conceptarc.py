@@ -1,4 +1,4 @@
-"""ConceptARC's answers: the printed table and single items, under the same names."""
+"""ConceptARC by concept, from the printed table and from single items."""
 
 from collections.abc import Iterator
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""Decomposition: the published split of a score into genuine ability and overfitting."""
+"""The published split of a score into genuine ability and overfitting."""
 
 from typing import Any
 

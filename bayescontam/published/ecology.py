@@ -1,4 +1,4 @@
-"""Ecology: models trained on a mix in which some texts are duplicates of benchmark items."""
+"""Models trained on a mix in which some texts are duplicates of benchmark items."""
 
 from collections.abc import Iterator
 from pathlib import Path

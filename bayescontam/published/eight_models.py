@@ -1,4 +1,4 @@
-"""Eight models: estimated against true overfitting fractions, pooled and unpooled."""
+"""Estimated against true overfitting fractions, pooled and unpooled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

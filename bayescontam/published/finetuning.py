@@ -1,4 +1,4 @@
-"""Finetuning: what models gain on items whose duplicates they were trained on."""
+"""What models gain on items whose duplicates they were trained on."""
 
 from collections.abc import Iterator
 

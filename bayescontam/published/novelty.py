@@ -1,4 +1,4 @@
-"""Novelty: how much lower accuracy is on tasks of rare concepts, level by level."""
+"""How much lower accuracy is on tasks of rare concepts, level by level."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Prevalence: how many items have duplicates, by matches examined and by corpus scanned."""
+"""How many items have duplicates, by matches examined and by corpus scanned."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Summaries: mean and interval of draws, as the pages of reproductions report them."""
+"""Exposures, contrasts and summaries that published analyses share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Made tasks: a generated folder of ARC tasks whose concepts are known."""
+"""Tables, tasks and scans that published analyses make."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

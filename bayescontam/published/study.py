@@ -1,4 +1,4 @@
-"""Findings: what the reproduction of a published study came to."""
+"""What a published analysis gets and returns: data, stored fits, findings, record."""
 
 import importlib
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Versions: two versions of a benchmark, one of which could not have shown contamination."""
+"""Two versions of a benchmark, one of which could not have shown contamination."""
 
 import numpy as np
 import pandas as pd

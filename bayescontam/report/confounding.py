@@ -1,4 +1,4 @@
-"""Confounding: how conclusions hang on how hard contaminated items are assumed to be."""
+"""The section of a fit's page on how hard contaminated items are assumed to be."""
 
 from string import ascii_lowercase
 from typing import Any

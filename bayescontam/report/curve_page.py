@@ -1,4 +1,4 @@
-"""Tables of a curve: where it crosses one half, its parameters, and its judges."""
+"""The page of a curve: tables, figures and text."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Figures of the draws: whether chains agree, and move freely."""
+"""Figures of the draws: whether chains agree and move freely."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Figures of dose and response: curves over the data, and slopes against their prior."""
+"""Figures of dose and response, and of slopes against their prior."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Export: every table behind a report, whole, as CSV files."""
+"""Every table behind a report, whole, as CSV files."""
 
 import os
 from collections.abc import Callable, Mapping

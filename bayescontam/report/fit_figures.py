@@ -1,4 +1,4 @@
-"""Figure of concepts: what models can do, part by part."""
+"""Figures of abilities, slopes and concepts, and maps of large fits."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Page: one HTML file that holds everything there is to report of a fit."""
+"""The page of a fit."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tables: what a fit says, as data frames with raw values."""
+"""Tables of a fit as data frames, for page, files and terminal."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Planned: what a plan says, for people."""
+"""Findings, verdicts, assumptions and plans in sentences."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

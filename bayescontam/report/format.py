@@ -1,4 +1,4 @@
-"""Listed: the rows of large tables that the page has, and a note on the others."""
+"""Numbers, intervals and names as a page shows them, and cuts of long tables."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Excerpts: texts from a corpus, which may hold anything, made safe to read on a page."""
+"""Templates, and texts of a corpus made safe to read on a page."""
 
 import base64
 import hashlib

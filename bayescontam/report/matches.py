@@ -1,4 +1,4 @@
-"""Matches: what a scan found, as data frames with raw values."""
+"""Matches, their cards, and the most contaminated items on a page."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

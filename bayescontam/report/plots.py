@@ -1,4 +1,4 @@
-"""Pictures: matplotlib figures as images for a page, drawn alike and labelled safely."""
+"""Matplotlib figures as images of a page, drawn alike and labelled safely."""
 
 import base64
 import io

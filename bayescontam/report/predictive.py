@@ -1,4 +1,4 @@
-"""Figures of prediction: whether replicated and left-out data look like the observed ones."""
+"""Figures of replicated and left-out data beside the observed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Prevalence on a page: how many items have duplicates in the corpus, and which."""
+"""The section on how many items have duplicates, and which."""
 
 from typing import Any
 

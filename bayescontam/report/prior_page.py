@@ -1,4 +1,4 @@
-"""Picture, table and page of what a model spec's prior implies."""
+"""The page of what a model spec's prior implies."""
 
 import os
 import textwrap

@@ -1,4 +1,4 @@
-"""Comparison: printed numbers beside ours, as text."""
+"""The page of a published analysis: printed numbers beside ours."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""Ranking: the section of a fit's report that puts models in order."""
+"""The section of a fit's page that puts models in order."""
 
 from typing import Any
 

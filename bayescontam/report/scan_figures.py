@@ -1,4 +1,4 @@
-"""Figure of shared words: what lexical baselines make of the matches that cosine found."""
+"""Figures of cosines and of lexical overlap."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any

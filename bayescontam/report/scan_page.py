@@ -1,4 +1,4 @@
-"""Scope: what a scan covered, and what it can and cannot say, in words."""
+"""The page of a scan: what it covered and found, and what it cannot show."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Spec page: all that a model spec says, as Markdown."""
+"""A model spec as Markdown for the documentation."""
 
 import os
 import re

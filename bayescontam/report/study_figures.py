@@ -1,4 +1,4 @@
-"""Figures of a study: coverage against its level, widths and scores."""
+"""Figures of coverage, widths, scores and ranks."""
 
 from typing import Any, NamedTuple
 

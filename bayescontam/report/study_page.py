@@ -1,4 +1,4 @@
-"""Words of a study: what it simulates and fits, and what is found, in sentences."""
+"""The page of a study: what it simulates and fits, and what is found."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tables of a study: coverage side by side, failures by reason, and times."""
+"""Tables of a study, and published figures beside its own."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Chunks: the pieces of documents that are embedded."""
+"""Documents to the chunks that are embedded."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence

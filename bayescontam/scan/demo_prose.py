@@ -1,4 +1,4 @@
-"""Words that the texts are filled with: people, towns, and the settings of plots."""
+"""Words and sentences of the generated corpus: people, places, plots."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

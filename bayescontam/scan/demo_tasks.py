@@ -1,4 +1,4 @@
-"""Programming tasks, told of records."""
+"""Programming tasks and sums of the generated benchmark."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Samples of a corpus: candidates of each input on disk, and those that are in the sample."""
+"""Documents of one input: read, and those in the sample."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The embedder that needs no model: counts of hashed words."""
+"""The protocol of embedders, and one that counts hashed words."""
 
 import functools
 import hashlib

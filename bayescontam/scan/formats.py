@@ -1,4 +1,4 @@
-"""Records of JSON Lines, text and Parquet files, and of data sets, read in bounded memory."""
+"""Records of JSON Lines, text, Parquet and data sets, read in bounded memory and counted."""
 
 import json
 from collections import Counter

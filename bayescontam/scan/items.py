@@ -1,4 +1,4 @@
-"""Items: the texts of benchmarks that are looked for."""
+"""Items of benchmarks as queries, with their embeddings."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Kernels: the loops over cosines and candidates, compiled by Numba.
+"""Loops over cosines and candidates, compiled by Numba.
 
 A candidate of a query is stored if fewer than `keep` others have both a larger cosine and a
 lower priority. That is an all-distances sketch: from it the `keep` largest cosines, and a

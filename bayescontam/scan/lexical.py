@@ -1,4 +1,4 @@
-"""Lexical baselines: how many words an item and a chunk have in common, and in what order."""
+"""Lexical overlap of an item and a chunk: n-grams, Jaccard, ROUGE-L."""
 
 import re
 import unicodedata

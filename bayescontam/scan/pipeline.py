@@ -1,4 +1,10 @@
-"""Pipeline: all stages of a scan, one after the other, each resumed where it stopped."""
+"""The stages of a scan, each resumed where it stopped, on workers and devices.
+
+Every stage is a frozen object that is sent to a worker, called there once to load what is
+expensive, and then given its tasks one after the other. A task writes its results to a
+temporary name and renames them. What it counted is written last, beside them, and marks the
+task as done; of a search, the sketch itself does.
+"""
 
 import contextlib
 import time

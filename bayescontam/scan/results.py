@@ -1,4 +1,4 @@
-"""Results: the folder of a finished scan, read."""
+"""The class `Scan`: tables of a finished scan, on disk and in memory."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Run: a corpus manifest to the folder of a finished scan."""
+"""From a corpus manifest to the folder of a finished scan."""
 
 import importlib.metadata
 import os

@@ -1,4 +1,4 @@
-"""Stratified samples of documents, the same in whatever order and pieces the corpus is read.
+"""Stratified samples of documents, the same in whatever order the corpus is read.
 
 Every document has a priority: a hash of seed, source and name, as good as uniform over the
 64-bit integers. Of a stratum with N documents, the ceil(share × N) of lowest priority are the

@@ -1,4 +1,4 @@
-"""Search: vectors of chunks against those of all queries, into a sketch."""
+"""Exact search: vectors of chunks against those of all items."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

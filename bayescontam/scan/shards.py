@@ -1,4 +1,4 @@
-"""Shards: parts of the corpus, as they are searched and as matches are looked up in them."""
+"""Shards of texts and vectors, as they are searched and as matches are looked up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sketch: what a search keeps of all cosines, in a form that merges."""
+"""All cosines of a search in a form that merges: top matches, histogram, tail."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Hugging Face data sets, saved to disk or by name: their shards, and the rows of one."""
+"""Files, folders, archives and data sets of the Hub, as the inputs of a scan."""
 
 import difflib
 import glob

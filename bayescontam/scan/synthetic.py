@@ -1,4 +1,4 @@
-"""A generated benchmark and corpus: what a scan must find in it is known."""
+"""A generated benchmark and corpus with known duplicates."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""The embedder around a sentence-transformers model."""
+"""The embedder around a transformer on PyTorch."""
 
 import contextlib
 import hashlib

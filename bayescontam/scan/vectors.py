@@ -1,4 +1,4 @@
-"""Vectors: files of embeddings that were made elsewhere."""
+"""Embeddings that were made elsewhere, read from files."""
 
 import os
 import tokenize

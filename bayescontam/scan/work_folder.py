@@ -1,4 +1,4 @@
-"""Workplace: the folder of a scan, and what of it is done."""
+"""The work folder of a scan: its lock, and which stages are done."""
 
 import importlib.metadata
 import json

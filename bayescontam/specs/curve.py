@@ -1,4 +1,4 @@
-"""Curve specs: the model of P(duplicate | cosine) that judgements are read with."""
+"""Curve specs: the model of P(duplicate | cosine)."""
 
 from typing import Annotated, Literal, Self
 

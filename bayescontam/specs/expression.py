@@ -1,4 +1,4 @@
-"""Expression: a quantity written as a formula of parameters and estimands."""
+"""A quantity as a formula of parameters and estimands, parsed."""
 
 import ast
 from collections.abc import Iterator

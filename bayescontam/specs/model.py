@@ -1,4 +1,4 @@
-"""Model specs: what a statistical model is made of, one block for each part."""
+"""Model specs, one block for each part of a model."""
 
 from collections.abc import Mapping
 from itertools import pairwise

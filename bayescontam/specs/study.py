@@ -1,4 +1,4 @@
-"""Study specs: what is simulated, how it is fitted, and what is required of the fits."""
+"""Study specs: what is simulated, how it is fitted, and what fits must pass."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Expectation: what a fit expects of a newcomer's abilities and slopes, draw by draw."""
+"""Prior of a new model's abilities and slopes given each draw of a fit."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Forecast: the log weights of all draws of a fit, from those of a few."""
+"""Importance sampling of a new model: Laplace proposal, weights and their regression."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

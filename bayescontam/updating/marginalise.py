@@ -1,4 +1,4 @@
-"""Odds: log densities of single answers, without guessing, by products of their odds.
+"""Density of a new model's responses with item difficulties integrated out.
 
 The odds of an answer are those on an average item times the exponential of an ease, so that
 one exponential serves all answers to an item; and one logarithm of a product serves them all.

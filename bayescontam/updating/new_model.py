@@ -1,4 +1,4 @@
-"""Unlike: in what a new model's responses differ from those of a fit, in words."""
+"""The design of a fit extended by a new model, and whether the two are comparable."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace

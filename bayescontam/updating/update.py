@@ -1,4 +1,4 @@
-"""Updating: new models scored against a fit, by weighing its draws or by a joint fit."""
+"""Estimates of new models by weighing the draws of a fit, or by a joint fit."""
 
 import time
 from dataclasses import dataclass, field, fields, replace

@@ -1,4 +1,4 @@
-"""ARC: folders of tasks in the format of the Abstraction and Reasoning Corpus."""
+"""Folders of tasks in the format of the Abstraction and Reasoning Corpus."""
 
 import json
 import os

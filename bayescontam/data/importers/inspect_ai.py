@@ -1,4 +1,4 @@
-"""Scores of Inspect: which there are in a sample, and what counts as correct."""
+"""Logs of Inspect to responses."""
 
 import math
 import zipfile

@@ -1,4 +1,4 @@
-"""Rows of lm-evaluation-harness: one for each document and filter of a file of samples."""
+"""Samples of lm-evaluation-harness and lmms-eval to responses."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Logs: what all importers of logs share, from the options to the table.
+"""One import of logs: from options to responses, with what was left out and merged.
 
 An importer finds files, reads each into `Log` objects, and leaves the rest to `Importing`: the
 choice of a metric, names of models, what counts as correct, and which trials are one.

@@ -1,4 +1,17 @@
-"""Which run, item and trial a record belongs to, and which runs are copies."""
+"""Which run, item and trial a record belongs to, and which runs are copies.
+
+These rules hold for all importers:
+
+- A **run** is one evaluation of a model on a benchmark. It has the identity that the tool gives
+  it (an id, a date), or its file. Two files of one run are one run.
+- An **item** is a name within a benchmark that stands for one text. A name that stands for
+  another text in another log names no item.
+- A **trial** is one answer to an item in a run, numbered where there are several. The same trial
+  in two files counts once; with another answer or score it is a fault.
+- Two runs of one model **copy** each other where they have the same answers on every item that
+  both have: nothing was random, or one log was written twice. What they share counts once,
+  whether one run is a part of the other or not.
+"""
 
 import fnmatch
 import re

@@ -1,4 +1,4 @@
-"""Answer: what a language model answers about a pair, read strictly."""
+"""A client of language models: prompt, answer, failures and budget."""
 
 import asyncio
 import datetime

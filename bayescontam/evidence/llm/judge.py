@@ -1,4 +1,4 @@
-"""Judge: pairs to judgements of a language model."""
+"""Pairs judged by a language model, every answer stored at once."""
 
 import asyncio
 import json
