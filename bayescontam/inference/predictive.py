@@ -1,7 +1,8 @@
 """Predictive densities of responses, and predictive checks of posterior and prior.
 
-Model-by-item effects are integrated out of the likelihood while sampling. Given the other parameters each
-depends on the counts of its response alone, so that it can be drawn afterwards.
+Model-by-item effects are integrated out of the likelihood while sampling. Given the
+other parameters each depends on the counts of its response alone, so that it can be
+drawn afterwards.
 """
 
 from concurrent.futures import ThreadPoolExecutor
