@@ -92,7 +92,7 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
         included = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
         if not len(table[included]):
             continue  # all fits failed
-        own = _Rows(table[included], group[included], cluster[included], len(named))
+        own = _CoverageRows(table[included], group[included], cluster[included], len(named))
         common = own.errors()
         for level in LEVELS:
             figures = {**common, **own.intervals(level, counted == MISSED)}
@@ -127,7 +127,7 @@ def _in_order(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return column.map(COUNTED.index) if column.name == "counted" else column
 
 
-class _Rows:
+class _CoverageRows:
     """Rows of a study with the numbers of their groups and replicates."""
 
     def __init__(

@@ -32,7 +32,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from bayescontam.calibration.samplers import ReusableModel, SampledDraws
 from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.study import SamplingSpec
 
 LEARNING_RATE = 0.05
 """Of Adam, which moves the logarithm of the trajectory's length."""
@@ -359,14 +359,14 @@ class JaxSampler:
         self._sampler = lru_cache(self._compiled)
         self._variables = _compiled_variables(self._vectors)
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         built, values = self._varying.given(responses)
         draws, diverged = self._sample(sampling, seed, self._arranged(values), mapped=False)
         return self._drawn(built, values, draws, diverged)
 
     def draw_all(
-        self, tables: Sequence[Responses], seeds: Sequence[int], sampling: Sampling
+        self, tables: Sequence[Responses], seeds: Sequence[int], sampling: SamplingSpec
     ) -> list[SampledDraws]:
         """Return draws for several tables at once.
 
@@ -390,7 +390,7 @@ class JaxSampler:
         return [np.asarray(values[name], dtype=np.float64) for name in self._varying.names]
 
     def _sample(
-        self, sampling: Sampling, seed: Any, data: list[NDArray[Any]], mapped: bool
+        self, sampling: SamplingSpec, seed: Any, data: list[NDArray[Any]], mapped: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return draws and whether they diverged, on the host."""
         number = np.float64 if self._double else np.float32
@@ -431,7 +431,7 @@ class JaxSampler:
         return SampledDraws(xr.Dataset(data), float(diverged.mean()), built)
 
 
-def _length(sampling: Sampling) -> Length:
+def _length(sampling: SamplingSpec) -> Length:
     """Return how long ChEES runs for as many draws as a study requests."""
     return Length(*sampling.model_copy(update={"engine": "jax"}).run, sampling.tune)
 

@@ -13,7 +13,7 @@ import pandas as pd
 from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
 from bayescontam.calibration.quantities import Key, measure, validate_reference
-from bayescontam.calibration.samplers import Engine, SampledDraws, engine_of, lengthen
+from bayescontam.calibration.samplers import SampledDraws, Sampler, engine_of, lengthen
 from bayescontam.calibration.sbc import rank_of
 from bayescontam.calibration.simulators import (
     NOMINAL,
@@ -37,7 +37,7 @@ from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.specs.study import Estimator, Sampling
+from bayescontam.specs.study import Estimator, SamplingSpec
 
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
 """Engine that audits another. One of each two is PyMC, which is held against the model that is
@@ -53,7 +53,7 @@ class ReplicateRunner:
 
     def __init__(self, plan: Plan, cell: Cell) -> None:
         self.plan, self.cell = plan, cell
-        self._engines: dict[tuple[str, str], Engine] = {}
+        self._engines: dict[tuple[str, str], Sampler] = {}
 
     @cached_property
     def _simulate(self) -> Simulate:
@@ -110,7 +110,7 @@ class ReplicateRunner:
     def _stream(self, replicate: int, *purpose: str) -> np.random.Generator:
         return self.plan.stream(self.cell.name, replicate, *purpose)
 
-    def _engine(self, estimator: Estimator, name: str) -> Engine:
+    def _engine(self, estimator: Estimator, name: str) -> Sampler:
         """Return an engine for an estimator, compiled with a table of the cell's own."""
         key = estimator.name, name
         if key not in self._engines:
@@ -122,7 +122,7 @@ class ReplicateRunner:
         return self._engines[key]
 
     def _fit(
-        self, made: Simulated, replicate: int, estimator: Estimator, engine: Engine
+        self, made: Simulated, replicate: int, estimator: Estimator, engine: Sampler
     ) -> pd.DataFrame:
         """Fit once and, if that does not pass the gates, once more and for longer."""
         started, sampling = time.perf_counter(), self.plan.study.sampling
@@ -152,8 +152,8 @@ class ReplicateRunner:
         made: Simulated,
         replicate: int,
         estimator: Estimator,
-        engine: Engine,
-        sampling: Sampling,
+        engine: Sampler,
+        sampling: SamplingSpec,
     ) -> "_Fit":
         stream = self._stream(replicate, "fit", estimator.name, f"{sampling.draws}")
         seed = int(stream.integers(2**31))

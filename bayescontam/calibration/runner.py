@@ -26,7 +26,7 @@ from bayescontam.calibration.storage import (
     RERUN,
     SHARDS,
     Shards,
-    Task,
+    StudyTask,
     done_keys,
     finish_record,
     hash_of,
@@ -190,7 +190,7 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
         )
 
 
-def _check_cells(plan: Plan, tasks: dict[str, Task], progress: bool) -> None:
+def _check_cells(plan: Plan, tasks: dict[str, StudyTask], progress: bool) -> None:
     """Refuse what is wrong in any cell before hours are spent on the others."""
     cells = sorted({task.cell for task in tasks.values()})
     shown = progress and bool(cells)
@@ -206,11 +206,11 @@ class Stage:
 
     plan: Plan
 
-    def __call__(self) -> Callable[[Task], pd.DataFrame]:
+    def __call__(self) -> Callable[[StudyTask], pd.DataFrame]:
         """Return the function of one task."""
         made: dict[int, ReplicateRunner] = {}
 
-        def work(task: Task) -> pd.DataFrame:
+        def work(task: StudyTask) -> pd.DataFrame:
             if task.cell not in made:
                 made.clear()  # a worker goes from cell to cell, and models are large
                 made[task.cell] = ReplicateRunner(self.plan, self.plan.cells[task.cell])
@@ -223,7 +223,7 @@ class Stage:
 
 def _collect(
     results: Iterator[tuple[str, pd.DataFrame]],
-    tasks: dict[str, Task],
+    tasks: dict[str, StudyTask],
     shards: Shards,
     estimators: int,
     progress: bool,

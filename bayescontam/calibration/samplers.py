@@ -12,14 +12,14 @@ import xarray as xr
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
-from bayescontam.inference.sampling import Sampling as PlainSampling
+from bayescontam.inference.sampling import SamplingSpec as PlainSampling
 from bayescontam.inference.sampling import sample, sample_model
 from bayescontam.model.build import BuiltModel, build, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
 from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.study import SamplingSpec
 
 _DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
 """What the linear predictor may ask of a design that depends on contaminations."""
@@ -186,7 +186,7 @@ def _tie(model: pm.Model, name: str, transform: DataInformedTransform) -> None:
     transform.estimate, transform.precision = (parts[part] for part in _INFORMING)
 
 
-def lengthen(sampling: Sampling) -> Sampling:
+def lengthen(sampling: SamplingSpec) -> SamplingSpec:
     """Return how a posterior is sampled at the second try."""
     more = {name: getattr(sampling, name) * times for name, times in LONGER.items()}
     target = max(TARGET_ACCEPT, sampling.target_accept)
@@ -202,12 +202,12 @@ class SampledDraws:
     built: BuiltModel  # with the data of the table that was fitted
 
 
-class Engine(Protocol):
+class Sampler(Protocol):
     """Draws from the posterior of a model spec, for tables of one cell."""
 
     name: str
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table; the same for the same seed."""
 
 
@@ -217,7 +217,7 @@ class RebuiltSampler:
     def __init__(self, spec: ModelSpec, name: Any) -> None:
         self._spec, self.name = spec, name
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table."""
         built = build(self._spec, responses)
         posterior, statistics = sample(built, _plain(self.name, sampling), seed, False)
@@ -236,7 +236,7 @@ class PyMCSampler:
         # Ours never do.
         varying.model.__class__ = pm.FrozenModel
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         built, values = self._varying.given(responses)
         pm.set_data(values, model=self._varying.model)
@@ -257,7 +257,7 @@ class NutpieSampler:
         self._varying = varying
         self._compiled = nutpie.compile_pymc_model(varying.model)
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         import nutpie
 
@@ -277,7 +277,7 @@ class NutpieSampler:
         return SampledDraws(posterior, diverged, built)
 
 
-def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Engine:
+def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sampler:
     """Return an engine by name."""
     from bayescontam.calibration.jax_sampler import JaxSampler
 
@@ -288,7 +288,7 @@ def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Eng
     # out from the table when the model is built.
     if exposure is not None and (moving or (repeated and spec.likelihood.has_model_by_item)):
         return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
-    kinds: dict[str, Callable[[ReusableModel], Engine]]
+    kinds: dict[str, Callable[[ReusableModel], Sampler]]
     kinds = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
     return kinds[name](ReusableModel(spec, first, moving))
 
@@ -299,7 +299,7 @@ def require_engine(name: str) -> None:
         check_installed(module, name)
 
 
-def _plain(name: Any, sampling: Sampling) -> PlainSampling:
+def _plain(name: Any, sampling: SamplingSpec) -> PlainSampling:
     """Return how one posterior is sampled, chain after chain."""
     return PlainSampling(
         name, sampling.draws, sampling.tune, sampling.chains, 1, sampling.target_accept

@@ -23,7 +23,7 @@ from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import Reference, reference_level
 from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.prior_predictive import Layout as ExampleLayout
+from bayescontam.inference.prior_predictive import ExampleLayout as ExampleLayout
 from bayescontam.inference.prior_predictive import fitting, make_example, response_accuracies
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design

@@ -148,7 +148,7 @@ def _key_text(key: Key) -> str:
 
 
 @dataclass(frozen=True)
-class Task:
+class StudyTask:
     """One replicate of a cell, which is given by its position in the plan."""
 
     cell: int
@@ -169,7 +169,7 @@ class Shards:
         self._waiting: dict[int, dict[int, pd.DataFrame]] = {}
         self._written, self._worth = clock(), 0.0
 
-    def add(self, task: Task, rows: pd.DataFrame) -> None:
+    def add(self, task: StudyTask, rows: pd.DataFrame) -> None:
         """Take the rows of a replicate, and write what there is if it is time to."""
         self._waiting.setdefault(task.cell, {})[task.replicate] = rows
         self._worth += seconds_of(rows)
@@ -229,10 +229,10 @@ def done_keys(folder: Path) -> set[tuple[str, int]]:
     return done
 
 
-def tasks_of(plan: Plan, replicates: int, done: set[tuple[str, int]]) -> dict[str, Task]:
+def tasks_of(plan: Plan, replicates: int, done: set[tuple[str, int]]) -> dict[str, StudyTask]:
     """Return what is left to do, under the names that messages use."""
     return {
-        _name(cell, replicate): Task(at, replicate)
+        _name(cell, replicate): StudyTask(at, replicate)
         for at, cell in enumerate(plan.cells)
         for replicate in range(replicates)
         if (cell.name, replicate) not in done

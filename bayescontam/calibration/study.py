@@ -50,7 +50,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Source:
+class SimulatedFrom:
     """A fit that tables are simulated from."""
 
     path: Path
@@ -75,7 +75,7 @@ class Plan:
     study: StudySpec
     specs: Mapping[str, ModelSpec]  # of each estimator that has one, by the estimator's name
     truth: ModelSpec | None  # of the simulator, if it has one
-    fit: Source | None = None  # of the simulator `"posterior"`
+    fit: SimulatedFrom | None = None  # of the simulator `"posterior"`
 
     @property
     def source(self) -> str:
@@ -141,7 +141,7 @@ def _conditional(study: StudySpec, specs: dict[str, ModelSpec], base: Path) -> P
         if estimator.name in specs:
             spec = specs[estimator.name]
             specs[estimator.name] = doubled_spec(spec, observed.responses, source)
-    fit = Source(path, sha256(path.read_bytes()), len(observed.kept))
+    fit = SimulatedFrom(path, sha256(path.read_bytes()), len(observed.kept))
     return Plan(study, specs, observed.built.spec, fit)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.power.power import PowerRequest
-    from bayescontam.power.scenario import Sizes, Truth
+    from bayescontam.power.scenario import Assumptions, SampleSizes
 
 
 EXAMPLES = """
@@ -189,14 +189,14 @@ def plan(
         from bayescontam.power.power import PowerRequest
         from bayescontam.power.power import plan as plan_designs
         from bayescontam.power.power import solve as solve_design
-        from bayescontam.power.scenario import Truth
+        from bayescontam.power.scenario import Assumptions
         from bayescontam.specs.registry import load_spec
 
         spec = load_spec(model)
         known = _contamination(contamination, responses, covariates)
     count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
     designs = _designs(items, models, count, generations, clean, solve)
-    truth = Truth(accuracy, slope, known, _spreads(spread or []))
+    truth = Assumptions(accuracy, slope, known, _spreads(spread or []))
     wish = PowerRequest(quantity.value, width, assurance, level, data_sets)
     chosen = fresh_seed() if seed is None else seed
     check_seed(chosen, "--seed")
@@ -228,10 +228,10 @@ def _contamination(share: float | None, responses: Path | None, covariates: Path
 
 def _designs(
     items: str, models: str, benchmarks: str, generations: str, clean: int, solve: Unknown | None
-) -> "list[Sizes]":
+) -> "list[SampleSizes]":
     """Return all combinations of the sizes; the one to solve for has one value."""
     from bayescontam.errors import UsageError
-    from bayescontam.power.scenario import Sizes
+    from bayescontam.power.scenario import SampleSizes
 
     given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
     sizes = {name: _numbers(name, text) for name, text in given.items()}
@@ -247,7 +247,7 @@ def _designs(
         if several:
             raise UsageError(f"--items: with --solve {solve.value} say how many items there are")
     rows = product(*sizes.values())
-    return [Sizes(**dict(zip(_SIZES, row, strict=True)), clean=clean) for row in rows]
+    return [SampleSizes(**dict(zip(_SIZES, row, strict=True)), clean=clean) for row in rows]
 
 
 def _numbers(name: str, text: str) -> list[int]:
@@ -279,7 +279,7 @@ def _spreads(given: list[str]) -> dict[str, float]:
 def _show(
     table: "pd.DataFrame",
     lines: list[str],
-    truth: "Truth",
+    truth: "Assumptions",
     wish: "PowerRequest",
     seed: int,
     output: TableFormat,

@@ -166,7 +166,7 @@ def _preceding(frame: pd.DataFrame, first: Days, latest: Days, margin: np.timede
 
 
 @dataclass(frozen=True)
-class _Found:
+class _FoundColumn:
     """Dates of the responses: the earliest and the latest day that each may mean."""
 
     first: Days
@@ -177,7 +177,7 @@ class _Found:
     notes: list[str]
 
 
-def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found:
+def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _FoundColumn:
     """Return the dates of the responses from a column or another table."""
     if isinstance(given, str) and given in frame.columns:
         keys = ["benchmark", "item"] if kind == "released" else ["model"]
@@ -189,7 +189,7 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
         first = pd.Series(first).groupby(group).transform("min").to_numpy()
         last = pd.Series(last).groupby(group).transform("max").to_numpy()
         days = first.astype("datetime64[D]"), last.astype("datetime64[D]")
-        return _Found(*days, kind, keys, [], notes)
+        return _FoundColumn(*days, kind, keys, [], notes)
     table, name, notes = _table(frame, source, given, kind)
     names = [key for key in _KEYS[kind] if key in table.columns]
     faults = FaultList(name, np.arange(1, len(table) + 1))
@@ -218,7 +218,7 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     if (at < 0).any() and (unused := len(keyed) - len(np.unique(at[at >= 0]))):
         notes.append(f"{unused:,} of {len(keyed):,} rows of {printable(name)} match no response")
     nothing = np.datetime64("NaT", "D")
-    return _Found(
+    return _FoundColumn(
         np.where(at >= 0, first[at], nothing),
         np.where(at >= 0, last[at], nothing),
         kind,
@@ -345,7 +345,7 @@ def _days_of(number: int) -> str:
 
 
 def _without_dates(
-    frame: pd.DataFrame, released: _Found, cutoff: _Found, lost: BoolArray
+    frame: pd.DataFrame, released: _FoundColumn, cutoff: _FoundColumn, lost: BoolArray
 ) -> list[str]:
     """Return of which models and items a date is unknown, by name."""
     problems = []
@@ -364,7 +364,7 @@ def _without_dates(
 
 
 def _unknown_dates(
-    frame: pd.DataFrame, source: str, released: _Found, cutoff: _Found, lost: BoolArray
+    frame: pd.DataFrame, source: str, released: _FoundColumn, cutoff: _FoundColumn, lost: BoolArray
 ) -> DataError:
     problems = _without_dates(frame, released, cutoff, lost)
     faults = [Fault(source, problem) for problem in problems]
@@ -374,7 +374,7 @@ def _unknown_dates(
     return DataError(faults, "\n".join([*released.advice, *cutoff.advice, advice]))
 
 
-def _on_partial(released: _Found, cutoff: _Found) -> list[str]:
+def _on_partial(released: _FoundColumn, cutoff: _FoundColumn) -> list[str]:
     """Note dates without a day that decide: they count as contaminated."""
     other = (released.last > cutoff.first) & (released.first <= cutoff.last)
     if not other.any():
@@ -402,7 +402,11 @@ def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int, declared: int) 
 
 
 def _compare(
-    frame: pd.DataFrame, source: str, values: FloatArray, released: _Found, cutoff: _Found
+    frame: pd.DataFrame,
+    source: str,
+    values: FloatArray,
+    released: _FoundColumn,
+    cutoff: _FoundColumn,
 ) -> None:
     """Refuse a contamination that is given and differs from that of the dates."""
     given = frame["contamination"].to_numpy()

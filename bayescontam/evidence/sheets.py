@@ -167,7 +167,7 @@ def _rows(sheet: Any, limit: Bounds, source: str) -> Iterator[list[Any]]:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedSheet:
     """What a sheet brought."""
 
     judgements: Judgements  # those of the sheet
@@ -217,13 +217,13 @@ def import_sheet(
     out: str | os.PathLike[str],
     *,
     replace: bool = False,
-) -> Imported:
+) -> ImportedSheet:
     """Add the verdicts of a sheet to a file of judgements."""
     check_table_ending(out, "judgements")
     found, blank = read_sheet(scan, path, judge)
     total = read_judgements(out).merged(found, replace=replace) if Path(out).exists() else found
     write_judgements(out, total)
-    return Imported(found, blank, len(total.frame))
+    return ImportedSheet(found, blank, len(total.frame))
 
 
 def read_sheet(

@@ -17,7 +17,7 @@ from bayescontam.inference.sensitivity import (
     prior_locations,
     reliable_range,
 )
-from bayescontam.inference.summary import Weights
+from bayescontam.inference.summary import DrawWeights
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.priors import stretch_of_draws
 from bayescontam.specs.priors import Prior
@@ -214,7 +214,7 @@ class _Line:
         ordered, rows = values.ravel()[order], []
         tails = np.array([(1 - self.level) / 2, (1 + self.level) / 2])
         for share in self.share[:, order]:
-            weights = Weights(share, order, (values.shape[0], values.shape[1]))
+            weights = DrawWeights(share, order, (values.shape[0], values.shape[1]))
             ends = weights.interval(ordered, self.level)
             beyond = ordered <= np.array(ends)[:, None]
             error = (share**2 * (beyond - tails[:, None]) ** 2).sum(axis=1)

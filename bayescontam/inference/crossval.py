@@ -168,7 +168,7 @@ def from_loo(loo: xr.Dataset) -> Pointwise:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class RefitData:
     """What a fit is made of, to make it again."""
 
     spec: ModelSpec
@@ -190,7 +190,7 @@ class Leave:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class RefitTask:
     """A fit to make again, under its name, without some responses."""
 
     source: str
@@ -207,13 +207,13 @@ class Left:
     divergences: int
 
 
-def make_worker(sources: Mapping[str, Source]) -> Callable[[Task], Left]:
+def make_worker(sources: Mapping[str, RefitData]) -> Callable[[RefitTask], Left]:
     """Return the function that makes fits again, for `bayescontam.parallel.run_tasks`."""
     designs = {name: source.design() for name, source in sources.items()}
     return lambda task: refit_without(sources[task.source], designs[task.source], task.leave)
 
 
-def refit_without(source: Source, design: Design, leave: Leave) -> Left:
+def refit_without(source: RefitData, design: Design, leave: Leave) -> Left:
     """Fit without some responses, and predict them."""
     built = build_design(source.spec, hold_out(design, leave.rows))
     posterior, statistics = sample(built, source.sampling, leave.seed, progress=False)
@@ -260,7 +260,7 @@ def predicted(
     return elpd, worth
 
 
-def fold_key(source: Source, fingerprint: str, leave: Leave) -> str:
+def fold_key(source: RefitData, fingerprint: str, leave: Leave) -> str:
     """Return the key of a fold: a hash of all that its figures depend on."""
     sampling = asdict(source.sampling)
     del sampling["cores"]  # of no effect on draws
@@ -286,14 +286,14 @@ class FoldCache:
     """A folder of finished folds, each written whole or not at all; or nothing."""
 
     folder: Path | None  # none: nothing is stored
-    sources: Mapping[str, Source]
+    sources: Mapping[str, RefitData]
     prints: Mapping[str, str]  # fingerprints of their designs
 
     @classmethod
     def open(
         cls,
         folder: str | os.PathLike[str] | None,
-        sources: Mapping[str, Source],
+        sources: Mapping[str, RefitData],
         designs: Mapping[str, Design],
     ) -> "FoldCache":
         """Make the folder if need be."""
@@ -302,7 +302,7 @@ class FoldCache:
         path = make_folder(folder)
         return cls(path, sources, {name: fingerprint(design) for name, design in designs.items()})
 
-    def get(self, task: Task) -> Left | None:
+    def get(self, task: RefitTask) -> Left | None:
         """Return a finished fold, or None where there is none that can be read."""
         if self.folder is None:
             return None
@@ -317,12 +317,12 @@ class FoldCache:
         units = len(np.unique(task.leave.unit))
         return left if len(left.elpd) == len(left.worth) == units else None
 
-    def put(self, task: Task, left: Left) -> None:
+    def put(self, task: RefitTask, left: Left) -> None:
         """Keep a fold."""
         if self.folder is not None:
             write_text(self._path(self.folder, task), json.dumps(asdict(left)) + "\n")
 
-    def _path(self, folder: Path, task: Task) -> Path:
+    def _path(self, folder: Path, task: RefitTask) -> Path:
         key = fold_key(self.sources[task.source], self.prints[task.source], task.leave)
         return folder / f"{key}.json"
 
@@ -416,7 +416,7 @@ def _chosen(name: str, loo: xr.Dataset, most: int) -> IntArray:
 
 def _sources(
     fits: Mapping[str, Fit], work: CrossValidation
-) -> tuple[dict[str, Source], dict[str, Design]]:
+) -> tuple[dict[str, RefitData], dict[str, Design]]:
     cores = usable_cores()
     spare = max(1, cores // (work.jobs or cores))
     sources = {}
@@ -424,7 +424,7 @@ def _sources(
         _refuse_forgotten(name, fit)
         sampling = Sampling(**fit.record["sampling"])
         sampling = replace(sampling, cores=min(sampling.chains, spare))
-        sources[name] = Source(fit.spec, _responses(name, fit), sampling)
+        sources[name] = RefitData(fit.spec, _responses(name, fit), sampling)
     return sources, {name: source.design() for name, source in sources.items()}
 
 
@@ -448,14 +448,14 @@ def _refuse_forgotten(name: str, fit: Fit) -> None:
 
 
 def _fitted(
-    sources: Mapping[str, Source],
+    sources: Mapping[str, RefitData],
     designs: Mapping[str, Design],
     leaves: Mapping[str, Sequence[Leave]],
     work: CrossValidation,
 ) -> dict[str, list[Left]]:
     """Make the fits that are not in the cache, and keep them there."""
     tasks = {
-        f"{name}: {number}": Task(name, leave)
+        f"{name}: {number}": RefitTask(name, leave)
         for name, parts in leaves.items()
         for number, leave in enumerate(parts, start=1)
     }

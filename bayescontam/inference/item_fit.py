@@ -121,7 +121,7 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ItemScores:
     """How far the answers to items rise with ability beside what the model expects."""
 
     # score, variance: dims (draw, item): derivative of the log likelihood by the item's
@@ -132,7 +132,7 @@ class Scores:
     p_value: FloatArray  # dims (draw, item): probability of a score that is as low or lower
 
 
-def score_items(answers: Answers) -> Scores:
+def score_items(answers: Answers) -> ItemScores:
     """Score each item, draw by draw.
 
     Each item's difficulty is set to its most probable value given its own answers, so that
@@ -158,7 +158,7 @@ def score_items(answers: Answers) -> Scores:
     arm = weight * (answers.ability - answers.spread_out(center))
     score = answers.by_item(trials * arm * (answers.correct / answers.trials - mean))
     variance = answers.by_item(trials * arm**2 * mean * (1 - mean))
-    return Scores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
+    return ItemScores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
 
 
 def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

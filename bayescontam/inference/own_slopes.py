@@ -57,7 +57,7 @@ def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlop
     design = built.design
     thinned = expand_to_items(draws.thinned(MOST_DRAWS), built.lattice)
     x = _doses(thinned, design)
-    rows = _Rows.of(thinned, built, x)
+    rows = _PairRows.of(thinned, built, x)
     b, inverse, weight = _fit(rows, design, prior_sd)
     within, _ = _centred(x, weight, design.model_benchmark, design.answered.size)
     square = _sums(weight * within**2, design)
@@ -76,7 +76,7 @@ def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlop
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _PairRows:
     """What is known of each response before its own slope is."""
 
     # posterior mean of what its log-odds are above those of its pair, without the slope
@@ -93,7 +93,7 @@ class _Rows:
     x: FloatArray
 
     @classmethod
-    def of(cls, draws: Draws, built: BuiltModel, x: FloatArray) -> "_Rows":
+    def of(cls, draws: Draws, built: BuiltModel, x: FloatArray) -> "_PairRows":
         design = built.design
         cell, size = design.model_benchmark, design.answered.size
         count = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -180,7 +180,7 @@ def _cavity(
 
 
 def _fit(
-    rows: _Rows, design: Design, prior_sd: FloatArray
+    rows: _PairRows, design: Design, prior_sd: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the slope of each pair, its variance, and the weight of each response."""
     cell, size = design.model_benchmark, design.answered.size
@@ -205,7 +205,7 @@ def _fit(
 
 
 def _scores(
-    rows: _Rows, center: FloatArray, nodes: FloatArray, weights: FloatArray
+    rows: _PairRows, center: FloatArray, nodes: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the quasi-score of each response's log-odds, and its expected information."""
     p, square, slope = (np.zeros(len(center)) for _ in range(3))

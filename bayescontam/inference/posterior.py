@@ -438,7 +438,7 @@ def count_by_level(
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class ContaminationMoments:
     """Posterior mean and standard deviation of the true contamination, dims (group,)."""
 
     mean: FloatArray
@@ -447,7 +447,7 @@ class Moments:
 
 def draw_contamination(
     draws: Draws, built: BuiltModel, rng: np.random.Generator, responses: bool = True
-) -> tuple[Draws, Moments | None]:
+) -> tuple[Draws, ContaminationMoments | None]:
     """Draw the true contamination of every group for every draw.
 
     It was summed out for sampling; its distribution given the parameters of a draw is
@@ -467,7 +467,9 @@ def draw_contamination(
         first += (weights * exposure.offsets).sum(axis=(0, 2))
         second += (weights * exposure.offsets**2).sum(axis=(0, 2))
     first, second = first / len(draws), second / len(draws)
-    moments = Moments(exposure.mean + first, np.sqrt(np.maximum(second - first**2, 0.0)))
+    moments = ContaminationMoments(
+        exposure.mean + first, np.sqrt(np.maximum(second - first**2, 0.0))
+    )
     return _joined(draws, parts), moments
 
 

@@ -249,7 +249,7 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class UnitBins:
     """Groups of responses whose mean score is compared with replicated ones."""
 
     of_response: IntArray
@@ -265,7 +265,7 @@ class Cells:
         return np.stack(sums) / np.where(size, size, np.nan)
 
 
-def contamination_bins(design: Design) -> tuple[Cells, FloatArray]:
+def contamination_bins(design: Design) -> tuple[UnitBins, FloatArray]:
     """Group responses by benchmark and contamination.
 
     Dims (benchmark, bin).
@@ -282,7 +282,7 @@ def contamination_bins(design: Design) -> tuple[Cells, FloatArray]:
         if len(edges) > BINS:
             edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[:-1]))
         bin_of[rows] = np.searchsorted(edges, values, side="right") - 1
-    cells = Cells(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS, design.weight)
+    cells = UnitBins(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS, design.weight)
     centers = cells.means(design.contamination[None])[0]
     return cells, centers.reshape(len(design.benchmarks), BINS)
 
@@ -291,7 +291,9 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
     """Replicate the data from posterior draws and keep mean scores of groups."""
     design = built.design
     shape = len(design.models), len(design.benchmarks)
-    groups = {"score": (Cells(design.model_benchmark, int(np.prod(shape)), design.weight), shape)}
+    groups = {
+        "score": (UnitBins(design.model_benchmark, int(np.prod(shape)), design.weight), shape)
+    }
     result = xr.Dataset(coords={name: design.coords[name] for name in ("model", "benchmark")})
     if design.contamination is not None:
         bins, centers = contamination_bins(design)

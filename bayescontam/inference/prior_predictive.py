@@ -15,7 +15,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
-from bayescontam.inference.predictive import Cells, prior_draws
+from bayescontam.inference.predictive import UnitBins, prior_draws
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import accuracy
@@ -39,7 +39,7 @@ SINGLE_ITEMS = 100
 
 
 @dataclass(frozen=True)
-class Layout:
+class ExampleLayout:
     """Size and contaminations of a made-up table."""
 
     # models, benchmarks: at least 1
@@ -99,7 +99,7 @@ def size_text(models: int, benchmarks: int) -> str:
     return ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
 
 
-def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> Responses:
+def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generator) -> Responses:
     """Make up a table of responses that has every column that a model spec needs."""
     models = names_of(spec.contamination.clean, "model", layout.models)
     benchmarks = names_of(_guessed(spec), "bench", layout.benchmarks)
@@ -125,7 +125,7 @@ def make_example(spec: ModelSpec, layout: Layout, rng: np.random.Generator) -> R
     return Responses.from_frame(pd.DataFrame(columns), source="made-up table")
 
 
-def fitting(spec: ModelSpec, layout: Layout) -> Layout:
+def fitting(spec: ModelSpec, layout: ExampleLayout) -> ExampleLayout:
     """Return the layout, enlarged by what a model spec needs.
 
     Benchmarks that the spec names (``likelihood.guess``) all come, models that it calls
@@ -293,7 +293,7 @@ def implied(
         )
     check_seed(seed)
     if responses is None:
-        layout = fitting(spec, Layout(models, benchmarks, items, trials, contamination))
+        layout = fitting(spec, ExampleLayout(models, benchmarks, items, trials, contamination))
         data = layout.text()
         responses = make_example(spec, layout, stream(seed, "example"))
     else:
@@ -368,7 +368,7 @@ def _of_items(
     """Yield accuracies of single items, and their spread within pairs of two items or more."""
     design = built.design
     count = len(design.models) * len(design.benchmarks)
-    cells = Cells(design.model_benchmark, count, design.weight)
+    cells = UnitBins(design.model_benchmark, count, design.weight)
     several = np.bincount(design.model_benchmark, minlength=count) > 1
     reached = np.cumsum(design.weight)
     singles, spreads = [], []

@@ -23,7 +23,7 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
-from bayescontam.inference.posterior import Draws, Moments, difficulty, expand_to_items
+from bayescontam.inference.posterior import ContaminationMoments, Draws, difficulty, expand_to_items
 from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
@@ -417,7 +417,7 @@ def stored_items(
     return xr.Dataset(data, coords)
 
 
-def stored_exposure(design: Design, moments: Moments) -> xr.Dataset:
+def stored_exposure(design: Design, moments: ContaminationMoments) -> xr.Dataset:
     """Return what the fit shows about a contamination that is not known.
 
     Dims (group,).

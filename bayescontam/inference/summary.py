@@ -70,7 +70,7 @@ def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class DrawWeights:
     """How much each of some draws counts, and which draw of a fit it belongs to."""
 
     share: FloatArray  # dims (draw,): they sum to one
@@ -120,7 +120,7 @@ class Weights:
 
 
 def summarise_weighted(
-    estimands: xr.Dataset, weights: Weights, level: float, first: xr.DataArray | None = None
+    estimands: xr.Dataset, weights: DrawWeights, level: float, first: xr.DataArray | None = None
 ) -> pd.DataFrame:
     """Summarise weighted draws of one model's estimands."""
     dim = str(estimands["accuracy"].dims[2])
@@ -143,7 +143,9 @@ def summarise_weighted(
     return pd.DataFrame(rows)[[dim, "quantity", *WEIGHTED_COLUMNS]]
 
 
-def _figures(draws: FloatArray, error: float, weights: Weights, level: float) -> dict[str, float]:
+def _figures(
+    draws: FloatArray, error: float, weights: DrawWeights, level: float
+) -> dict[str, float]:
     mean = float(draws[0] if np.isnan(error) else (draws * weights.share).sum())
     variance = float((weights.share * (draws - mean) ** 2).sum())
     low, high = weights.interval(draws, level)

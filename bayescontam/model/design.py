@@ -468,7 +468,7 @@ def hold_out(design: Design, rows: IntArray) -> HeldOutDesign:
     return HeldOutDesign.derived(design, **seen)
 
 
-class _Part:
+class _DesignPart:
     def __init__(self, design: Design, rows: IntArray, item: IntArray) -> None:
         self._design, self._rows, self.item = design, rows, item
 
@@ -487,4 +487,4 @@ class _Part:
 
 def part_of(design: Design, rows: IntArray, item: IntArray) -> Design:
     """Return some responses of a design; doses are counted from the means of all of them."""
-    return cast(Design, _Part(design, rows, item))
+    return cast(Design, _DesignPart(design, rows, item))

@@ -11,7 +11,7 @@ from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.errors import Fault, SpecError
 from bayescontam.model.design import Design
-from bayescontam.model.priors import Sizes, Tensor, parameters, spread, variable
+from bayescontam.model.priors import SoftmaxSizes, Tensor, parameters, spread, variable
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.model.transforms import (
     CommonFirst,
@@ -396,7 +396,7 @@ def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | No
         return None
     count = len(design.knots) + 1
     alpha = np.full(count, spec.priors.increments.alpha)
-    return pm.Dirichlet("increments", alpha, dims="segment", default_transform=Sizes(count))
+    return pm.Dirichlet("increments", alpha, dims="segment", default_transform=SoftmaxSizes(count))
 
 
 def cumulative_dose(increments: Tensor, design: Design) -> Tensor:

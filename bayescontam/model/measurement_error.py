@@ -17,7 +17,7 @@ from bayescontam.model.transforms import DataInformedTransform, rough_logits
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _MixtureRows:
     """Some responses, and which of them share an unsure contamination."""
 
     count: int  # how many responses
@@ -26,7 +26,7 @@ class _Rows:
     offsets: FloatArray  # dims (unsure group, node): contamination less its mean
 
     @classmethod
-    def of(cls, exposure: Exposure, part: slice) -> "_Rows":
+    def of(cls, exposure: Exposure, part: slice) -> "_MixtureRows":
         """Return the responses of a slice."""
         group = exposure.group[part]
         rows = np.flatnonzero(exposure.unsure[group])
@@ -129,7 +129,7 @@ def _add_repeated(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Add ``eta``; also return what it shows about the nodes, and its `in_trials`."""
     assert design.exposure is not None
-    rows = _Rows.of(design.exposure, slice(design.n_single, None))
+    rows = _MixtureRows.of(design.exposure, slice(design.n_single, None))
     rough = rough_logits(design)
     scale = spreads[0][spreads[1]]
     part = in_trials(scale, rough.se)
@@ -162,7 +162,7 @@ def _add_trials(
 ) -> None:
     """Add ``n_correct``, given log-odds at the mean and what a shift moves them by."""
     assert design.exposure is not None
-    rows = _Rows.of(design.exposure, slice(None))
+    rows = _MixtureRows.of(design.exposure, slice(None))
     n, kernel = design.n_trials, log_kernel(design, guess)
     constant = log_choose(n, design.n_correct).sum()
 

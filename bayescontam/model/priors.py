@@ -146,7 +146,7 @@ class _HalfT:
         return 2 * self._t.sf(x)
 
 
-class Sizes(Transform):
+class SoftmaxSizes(Transform):
     """Parts of a whole as positive sizes over their sum, each with a coordinate of its own.
 
     PyMC's choice, the logarithms of the parts less their mean, is one coordinate short and

@@ -17,7 +17,7 @@ from bayescontam.inference.identification import POWER
 from bayescontam.inference.summary import LEVEL
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.random_effects import slope_variance
-from bayescontam.power.scenario import MOST_PAIRS, Scenario, Sizes, Truth
+from bayescontam.power.scenario import MOST_PAIRS, Assumptions, SampleSizes, Scenario
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
@@ -108,8 +108,8 @@ def expected_precision(
 
 
 def plan(
-    designs: Sequence[Sizes],
-    truth: Truth,
+    designs: Sequence[SampleSizes],
+    truth: Assumptions,
     spec: ModelSpec,
     wish: PowerRequest,
     *,
@@ -171,7 +171,7 @@ def _share(happened: np.ndarray) -> tuple[float, float]:
 class Solution:
     """The smallest design that fulfils a wish."""
 
-    sizes: Sizes | None  # none if none that was tried fulfils it
+    sizes: SampleSizes | None  # none if none that was tried fulfils it
     table: pd.DataFrame  # every design that was tried, smallest first; columns as from `plan`
     sentence: str  # what was found
 
@@ -181,15 +181,15 @@ class _Search:
     """Sizes that were tried, with the width that is reached with the wished assurance."""
 
     unknown: Unknown
-    sizes: Sizes
-    make: Callable[[Sizes], Scenario]
+    sizes: SampleSizes
+    make: Callable[[SampleSizes], Scenario]
     wish: PowerRequest
     seed: int
     progress: bool
     widths: dict[int, float] = field(default_factory=dict)
     rows: dict[int, dict[str, object]] = field(default_factory=dict)
 
-    def at(self, size: int) -> Sizes:
+    def at(self, size: int) -> SampleSizes:
         """Return the design of this size."""
         return replace(self.sizes, **{self.unknown: size})
 
@@ -236,8 +236,8 @@ class _Search:
 
 def solve(
     unknown: Unknown,
-    sizes: Sizes,
-    truth: Truth,
+    sizes: SampleSizes,
+    truth: Assumptions,
     spec: ModelSpec,
     wish: PowerRequest,
     *,
@@ -264,7 +264,7 @@ def solve(
     return Solution(None if found is None else search.at(found), table, sentence)
 
 
-def _least(unknown: Unknown, sizes: Sizes, truth: Truth) -> int:
+def _least(unknown: Unknown, sizes: SampleSizes, truth: Assumptions) -> int:
     """Return the smallest number to try; items must differ in contamination."""
     if unknown != "items":
         return sizes.clean + 1 if unknown == "models" else 1
@@ -274,7 +274,7 @@ def _least(unknown: Unknown, sizes: Sizes, truth: Truth) -> int:
     return max(20, int(np.ceil(2 / min(share, 1 - share))))
 
 
-def _most(unknown: Unknown, sizes: Sizes) -> int:
+def _most(unknown: Unknown, sizes: SampleSizes) -> int:
     """Return the largest number to try."""
     if unknown != "models":
         return MOST[unknown]

@@ -44,7 +44,7 @@ _CLEAN = "clean"
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SampleSizes:
     """Size of a design in which every model answers every item equally often."""
 
     items: int  # items of each benchmark, at least 2
@@ -74,7 +74,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Truth:
+class Assumptions:
     """What is supposed to be true of the data that are planned."""
 
     accuracy: float = 0.6  # expected accuracy of an average model, contamination included
@@ -150,7 +150,7 @@ def _refuse_differing(distinct: "pd.Series[int]", source: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated:
+class SimulatedDesign:
     """One simulated data set with the truth behind it."""
 
     counts: FloatArray
@@ -163,7 +163,11 @@ class Scenario:
     """A design of some size, from which data sets can be simulated."""
 
     def __init__(
-        self, sizes: Sizes, truth: Truth, spec: ModelSpec, reference: Reference = "min_observed"
+        self,
+        sizes: SampleSizes,
+        truth: Assumptions,
+        spec: ModelSpec,
+        reference: Reference = "min_observed",
     ) -> None:
         validate_spec_for_power(spec)
         guess = spec.likelihood.guess
@@ -196,7 +200,7 @@ class Scenario:
         """Whether a model may be contaminated, so that its estimands are of interest."""
         return ~self.crossed.design.clean
 
-    def simulate(self, seed: int, replicate: int) -> Simulated:
+    def simulate(self, seed: int, replicate: int) -> SimulatedDesign:
         """Draw spreads, effects and counts; the same for the same seed and replicate.
 
         Items and responses have effects of their own also where the fit cannot identify them,
@@ -216,7 +220,7 @@ class Scenario:
         named = {**self.crossed.named(effects), "delta": difficulty}
         eta = np.asarray(linear_predictor(named, design)) + noise
         counts = rng.binomial(self.sizes.generations, accuracy(eta, self.crossed.guess))
-        return Simulated(counts.astype(float), eta, effects, spreads)
+        return SimulatedDesign(counts.astype(float), eta, effects, spreads)
 
     def _average(self, spreads: Mapping[str, float]) -> FloatArray:
         """Return the effects of an average model, dims (kind, model × benchmark)."""
@@ -240,7 +244,7 @@ class Scenario:
         effects[0], effects[1] = np.tile(levels, models), self.truth.slope * exposed
         return effects
 
-    def fitted(self, one: Simulated) -> Approximate:
+    def fitted(self, one: SimulatedDesign) -> Approximate:
         """Approximate the posterior that a fit of a data set would have."""
         spreads, factor = fitted_spreads(one.spreads, self.terms)
         stretched = float(stretch(spreads.get("sigma_eps", 0.0)))
@@ -258,7 +262,7 @@ class Scenario:
             mean = mean - (1 - 1 / np.sqrt(weight)) * (fitted.given(one.counts, effects) - true)
         return Approximate(mean, sd)
 
-    def true(self, one: Simulated) -> FloatArray:
+    def true(self, one: SimulatedDesign) -> FloatArray:
         """Return the true estimands of a data set, dims (quantity, model, benchmark)."""
         design, guess = self.crossed.design, self.crossed.guess
         wanted = self.crossed.reference[design.benchmark]
@@ -272,7 +276,7 @@ class Scenario:
         return np.stack([*means, means[0] - means[1], slope])
 
 
-def _with_clean(spec: ModelSpec, sizes: Sizes) -> ModelSpec:
+def _with_clean(spec: ModelSpec, sizes: SampleSizes) -> ModelSpec:
     """Return the spec with clean models identified by the column of the simulated table."""
     anchored = spec.contamination.confounding == "anchored"
     if anchored != (sizes.clean > 0):
@@ -289,7 +293,7 @@ def _with_clean(spec: ModelSpec, sizes: Sizes) -> ModelSpec:
     return changed
 
 
-def _table(sizes: Sizes, truth: Truth) -> pd.DataFrame:
+def _table(sizes: SampleSizes, truth: Assumptions) -> pd.DataFrame:
     """Return responses of the design, without any meaning in their counts."""
     doses = [truth.of_items(b, sizes.items) for b in range(sizes.benchmarks)]
     b, m, i = np.indices((sizes.benchmarks, sizes.models, sizes.items)).reshape(3, -1)

@@ -19,7 +19,7 @@ from bayescontam.published.simulate import (
     generated_benchmark,
     real,
 )
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 
 KNOWN, NOISY, DRAWN = "exposures taken as known", "noise of each task", "exposures drawn"
 ANSWERS, CORPUS = "conceptarc.csv", "texts/corpus.jsonl"
@@ -128,11 +128,11 @@ def _compared(study: Study, posed: ConceptBenchmark) -> Iterator[Comparison]:
         )
 
 
-def _picture(table: pd.DataFrame, posed: ConceptBenchmark) -> Picture:
+def _picture(table: pd.DataFrame, posed: ConceptBenchmark) -> PictureData:
     chosen = (table["benchmark"] == posed.name) & (table["quantity"] != "slope")
     own = table[chosen].rename(columns={"quantity": "label", "exposures": "series"})
     columns = ["label", "series", "mean", "low", "high", *(["truth"] if posed.truth else [])]
-    return Picture(
+    return PictureData(
         "intervals",
         f"{posed.name}: genuine ability and overfitting",
         "Mean over models, by what is done with uncertain exposures.",
@@ -142,11 +142,11 @@ def _picture(table: pd.DataFrame, posed: ConceptBenchmark) -> Picture:
     )
 
 
-def _spread(posed: list[ConceptBenchmark]) -> Picture:
+def _spread(posed: list[ConceptBenchmark]) -> PictureData:
     parts = [
         pd.DataFrame({"value": one.contamination.mean(axis=0), "series": one.name}) for one in posed
     ]
-    return Picture(
+    return PictureData(
         "shares",
         "Contamination of tasks",
         "Expected contamination of each item, by the published formula from exposures.",

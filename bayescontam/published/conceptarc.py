@@ -15,7 +15,7 @@ from bayescontam.data.responses import Responses, read_responses
 from bayescontam.errors import DataError, Fault
 from bayescontam.inference.result import Fit
 from bayescontam.published.quantities import TAILS, mean_and_interval, row_of, rows_of
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 from bayescontam.specs.registry import load_spec
 
 TABLE = "conceptarc_table1"
@@ -193,13 +193,13 @@ def alone(share: float, items: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def _accuracies(draws: xr.DataArray, items: int) -> Picture:
+def _accuracies(draws: xr.DataArray, items: int) -> PictureData:
     rows = [
         {"label": concept, "series": NAMES[model]} | row_of(draws.sel(model=model, concept=concept))
         for concept in draws["concept"].to_numpy()
         for model in draws["model"].to_numpy()
     ]
-    return Picture(
+    return PictureData(
         "intervals",
         "Accuracy by concept, from the printed table",
         f"Posterior means with 95 % intervals. A concept has {items} items; what a solver does on"
@@ -210,10 +210,10 @@ def _accuracies(draws: xr.DataArray, items: int) -> Picture:
     )
 
 
-def _best(draws: xr.DataArray) -> Picture:
+def _best(draws: xr.DataArray) -> PictureData:
     best = p_best(draws.drop_sel(model=HUMANS)).rename(columns=NAMES)
     table = best.rename_axis("row").reset_index().melt("row", var_name="column")
-    return Picture(
+    return PictureData(
         "grid",
         "Which machine is best at a concept",
         "Posterior probability that a machine has the highest accuracy of the three, from the"
@@ -224,13 +224,13 @@ def _best(draws: xr.DataArray) -> Picture:
     )
 
 
-def _gap_picture(draws: dict[str, xr.DataArray]) -> Picture:
+def _gap_picture(draws: dict[str, xr.DataArray]) -> PictureData:
     rows = [
         {"label": concept, "series": name} | row_of(gap(of, HUMANS, FIRST).sel(concept=concept))
         for concept in draws[BY_TABLE]["concept"].to_numpy()
         for name, of in draws.items()
     ]
-    return Picture(
+    return PictureData(
         "intervals",
         "Lead of humans over the first program",
         "Difference of accuracies on each concept, with 95 % intervals.",

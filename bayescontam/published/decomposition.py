@@ -20,7 +20,7 @@ from bayescontam.published.simulate import (
     published_method,
     responses_of,
 )
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 
 BENCHMARK = "ARC-like"
 SHAPES = ("min", "max", "mean", "sd")
@@ -123,7 +123,7 @@ def _comparisons(
     return found
 
 
-def _intervals(study: Study, table: pd.DataFrame, generator: Generator) -> Picture:
+def _intervals(study: Study, table: pd.DataFrame, generator: Generator) -> PictureData:
     shape = {
         name: float(study.printed(f"contamination_{name}")["value"]) for name in ("min", "mean")
     }
@@ -147,10 +147,10 @@ def _intervals(study: Study, table: pd.DataFrame, generator: Generator) -> Pictu
     )
     title = "One table: published, their method, our posteriors"
     x = "probability, or log-odds (slope)"
-    return Picture("intervals", title, caption, shown[columns], x, "")
+    return PictureData("intervals", title, caption, shown[columns], x, "")
 
 
-def _seeds(study: Study, many: pd.DataFrame) -> Picture:
+def _seeds(study: Study, many: pd.DataFrame) -> PictureData:
     parts = []
     for name in ("genuine_ability", "overfitting_fraction"):
         own = many[many["quantity"] == name]
@@ -168,7 +168,7 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
         " 0."
     )
     title = "What the published method reports of many tables"
-    return Picture("shares", title, caption, pd.concat(parts), "probability", "share of tables")
+    return PictureData("shares", title, caption, pd.concat(parts), "probability", "share of tables")
 
 
 def off(many: pd.DataFrame, quantity: str) -> str:

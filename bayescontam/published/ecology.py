@@ -9,7 +9,7 @@ import pandas as pd
 from bayescontam.data.responses import Responses, read_responses
 from bayescontam.inference.result import Fit
 from bayescontam.published.quantities import Cells, expected_cells, own_cells, row_of, rows_of
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 from bayescontam.specs.model import ModelSpec
 
 TABLE = "ecological_finetuning"
@@ -177,10 +177,10 @@ def _headline(of_items: pd.DataFrame) -> str:
     )
 
 
-def _picture(table: pd.DataFrame) -> Picture:
+def _picture(table: pd.DataFrame) -> PictureData:
     names = table["base"] + ", " + table["training"] + ", " + table["epoch"].astype(str)
     label = names + " (" + table["version"] + ")"
-    return Picture(
+    return PictureData(
         "intervals",
         "Ecological finetuning: gain over the clean mix",
         "Accuracy on MuSR minus that of the model trained on the clean mix, counted out of items.",

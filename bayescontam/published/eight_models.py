@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
-from bayescontam.calibration.samplers import Engine, engine_of
+from bayescontam.calibration.samplers import Sampler, engine_of
 from bayescontam.calibration.simulators import Corpus, compositions, contamination_of
 from bayescontam.calibration.storage import faults_of
 from bayescontam.data.responses import Responses
@@ -18,14 +18,14 @@ from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.published.quantities import TAILS
 from bayescontam.published.simulate import coverage, fit_rows, over_tables, published_method
-from bayescontam.published.study import Findings, Picture, Study, Titled
+from bayescontam.published.study import Findings, PictureData, Study, Titled
 from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import Gates, Sampling
+from bayescontam.specs.study import Gates, SamplingSpec
 
 BENCHMARK, FRACTION = "ARC-like", "overfitting_fraction"
 METHOD, ALONE, POOLED = "published method", "no pooling (single)", "pooled (hierarchical)"
 _SPECS = {ALONE: "single", POOLED: "hierarchical"}
-_SAMPLING = Sampling(draws=1000, tune=500, chains=2)
+_SAMPLING = SamplingSpec(draws=1000, tune=500, chains=2)
 _GATES = Gates(ess=200.0)
 _RANGES = {"coverage": (0.0, 1.0), "rank agreement": (-1.0, 1.0)}
 
@@ -55,7 +55,7 @@ def analyse(study: Study) -> Findings:
 
 
 @dataclass(frozen=True)
-class Truth:
+class TrueFractions:
     """True overfitting fractions of the models."""
 
     # common, own: with the least contaminated task of any model, and of the model, as the reference
@@ -63,7 +63,9 @@ class Truth:
     own: Mapping[str, float]
 
 
-def _table(settings: Mapping[str, Any], rng: np.random.Generator) -> tuple[Responses, Truth]:
+def _table(
+    settings: Mapping[str, Any], rng: np.random.Generator
+) -> tuple[Responses, TrueFractions]:
     """Draw a table of all models, and their true overfitting fractions.
 
     Every model has a corpus of its own; all answer the same tasks.
@@ -89,14 +91,14 @@ def _table(settings: Mapping[str, Any], rng: np.random.Generator) -> tuple[Respo
         dict(zip(models, (boost[:, 0] * (mean - at) / accuracy.mean(axis=1)).tolist(), strict=True))
         for at in (least.min(), least)
     ]
-    return Responses.from_frame(frame, source="simulated"), Truth(*fractions)
+    return Responses.from_frame(frame, source="simulated"), TrueFractions(*fractions)
 
 
 def _published(
     settings: Mapping[str, Any],
     responses: Responses,
     rng: np.random.Generator,
-    truth: Truth,
+    truth: TrueFractions,
 ) -> pd.DataFrame:
     """Return the published method's estimates; its reference is each model's own smallest."""
     rows = published_method(responses.frame, rng, settings["resamples"])
@@ -108,7 +110,7 @@ def _published(
 def _many(study: Study) -> pd.DataFrame:
     """Return estimates of many tables; models are compiled once for all of them."""
     settings = study.settings
-    engines: dict[str, Engine] = {}
+    engines: dict[str, Sampler] = {}
 
     def make(table: int) -> pd.DataFrame:
         rng = study.stream("tables", table)
@@ -130,7 +132,7 @@ def _many(study: Study) -> pd.DataFrame:
 
 
 def _drawn(
-    engine: Engine, responses: Responses, seed: int, truth: Mapping[str, float]
+    engine: Sampler, responses: Responses, seed: int, truth: Mapping[str, float]
 ) -> pd.DataFrame:
     """Return posterior means and 95 % intervals of the fraction, model by model."""
     drawn = engine.draw(responses, seed, _SAMPLING)
@@ -197,7 +199,7 @@ def _summarised(scores: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _intervals(one: pd.DataFrame) -> Picture:
+def _intervals(one: pd.DataFrame) -> PictureData:
     order = one.drop_duplicates("model").sort_values("truth", ascending=False)["model"]
     shown = pd.concat([one[one["model"] == name] for name in order])
     shown = shown.rename(columns={"model": "label", "estimator": "series"})
@@ -207,10 +209,10 @@ def _intervals(one: pd.DataFrame) -> Picture:
     )
     columns = ["label", "series", "mean", "low", "high", "truth"]
     title = "Estimated and true fractions of one table"
-    return Picture("intervals", title, caption, shown[columns], "overfitting fraction", "")
+    return PictureData("intervals", title, caption, shown[columns], "overfitting fraction", "")
 
 
-def _quality(scores: pd.DataFrame, tables: int) -> Picture:
+def _quality(scores: pd.DataFrame, tables: int) -> PictureData:
     shown = _summarised(scores).rename(columns={"estimator": "label", "measure": "panel"})
     wanted = ["error", "coverage", "rank agreement"]
     shown = shown[shown["panel"].isin(wanted)].assign(series="score")
@@ -220,7 +222,7 @@ def _quality(scores: pd.DataFrame, tables: int) -> Picture:
         " 0.95. Rank agreement: Kendall's tau of estimates and truths."
     )
     title = "Error, coverage and rank agreement"
-    return Picture("intervals", title, caption, shown, "score", "")
+    return PictureData("intervals", title, caption, shown, "score", "")
 
 
 def _summary(scores: pd.DataFrame, tables: int) -> Titled:

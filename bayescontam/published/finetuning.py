@@ -15,7 +15,7 @@ from bayescontam.published.quantities import (
     row_of,
     rows_of,
 )
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
 
@@ -186,11 +186,11 @@ def _compared(table: pd.DataFrame, source: str) -> Iterator[Comparison]:
         )  # fmt: skip
 
 
-def _kinds(table: pd.DataFrame) -> Picture:
+def _kinds(table: pd.DataFrame) -> PictureData:
     own = table[(table["counted"] == ITEMS)]
     labels = own["target"] + ", " + own["training"]
     shown = own.assign(label=labels, series=own["group"])
-    return Picture(
+    return PictureData(
         "intervals",
         "Gain by training, printed accuracies counted out of items",
         "Accuracy minus that of the model before finetuning, on the half of the items whose"
@@ -202,10 +202,10 @@ def _kinds(table: pd.DataFrame) -> Picture:
     )
 
 
-def _widths(table: pd.DataFrame) -> Picture:
+def _widths(table: pd.DataFrame) -> PictureData:
     seen = table[(table["group"] == "seen")]
     shown = seen.assign(label=seen["target"] + ", " + seen["training"], series=seen["counted"])
-    return Picture(
+    return PictureData(
         "intervals",
         "What counting generations as items changes",
         "Gain on seen items, with the same accuracies counted in three ways.",

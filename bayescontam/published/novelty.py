@@ -15,7 +15,7 @@ from bayescontam.inference.result import Fit, joint_draws
 from bayescontam.model.build import build
 from bayescontam.published.quantities import TAILS, mean_and_interval, row_of
 from bayescontam.published.simulate import Generator, over_tables, percent
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 from bayescontam.specs.model import ModelSpec
 
 BENCHMARK = "ARC-like"
@@ -195,7 +195,7 @@ def _comparisons(
     return found
 
 
-def _curves(levels: Levels, means: Mapping[str, FloatArray]) -> Picture:
+def _curves(levels: Levels, means: Mapping[str, FloatArray]) -> PictureData:
     truth = {"series": "truth", "mean": levels.accuracy.mean(axis=1), "low": np.nan, "high": np.nan}
     parts = [pd.DataFrame({"x": levels.share, **truth})]
     for name in (name for name in (_RESAMPLES, TOGETHER, LINE) if name in means):
@@ -208,10 +208,12 @@ def _curves(levels: Levels, means: Mapping[str, FloatArray]) -> Picture:
         " contamination knows where each task stands."
     )
     title = "Accuracy by novelty"
-    return Picture("curves", title, caption, pd.concat(parts), "share of rare concepts", "accuracy")
+    return PictureData(
+        "curves", title, caption, pd.concat(parts), "share of rare concepts", "accuracy"
+    )
 
 
-def _intervals(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> Picture:
+def _intervals(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> PictureData:
     printed = study.printed("empirical_gap")
     row = {"label": "published, its own tasks", "mean": printed["value"], "truth": np.nan}
     row |= {"low": printed["low"], "high": printed["high"]}
@@ -225,10 +227,10 @@ def _intervals(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> 
         " and the truth (of the first row: the printed expected gap)."
     )
     table = pd.DataFrame(rows).assign(series="gap")
-    return Picture("intervals", "The gap", caption, table, "difference of accuracies", "")
+    return PictureData("intervals", "The gap", caption, table, "difference of accuracies", "")
 
 
-def _seeds(study: Study, many: pd.DataFrame) -> Picture:
+def _seeds(study: Study, many: pd.DataFrame) -> PictureData:
     shown = pd.concat(
         pd.DataFrame({"value": many[column], "series": series})
         for column, series in (("mean", "observed gap"), ("truth", "true gap"))
@@ -238,7 +240,9 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
         " observed one that chance moves. Vertical line: the published empirical gap."
     )
     title = "What chance does to the gap"
-    return Picture("shares", title, caption, shown, "difference of accuracies", "share of tables")
+    return PictureData(
+        "shares", title, caption, shown, "difference of accuracies", "share of tables"
+    )
 
 
 def _gap_table(levels: Levels, gaps: Mapping[str, FloatArray]) -> Titled:

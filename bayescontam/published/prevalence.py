@@ -15,7 +15,7 @@ from bayescontam.evidence.prevalence import prevalence
 from bayescontam.inference.checks import Outcome
 from bayescontam.published.quantities import row_of
 from bayescontam.published.simulate import ScanWithTruth, generated_scan, texts
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 from bayescontam.specs.registry import load_curve
 
 FOLDER = "texts"
@@ -178,7 +178,7 @@ def _compared(study: Study, ranks: pd.DataFrame, bands: pd.DataFrame) -> Iterato
             yield study.compared("duplicate_rate", ours, OTHER, where=where, label=label)
 
 
-def _rank_picture(study: Study, ranks: pd.DataFrame) -> Picture:
+def _rank_picture(study: Study, ranks: pd.DataFrame) -> PictureData:
     own = ranks.assign(series=ranks["corpus"] + ", " + ranks["of"], x=ranks["matches"])
     printed = study.published[study.published["quantity"] == "share_with_duplicate"]
     name, top = zip(*printed["where"].str.split(" top-"), strict=True)
@@ -188,7 +188,7 @@ def _rank_picture(study: Study, ranks: pd.DataFrame) -> Picture:
     for column in ("mean", "low", "high"):
         published[column] = printed["value"].to_numpy()
     columns = ["x", "series", "mean", "low", "high"]
-    return Picture(
+    return PictureData(
         "curves",
         "Items with a duplicate among their best matches",
         "Of the items that nobody judged, from the truth and from the curve with 95 % intervals;"
@@ -199,8 +199,8 @@ def _rank_picture(study: Study, ranks: pd.DataFrame) -> Picture:
     )
 
 
-def _share_picture(shares: pd.DataFrame) -> Picture:
-    return Picture(
+def _share_picture(shares: pd.DataFrame) -> PictureData:
+    return PictureData(
         "curves",
         "Items with a duplicate in a part of the corpus",
         "Documents left out at random; mean and 95 % of the parts.",
@@ -210,10 +210,10 @@ def _share_picture(shares: pd.DataFrame) -> Picture:
     )
 
 
-def _curve_picture(study: Study, bands: pd.DataFrame) -> Picture:
+def _curve_picture(study: Study, bands: pd.DataFrame) -> PictureData:
     few, many = (study.printed("duplicate_rate", f"cosine {at}") for at in ("0.35", "0.8"))
     steep = study.printed("steep_cosine")
-    return Picture(
+    return PictureData(
         "curves",
         "P(duplicate | cosine)",
         f"A match of a random item, with 95 % bands. Published: about {few['value']:.2f} below a"

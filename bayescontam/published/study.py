@@ -102,7 +102,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class PictureData:
     """What a picture shows; the report draws it."""
 
     # `"intervals"`: estimates with their intervals, columns `label, series, mean, low, high` and
@@ -157,7 +157,7 @@ class Findings:
 
     headline: str
     comparisons: tuple[Comparison, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[PictureData, ...] = ()
     tables: tuple[Titled, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -437,7 +437,7 @@ def _findings(content: dict[str, Any]) -> Findings:
     return Findings(
         content["headline"],
         tuple(_comparisons(content["comparisons"])),
-        tuple(Picture(**(p | {"table": _table(p["table"])})) for p in content["pictures"]),
+        tuple(PictureData(**(p | {"table": _table(p["table"])})) for p in content["pictures"]),
         tuple(Titled(**(t | {"table": _table(t["table"])})) for t in content["tables"]),
         tuple(content["notes"]),
     )

@@ -18,7 +18,7 @@ from bayescontam.published.simulate import (
     published_method,
     responses_of,
 )
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 
 VERSIONS = ("version 1", "version 2")
 FRACTION = "overfitting_fraction"
@@ -146,7 +146,7 @@ def _comparisons(
     return found
 
 
-def _intervals(study: Study, table: pd.DataFrame) -> Picture:
+def _intervals(study: Study, table: pd.DataFrame) -> PictureData:
     own = table[table["quantity"] == FRACTION]
     printed = pd.DataFrame(
         [
@@ -164,7 +164,7 @@ def _intervals(study: Study, table: pd.DataFrame) -> Picture:
         f" version 2 the published interval is {_widths(shown)}."
     )
     title = "Overfitting fraction of two versions"
-    return Picture("intervals", title, caption, shown[columns], "overfitting fraction", "")
+    return PictureData("intervals", title, caption, shown[columns], "overfitting fraction", "")
 
 
 def _widths(shown: pd.DataFrame) -> str:
@@ -178,7 +178,7 @@ def _widths(shown: pd.DataFrame) -> str:
     )
 
 
-def _seeds(study: Study, many: pd.DataFrame) -> Picture:
+def _seeds(study: Study, many: pd.DataFrame) -> PictureData:
     names = {True: f"boost {study.settings['boost']:g}", False: "no boost: nothing to find"}
     shown = many.assign(
         value=many["mean"],
@@ -195,7 +195,7 @@ def _seeds(study: Study, many: pd.DataFrame) -> Picture:
     )
     columns = ["value", "series", "panel", "published"]
     title = "Could the published method have distinguished them?"
-    return Picture("shares", title, caption, shown[columns], "estimate", "share of tables")
+    return PictureData("shares", title, caption, shown[columns], "estimate", "share of tables")
 
 
 def _larger_with_boost(many: pd.DataFrame) -> str:

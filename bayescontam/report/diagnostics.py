@@ -33,7 +33,7 @@ _WRAPPED = (az.plot_trace, az.plot_rank, az.plot_ess)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _DrawsPart:
     """Draws of one parameter or estimand, dims (chain, draw, element)."""
 
     group: str
@@ -76,7 +76,7 @@ def convergence_table(
     return table.reset_index(drop=True), xr.DataArray(draws, dims=("chain", "draw", "quantity"))
 
 
-def _parts(fit: Fit) -> Iterator[_Part]:
+def _parts(fit: Fit) -> Iterator[_DrawsPart]:
     for group in ("posterior", "estimands"):
         for name, values in fit.tree[group].to_dataset().data_vars.items():
             if name in ("rank", *COORDINATES):
@@ -84,7 +84,7 @@ def _parts(fit: Fit) -> Iterator[_Part]:
             if (group, name) == ("estimands", "slope"):
                 continue  # the same as the parameter beta
             cells = values.to_numpy().reshape(*values.shape[:2], -1)
-            yield _Part(group, str(name), _labels(str(name), values), cells)
+            yield _DrawsPart(group, str(name), _labels(str(name), values), cells)
 
 
 def _moving(cells: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ def _moving(cells: np.ndarray) -> np.ndarray:
     return ~np.isnan(cells).any(axis=(0, 1)) & (np.ptp(cells, axis=(0, 1)) > 0)
 
 
-def _figures(part: _Part, mask: np.ndarray, estimands: pd.DataFrame) -> pd.DataFrame:
+def _figures(part: _DrawsPart, mask: np.ndarray, estimands: pd.DataFrame) -> pd.DataFrame:
     """Return name and figures of the elements of the mask; estimands have theirs already."""
     names = [label for label, keep in zip(part.labels, mask, strict=True) if keep]
     columns = ["ess_bulk", "ess_tail", "r_hat"]

@@ -11,7 +11,7 @@ from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import Overfitting
 from bayescontam.power.power import PowerRequest
-from bayescontam.power.scenario import Truth
+from bayescontam.power.scenario import Assumptions
 from bayescontam.report.format import (
     interval,
     items_of,
@@ -455,7 +455,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=["quantity", *_alike(table)])
 
 
-def plan_notes(table: pd.DataFrame, truth: Truth, wish: PowerRequest, seed: int) -> list[str]:
+def plan_notes(table: pd.DataFrame, truth: Assumptions, wish: PowerRequest, seed: int) -> list[str]:
     """Return what a reader must know beside the table, one sentence or two each."""
     sizes = ", ".join(f"{name} = {table[name].iloc[0]}" for name in _alike(table))
     known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())

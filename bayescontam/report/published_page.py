@@ -26,7 +26,7 @@ from bayescontam.published.study import (
     comparison_table,
     slug,
 )
-from bayescontam.published.study import Picture as Wanted
+from bayescontam.published.study import PictureData as Wanted
 from bayescontam.report import format as words
 from bayescontam.report.html import fill
 from bayescontam.report.plots import (

@@ -52,10 +52,10 @@ from bayescontam.scan.search import Chunks, Queries, Searcher, one_thread
 from bayescontam.scan.shards import CHUNK_SCHEMA, Shard, TextShard, VectorShard, split_places
 from bayescontam.scan.sketch import Sketch, SketchMerger
 from bayescontam.scan.vectors import VectorFile
-from bayescontam.scan.work_folder import Workplace, append_line, read_json, write_json
+from bayescontam.scan.work_folder import WorkFolder, append_line, read_json, write_json
 from bayescontam.specs.corpus import Benchmark, Chunking, Embedding, Manifest, Reading, Source
 
-__all__ = ["Execution", "Outcome", "Pipeline"]
+__all__ = ["Execution", "Pipeline", "PipelineResult"]
 
 
 Report = dict[str, Any]
@@ -323,7 +323,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PipelineResult:
     """What the stages of a scan made."""
 
     found: SearchTables
@@ -345,7 +345,7 @@ class Pipeline:
         benchmarks: tuple[Benchmark, ...],
         sources: tuple[Source, ...],
         base: Path,
-        place: Workplace,
+        place: WorkFolder,
         execution: Execution,
     ) -> None:
         self.manifest, self.place, self.execution = manifest, place, execution
@@ -386,7 +386,7 @@ class Pipeline:
             "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
         }
 
-    def run(self) -> Outcome:
+    def run(self) -> PipelineResult:
         """Run all stages."""
         self.device = self.execution.torch_device()
         # First, since it finds out whether the embedder is there.
@@ -400,7 +400,9 @@ class Pipeline:
             raise self._nothing(chunked)
         sketch = self._search(shards, vectors, meter)
         found = SearchTables(sketch, self.items, tokens, meter.max_tokens, shards)
-        return Outcome(found, read, chunked, cut, meter.about, self.seconds, self.notes, self.least)
+        return PipelineResult(
+            found, read, chunked, cut, meter.about, self.seconds, self.notes, self.least
+        )
 
     def _chunking(self, tokens: list[int], max_tokens: int) -> Chunking:
         """Return how documents are chunked, with a shortest chunk that follows the items."""

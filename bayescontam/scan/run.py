@@ -13,10 +13,10 @@ import pandas as pd
 from bayescontam._files import on_disk, write_text
 from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan.pipeline import LENGTHS, Execution, Outcome, Pipeline
+from bayescontam.scan.pipeline import LENGTHS, Execution, Pipeline, PipelineResult
 from bayescontam.scan.results import RECORD, Scan, write_tables
 from bayescontam.scan.synthetic import generate
-from bayescontam.scan.work_folder import Workplace, write_json
+from bayescontam.scan.work_folder import WorkFolder, write_json
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.registry import load_manifest
 
@@ -29,7 +29,7 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def record_of(manifest: Manifest, outcome: Outcome) -> dict[str, Any]:
+def record_of(manifest: Manifest, outcome: PipelineResult) -> dict[str, Any]:
     """Return the content of ``scan.json``."""
     sketch, search = outcome.found.sketch, manifest.search
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
@@ -76,7 +76,7 @@ def _version(name: str) -> str:
         return ""  # not every scan needs every package
 
 
-def _documents(outcome: Outcome) -> dict[str, Any]:
+def _documents(outcome: PipelineResult) -> dict[str, Any]:
     unreadable: Counter[str] = Counter()
     without: Counter[str] = Counter()
     for report in outcome.read:
@@ -93,7 +93,7 @@ def _documents(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def short_of(outcome: Outcome) -> dict[str, dict[str, int]]:
+def short_of(outcome: PipelineResult) -> dict[str, dict[str, int]]:
     """Return for each source how many documents and tokens were sampled, and how many short."""
     table: dict[str, dict[str, int]] = {}
     for report in outcome.chunked:
@@ -104,7 +104,7 @@ def short_of(outcome: Outcome) -> dict[str, dict[str, int]]:
     return dict(sorted(table.items()))
 
 
-def _strata(outcome: Outcome) -> list[dict[str, Any]]:
+def _strata(outcome: PipelineResult) -> list[dict[str, Any]]:
     searched = outcome.found.sketch.chunks
     table: list[dict[str, Any]]
     table = outcome.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
@@ -118,7 +118,7 @@ def _strata(outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
-def _benchmarks(manifest: Manifest, outcome: Outcome) -> list[dict[str, Any]]:
+def _benchmarks(manifest: Manifest, outcome: PipelineResult) -> list[dict[str, Any]]:
     modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
     found = outcome.found
     table = pd.DataFrame(
@@ -138,7 +138,7 @@ def _benchmarks(manifest: Manifest, outcome: Outcome) -> list[dict[str, Any]]:
     ]
 
 
-def _notes(manifest: Manifest, outcome: Outcome) -> list[str]:
+def _notes(manifest: Manifest, outcome: PipelineResult) -> list[str]:
     """Return sentences on everything that the scan left out."""
     documents, found = _documents(outcome), outcome.found
     notes = list(outcome.notes)
@@ -166,7 +166,7 @@ def _notes(manifest: Manifest, outcome: Outcome) -> list[str]:
     return notes
 
 
-def _short_notes(outcome: Outcome) -> list[str]:
+def _short_notes(outcome: PipelineResult) -> list[str]:
     """Return sentences on what was not searched because it is short."""
     least, sources = outcome.min_tokens, short_of(outcome)
     whole = {name: sum(counts[name] for counts in sources.values()) for name in LENGTHS}
@@ -198,7 +198,7 @@ def scan_corpus(
 ) -> Scan:
     """Scan a corpus for benchmarks, or resume a scan that was interrupted."""
     execution = execution or Execution()
-    place = Workplace(out)
+    place = WorkFolder(out)
     with place.locked(), on_disk(place.folder):
         about = {"command": command, "base": str(Path(base).resolve())}
         _finish(manifest, Path(base), place, execution, replace, about)
@@ -210,7 +210,7 @@ def scan_corpus(
 def _finish(
     manifest: Manifest,
     base: Path,
-    place: Workplace,
+    place: WorkFolder,
     execution: Execution,
     replace: bool,
     about: dict[str, Any],
@@ -237,7 +237,7 @@ def _finish(
     write_json(place.folder / RECORD, record)
 
 
-def _pipeline(manifest: Manifest, base: Path, place: Workplace, execution: Execution) -> Pipeline:
+def _pipeline(manifest: Manifest, base: Path, place: WorkFolder, execution: Execution) -> Pipeline:
     benchmarks, sources = manifest.benchmarks, manifest.sources
     if manifest.generated is not None:
         base = place.folder / "generated"

@@ -138,7 +138,7 @@ class ChunkIndex:
 
 
 @dataclass(frozen=True)
-class Block:
+class SimilarityBlock:
     """Chunks to be scored."""
 
     # vectors, scales: see `scaled`
@@ -150,12 +150,12 @@ class Block:
     live: bool  # whether they can be matches, or are only counted
 
 
-class Scores(Protocol):
+class SimilarityScores(Protocol):
     """Scores chunks against a group of queries."""
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None: ...
 
-    def add(self, block: Block, ids: NDArray[np.uint64]) -> None:
+    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
         """Count the cosines of a block, and keep its matches."""
 
     def counted(self) -> NDArray[np.int64]:
@@ -180,7 +180,7 @@ class CompiledScores:
         self._padded = self._torch.zeros(BLOCK, queries.shape[1])
         self._room = self._torch.empty(len(queries), BLOCK)
 
-    def add(self, block: Block, ids: NDArray[np.uint64]) -> None:
+    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
         """Count the cosines of a block, and keep its matches."""
         waiting, scales = self._waiting, block.scales.numpy()
         for at in range(0, len(block.vectors), BLOCK):
@@ -233,7 +233,7 @@ class TorchScores:
         self._counts = torch.zeros((n, BINS), dtype=torch.int64, device=self._device)
         self._sharpen()
 
-    def add(self, block: Block, ids: NDArray[np.uint64]) -> None:
+    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
         """Count the cosines of a block, and keep its matches."""
         torch, at = self._torch, 0
         hashes = torch.from_numpy(block.hashes.astype(np.int64)).to(self._device)
@@ -413,11 +413,11 @@ class Searcher:
 
     def _block(
         self, chunks: Chunks, rows: NDArray[np.int64], at: int, first: int, live: bool
-    ) -> Block:
+    ) -> SimilarityBlock:
         piece = rows[at : at + PIECE]
         whole = len(rows) == len(chunks.hashes)
         vectors = chunks.vectors[at : at + PIECE] if whole else chunks.vectors[piece]
-        return Block(
+        return SimilarityBlock(
             *self._take(vectors, piece, "vector"),
             chunks.hashes[piece].astype(np.uint32),
             chunks.copies[piece],
@@ -425,7 +425,7 @@ class Searcher:
             live,
         )
 
-    def _score(self, block: Block, pool: ThreadPoolExecutor) -> None:
+    def _score(self, block: SimilarityBlock, pool: ThreadPoolExecutor) -> None:
         # Made a list, so that an error in a thread is raised.
         list(pool.map(lambda scores: scores.add(block, self._known.ids), self._scores))
 

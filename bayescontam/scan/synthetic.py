@@ -65,7 +65,7 @@ type Cell = tuple[Plot, tuple[str, ...]]
 
 
 @dataclass(eq=False)
-class Document:
+class SyntheticDocument:
     """A record of the corpus; its stratum begins with the name of its source."""
 
     stratum: str
@@ -74,14 +74,14 @@ class Document:
 
 
 @dataclass
-class Item:
+class SyntheticItem:
     """An item of the benchmark, and what stands of it in the corpus."""
 
     name: str
     cell: Cell
     slots: dict[str, Any]
     kind: str
-    duplicates: list[Document] = field(default_factory=list)
+    duplicates: list[SyntheticDocument] = field(default_factory=list)
 
 
 def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark], list[Source]]:
@@ -107,7 +107,7 @@ def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark],
     return [Benchmark(name=NAME, path="benchmark.jsonl")], sources
 
 
-def _items(spec: Generated, taken: set[str], rng: Random) -> tuple[list[Item], list[Cell]]:
+def _items(spec: Generated, taken: set[str], rng: Random) -> tuple[list[SyntheticItem], list[Cell]]:
     """Return the items with their duplicates, and the cells that no item uses."""
     cells: list[Cell] = [cell for plots, settings in _TOLD for cell in product(plots, settings)]
     cells = [cells[place] for place in rng.permutation(len(cells))]
@@ -120,7 +120,7 @@ def _items(spec: Generated, taken: set[str], rng: Random) -> tuple[list[Item], l
     items = []
     for number, place in enumerate(rng.permutation(spec.items)):
         cell, name = cells[number % len(cells)], f"item-{number + 1:04d}"
-        item = Item(name, cell, _new_slots(cell, taken, rng), kinds[place])
+        item = SyntheticItem(name, cell, _new_slots(cell, taken, rng), kinds[place])
         item.duplicates = [_duplicate(item, rng) for _ in range(counts[place])]
         items.append(item)
     return items, cells[spec.items :] or cells
@@ -150,7 +150,7 @@ def _slots(cell: Cell, rng: Random) -> dict[str, Any]:
     return slots | {slot: int(rng.integers(*ends)) for slot, ends in ranges.items()}
 
 
-def _duplicate(item: Item, rng: Random) -> Document:
+def _duplicate(item: SyntheticItem, rng: Random) -> SyntheticDocument:
     if item.kind == "exact":
         return _placed(item.cell[0], item.slots, item.cell[0].question, rng)
     text = _one(item.cell[0].retold, rng)
@@ -160,21 +160,21 @@ def _duplicate(item: Item, rng: Random) -> Document:
     return _placed(item.cell[0], item.slots, text, rng)
 
 
-def _placed(plot: Plot, slots: dict[str, Any], text: str, rng: Random) -> Document:
+def _placed(plot: Plot, slots: dict[str, Any], text: str, rng: Random) -> SyntheticDocument:
     """Return a problem as it stands in the corpus."""
     stratum = _one(_PLACES[plot.subject], rng)
     around = _one(AROUND[stratum.rpartition("/")[2]], rng)
     inside = {"text": told(text, slots), "answer": plot.answer(slots)}
     # The people around a text are others than those in it.
-    return Document(stratum, around.format_map(slots | inside | {"a": slots["c"]}))
+    return SyntheticDocument(stratum, around.format_map(slots | inside | {"a": slots["c"]}))
 
 
 def _others(
-    count: int, items: Sequence[Item], spare: Sequence[Cell], taken: set[str], rng: Random
-) -> list[Document]:
+    count: int, items: Sequence[SyntheticItem], spare: Sequence[Cell], taken: set[str], rng: Random
+) -> list[SyntheticDocument]:
     """Return `count` documents that are no duplicates."""
 
-    def problem(cell: Cell) -> Document:
+    def problem(cell: Cell) -> SyntheticDocument:
         text = cell[0].question if rng.random() < 0.5 else _one(cell[0].retold, rng)
         return _placed(cell[0], _new_slots(cell, taken, rng), text, rng)
 
@@ -185,7 +185,7 @@ def _others(
         cell = _one(spare, rng)
         if found and lot < _COPIES:
             original = _one(found, rng)
-            found.append(Document(original.stratum, original.text))
+            found.append(SyntheticDocument(original.stratum, original.text))
         elif lot < _COPIES + _SHORT:
             found.append(_prose(_one(UNRELATED, rng), cell, 1, rng))
         elif lot < _COPIES + _SHORT + _LIKE_PLOTS:
@@ -197,12 +197,12 @@ def _others(
     return found
 
 
-def _prose(bank: str, cell: Cell, sentences: int, rng: Random) -> Document:
+def _prose(bank: str, cell: Cell, sentences: int, rng: Random) -> SyntheticDocument:
     """Return some sentences of a bank in their order."""
     all_sentences = bank.split("|")
     chosen = sorted(rng.choice(len(all_sentences), sentences, replace=False))
     text = " ".join(all_sentences[sentence] for sentence in chosen)
-    return Document(_one(_PLACES["anything"], rng), told(text, _slots(cell, rng)))
+    return SyntheticDocument(_one(_PLACES["anything"], rng), told(text, _slots(cell, rng)))
 
 
 def _one[T](options: Sequence[T], rng: Random) -> T:
@@ -213,7 +213,9 @@ def _several[T](options: Sequence[T], count: int, rng: Random) -> list[T]:
     return [options[place] for place in rng.choice(len(options), count, replace=False)]
 
 
-def _write_source(source: str, documents: Sequence[Document], folder: Path, rng: Random) -> Source:
+def _write_source(
+    source: str, documents: Sequence[SyntheticDocument], folder: Path, rng: Random
+) -> Source:
     """Name the documents of a source and write its files."""
     mine = [d for d in documents if d.stratum.partition("/")[0] == source]
     lines = []
@@ -242,7 +244,7 @@ def _compressed(data: bytes, name: str) -> bytes:
     return data
 
 
-def _write_benchmark(items: Sequence[Item], folder: Path) -> None:
+def _write_benchmark(items: Sequence[SyntheticItem], folder: Path) -> None:
     """Write the items, and the truth about them."""
     lines = []
     truth = io.StringIO()

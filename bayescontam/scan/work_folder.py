@@ -20,7 +20,7 @@ LOCK = ".lock"
 """File by which the folder of a scan is known, and locked."""
 
 
-class Workplace:
+class WorkFolder:
     """The folder of a scan.
 
     Every stage has a folder of its own, named by a hash of everything that its results

@@ -111,7 +111,7 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
         return kind.model_validate(data)
     except ValidationError as error:
         found = [
-            _Found(dict(e), *_locate_error(kind, e["loc"]))
+            _KeyPath(dict(e), *_locate_error(kind, e["loc"]))
             for e in error.errors()
             if not _follows(dict(e))
         ]
@@ -143,7 +143,7 @@ def suggest(word: str, allowed: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else "allowed: " + ", ".join(allowed)
 
 
-class _Found(NamedTuple):
+class _KeyPath(NamedTuple):
     """An error of pydantic, and where it lies."""
 
     error: dict[str, Any]
@@ -188,7 +188,7 @@ def _follows(error: dict[str, Any]) -> bool:
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def _problem(found: _Found, all_found: list[_Found]) -> str:
+def _problem(found: _KeyPath, all_found: list[_KeyPath]) -> str:
     """Return what is wrong, or nothing where another error says it better.
 
     Each branch of a union has its say; who writes a list means the branch that takes lists.
@@ -213,7 +213,7 @@ def _entry(where: Keys, data: Any) -> str:
     return ""
 
 
-def _words(found: _Found) -> str:
+def _words(found: _KeyPath) -> str:
     error, where, table, _ = found
     context, kind = error.get("ctx", {}), error["type"]
     got = f"got {_shown(error['input'])}; "

@@ -236,7 +236,7 @@ Name = Annotated[
 ]
 
 
-class Sampling(Block):
+class SamplingSpec(Block):
     """How posteriors are sampled, at the first try.
 
     Attributes
@@ -402,7 +402,7 @@ class StudySpec(WholeSpec):
     expressions: dict[Name, str] = Field(default_factory=dict)
     grid: dict[str, Numbers] = Field(default_factory=dict)
     reference: Literal["min_observed", "zero"] | Share = "min_observed"
-    sampling: Sampling = Sampling()
+    sampling: SamplingSpec = SamplingSpec()
     gates: Gates = Gates()
     audit: Share = 0.02
 

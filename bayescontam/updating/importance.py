@@ -23,7 +23,7 @@ from bayescontam.model.marginal import make_lattice
 from bayescontam.model.priors import SMALLEST
 from bayescontam.parallel import usable_cores
 from bayescontam.updating.conditional_prior import ConditionalPrior, expectation
-from bayescontam.updating.marginalise import Difficulties, Items, Marginal, log_answers
+from bayescontam.updating.marginalise import ItemBlock, ItemDifficulties, Marginal, log_answers
 from bayescontam.updating.new_model import NewModel
 
 FREEDOM = 15.0
@@ -70,7 +70,7 @@ class ImputedEffects:
         self,
         joint: Draws,
         draws: Draws,
-        difficulties: Difficulties | None,
+        difficulties: ItemDifficulties | None,
         eta: FloatArray,
     ) -> Draws:
         """Draw difficulties of the items that the newcomer met, and effects of responses."""
@@ -175,7 +175,7 @@ def propose(
     effects: Effects,
     expected: ConditionalPrior,
     own: Marginal,
-    difficulties: Difficulties | None,
+    difficulties: ItemDifficulties | None,
     rng: np.random.Generator,
     steps: int = _STEPS,
 ) -> LaplaceProposal:
@@ -196,7 +196,10 @@ def propose(
 
 
 def mode(
-    effects: Effects, expected: ConditionalPrior, own: Marginal, difficulties: Difficulties | None
+    effects: Effects,
+    expected: ConditionalPrior,
+    own: Marginal,
+    difficulties: ItemDifficulties | None,
 ) -> FloatArray:
     """Return the mean over draws of the modes of effects, dims (effect,)."""
     center, _ = _laplace(expected.location, effects, expected, own, difficulties, 8)
@@ -209,7 +212,7 @@ def _laplace(
     effects: Effects,
     expected: ConditionalPrior,
     own: Marginal,
-    difficulties: Difficulties | None,
+    difficulties: ItemDifficulties | None,
     steps: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return mode and Cholesky factor of the precision of sources, by Newton steps."""
@@ -315,7 +318,7 @@ class _Admission:
     expected: ConditionalPrior
     effects: Effects
     marginal: Marginal  # of all responses of the joint design
-    items: Items | None
+    items: ItemBlock | None
     spread: FloatArray | None  # dims (draw, benchmark): of difficulties
     completion: ImputedEffects
 
@@ -337,7 +340,7 @@ class _Admission:
             expectation(posterior, newcomer),
             Effects(newcomer, newcomer.spec.contamination.sign == "positive"),
             Marginal.of(rows, newcomer.design.n_single, _scale(draws)),
-            Items.of(newcomer, draws),
+            ItemBlock.of(newcomer, draws),
             spread,
             ImputedEffects(newcomer, rows, rng),
         )
@@ -350,7 +353,7 @@ class _Admission:
             return numbers
         return max(numbers, self.items.count * (len(self.items.met) + len(self.newcomer.own)))
 
-    def answers(self, part: IntArray) -> tuple[Marginal, Difficulties | None]:
+    def answers(self, part: IntArray) -> tuple[Marginal, ItemDifficulties | None]:
         """Return the newcomer's responses, and the difficulties of its items, for draws."""
         draws = self.draws[part]
         marginal = self.marginal.at(_scale(draws))
@@ -363,7 +366,9 @@ class _Admission:
         if draws.beta is not None:
             beta = np.zeros((len(draws), len(self.newcomer.design.benchmarks)))
         joint = self.completion.whole(draws, theta, beta)
-        return own, Difficulties.of(self.items, joint, self.newcomer, marginal, self.spread[part])
+        return own, ItemDifficulties.of(
+            self.items, joint, self.newcomer, marginal, self.spread[part]
+        )
 
     def complete_all(self, chosen: IntArray, start: FloatArray) -> tuple[Draws, FloatArray]:
         """Return draws of the joint design and their log ratios, part by part."""

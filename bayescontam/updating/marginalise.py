@@ -191,7 +191,7 @@ class BernoulliMixture:
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class ItemBlock:
     """Items that a newcomer answered."""
 
     label: IntArray  # dims (item,): their positions in the joint design
@@ -207,7 +207,7 @@ class Items:
     count: int  # nodes for each
 
     @classmethod
-    def of(cls, newcomer: NewModel, draws: Draws) -> "Items | None":
+    def of(cls, newcomer: NewModel, draws: Draws) -> "ItemBlock | None":
         """Return the items, with where the fit's draws put them; None without difficulties."""
         if draws.delta is None:
             return None
@@ -227,7 +227,7 @@ class Items:
 
 
 @dataclass(frozen=True, eq=False)
-class Difficulties:
+class ItemDifficulties:
     """Difficulties given draws of everything else in a fit, and its responses.
 
     Given abilities, slopes and spreads the items of a fit are independent: each has a
@@ -235,14 +235,19 @@ class Difficulties:
     few parameters, and importance sampling does not fail with the number of items.
     """
 
-    items: Items
+    items: ItemBlock
     own: Marginal  # the newcomer's responses
     nodes: Nodes  # dims (draw, item, node)
 
     @classmethod
     def of(
-        cls, items: Items, draws: Draws, newcomer: NewModel, marginal: Marginal, spread: FloatArray
-    ) -> "Difficulties":
+        cls,
+        items: ItemBlock,
+        draws: Draws,
+        newcomer: NewModel,
+        marginal: Marginal,
+        spread: FloatArray,
+    ) -> "ItemDifficulties":
         """Place nodes for some draws."""
         center = predictor(_easy(draws), newcomer.design.part(items.met))
         met = marginal[items.met]
@@ -293,7 +298,9 @@ def _log_joint(
     return total
 
 
-def log_answers(eta: FloatArray, own: Marginal, difficulties: Difficulties | None) -> FloatArray:
+def log_answers(
+    eta: FloatArray, own: Marginal, difficulties: ItemDifficulties | None
+) -> FloatArray:
     """Return log densities of a newcomer's responses, difficulty summed out, (draw, own)."""
     return own.log_density(eta) if difficulties is None else difficulties.log_answers(eta)
 

@@ -24,7 +24,7 @@ from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.rank_statistics import p_best
 from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.inference.summary import WEIGHTED_COLUMNS, Weights, summarise_weighted
+from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise_weighted
 from bayescontam.specs.model import ModelSpec
 from bayescontam.updating.importance import importance_sample
 from bayescontam.updating.new_model import (
@@ -59,7 +59,7 @@ class WeightedUpdate:
     # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
     # model
     groups: dict[str, xr.Dataset]
-    weights: Weights  # pareto-smoothed
+    weights: DrawWeights  # pareto-smoothed
     # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
     # weighed, and of the predicted weights of all draws of the fit.
     pareto_k: float
@@ -128,7 +128,7 @@ def update_draws(
     return WeightedUpdate(
         newcomer,
         estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
-        Weights(np.exp(log_share), admitted.origin, shape),
+        DrawWeights(np.exp(log_share), admitted.origin, shape),
         pareto_k,
         float(logsumexp(admitted.log_ratio) - np.log(count)),
     )

@@ -24,7 +24,7 @@ from bayescontam.errors import BayescontamError, SpecError, UsageError
 from bayescontam.inference.posterior import Draws, predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import (
-    Layout,
+    ExampleLayout,
     fitting,
     make_example,
     response_accuracies,
@@ -168,7 +168,7 @@ def log_predictive(counts: np.ndarray, one: Draws, own: BuiltModel) -> float:
 def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[str, int]) -> None:
     """log p(parameters, both) is log p(parameters, own) + log p(new answers), plus a constant."""
     spec, rng = load_spec(name), np.random.default_rng(4)
-    layout = fitting(spec, Layout(**({"models": 4, "benchmarks": 2, "items": 8} | sizes)))
+    layout = fitting(spec, ExampleLayout(**({"models": 4, "benchmarks": 2, "items": 8} | sizes)))
     frame = make_example(spec, layout, rng).frame
     frame = frame.assign(n_correct=rng.binomial(frame["n_trials"], 0.5))
     responses = Responses(frame, "own")
@@ -205,7 +205,7 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
 
 def test_clean_models_of_a_column_are_clean_in_the_fits_of_both_tables(tmp_path: Path) -> None:
     spec, rng = load_spec("anchored"), np.random.default_rng(5)
-    layout = fitting(spec, Layout(models=3, benchmarks=1, items=8))
+    layout = fitting(spec, ExampleLayout(models=3, benchmarks=1, items=8))
     frame = make_example(spec, layout, rng).frame.assign(n_correct=rng.integers(0, 2, 24))
     given_fit(spec, Responses(frame, "own"), theta=np.zeros((1, 3, 1))).save(tmp_path / "fit.nc")
     observed = Observed.load(tmp_path / "fit.nc")
@@ -228,7 +228,7 @@ def test_a_fit_that_changes_during_a_run_is_refused(folder: Path, tmp_path: Path
 
 def test_single_and_repeated_trials_together_are_refused() -> None:
     spec = load_spec("hierarchical")
-    layout = fitting(spec, Layout(models=3, benchmarks=1, items=9, trials=2))
+    layout = fitting(spec, ExampleLayout(models=3, benchmarks=1, items=9, trials=2))
     frame = make_example(spec, layout, np.random.default_rng(1)).frame
     frame.loc[:4, "n_trials"] = 1
     with pytest.raises(SpecError, match=r"5 responses have one trial and others several"):

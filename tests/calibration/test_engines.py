@@ -7,12 +7,12 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.calibration.samplers import (
-    Engine,
     NutpieSampler,
     PyMCSampler,
     RebuiltSampler,
     ReusableModel,
     SampledDraws,
+    Sampler,
     data_of,
     engine_of,
     lengthen,
@@ -24,11 +24,11 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 SINGLE = load_spec("single")
-SAMPLING = Sampling(draws=1500, tune=400)
+SAMPLING = SamplingSpec(draws=1500, tune=400)
 
 
 def exact(responses: Responses) -> dict[str, tuple[float, float]]:
@@ -62,7 +62,7 @@ def check(drawn: SampledDraws, responses: Responses) -> None:
 
 
 @pytest.fixture(scope="module", params=["nutpie", "pymc", "jax"])
-def engine(request: pytest.FixtureRequest, tables: list[Responses]) -> Engine:
+def engine(request: pytest.FixtureRequest, tables: list[Responses]) -> Sampler:
     """Compile an engine with the first table."""
     if request.param == "jax":
         pytest.importorskip("jax")
@@ -75,7 +75,7 @@ def engine(request: pytest.FixtureRequest, tables: list[Responses]) -> Engine:
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_model_compiled_once_draws_from_each_tables_posterior(
-    engine: Engine, tables: list[Responses], number: int
+    engine: Sampler, tables: list[Responses], number: int
 ) -> None:
     drawn = engine.draw(tables[number], 1, SAMPLING)
     check(drawn, tables[number])
@@ -90,8 +90,8 @@ def test_a_model_built_anew_draws_from_the_same(tables: list[Responses]) -> None
     check(RebuiltSampler(SINGLE, "pymc").draw(tables[1], 1, SAMPLING), tables[1])
 
 
-def test_draws_depend_on_the_seed_alone(engine: Engine, tables: list[Responses]) -> None:
-    short = Sampling(draws=50, tune=50)
+def test_draws_depend_on_the_seed_alone(engine: Sampler, tables: list[Responses]) -> None:
+    short = SamplingSpec(draws=50, tune=50)
     one = engine.draw(tables[1], 7, short).posterior
     engine.draw(tables[2], 3, short)
     assert engine.draw(tables[1], 7, short).posterior.equals(one)
@@ -103,17 +103,17 @@ def test_pymc_compiles_a_model_once(
 ) -> None:
     """Even to sample for longer; the density that is held against it is compiled apart."""
     engine = PyMCSampler(ReusableModel(SINGLE, tables[0], moving=True))
-    engine.draw(tables[1], 1, Sampling(draws=50, tune=50))
+    engine.draw(tables[1], 1, SamplingSpec(draws=50, tune=50))
     monkeypatch.setattr(ReusableModel, "check", lambda *_: None)
 
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("compiled")
 
     monkeypatch.setattr(pytensor, "function", compiled)
-    drawn = engine.draw(tables[2], 1, lengthen(Sampling(draws=50, tune=50)))
+    drawn = engine.draw(tables[2], 1, lengthen(SamplingSpec(draws=50, tune=50)))
     assert drawn.posterior.sizes["draw"] == 200
     with pytest.raises(AssertionError, match="compiled"):
-        RebuiltSampler(SINGLE, "pymc").draw(tables[2], 1, Sampling(draws=50, tune=50))
+        RebuiltSampler(SINGLE, "pymc").draw(tables[2], 1, SamplingSpec(draws=50, tune=50))
 
 
 @pytest.mark.parametrize("name", ["hierarchical", "monotone"])
@@ -193,5 +193,5 @@ def test_hidden_contaminations_with_repeated_trials_are_built_anew(wanted: str, 
 
 
 def test_the_second_try_is_longer_and_more_careful() -> None:
-    more = lengthen(Sampling(draws=300, tune=200, chains=3, target_accept=0.8))
+    more = lengthen(SamplingSpec(draws=300, tune=200, chains=3, target_accept=0.8))
     assert (more.draws, more.tune, more.chains, more.target_accept) == (1200, 400, 3, 0.99)

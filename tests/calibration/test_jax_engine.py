@@ -16,8 +16,8 @@ from bayescontam.calibration import replicate
 from bayescontam.calibration.jax_sampler import JaxSampler, Vectors, _proposal, precision
 from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.samplers import (
-    Engine,
     ReusableModel,
+    Sampler,
     data_of,
     engine_of,
     use_data_containers,
@@ -28,7 +28,7 @@ from bayescontam.errors import MissingExtraError
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 jax = pytest.importorskip("jax")
@@ -36,7 +36,7 @@ pytest.importorskip("blackjax")
 pytest.importorskip("pytensor.link.jax.dispatch")  # turns 64-bit types on, for good
 
 SINGLE = load_spec("single")
-SHORT = Sampling(draws=50, tune=50)
+SHORT = SamplingSpec(draws=50, tune=50)
 
 
 @pytest.fixture(autouse=True)
@@ -154,9 +154,9 @@ def test_a_study_audits_it_by_pymc(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = replace(plan, study=plan.study.model_copy(update={"audit": 1.0}))
     replicates = ReplicateRunner(plan, cell)
 
-    first: list[Engine] = []
+    first: list[Sampler] = []
 
-    def either(spec: ModelSpec, name: str, table: Responses, moving: bool) -> Engine:
+    def either(spec: ModelSpec, name: str, table: Responses, moving: bool) -> Sampler:
         first.append(copy(first[0]) if first else engine_of(spec, name, table, moving))
         first[-1].name = name
         return first[-1]

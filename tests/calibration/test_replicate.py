@@ -19,7 +19,7 @@ from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
 from bayescontam.model.build import build
-from bayescontam.specs.study import Gates, Sampling, StudySpec
+from bayescontam.specs.study import Gates, SamplingSpec, StudySpec
 from tests.calibration.studies import planned
 
 RNG = np.random.default_rng(5)
@@ -32,9 +32,9 @@ class Fake:
 
     def __init__(self, spec: Any, tries: list[Any]) -> None:
         self._spec, self._tries = spec, tries
-        self.asked: list[tuple[int, Sampling]] = []
+        self.asked: list[tuple[int, SamplingSpec]] = []
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         self.asked.append((seed, sampling))
         outcome = self._tries[len(self.asked) - 1]
         if isinstance(outcome, Exception):
@@ -283,7 +283,7 @@ def test_an_estimator_that_is_told_the_reverse_is_wrong(monkeypatch: pytest.Monk
     seen: list[pd.DataFrame] = []
 
     class Watching(Fake):
-        def draw(self, responses: Responses, seed: int, sampling: Sampling) -> SampledDraws:
+        def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
             seen.append(responses.frame)
             return super().draw(responses, seed, sampling)
 

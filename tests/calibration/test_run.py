@@ -22,7 +22,7 @@ from bayescontam.calibration import runner as running
 from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.runner import run_study
-from bayescontam.calibration.storage import PATIENCE, Shards, Task, audits, read_rows, tasks_of
+from bayescontam.calibration.storage import PATIENCE, Shards, StudyTask, audits, read_rows, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import BOOTSTRAP, SINGLE, planned
@@ -240,7 +240,7 @@ def test_a_killed_worker_of_ray_changes_nothing(
     pytest.importorskip("ray")
     add, taken, killed = Shards.add, 0, 0
 
-    def killing(self: Shards, task: Task, own: pd.DataFrame) -> None:
+    def killing(self: Shards, task: StudyTask, own: pd.DataFrame) -> None:
         nonlocal taken, killed
         add(self, task, own)
         taken += 1
@@ -259,7 +259,7 @@ def test_two_workers_one_of_which_is_killed_change_nothing(
 ) -> None:
     add, killed = Shards.add, 0
 
-    def killing(self: Shards, task: Task, own: pd.DataFrame) -> None:
+    def killing(self: Shards, task: StudyTask, own: pd.DataFrame) -> None:
         nonlocal killed
         add(self, task, own)
         if not killed:
@@ -408,18 +408,18 @@ def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
     with Shards(tmp_path, plan, size=3, clock=lambda: now) as kept:
         counts = []
         for cell, replicate in ((0, 4), (0, 2), (1, 0), (0, 3), (1, 1)):
-            kept.add(Task(cell, replicate), table.assign(replicate=replicate))
+            kept.add(StudyTask(cell, replicate), table.assign(replicate=replicate))
             counts.append(len(shards(tmp_path)))
         assert counts == [0, 0, 0, 1, 1]
         now += PATIENCE
-        kept.add(Task(0, 7), table.assign(replicate=7))
+        kept.add(StudyTask(0, 7), table.assign(replicate=7))
         assert len(shards(tmp_path)) == 3
-        kept.add(Task(0, 8), table.assign(replicate=8))
+        kept.add(StudyTask(0, 8), table.assign(replicate=8))
         assert len(shards(tmp_path)) == 3
         # Fits of many workers that end together: what would be lost counts, not the clock.
-        kept.add(Task(1, 8), table.assign(replicate=8, seconds=[PATIENCE / 2, PATIENCE / 2]))
+        kept.add(StudyTask(1, 8), table.assign(replicate=8, seconds=[PATIENCE / 2, PATIENCE / 2]))
         assert len(shards(tmp_path)) == 5
-        kept.add(Task(1, 9), table.assign(replicate=9))
+        kept.add(StudyTask(1, 9), table.assign(replicate=9))
         assert len(shards(tmp_path)) == 5
     assert len(shards(tmp_path)) == 6
     first = pd.read_parquet(tmp_path / "rows" / f"{plan.cells[0].hash}-000002.parquet")

@@ -17,8 +17,8 @@ from bayescontam.inference import crossval as leaving
 from bayescontam.inference.crossval import (
     CrossValidation,
     Leave,
+    RefitData,
     Sampled,
-    Source,
     fingerprint,
     fold_key,
     kfold,
@@ -148,7 +148,7 @@ class TestCache:
         spec = load_spec("single")
         for shift in (0.0, 0.1):
             frame = table().assign(contamination=np.linspace(0, 0.9, 24) + shift)
-            source = Source(spec, Responses.from_frame(frame), Sampling())
+            source = RefitData(spec, Responses.from_frame(frame), Sampling())
             leave = Leave(np.array([1]), np.array([1]), 1)
             key = fold_key(source, fingerprint(source.design()), leave)
             (tmp_path / key).touch()
@@ -227,7 +227,7 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
     """One model on one benchmark: two parameters. One response alone, and two together."""
     frame = concept_exposure(seed=11, items=40)
     sampling = Sampling(draws=2000, chains=2)
-    source = Source(load_spec("single"), Responses.from_frame(frame), sampling)
+    source = RefitData(load_spec("single"), Responses.from_frame(frame), sampling)
     design = source.design()
     left = refit_without(source, design, Leave(np.array(LEFT), np.array([0, 1, 1]), 1))
     d, k = design.contamination, design.n_correct
@@ -249,7 +249,7 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
 def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     frame = table(models=4, items=30, seed=2).assign(benchmark="b")
     spec = changed(load_spec("hierarchical"), contamination={"form": "none"})
-    source = Source(spec, Responses.from_frame(frame), Sampling(draws=800, tune=400, chains=2))
+    source = RefitData(spec, Responses.from_frame(frame), Sampling(draws=800, tune=400, chains=2))
     design = source.design()
     rows = np.flatnonzero(design.item == 7)
     kept: dict[str, xr.Dataset] = {}
@@ -280,7 +280,7 @@ def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> Non
         load_spec("hierarchical"), contamination={"form": "none"}, difficulty={"form": "none"}
     )
     sampling = Sampling(draws=3000, chains=2)
-    source = Source(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)
+    source = RefitData(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)
     design = source.design()
     rows_of = np.flatnonzero(design.model == design.models.index("m3"))
     left = refit_without(source, design, Leave(rows_of, np.arange(items), 5))

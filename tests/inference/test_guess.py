@@ -14,7 +14,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError, UsageError
 from bayescontam.inference.posterior import Draws, response_guess, stack_draws
 from bayescontam.inference.predictive import Rows, log_density
-from bayescontam.inference.prior_predictive import Layout, make_example
+from bayescontam.inference.prior_predictive import ExampleLayout, make_example
 from bayescontam.inference.sensitivity import log_prior
 from bayescontam.model.build import build
 from bayescontam.model.describe import mathematics, prior_meanings
@@ -185,7 +185,9 @@ def test_the_model_says_where_guessing_comes_from_and_draws_by_it() -> None:
 
 
 def test_made_up_tables_have_the_column_that_the_spec_asks_for() -> None:
-    made = make_example(spec_of('"column"'), Layout(models=2, items=4), np.random.default_rng(1))
+    made = make_example(
+        spec_of('"column"'), ExampleLayout(models=2, items=4), np.random.default_rng(1)
+    )
     assert sorted(made.frame["guess"].unique()) == [0.1, 0.25]
     build(spec_of('"column"'), made)
 

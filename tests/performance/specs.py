@@ -23,7 +23,7 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.inference.prior_predictive import Layout, make_example, response_accuracies
+from bayescontam.inference.prior_predictive import ExampleLayout, make_example, response_accuracies
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
@@ -76,7 +76,7 @@ class Case:
         grouped = spec.likelihood.trials == "items"
         counts = [max(2, n // EACH) for n in self.items] if grouped else list(self.items)
         trials = EACH if grouped else self.trials
-        layout = Layout(self.models, len(counts), max(counts), trials, SPREAD)
+        layout = ExampleLayout(self.models, len(counts), max(counts), trials, SPREAD)
         frame = make_example(spec, layout, rng).frame
         number = frame["item"].str.removeprefix("item ").astype(int)
         names = frame["benchmark"].unique()

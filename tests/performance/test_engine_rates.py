@@ -26,7 +26,7 @@ from bayescontam.calibration.samplers import NutpieSampler, ReusableModel, Sampl
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.inference.convergence import convergence
 from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.study import SamplingSpec
 from tests.performance.sbc_contestants import CONTESTANTS, planned
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
@@ -112,9 +112,11 @@ def test_engines_agree_on_every_parameter() -> None:
 
     table = simulator_of(*planned(""))(0).responses
     ours = JaxSampler(ReusableModel(SPEC, table, False)).draw(
-        table, 1, Sampling(draws=4000, tune=300)
+        table, 1, SamplingSpec(draws=4000, tune=300)
     )
-    theirs = NutpieSampler(ReusableModel(SPEC, table, False)).draw(table, 1, Sampling(draws=4000))
+    theirs = NutpieSampler(ReusableModel(SPEC, table, False)).draw(
+        table, 1, SamplingSpec(draws=4000)
+    )
     assert list(ours.posterior) == list(theirs.posterior)
     for name, values in theirs.posterior.items():
         assert ours.posterior[name].dims == values.dims
@@ -150,7 +152,7 @@ def rate(number: int, repeats: int = 1) -> float:
 
     simulate = simulator_of(*planned(""))
     tables = [simulate(replicate).responses for replicate in range(number)]
-    engine, sampling = JaxSampler(ReusableModel(SPEC, tables[0], False)), Sampling(tune=200)
+    engine, sampling = JaxSampler(ReusableModel(SPEC, tables[0], False)), SamplingSpec(tune=200)
     engine.draw_all(tables, range(number), sampling)
     started = time.perf_counter()
     for _ in range(repeats):

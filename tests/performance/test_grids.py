@@ -15,11 +15,11 @@ from bayescontam.calibration import jax_sampler as vectors
 from bayescontam.calibration.samplers import ReusableModel
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 REPEATS = 5
-SAMPLING = Sampling(engine="jax", tune=200)
+SAMPLING = SamplingSpec(engine="jax", tune=200)
 
 
 @pytest.mark.timeout(1800)

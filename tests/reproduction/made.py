@@ -11,7 +11,7 @@ import pytest
 
 from bayescontam.data.published_tables import read_published
 from bayescontam.inference.result import Fit
-from bayescontam.published.study import Comparison, Findings, Picture, Study, Titled
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 from bayescontam.specs.study import ReproductionSpec
 
 HOSTILE = "<script>document.title=0</script>"
@@ -78,10 +78,10 @@ def findings() -> Findings:
             Comparison("spread", "", 0.07, NAN, NAN, 0.08, NAN, NAN, "one number"),
         ),
         (
-            Picture("intervals", "Some intervals", "A caption.", intervals, "accuracy", ""),
-            Picture("curves", "A curve", "", curves, "x", "accuracy"),
-            Picture("shares", "Two shares", "", shares.assign(published=1.5), "x", "share"),
-            Picture("grid", "A grid", "", grid, "concept", "model"),
+            PictureData("intervals", "Some intervals", "A caption.", intervals, "accuracy", ""),
+            PictureData("curves", "A curve", "", curves, "x", "accuracy"),
+            PictureData("shares", "Two shares", "", shares.assign(published=1.5), "x", "share"),
+            PictureData("grid", "A grid", "", grid, "concept", "model"),
         ),
         (Titled("A table, 95 %", "Its caption.", intervals),),
         ("A note.",),

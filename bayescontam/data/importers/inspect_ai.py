@@ -157,7 +157,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Log:
+class InspectLog:
     """What counts of a log."""
 
     run: Run
@@ -204,7 +204,7 @@ def _check_size(file: Path) -> None:
 
 def read_log(
     file: Path, reader: ModuleType, extra: ExtraColumns, errors: Errors, left_out: LeftOut
-) -> list[Log]:
+) -> list[InspectLog]:
     """Read a log."""
     _check_size(file)
     try:
@@ -243,7 +243,7 @@ def read_log(
     run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec), spec.eval_id)
     version = str((spec.packages or {}).get("inspect_ai", "unknown"))
     created = str(spec.created)
-    return [Log(run, spec.eval_id, version, header.status, created, samples)]
+    return [InspectLog(run, spec.eval_id, version, header.status, created, samples)]
 
 
 def _is_header(file: Path) -> bool:
@@ -255,7 +255,7 @@ def _is_header(file: Path) -> bool:
     return isinstance(content, dict) and "eval" in content and not content.get("samples")
 
 
-def _without_samples(file: Path, left_out: LeftOut) -> list[Log]:
+def _without_samples(file: Path, left_out: LeftOut) -> list[InspectLog]:
     left_out.broken(
         str(file),
         "log of Inspect",
@@ -388,7 +388,7 @@ def import_inspect(
     return importing.table(trials, taken, notes)
 
 
-def _candidates(logs: Sequence[Log]) -> dict[str, Counter[str]]:
+def _candidates(logs: Sequence[InspectLog]) -> dict[str, Counter[str]]:
     """Return for each task which scores its samples have, and how often."""
     found: dict[str, Counter[str]] = {}
     for log in logs:
@@ -398,7 +398,7 @@ def _candidates(logs: Sequence[Log]) -> dict[str, Counter[str]]:
 
 
 def _trials(
-    logs: Sequence[Log],
+    logs: Sequence[InspectLog],
     names: Sequence[str],
     taken: Mapping[str, str],
     scoring: Scoring,
@@ -461,7 +461,7 @@ def _value(sample: Sample, scorer: str) -> Any:
     return whole if isinstance(whole, list) else _UNSCORED
 
 
-def _notes(logs: Sequence[Log]) -> list[str]:
+def _notes(logs: Sequence[InspectLog]) -> list[str]:
     notes = version_notes("Inspect", (log.version for log in logs), "logs")
     if open_ := Counter(log.status for log in logs if log.status != "success"):
         found = ", ".join(f"{count} {name}" for name, count in sorted(open_.items()))

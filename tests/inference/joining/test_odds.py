@@ -11,8 +11,8 @@ from bayescontam.updating import marginalise as odds
 from bayescontam.updating.marginalise import (
     MAX_LOG_ODDS,
     BernoulliMixture,
-    Difficulties,
-    Items,
+    ItemBlock,
+    ItemDifficulties,
     Marginal,
     _log_joint,
     log_answers,
@@ -81,10 +81,12 @@ def marginal(k: np.ndarray, guess: float = 0.0, n: int = 1) -> Marginal:
     return Marginal(rows, np.full(len(k), -1))
 
 
-def difficulties(own: Marginal, position: np.ndarray, log_weight: np.ndarray) -> Difficulties:
+def difficulties(own: Marginal, position: np.ndarray, log_weight: np.ndarray) -> ItemDifficulties:
     none, whole = np.zeros(0, int), np.arange(position.shape[1])
-    items = Items(whole, whole, none, none, 0 * whole, whole == whole, 0.0 * whole, whole + 1.0, 7)
-    return Difficulties(items, own, Nodes(position, log_weight))
+    items = ItemBlock(
+        whole, whole, none, none, 0 * whole, whole == whole, 0.0 * whole, whole + 1.0, 7
+    )
+    return ItemDifficulties(items, own, Nodes(position, log_weight))
 
 
 def test_both_ways_agree_and_the_longer_one_is_for_all_else(

@@ -12,7 +12,7 @@ from scipy.special import betaln, expit, logit, logsumexp
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.result import Fit, responses_from_fit
-from bayescontam.inference.summary import Weights, summarise_weighted
+from bayescontam.inference.summary import DrawWeights, summarise_weighted
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_spec
 from bayescontam.updating import importance as admission
@@ -347,7 +347,7 @@ def test_models_are_split_whole():
 @pytest.mark.parametrize("size", [1, 2, 401])
 def test_draws_that_count_the_same_have_the_interval_of_numpy(size: int) -> None:
     values = np.random.default_rng(3).standard_normal(size)
-    weights = Weights(np.full(size, 1 / size), np.arange(size), (1, size))
+    weights = DrawWeights(np.full(size, 1 / size), np.arange(size), (1, size))
     found = weights.interval(values, 0.9)
     assert found == pytest.approx(tuple(np.quantile(values, [0.05, 0.95])), abs=1e-12)
 
@@ -358,7 +358,7 @@ def test_weighted_figures_are_those_of_the_target():
     size, shift = 20_000, 0.5
     x = rng.standard_normal(size)
     share = np.exp(shift * x)
-    weights = Weights(share / share.sum(), np.arange(size), (4, size // 4))
+    weights = DrawWeights(share / share.sum(), np.arange(size), (4, size // 4))
     estimands = xr.Dataset(
         {"accuracy": (("chain", "draw", "benchmark"), x[None, :, None])}, {"benchmark": ["b"]}
     )
