@@ -12,7 +12,7 @@ import xarray as xr
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
-from bayescontam.inference.sampling import SamplingSpec as PlainSampling
+from bayescontam.inference.sampling import Sampling as PlainSampling
 from bayescontam.inference.sampling import sample, sample_model
 from bayescontam.model.build import BuiltModel, build, build_design
 from bayescontam.model.design import Design, make_design

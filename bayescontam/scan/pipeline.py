@@ -271,7 +271,7 @@ class Execution:
     skip_unreadable: bool = False
     progress: bool = False  # whether to show progress bars
 
-    def ray_cluster(self) -> contextlib.AbstractContextManager[None]:
+    def connected(self) -> contextlib.AbstractContextManager[None]:
         """Keep one connection to Ray inside the block, if Ray it is."""
         return ray_cluster(self.engine, self.address, self.jobs)
 

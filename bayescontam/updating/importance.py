@@ -107,7 +107,7 @@ class Effects:
         """Number of effects that are abilities; slopes follow."""
         return len(self.newcomer.units)
 
-    def draw_difficulties(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    def placed(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         """Return ability in all units and slope in all benchmarks; 0 where not answered."""
         design, slopes = self.newcomer.design, effects[:, self.n_abilities :]
         theta = np.zeros((len(effects), len(design.units)))
@@ -278,7 +278,7 @@ class ImportanceSample:
     draws: Draws  # of the joint design
     origin: IntArray  # dims (draw,): the draw of the fit that each belongs to, chains joined
     log_ratio: FloatArray  # dims (draw,): log importance ratios
-    fit_log_weights: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
+    forecast: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
 
 
 def importance_sample(
