@@ -15,9 +15,9 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 def printable(name: str, width: int = 160, size: Callable[[str], int] = len) -> str:
     """Return `name` on one line, control characters escaped, cut to `width`.
 
-    >>> visible("two\\nlines")
+    >>> printable("two\\nlines")
     'two\\\\nlines'
-    >>> visible("a" * 20, width=9)
+    >>> printable("a" * 20, width=9)
     'aaaa…aaaa'
     """
     # Only the ends can be shown, so only they are escaped: names may be huge.
@@ -68,7 +68,7 @@ def _numbered(name: str, number: int, width: int, size: Callable[[str], int]) ->
 def join_list(names: Iterable[str], most: int = 8) -> str:
     """Return names as a quoted, comma-separated list, cut after `most`.
 
-    >>> listed(["a", "b", "c"], most=2)
+    >>> join_list(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """
     names = list(names)

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from bayescontam.cli.demo import ITEMS, conceptarc, duplicate_finetuning
+from bayescontam.data.published_tables import ITEMS, conceptarc, duplicate_finetuning
 from bayescontam.data.responses import Responses
 from bayescontam.specs.registry import shipped_folder
 

@@ -15,7 +15,7 @@ from bayescontam._progress import progress_bar, stage
 
 PROGRAM = """
 import time
-from bayescontam.progress import progress_bar
+from bayescontam._progress import progress_bar
 with progress_bar(True, "search", 2000, "chunks") as advance:
     print("out")
     time.sleep(0.5)
@@ -82,7 +82,7 @@ def test_elsewhere_one_line_stands_at_the_end(capfd: pytest.CaptureFixture[str])
 
 STAGES = """
 import time
-from bayescontam.progress import stage
+from bayescontam._progress import stage
 for text in ("reading [red]a.csv", "compiling"):
     with stage(True, text):
         print("out")
@@ -183,7 +183,7 @@ def test_importing_it_does_not_import_rich() -> None:
 
 def test_without_a_terminal_long_work_is_told_of_now_and_then() -> None:
     program = PROGRAM.replace(
-        "with", "import bayescontam._progress\nbayescontam.progress.EVERY = 0.4\nwith", 1
+        "with", "import bayescontam._progress\nbayescontam._progress.EVERY = 0.4\nwith", 1
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

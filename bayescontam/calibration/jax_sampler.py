@@ -157,9 +157,9 @@ def lay_out(graph: FunctionGraph) -> None:
 def grid_axes(positions: NDArray[np.integer[Any]]) -> Axes | None:
     """Return how positions run, if regularly and through each from 0 to the largest.
 
-    >>> regular_axes(np.array([0, 0, 2, 2, 1, 1, 3, 3]))
+    >>> grid_axes(np.array([0, 0, 2, 2, 1, 1, 3, 3]))
     ((2, 1), (2, 2), (2, 0))
-    >>> regular_axes(np.array([0, 1, 1]))
+    >>> grid_axes(np.array([0, 1, 1]))
     """
     left, axes = positions.astype(np.int64), []
     while len(left) > 1:

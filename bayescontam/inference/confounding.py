@@ -37,7 +37,7 @@ def sign_by_assumption(
 ) -> tuple[float, str]:
     """Return where the sign becomes certain or uncertain, and say it in words.
 
-    >>> sign_along(np.array([-1.0, 0.0, 1.0]), np.array([0.5, 0.95, 1.0]), 0.0, 0.95)
+    >>> sign_by_assumption(np.array([-1.0, 0.0, 1.0]), np.array([0.5, 0.95, 1.0]), 0.0, 0.95)
     (0.5, 'uncertain below 0.50, positive above')
     """
     tails = (1 - level) / 2, (1 + level) / 2

@@ -24,9 +24,9 @@ def p_best(ranks: FloatArray) -> FloatArray:
 
     Models that share it have equal parts, which add up to 1; NaN where a model has no rank.
 
-    >>> first_places(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
+    >>> p_best(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
     [0.5, 0.0, 0.5]
-    >>> first_places(np.array([[np.nan, np.nan], [1.0, np.nan]])).tolist()
+    >>> p_best(np.array([[np.nan, np.nan], [1.0, np.nan]])).tolist()
     [[nan, nan], [1.0, nan]]
     """
     first = ranks == np.fmin.reduce(ranks, axis=-2, keepdims=True)
@@ -42,7 +42,7 @@ def p_superior(ability: FloatArray) -> FloatArray:
     One model is compared at a time: memory grows with draws and models, never with their
     pairs in every draw.
 
-    >>> p_larger(np.array([[0.5, 0.4], [0.5, 0.6], [0.5, 0.5], [0.5, 0.1]])).tolist()
+    >>> p_superior(np.array([[0.5, 0.4], [0.5, 0.6], [0.5, 0.5], [0.5, 0.1]])).tolist()
     [[nan, 0.625], [0.375, nan]]
     """
     columns = np.ascontiguousarray(ability.T)
@@ -76,7 +76,7 @@ def p_all_differences(ability: FloatArray, above: NDArray[np.bool_]) -> float:
     """Return the share of draws in which every one of some orders holds.
 
     >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
-    >>> p_all_hold(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), said)
+    >>> p_all_differences(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), said)
     0.5
     """
     columns = np.ascontiguousarray(ability.T)
@@ -97,7 +97,7 @@ def simultaneous_intervals(values: FloatArray, level: float) -> tuple[FloatArray
     Besag, Green, Higdon & Mengersen (1995), section 6.3, doi:10.1214/ss/1177010123.
 
     >>> draws = np.array([[1, 2], [1, 2], [1, 2], [2, 1]])
-    >>> [ends.tolist() for ends in joint_intervals(draws, 0.75)]
+    >>> [ends.tolist() for ends in simultaneous_intervals(draws, 0.75)]
     [[1, 2], [1, 2]]
     """
     count = len(values)

@@ -198,7 +198,7 @@ def indistinguishable_groups(distinct: NDArray[np.bool_]) -> list[Group]:
     Schmid (2007), doi:10.1016/j.csda.2006.09.035.
 
     >>> distinct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
-    >>> alike_groups(distinct)
+    >>> indistinguishable_groups(distinct)
     [(0, 1), (1, 2), (3,)]
     """
     alike = ~distinct
@@ -247,7 +247,7 @@ def _needed(groups: list[Group], models: int) -> Iterator[Group]:
 def compact_letters(size: int) -> list[str]:
     """Return names of groups: a to z, then aa, ab and so on.
 
-    >>> letters(28)[::9]
+    >>> compact_letters(28)[::9]
     ['a', 'j', 's', 'ab']
     """
     names = (

@@ -171,7 +171,7 @@ class ShiftedWeights:
 def reliable_range(good: NDArray[np.bool_], own: int) -> NDArray[np.bool_]:
     """Return which locations are good, as are all between them and the prior's own.
 
-    >>> within_reach(np.array([True, False, True, False, True, True]), 3).tolist()
+    >>> reliable_range(np.array([True, False, True, False, True, True]), 3).tolist()
     [False, False, True, True, True, True]
     """
     good = good.copy()

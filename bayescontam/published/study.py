@@ -507,7 +507,7 @@ def run_reproduction(
     published, tables = read_published(spec.published), _data(data)
     home = make_folder(folder)
     started, clock = datetime.now(UTC), time.perf_counter()
-    analysis = importlib.import_module(f"bayescontam.reproduction.{spec.analysis}")
+    analysis = importlib.import_module(f"bayescontam.published.{spec.analysis}")
     given = Study(spec, spec.at_size(full), published, home, tables, progress)
     findings: Findings = analysis.analyse(given)
     run = {

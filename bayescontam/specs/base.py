@@ -133,9 +133,9 @@ def suggest(word: str, allowed: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> closest("sigm", ["sigma", "mean"])
+    >>> suggest("sigm", ["sigma", "mean"])
     "did you mean 'sigma'?"
-    >>> closest("zzz", ["sigma", "mean"])
+    >>> suggest("zzz", ["sigma", "mean"])
     'allowed: sigma, mean'
     """
     allowed = list(allowed)

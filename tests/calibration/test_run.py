@@ -133,7 +133,7 @@ def test_a_missing_shard_alone_is_made_anew(whole: pd.DataFrame, tmp_path: Path)
 
 RUN = """
 import sys
-from bayescontam.calibration.run import run_study
+from bayescontam.calibration.runner import run_study
 run_study(sys.argv[1], sys.argv[2], replicates=40, block=4, jobs=int(sys.argv[3]))
 """
 """A run of 80 replicates in 20 shards, to be killed; five kills leave some of it to do."""
@@ -200,7 +200,7 @@ def test_compiled_fits_that_are_killed_at_any_moment_end_with_the_same_rows(tmp_
 
 TERMINATED = """
 import sys
-from bayescontam.calibration.shards import Shards
+from bayescontam.calibration.storage import Shards
 add = Shards.add
 def told(self, *arguments):
     add(self, *arguments)

@@ -66,7 +66,7 @@ def test_a_study_becomes_a_page(name: str, tmp_path: Path, monkeypatch: pytest.M
     spec = ReproductionSpec.parse(text, name)
     settings = {**spec.at_size(False), **SMALL[name]}
     study: Study = Sparing(spec, settings, read_published(spec.published), tmp_path)
-    found = import_module(f"bayescontam.reproduction.{spec.analysis}").analyse(study)
+    found = import_module(f"bayescontam.published.{spec.analysis}").analyse(study)
     assert all(each.source for each in found.comparisons)
     assert bool(found.comparisons) == (name != "eight-models")  # printed as a picture only
     Record(name, text, (RUN,), found).save(tmp_path)

@@ -20,15 +20,15 @@ from bayescontam.scan.work_folder import WorkFolder, read_json, write_json
 
 HOLD = """
 import sys
-from bayescontam.scan.workplace import Workplace
-with Workplace(sys.argv[1]).locked():
+from bayescontam.scan.work_folder import WorkFolder
+with WorkFolder(sys.argv[1]).locked():
     print("locked", flush=True)
     sys.stdin.read()
 """
 LOG = """
 import sys
-from bayescontam.scan.workplace import Workplace
-place = Workplace(sys.argv[1])
+from bayescontam.scan.work_folder import WorkFolder
+place = WorkFolder(sys.argv[1])
 for i in range(200):
     place.log(f"{sys.argv[2]} {i} " + sys.argv[2] * 300)
 """

@@ -98,7 +98,7 @@ class LeftOut:
 def format_counts(counts: Counter[str], unit: str) -> str:
     """Return names with how often each occurs.
 
-    >>> counted(Counter(a=1200, b=3), "rows")
+    >>> format_counts(Counter(a=1200, b=3), "rows")
     "'a' (1,200 rows), 'b' (3 rows)"
     """
     shown = [
@@ -163,7 +163,7 @@ def is_nan(value: Any) -> bool:
 def is_ambiguous[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
     """Return names or paths as a list, of which there may be one that stands alone.
 
-    >>> several("acc"), several(["acc", "f1"])
+    >>> is_ambiguous("acc"), is_ambiguous(["acc", "f1"])
     (['acc'], ['acc', 'f1'])
     """
     if isinstance(given, str | os.PathLike):
