@@ -15,11 +15,24 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bayescontam.api import Check, Fit, Outcome, Thresholds, build_model, compare, fit
     from bayescontam.calibration.results import StudyResults
-    from bayescontam.calibration.run import StudyRun, run_study
-    from bayescontam.covariates import Covariates, read_covariates
-    from bayescontam.dates import Dates
+    from bayescontam.calibration.runner import StudyRun, run_study
+    from bayescontam.data.covariates import Covariates, read_covariates
+    from bayescontam.data.dates import Dates
+    from bayescontam.data.importers.evalplus import import_evalplus
+    from bayescontam.data.importers.every_eval_ever import import_every_eval_ever
+    from bayescontam.data.importers.helm import import_helm
+    from bayescontam.data.importers.inspect_ai import import_inspect
+    from bayescontam.data.importers.lighteval import import_lighteval
+    from bayescontam.data.importers.livecodebench import import_livecodebench
+    from bayescontam.data.importers.lm_eval import import_lm_eval
+    from bayescontam.data.importers.logs import Imported, LogOptions
+    from bayescontam.data.importers.matrix import import_matrix
+    from bayescontam.data.importers.opencompass import import_opencompass
+    from bayescontam.data.importers.py_irt import import_py_irt
+    from bayescontam.data.importers.swe_bench import import_swe_bench
+    from bayescontam.data.judgements import Judgements, read_judgements
+    from bayescontam.data.responses import Responses, read_responses
     from bayescontam.errors import (
         BayescontamError,
         DataError,
@@ -29,54 +42,44 @@ if TYPE_CHECKING:
         TaskError,
         UsageError,
     )
-    from bayescontam.evidence.prevalence import prevalence, prevalence_by
-    from bayescontam.importers.evalplus import import_evalplus
-    from bayescontam.importers.every_eval_ever import import_every_eval_ever
-    from bayescontam.importers.helm import import_helm
-    from bayescontam.importers.imported import Imported
-    from bayescontam.importers.inspect_ai import import_inspect
-    from bayescontam.importers.lighteval import import_lighteval
-    from bayescontam.importers.livecodebench import import_livecodebench
-    from bayescontam.importers.lm_eval import import_lm_eval
-    from bayescontam.importers.logs import LogOptions
-    from bayescontam.importers.matrix import import_matrix
-    from bayescontam.importers.opencompass import import_opencompass
-    from bayescontam.importers.py_irt import import_py_irt
-    from bayescontam.importers.swe_bench import import_swe_bench
-    from bayescontam.inference.ranking import Ranking, rank_models
-    from bayescontam.judgements import Judgements, read_judgements
-    from bayescontam.reproduction.findings import Findings
-    from bayescontam.reproduction.run import run_reproduction
-    from bayescontam.responses import Responses, read_responses
-    from bayescontam.scanning import Scan, run_scan
-    from bayescontam.specs.catalogue import load_curve, load_manifest, load_spec, load_study
-    from bayescontam.specs.corpus import Manifest
-    from bayescontam.specs.curve import CurveSpec
-    from bayescontam.specs.model import ModelSpec
-    from bayescontam.specs.reproduction import ReproductionSpec
-    from bayescontam.specs.study import StudySpec
-    from bayescontam.updating import Update, update
-    from bayescontam.weighing import (
-        Curve,
+    from bayescontam.evidence.covariates import (
         contamination_covariates,
         duplicate_curve,
         weigh_scan,
     )
+    from bayescontam.evidence.curve import Curve
+    from bayescontam.evidence.prevalence import prevalence, prevalence_by
+    from bayescontam.inference.checks import Check, Outcome, Thresholds
+    from bayescontam.inference.compare import compare
+    from bayescontam.inference.pipeline import fit
+    from bayescontam.inference.ranking import Ranking, rank_models
+    from bayescontam.inference.result import Fit
+    from bayescontam.model.build import build_model
+    from bayescontam.published.study import Findings, run_reproduction
+    from bayescontam.scan.results import Scan
+    from bayescontam.scan.run import run_scan
+    from bayescontam.specs.corpus import Manifest
+    from bayescontam.specs.curve import CurveSpec
+    from bayescontam.specs.model import ModelSpec
+    from bayescontam.specs.registry import load_curve, load_manifest, load_spec, load_study
+    from bayescontam.specs.study import ReproductionSpec, StudySpec
+    from bayescontam.updating.update import Update, update
 
-_HOMES = {
-    "Check": "api",
-    "Fit": "api",
-    "Outcome": "api",
-    "Thresholds": "api",
-    "build_model": "api",
-    "compare": "api",
-    "fit": "api",
+
+_MODULE_OF = {
+    "Check": "inference.checks",
+    "Fit": "inference.result",
+    "Outcome": "inference.checks",
+    "Thresholds": "inference.checks",
+    "build_model": "model.build",
+    "compare": "inference.compare",
+    "fit": "inference.pipeline",
     "StudyResults": "calibration.results",
-    "StudyRun": "calibration.run",
-    "run_study": "calibration.run",
-    "Covariates": "covariates",
-    "read_covariates": "covariates",
-    "Dates": "dates",
+    "StudyRun": "calibration.runner",
+    "run_study": "calibration.runner",
+    "Covariates": "data.covariates",
+    "read_covariates": "data.covariates",
+    "Dates": "data.dates",
     "BayescontamError": "errors",
     "DataError": "errors",
     "FitError": "errors",
@@ -86,44 +89,44 @@ _HOMES = {
     "UsageError": "errors",
     "prevalence": "evidence.prevalence",
     "prevalence_by": "evidence.prevalence",
-    "import_every_eval_ever": "importers.every_eval_ever",
-    "Imported": "importers.imported",
-    "import_inspect": "importers.inspect_ai",
-    "import_lm_eval": "importers.lm_eval",
-    "LogOptions": "importers.logs",
-    "import_matrix": "importers.matrix",
-    "import_swe_bench": "importers.swe_bench",
-    "import_py_irt": "importers.py_irt",
-    "import_opencompass": "importers.opencompass",
-    "import_livecodebench": "importers.livecodebench",
-    "import_lighteval": "importers.lighteval",
-    "import_helm": "importers.helm",
-    "import_evalplus": "importers.evalplus",
+    "import_every_eval_ever": "data.importers.every_eval_ever",
+    "Imported": "data.importers.logs",
+    "import_inspect": "data.importers.inspect_ai",
+    "import_lm_eval": "data.importers.lm_eval",
+    "LogOptions": "data.importers.logs",
+    "import_matrix": "data.importers.matrix",
+    "import_swe_bench": "data.importers.swe_bench",
+    "import_py_irt": "data.importers.py_irt",
+    "import_opencompass": "data.importers.opencompass",
+    "import_livecodebench": "data.importers.livecodebench",
+    "import_lighteval": "data.importers.lighteval",
+    "import_helm": "data.importers.helm",
+    "import_evalplus": "data.importers.evalplus",
     "Ranking": "inference.ranking",
     "rank_models": "inference.ranking",
-    "Judgements": "judgements",
-    "read_judgements": "judgements",
-    "Findings": "reproduction.findings",
-    "run_reproduction": "reproduction.run",
-    "Responses": "responses",
-    "read_responses": "responses",
-    "Scan": "scanning",
-    "run_scan": "scanning",
-    "ReproductionSpec": "specs.reproduction",
-    "load_curve": "specs.catalogue",
-    "load_manifest": "specs.catalogue",
-    "load_spec": "specs.catalogue",
-    "load_study": "specs.catalogue",
+    "Judgements": "data.judgements",
+    "read_judgements": "data.judgements",
+    "Findings": "published.study",
+    "run_reproduction": "published.study",
+    "Responses": "data.responses",
+    "read_responses": "data.responses",
+    "Scan": "scan.results",
+    "run_scan": "scan.run",
+    "ReproductionSpec": "specs.study",
+    "load_curve": "specs.registry",
+    "load_manifest": "specs.registry",
+    "load_spec": "specs.registry",
+    "load_study": "specs.registry",
     "Manifest": "specs.corpus",
     "CurveSpec": "specs.curve",
     "ModelSpec": "specs.model",
     "StudySpec": "specs.study",
-    "Update": "updating",
-    "update": "updating",
-    "Curve": "weighing",
-    "contamination_covariates": "weighing",
-    "duplicate_curve": "weighing",
-    "weigh_scan": "weighing",
+    "Update": "updating.update",
+    "update": "updating.update",
+    "Curve": "evidence.curve",
+    "contamination_covariates": "evidence.covariates",
+    "duplicate_curve": "evidence.covariates",
+    "weigh_scan": "evidence.covariates",
 }
 
 __all__ = [
@@ -193,9 +196,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.metadata.version("bayescontam")
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'bayescontam' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"bayescontam.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"bayescontam.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,9 @@ import sys
 import threading
 from typing import Any, NoReturn, Self
 
+from bayescontam._text import printable
 from bayescontam.cli.app import app
 from bayescontam.errors import BayescontamError
-from bayescontam.names import visible
 
 USAGE_OR_DATA = 2
 INTERRUPTED = 128 + signal.SIGINT
@@ -51,14 +51,14 @@ def _lacking(error: MemoryError | OSError) -> str:
     """Return what the machine lacks and what to do about it; "" for any other error."""
     number = getattr(error, "errno", None)
     if isinstance(error, MemoryError) or number == errno.ENOMEM:
-        reason = f" ({visible(str(error))})" if str(error) else ""
+        reason = f" ({printable(str(error))})" if str(error) else ""
         return (
             f"out of memory{reason}; no file was left half written\nuse fewer rows (--where), "
             "draws or chains, or a machine with more memory"
         )
     if number in _FULL:
         return (
-            f"the disk is full ({visible(str(error))}); no file was left half written\nfree some "
+            f"the disk is full ({printable(str(error))}); no file was left half written\nfree some "
             "space, or write to another disk; temporary files go where TMPDIR points to"
         )
     return ""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from bayescontam.names import visible
+from bayescontam._text import printable
 
 SHOWN_FAULTS = 12
 """Lines of faults in a message; the exception's ``faults`` holds all of them."""
@@ -48,31 +48,16 @@ class MissingExtraError(BayescontamError, ImportError):
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing wrong with a file.
+    """One thing wrong with a file."""
 
-    Parameters
-    ----------
-    file : str
-        File (or other source) in which the fault lies.
-    problem : str
-        What arrived and what is allowed.
-    row : int, optional
-        Data row, counted from 1; the header is not counted.
-    column : str, optional
-        Column, or dotted key of a spec.
-    cause : str, optional
-        The problem with ``{}`` where it shows a value. Rows with the same cause share one line
-        of a message. Default: the problem.
-    value : str, optional
-        The value that the problem shows.
-    """
-
-    file: str
-    problem: str
-    row: int | None = None
-    column: str | None = None
+    file: str  # file (or other source) in which the fault lies
+    problem: str  # what arrived and what is allowed
+    row: int | None = None  # data row, counted from 1; the header is not counted
+    column: str | None = None  # column, or dotted key of a spec
+    # the problem with `{}` where it shows a value. Rows with the same cause share one line of a
+    # message. Default: the problem.
     cause: str = field(default="", compare=False)
-    value: str = field(default="", compare=False)
+    value: str = field(default="", compare=False)  # the value that the problem shows
 
     def __str__(self) -> str:
         return _line([self])
@@ -81,7 +66,7 @@ class Fault:
 def _line(faults: Sequence[Fault]) -> str:
     """Return the line that faults of one cause share."""
     first = faults[0]
-    place = [visible(first.file)]
+    place = [printable(first.file)]
     problem = first.problem
     if len(faults) > 1:
         rows = [f"{fault.row}" for fault in faults[:_SHOWN_ROWS]]
@@ -92,7 +77,7 @@ def _line(faults: Sequence[Fault]) -> str:
     elif first.row is not None:
         place.append(f"row {first.row}")
     if first.column is not None:
-        place.append(visible(first.column))
+        place.append(printable(first.column))
     return ": ".join([*place, problem])
 
 

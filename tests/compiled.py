@@ -4,27 +4,27 @@ from typing import Any
 
 import xarray as xr
 
-from bayescontam.calibration.varying import data_of, let_data_vary
-from bayescontam.inference.build import Built, build_design
+from bayescontam.calibration.samplers import data_of, use_data_containers
+from bayescontam.model.build import BuiltModel, build_design
 
 
 class Compiled:
     """A built model spec, for counts that are set anew, each with its own coordinates."""
 
-    def __init__(self, built: Built) -> None:
+    def __init__(self, built: BuiltModel) -> None:
         import nutpie
 
         # A copy, as the model is changed.
         own = build_design(built.spec, built.design)
-        let_data_vary(own)
+        use_data_containers(own)
         self._compiled = nutpie.compile_pymc_model(own.model)
 
-    def draw(self, built: Built, seed: int, draws: int = 500, cores: int = 2) -> xr.Dataset:
+    def draw(self, built: BuiltModel, seed: int, draws: int = 500, cores: int = 2) -> xr.Dataset:
         """Return posterior draws of two chains for the counts of `built`."""
         options = {"draws": draws, "tune": 500, "chains": 2, "cores": cores, "target_accept": 0.9}
         return self.tree(built, seed, **options)["posterior"].to_dataset()
 
-    def tree(self, built: Built, seed: int, **options: Any) -> xr.DataTree:
+    def tree(self, built: BuiltModel, seed: int, **options: Any) -> xr.DataTree:
         """Return all that nutpie reports, for the counts of `built`."""
         import nutpie
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.api import Fit
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.result import Fit
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.given import changed, given_fit
 
 KEYS = ["model", "benchmark", "item"]

@@ -7,14 +7,14 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logit
 
-from bayescontam.api import Fit
-from bayescontam.inference.build import build
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fit import Options, _record
-from bayescontam.inference.stored_groups import stored_table
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.pipeline import Options, _record
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.inference.stored import stored_table
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 
 FEW = Sampling(draws=100, tune=200, chains=2, cores=1)
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from bayescontam.inference.implied import Implied
+from bayescontam.inference.prior_predictive import Implied
 from bayescontam.specs.model import ModelSpec
 
 DRAWS = 2000

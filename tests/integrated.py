@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy import integrate, stats
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.posterior import Draws
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import logistic
 
 Values = Mapping[str, np.ndarray]
@@ -74,12 +74,14 @@ def table(
     return frame.assign(clean=(frame["clean"] == models - 1).astype(int))
 
 
-def built_of(spec: ModelSpec, frame: pd.DataFrame, difficulties: str = "marginalised") -> Built:
+def built_of(
+    spec: ModelSpec, frame: pd.DataFrame, difficulties: str = "marginalised"
+) -> BuiltModel:
     """Return the model of a table, difficulties integrated out."""
     return build(spec, Responses.from_frame(frame), difficulties)
 
 
-def log_odds(frame: pd.DataFrame, values: Values, built: Built, z: np.ndarray) -> np.ndarray:
+def log_odds(frame: pd.DataFrame, values: Values, built: BuiltModel, z: np.ndarray) -> np.ndarray:
     """Return the log-odds of rows of a table, (row, z), as the statistics page writes them.
 
     Rows may have a column ``at`` with the contamination that they are reported at; means are
@@ -151,7 +153,7 @@ def _chosen(frame: pd.DataFrame) -> dict[str, "pd.Series[float]"]:
     return columns
 
 
-def log_integral(rows: pd.DataFrame, values: Values, built: Built) -> float:
+def log_integral(rows: pd.DataFrame, values: Values, built: BuiltModel) -> float:
     """Return the log density of the answers to one item, by a Gaussian rule of 300 nodes."""
     k, n = rows["n_correct"].to_numpy()[:, None], rows["n_trials"].to_numpy()[:, None]
 
@@ -165,13 +167,13 @@ def log_integral(rows: pd.DataFrame, values: Values, built: Built) -> float:
     return float(top + np.log(area))
 
 
-def log_likelihood(frame: pd.DataFrame, values: Values, built: Built) -> float:
+def log_likelihood(frame: pd.DataFrame, values: Values, built: BuiltModel) -> float:
     """Return the log density of all answers, item by item."""
     whole = doses(frame, built.spec)
     return sum(log_integral(rows, values, built) for _, rows in whole.groupby("item"))
 
 
-def draws_of(built: Built, count: int, seed: int = 0, slope: float = 1.5) -> Draws:
+def draws_of(built: BuiltModel, count: int, seed: int = 0, slope: float = 1.5) -> Draws:
     """Return draws of parameters at random; difficulties are integrated out."""
     rng, design = np.random.default_rng(seed), built.design
     shape = len(design.models), len(design.benchmarks)
@@ -191,7 +193,7 @@ def draws_of(built: Built, count: int, seed: int = 0, slope: float = 1.5) -> Dra
     return Draws(delta=None, eta=None, sigma_eps=None, **({"beta": None} | given))
 
 
-def values_of(draws: Draws, position: int, built: Built) -> dict[str, np.ndarray]:
+def values_of(draws: Draws, position: int, built: BuiltModel) -> dict[str, np.ndarray]:
     """Return one draw as `log_odds` takes it."""
     names = ("theta", "beta", "sigma_delta", "increments", "kappa", "gamma", "spillover", "psi")
     values = {name: getattr(draws, name) for name in names}
@@ -202,7 +204,7 @@ def values_of(draws: Draws, position: int, built: Built) -> dict[str, np.ndarray
     }
 
 
-def in_order(frame: pd.DataFrame, built: Built) -> pd.DataFrame:
+def in_order(frame: pd.DataFrame, built: BuiltModel) -> pd.DataFrame:
     """Return a table in the order of the design, with what `doses` adds."""
     design, keys = built.design, ["model", "benchmark", "item"]
     labels = [

@@ -8,10 +8,10 @@ from scipy.stats import mannwhitneyu
 
 import bayescontam
 from bayescontam import Curve
+from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.pairs import scan_pairs
-from bayescontam.judgements import PAIR
 from bayescontam.scan.results import Scan
-from bayescontam.specs.quick import quick_manifest
+from bayescontam.specs.registry import quick_manifest
 from tests.data import shared
 
 

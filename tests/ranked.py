@@ -5,8 +5,8 @@ import json
 import numpy as np
 import xarray as xr
 
-from bayescontam.api import Fit
 from bayescontam.inference.estimands import ranks
+from bayescontam.inference.result import Fit
 
 
 def ranked_fit(

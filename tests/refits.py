@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 import bayescontam
-from bayescontam.responses import Responses
-from bayescontam.updating import Update, update
+from bayescontam.data.responses import Responses
+from bayescontam.updating.update import Update, update
 
 KEYS = ["benchmark", "concept", "quantity"]
 FEW = {"draws": 750, "tune": 500, "chains": 4}

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import bayescontam
-import bayescontam.inference.fit
+import bayescontam.inference.pipeline
 from bayescontam import BayescontamError, DataError, FitError, SpecError, UsageError
 
 GOOD = pd.DataFrame(
@@ -33,12 +33,12 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     def sampled(*_: Any) -> NoReturn:
         pytest.fail("the sampler was started")
 
-    monkeypatch.setattr(bayescontam.inference.fit, "sample", sampled)
+    monkeypatch.setattr(bayescontam.inference.pipeline, "sample", sampled)
 
 
 def test_public_names_are_sorted_and_resolve() -> None:
     assert bayescontam.__all__ == sorted(bayescontam.__all__)
-    assert set(bayescontam.__all__) == set(bayescontam._HOMES)
+    assert set(bayescontam.__all__) == set(bayescontam._MODULE_OF)
     for name in bayescontam.__all__:
         assert getattr(bayescontam, name).__name__ == name
 

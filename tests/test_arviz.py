@@ -14,8 +14,8 @@ from scipy.special import expit
 
 import bayescontam
 from bayescontam import Fit, FitError, UsageError
-from bayescontam.inference import compact
-from bayescontam.report.page import render
+from bayescontam.inference import stored as compact
+from bayescontam.report.fit_page import render
 
 pytestmark = [
     pytest.mark.slow,

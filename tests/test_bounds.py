@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
-from bayescontam.bounds import Bounds, bounded_lines, read_whole, unpacked
+from bayescontam._files import Bounds, bounded_lines, read_whole, unpacked
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.workbook import read_workbook
-from bayescontam.inference.fitted import Fitted
+from bayescontam.evidence.sheets import read_workbook
+from bayescontam.inference.result import Fit
 from bayescontam.scan.vectors import VectorFile
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.registry import load_spec
 from tests.weighed import run_and_weigh
 
 TEXT = b"model,item\n" + b"A,q1\n" * 1000
@@ -77,7 +77,7 @@ def test_one_endless_line_takes_little_memory(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"x" * 10**8, compresslevel=1) * 15)  # 1.5 GB
     code = (
         "import sys\n"
-        "from bayescontam.bounds import bounded_lines, unpacked\n"
+        "from bayescontam._files import bounded_lines, unpacked\n"
         "with unpacked(sys.argv[1]) as stream: list(bounded_lines(stream, 'a'))\n"
     )
     message, peak = run_and_weigh(code, path)
@@ -135,7 +135,7 @@ def test_every_other_reader_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "spec.toml").write_text("#" * 60_000)
     readers: list[tuple[Callable[[], object], str]] = [
         (lambda: read_workbook(tmp_path / "sheet.xlsx"), r"sheet\.xlsx: unpacks to .*MAX_FILE"),
-        (lambda: Fitted.load(tmp_path / "fit.nc"), r"fit\.nc: unpacks to .*MAX_FILE"),
+        (lambda: Fit.load(tmp_path / "fit.nc"), r"fit\.nc: unpacks to .*MAX_FILE"),
         (
             lambda: list(VectorFile(str(tmp_path / "vectors.parquet"), "vector").read(0, 1)),
             r"vectors\.parquet: a vector is longer .*MAX_RECORD",

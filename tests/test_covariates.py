@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.covariates import Covariates, read_covariates
+from bayescontam.data.covariates import Covariates, read_covariates
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.responses import Responses
 from tests.data import names
 
 

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.covariates import Covariates
-from bayescontam.dates import Dates
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.dates import Dates
+from bayescontam.data.responses import Responses, given_responses, read_responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.given import given_responses
-from bayescontam.inference.clean import refuse_contaminated
-from bayescontam.responses import Responses, read_responses
+from bayescontam.model.exposure import refuse_contaminated
 from tests.data import shared
 
 RELEASED = {"q1": "2023-05-01", "q2": "2023-08-31", "q3": "2023-09-01"}

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from bayescontam.demo import ITEMS, conceptarc, duplicate_finetuning
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.data.published_tables import ITEMS, conceptarc, duplicate_finetuning
+from bayescontam.data.responses import Responses
+from bayescontam.specs.registry import shipped_folder
 
 
 @pytest.fixture(scope="module")

@@ -9,16 +9,18 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from bayescontam import api, demo_scan, weighing
 from bayescontam.cli import demo as verb
-from bayescontam.demo_scan import (
+from bayescontam.errors import MissingExtraError
+from bayescontam.evidence import covariates as weighing
+from bayescontam.evidence import demo as demo_scan
+from bayescontam.evidence.demo import (
     BY_A_PERSON,
     JUDGED_EACH,
     read_truth,
     simulated_judgements,
     simulated_responses,
 )
-from bayescontam.errors import MissingExtraError
+from bayescontam.inference import pipeline
 from bayescontam.scan.results import Scan
 
 ITEMS = 600
@@ -116,7 +118,7 @@ def test_without_the_extra_the_scan_is_left_out(
     def missing(*_: object, **__: object) -> None:
         raise MissingExtraError("this needs 'torch'; pip install 'bayescontam[scan]'")
 
-    monkeypatch.setattr("bayescontam.scanning.run_scan", missing)
+    monkeypatch.setattr("bayescontam.scan.run.run_scan", missing)
     monkeypatch.setattr(verb, "_fit_printed_figures", lambda *_: None)
     verb.demo(tmp_path, quiet=True)
     said = capsys.readouterr()
@@ -138,7 +140,7 @@ def test_from_a_corpus_to_a_report(
     )
     few: dict[str, Any] = {"draws": 200, "tune": 300, "chains": 2}
     monkeypatch.setattr(demo_scan, "MANIFEST", str(manifest))
-    monkeypatch.setattr(api, "fit", partial(api.fit, **few))
+    monkeypatch.setattr(pipeline, "fit", partial(pipeline.fit, **few))
     monkeypatch.setattr(weighing, "duplicate_curve", partial(weighing.duplicate_curve, **few))
     scan = verb._scan_made_up_corpus(tmp_path, True, "")
     assert isinstance(scan, Scan)

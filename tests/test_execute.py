@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, TaskError, UsageError
-from bayescontam.execute import run_tasks, usable_cores
+from bayescontam.parallel import run_tasks, usable_cores
 from tests import workers
 from tests.processes import noted, running, wait_for
 
@@ -303,7 +303,7 @@ def test_ray_starts_and_stops_without_a_word() -> None:
     pytest.importorskip("ray")
     code = """
 import ray
-from bayescontam.execute import run_tasks
+from bayescontam.parallel import run_tasks
 from tests import workers
 tasks = {str(number): number for number in range(9)}
 results = dict(run_tasks(workers.squares, tasks, engine="ray", jobs=2))

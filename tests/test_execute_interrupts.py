@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = """
 import functools, sys, time
 from pathlib import Path
-from bayescontam.execute import run_tasks
+from bayescontam.parallel import run_tasks
 from tests import workers
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.covariates import Covariates
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.responses import Responses, given_covariates, given_responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.given import given_covariates, given_responses
-from bayescontam.responses import Responses
 
 ANSWERS = pd.DataFrame(
     {"model": "m", "benchmark": "b", "item": ["x", "y", "z"], "correct": [1, 0, 1]}

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from bayescontam.data.guessing import guess_column, read_guess, unused_note
 from bayescontam.errors import DataError
-from bayescontam.guessing import guess_column, read_guess, unused_note
 
 
 def table(**columns: list[object]) -> pd.DataFrame:

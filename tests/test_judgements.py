@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam.data.judgements import KINDS, Judgements, read_judgements, run_of, write_judgements
 from bayescontam.errors import DataError, UsageError
-from bayescontam.judged import KINDS
-from bayescontam.judgements import (
-    Judgements,
-    read_judgements,
-    run_of,
-    write_judgements,
-)
 from tests.data import names
 
 CONTENT = ["is_duplicate", "kind", "confidence", "comment"]

@@ -9,16 +9,18 @@ import typer
 from typer.testing import CliRunner, Result
 
 import bayescontam
-from bayescontam.api import Fit
-from bayescontam.calibration.augmented import Observed
-from bayescontam.cli import compare, fit, rank, report, summary, update
+from bayescontam.calibration.posterior_sbc import Observed
+from bayescontam.cli import compare, fit, report
+from bayescontam.cli import compare as rank
+from bayescontam.cli import fit as update
+from bayescontam.cli import report as summary
 from bayescontam.errors import UsageError
-from bayescontam.inference import fit as fitting
 from bayescontam.inference import loo
+from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fit import Options
-from bayescontam.inference.joining.remembered import remembered
-from bayescontam.updating import _sampling
+from bayescontam.inference.pipeline import Options
+from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.updating.update import _sampling
 from tests.simulated import simulate
 
 pytestmark = pytest.mark.slow
@@ -125,7 +127,7 @@ def test_fits_that_differ_in_this_only_predict_alike(own, other):
 def test_pooled_leave_one_out_predicts_alike(own, monkeypatch):
     """Pooling is for larger tables; here it must report the same."""
     monkeypatch.setattr(loo, "can_pool", lambda built: built.lattice is not None)
-    pooled = bayescontam.fit(remembered(own), difficulties="marginalised", **SAMPLER)
+    pooled = bayescontam.fit(responses_from_fit(own), difficulties="marginalised", **SAMPLER)
     pair = bayescontam.compare({"plain": own, "pooled": pooled}).set_index("fit")
     assert pair["elpd_diff"].max() < 2
     assert pair.loc["pooled", "p_loo"] == pytest.approx(pair.loc["plain", "p_loo"], rel=0.05)

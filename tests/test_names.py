@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.names import listed, short_labels, visible
+from bayescontam._text import join_list, printable, short_labels
 from tests.data import names
 
 ANY = st.text(max_size=80) | names()
@@ -20,16 +20,16 @@ def hidden(text: str) -> list[str]:
 
 @given(ANY, WIDTHS)
 def test_visible_is_short_and_hides_nothing(name: str, width: int) -> None:
-    text = visible(name, width)
+    text = printable(name, width)
     assert hidden(text) == []
     assert len(text) <= width
     assert len(text.splitlines()) == (1 if text else 0)
-    assert visible(name, width) == text
+    assert printable(name, width) == text
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S"]), max_size=40))
 def test_plain_names_stay_as_they_are(name: str) -> None:
-    assert visible(name, 40) == name
+    assert printable(name, 40) == name
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_plain_names_stay_as_they_are(name: str) -> None:
     ],
 )
 def test_what_visible_escapes(name: str, text: str) -> None:
-    assert visible(name) == text
+    assert printable(name) == text
 
 
 def test_the_middle_of_a_long_name_goes() -> None:
-    text = visible("start" + "x" * 10_000_000 + "end")
+    text = printable("start" + "x" * 10_000_000 + "end")
     assert len(text) == 160
     assert text.startswith("startx")
     assert text.endswith("xend")
@@ -88,8 +88,8 @@ def test_a_name_that_looks_like_a_shortened_one_stays_distinct() -> None:
     ],
 )
 def test_listed(given_names: list[str], text: str) -> None:
-    assert listed(given_names, most=3) == text
+    assert join_list(given_names, most=3) == text
 
 
 def test_listed_shortens_each_name() -> None:
-    assert len(listed(["x" * 10_000] * 8)) == 8 * 62 + 7 * 2
+    assert len(join_list(["x" * 10_000] * 8)) == 8 * 62 + 7 * 2

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam._optional import check_installed, require
 from bayescontam.errors import BayescontamError, MissingExtraError
-from bayescontam.optional import check_installed, require
 
 
 def test_an_installed_module_is_returned() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.progress import progress_bar, stage
+from bayescontam._progress import progress_bar, stage
 
 PROGRAM = """
 import time
-from bayescontam.progress import progress_bar
+from bayescontam._progress import progress_bar
 with progress_bar(True, "search", 2000, "chunks") as advance:
     print("out")
     time.sleep(0.5)
@@ -82,7 +82,7 @@ def test_elsewhere_one_line_stands_at_the_end(capfd: pytest.CaptureFixture[str])
 
 STAGES = """
 import time
-from bayescontam.progress import stage
+from bayescontam._progress import stage
 for text in ("reading [red]a.csv", "compiling"):
     with stage(True, text):
         print("out")
@@ -101,11 +101,11 @@ def test_a_terminal_shows_a_spinner_that_goes_away() -> None:
 def test_elsewhere_a_stage_is_a_line_if_it_lasts(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bayescontam.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("bayescontam._progress.PATIENCE", 0.0)
     with stage(True, "reading a.csv"):
         time.sleep(0.2)
         assert capfd.readouterr() == ("", "reading a.csv\n")
-    monkeypatch.setattr("bayescontam.progress.PATIENCE", 600.0)
+    monkeypatch.setattr("bayescontam._progress.PATIENCE", 600.0)
     started = time.monotonic()
     for shown in (True, False):
         with stage(shown, "reading a.csv"):
@@ -174,7 +174,7 @@ def test_a_narrow_encoding_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_importing_it_does_not_import_rich() -> None:
-    program = "import sys, bayescontam.progress; print('rich' in sys.modules)"
+    program = "import sys, bayescontam._progress; print('rich' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path("/")
     )
@@ -183,7 +183,7 @@ def test_importing_it_does_not_import_rich() -> None:
 
 def test_without_a_terminal_long_work_is_told_of_now_and_then() -> None:
     program = PROGRAM.replace(
-        "with", "import bayescontam.progress\nbayescontam.progress.EVERY = 0.4\nwith", 1
+        "with", "import bayescontam._progress\nbayescontam._progress.EVERY = 0.4\nwith", 1
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.covariates import Covariates
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.responses import Responses, read_responses
+from bayescontam.data.tools import COMMANDS
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers import COMMANDS
-from bayescontam.responses import Responses, read_responses
 from tests.data import HOSTILE, names, shared
 
 
@@ -377,7 +377,7 @@ def test_real_responses_are_read() -> None:
 
 def test_import_is_light() -> None:
     code = (
-        "import sys, bayescontam.responses; "
+        "import sys, bayescontam.data.responses; "
         "print(sorted({'pymc', 'arviz', 'torch', 'jax', 'ray'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

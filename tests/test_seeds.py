@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.seeds import fresh_seed, stream
+from bayescontam._random import fresh_seed, stream
 
 
 def draws(seed: int, *names: str | int) -> list[float]:

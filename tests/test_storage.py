@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam._files import atomic_path, check_writable, sha256, write_text
 from bayescontam.errors import UsageError
-from bayescontam.storage import atomic_path, check_writable, sha256, write_text
 
 
 @pytest.fixture(params=[0o022, 0o077, 0o002])

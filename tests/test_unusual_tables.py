@@ -7,9 +7,9 @@ from scipy.special import expit
 from scipy.stats import spearmanr
 
 import bayescontam
-from bayescontam.inference.auto import compose_spec, constant_contamination
-from bayescontam.report.tables import headline, verdict_line
-from bayescontam.responses import Responses
+from bayescontam.data.responses import Responses
+from bayescontam.model.auto import compose_spec, constant_contamination
+from bayescontam.report.fit_tables import headline, verdict_line
 
 pytestmark = pytest.mark.slow
 QUICK = {"draws": 400, "tune": 400, "chains": 2, "seed": 1}

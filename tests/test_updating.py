@@ -5,13 +5,12 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.api import Fit
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, FitError, UsageError
-from bayescontam.inference.joining.entry import raw_scores
-from bayescontam.inference.joining.unlike import unlike_the_fit
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
-from bayescontam.updating import join, update
+from bayescontam.inference.result import Fit
+from bayescontam.specs.registry import load_spec
+from bayescontam.updating.new_model import differing_tables
+from bayescontam.updating.update import join, raw_scores, update
 from tests.given import changed, counts_spec, counts_table, given_fit, rough_fit
 from tests.simulated import simulate
 
@@ -192,16 +191,16 @@ def test_what_is_unlike_the_fit_is_told(fit):
     new = table[table["model"] == "model-1"].iloc[:6].copy()
     new["item"] = [*new["item"].iloc[:4], "new-1", "new-2"]
     both = Responses.from_frame(pd.concat([old.frame, new]))
-    first, second = unlike_the_fit(old, both, 0.0)
+    first, second = differing_tables(old, both, 0.0)
     assert "2 of its 6 items of bench-0 are not in the fit" in first
     assert "answered 4 of the fit's 10 items of bench-0" in second
-    assert len(unlike_the_fit(old, both, "min_observed")) == 2
+    assert len(differing_tables(old, both, "min_observed")) == 2
     below = both.frame.assign(contamination=both.frame["contamination"].where(
         both.frame["model"] == "model-0", 0.0
     ))  # fmt: skip
     both = Responses.from_frame(below)
-    assert "genuine ability is reported at 0 here" in unlike_the_fit(old, both, "min_observed")[2]
-    assert len(unlike_the_fit(old, both, "zero")) == 2
+    assert "genuine ability is reported at 0 here" in differing_tables(old, both, "min_observed")[2]
+    assert len(differing_tables(old, both, "zero")) == 2
 
 
 def test_a_refit_answers_in_the_same_form(fit):

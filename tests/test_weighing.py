@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 import bayescontam
-import bayescontam.evidence.duplicates
+import bayescontam.evidence.curve
 from bayescontam import BayescontamError, Curve, DataError, FitError, SpecError, UsageError
-from bayescontam.evidence.covariates import covariates_table
-from bayescontam.evidence.weighing import FLOOR
+from bayescontam.evidence.covariates import FLOOR, covariates_table
 from bayescontam.scan.results import Scan
 from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
 from tests.planted import assert_found, scan_texts
@@ -30,7 +29,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     def sampled(*_: Any) -> NoReturn:
         pytest.fail("the sampler was started")
 
-    monkeypatch.setattr(bayescontam.evidence.duplicates, "sample_model", sampled)
+    monkeypatch.setattr(bayescontam.evidence.curve, "sample_model", sampled)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bayescontam._files import atomic_path
 from bayescontam.errors import DataError, Fault
-from bayescontam.storage import atomic_path
 
 THREADS = {name: value for name, value in os.environ.items() if name.endswith("_THREADS")}
 """What libraries imported here, at the earliest, would have seen."""

@@ -1,19 +1,17 @@
-"""Bootstrap: the percentile intervals around a penalised logistic regression, as published."""
+"""Percentile intervals of a bootstrapped penalised logistic regression, as published."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy.special import logit
 
-from bayescontam.calibration.rows import COLUMNS, intervals
+from bayescontam._types import FloatArray
+from bayescontam.calibration.storage import COLUMNS, intervals
 from bayescontam.errors import DataError, Fault, FitError, UsageError
-from bayescontam.inference.likelihood import logistic, softplus
-
-Floats = npt.NDArray[np.float64]
+from bayescontam.model.likelihood import logistic, softplus
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
 """What the bootstrap estimates for each model and benchmark."""
@@ -53,35 +51,6 @@ def bootstrap_rows(
     - ``overfitting`` is accuracy − genuine ability, and 0 where that is negative;
     - ``overfitting_fraction`` is overfitting / accuracy, and 0 where nothing was correct;
     - ``slope`` is in log-odds from contamination 0 to 1.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Columns ``model, benchmark, item, n_correct, n_trials, contamination``, as in
-        ``Responses.frame``.
-    rng : numpy.random.Generator
-        Decides the resamples and nothing else.
-    resamples : int, default 1000
-    penalty : float, default 1
-        λ of the slope. 1 is the posterior mode under slope ~ Normal(0, 1).
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of `bayescontam.calibration.rows.COLUMNS`, one row for each pair of
-        model and benchmark (``where = "model | benchmark"``) and quantity. ``mean`` and
-        ``sd`` are those of the resamples. ``rank`` is −1 and ``ranks`` 0: there are no
-        draws. ``cell``, ``replicate``, ``estimator``, ``truth`` and ``seconds`` are the
-        caller's to fill (empty, −1, NaN).
-
-    Raises
-    ------
-    DataError
-        If the responses have no contamination.
-    UsageError
-        If there are fewer than two resamples, or the penalty is not above 0.
-    FitError
-        If a regression does not converge.
     """
     if resamples < 2 or not 0 < penalty < np.inf:
         raise UsageError(
@@ -93,27 +62,27 @@ def bootstrap_rows(
         raise DataError([Fault("responses", problem)])
     rows = []
     for (model, benchmark), own in frame.groupby(["model", "benchmark"], sort=False, observed=True):
-        found = _resampled(_Answers.of(own), rng, resamples, penalty)
+        found = _resampled(_ResponseMatrix.of(own), rng, resamples, penalty)
         for name in QUANTITIES:
             rows.append(_row(name, f"{model} | {benchmark}", found[name]))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _ResponseMatrix:
     """Answers of one model to one benchmark, dims (item,)."""
 
-    correct: Floats
-    trials: Floats
-    contamination: Floats
+    correct: FloatArray
+    trials: FloatArray
+    contamination: FloatArray
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> "_Answers":
+    def of(cls, frame: pd.DataFrame) -> "_ResponseMatrix":
         names = ("n_correct", "n_trials", "contamination")
         return cls(*(frame[name].to_numpy(dtype=float) for name in names))
 
 
-def _row(quantity: str, where: str, values: Floats) -> dict[str, Any]:
+def _row(quantity: str, where: str, values: FloatArray) -> dict[str, Any]:
     return {
         "cell": "",
         "replicate": -1,
@@ -138,14 +107,16 @@ def _row(quantity: str, where: str, values: Floats) -> dict[str, Any]:
 
 
 def _resampled(
-    answers: _Answers, rng: np.random.Generator, resamples: int, penalty: float
-) -> dict[str, Floats]:
+    answers: _ResponseMatrix, rng: np.random.Generator, resamples: int, penalty: float
+) -> dict[str, FloatArray]:
     """Return each quantity of each resample, dims (resample,)."""
     parts = [_quantities(answers, w, penalty) for w in _weights(answers, rng, resamples)]
     return {name: np.concatenate([part[name] for part in parts]) for name in QUANTITIES}
 
 
-def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Iterator[Floats]:
+def _weights(
+    answers: _ResponseMatrix, rng: np.random.Generator, resamples: int
+) -> Iterator[FloatArray]:
     """Yield how often each item is in each resample, dims (resample, item), in blocks."""
     items = len(answers.correct)
     block = max(_BLOCK // items, 1)
@@ -154,7 +125,9 @@ def _weights(answers: _Answers, rng: np.random.Generator, resamples: int) -> Ite
         yield rng.multinomial(items, np.full(items, 1 / items), size=size).astype(float)
 
 
-def _quantities(answers: _Answers, weights: Floats, penalty: float) -> dict[str, Floats]:
+def _quantities(
+    answers: _ResponseMatrix, weights: FloatArray, penalty: float
+) -> dict[str, FloatArray]:
     accuracy = (weights @ answers.correct) / (weights @ answers.trials)
     smallest = np.where(weights > 0, answers.contamination, np.inf).min(axis=1)
     intercept, slope = regressions(
@@ -173,28 +146,15 @@ def _quantities(answers: _Answers, weights: Floats, penalty: float) -> dict[str,
 
 
 def regressions(
-    correct: Floats, trials: Floats, contamination: Floats, weights: Floats, penalty: float
-) -> tuple[Floats, Floats]:
+    correct: FloatArray,
+    trials: FloatArray,
+    contamination: FloatArray,
+    weights: FloatArray,
+    penalty: float,
+) -> tuple[FloatArray, FloatArray]:
     """Fit a logistic regression with a penalised slope to every resample at once.
 
-    Parameters
-    ----------
-    correct, trials, contamination : array, dims (item,)
-    weights : array, dims (resample, item)
-        How often each item counts.
-    penalty : float
-        λ in ``penalty / 2 * slope**2``; above 0.
-
-    Returns
-    -------
-    intercept, slope : array, dims (resample,)
-        Where every trial of a resample is right (or wrong) the intercept is infinite, and
-        the slope its limit, 0.
-
-    Raises
-    ------
-    FitError
-        If Newton's method does not converge.
+    Dims (resample,).
     """
     n = weights * trials
     share = (weights @ correct) / n.sum(axis=1)
@@ -202,7 +162,7 @@ def regressions(
     middle = contamination.mean()
     x = contamination - middle
     right = (weights @ np.stack([correct, correct * x], axis=1))[inside]
-    problem = _Problem(right, n[inside], x, penalty)
+    problem = _NewtonLogistic(right, n[inside], x, penalty)
     found = problem.solve(np.stack([logit(share[inside]), np.zeros(inside.sum())], axis=1))
     slope = np.zeros(len(share))
     slope[inside] = found[:, 1]
@@ -212,31 +172,22 @@ def regressions(
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """Many logistic regressions on one predictor, to be minimised together.
+class _NewtonLogistic:
+    """Many logistic regressions on one predictor, to be minimised together."""
 
-    Attributes
-    ----------
-    right : array, dims (resample, 2)
-        Weighted sums of correct trials, and of these times the predictor.
-    trials : array, dims (resample, item)
-        Weighted trials.
-    x : array, dims (item,)
-        Predictor, near its mean, so that intercept and slope hardly depend on each other.
-    penalty : float
-    """
-
-    right: Floats
-    trials: Floats
-    x: Floats
+    # (resample, 2): weighted sums of correct trials, and of these times the predictor
+    right: FloatArray
+    trials: FloatArray  # (resample, item): weighted trials
+    # (item,): predictor, near its mean, so that intercept and slope hardly depend on each other
+    x: FloatArray
     penalty: float
 
-    def loss(self, at: Floats) -> Floats:
+    def loss(self, at: FloatArray) -> FloatArray:
         """Return the penalised negative log-likelihood of each, dims (resample,)."""
         either = (self.trials * softplus(self._log_odds(at))).sum(axis=1)
         return either - (self.right * at).sum(axis=1) + self.penalty / 2 * at[:, 1] ** 2
 
-    def step(self, at: Floats) -> tuple[Floats, Floats]:
+    def step(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return Newton's step and half the fall in loss that it promises."""
         p = logistic(self._log_odds(at))
         expected = self.trials * p
@@ -249,10 +200,10 @@ class _Problem:
         step /= (h00 * h11 - h01**2)[:, None]
         return step, (step[:, 0] * g0 + step[:, 1] * g1) / 2
 
-    def _log_odds(self, at: Floats) -> Floats:
+    def _log_odds(self, at: FloatArray) -> FloatArray:
         return at[:, :1] + at[:, 1:] * self.x
 
-    def solve(self, at: Floats) -> Floats:
+    def solve(self, at: FloatArray) -> FloatArray:
         """Return intercept and slope of each, dims (resample, 2)."""
         for _ in range(_STEPS):
             step, fall = self.step(at)
@@ -264,7 +215,7 @@ class _Problem:
             f" converge in {_STEPS} Newton steps; a larger penalty makes them easier"
         )
 
-    def _length(self, at: Floats, step: Floats) -> Floats:
+    def _length(self, at: FloatArray, step: FloatArray) -> FloatArray:
         """Return how much of the step to take: all, halved as often as it raises the loss."""
         length = np.ones(len(at))
         ends = np.array([self.x.min(), self.x.max()])

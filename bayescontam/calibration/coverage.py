@@ -1,4 +1,4 @@
-"""Coverage: how often intervals hold the truth, their width, and how far estimates are off."""
+"""Coverage, width, interval score and bias, with clustered errors."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from bayescontam.calibration.clusters import Floats, Integers, Means, clustered_means
-from bayescontam.calibration.rows import LEVELS, interval_columns
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.calibration.storage import LEVELS, interval_columns
 
 GROUP = ["cell", "estimator", "quantity"]
 ALL, PASSED, MISSED = "all fits", "without failures", "failures as misses"
@@ -24,6 +24,41 @@ COLUMNS = (
 _CONSTANT = 1e-12
 
 
+@dataclass(frozen=True)
+class Means:
+    """Mean of each group, dims (group,)."""
+
+    mean: FloatArray  # naN where a group has no value
+    # monte Carlo standard error. Values of one cluster may depend on each other in any way,
+    # clusters are independent. NaN where a group has fewer than two clusters.
+    error: FloatArray
+    # count, clusters: values, and clusters that have any
+    count: IntArray
+    clusters: IntArray
+
+
+def clustered_means(values: FloatArray, group: IntArray, cluster: IntArray, groups: int) -> Means:
+    """Return the mean of each group with its cluster-robust standard error.
+
+    The mean is a ratio of two sums over clusters, and its error that of such a ratio
+    (Cochran 1977, Sampling Techniques, section 6.4), because clusters may differ in size.
+    With one value in each cluster it is the usual standard error of a mean.
+    """
+    known = np.isfinite(values)
+    values, group, cluster = values[known], group[known], cluster[known]
+    found, first, which = np.unique(cluster, return_index=True, return_inverse=True)
+    owner = group[first]
+    sums = np.bincount(which, values, minlength=len(found))
+    sizes = np.bincount(which, minlength=len(found)).astype(float)
+    count = np.bincount(group, minlength=groups)
+    clusters = np.bincount(owner, minlength=groups)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(group, values, minlength=groups) / count
+        squares = np.bincount(owner, (sums - mean[owner] * sizes) ** 2, minlength=groups)
+        error = np.sqrt(squares * clusters / (clusters - 1)) / count
+    return Means(mean, np.where(clusters > 1, error, np.nan), count, clusters)
+
+
 def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return how often the intervals of a study hold the truth.
 
@@ -34,39 +69,6 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     overfitting where every item is clean), nor what has no value (such as the logarithm of a
     negative number); see `undefined`.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each ``cell``, ``estimator``, ``quantity``, way of counting and level:
-
-        - ``counted``: ``"all fits"``; ``"without failures"``; ``"failures as misses"``, where
-          the intervals of failed fits count as if they had missed the truth, and the other
-          figures are those of all fits;
-        - ``level``: 0.5, 0.8, 0.9 or 0.95;
-        - ``coverage``, ``mc_se``: share of intervals that hold the truth, and its Monte Carlo
-          standard error. A fit without an interval has not held the truth. Where all
-          replicates agree, the error is that of one more that may not (the standard deviation
-          of a Beta(m + 1, 1), m replicates);
-        - ``width``, ``interval_score``: mean width, and mean Winkler score, which is the width
-          and, for a truth outside, 2 / (1 − level) times the distance to it [1]_. Smaller is
-          better;
-        - ``bias``, ``rmse``: of the posterior mean, alike for all levels;
-        - ``n``, ``n_failed``, ``replicates``, ``n_constant``, ``n_undefined``: intervals
-          counted, how many of them are from failed fits, data sets they come from, and
-          rows left out as constant and as undefined;
-        - ``…_se``: Monte Carlo standard errors;
-        - ``score_rank``: place of the estimator by mean interval score (1 = best) over the data
-          sets that all estimators have; ``score_behind`` and ``score_behind_se``: by how
-          much its score is above that of the best, paired by data set. NaN where there is
-          nothing to compare.
-
-    References
-    ----------
     .. [1] Gneiting & Raftery (2007). Strictly proper scoring rules, prediction, and
        estimation. doi:10.1198/016214506000001437
     """
@@ -90,7 +92,7 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
         included = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
         if not len(table[included]):
             continue  # all fits failed
-        own = _Rows(table[included], group[included], cluster[included], len(named))
+        own = _CoverageRows(table[included], group[included], cluster[included], len(named))
         common = own.errors()
         for level in LEVELS:
             figures = {**common, **own.intervals(level, counted == MISSED)}
@@ -125,11 +127,11 @@ def _in_order(column: "pd.Series[Any]") -> "pd.Series[Any]":
     return column.map(COUNTED.index) if column.name == "counted" else column
 
 
-class _Rows:
+class _CoverageRows:
     """Rows of a study with the numbers of their groups and replicates."""
 
     def __init__(
-        self, table: pd.DataFrame, group: Integers, cluster: Integers, groups: int
+        self, table: pd.DataFrame, group: IntArray, cluster: IntArray, groups: int
     ) -> None:
         self.table, self.group, self.cluster, self.groups = table, group, cluster, groups
         self.truth = table["truth"].to_numpy(dtype=float)
@@ -172,10 +174,10 @@ class _Rows:
             **self._ranking(score),
         }
 
-    def _means(self, values: Floats) -> Means:
+    def _means(self, values: FloatArray) -> Means:
         return clustered_means(values, self.group, self.cluster, self.groups)
 
-    def _ranking(self, score: Floats) -> dict[str, Floats]:
+    def _ranking(self, score: FloatArray) -> dict[str, FloatArray]:
         """Return places of the estimators by score, and how far they are behind the best.
 
         Only tables count that all estimators of a cell and quantity have a score of.
@@ -223,44 +225,24 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Which rows of several estimators are of the same table and quantity.
+    """Which rows of several estimators are of the same table and quantity."""
 
-    Attributes
-    ----------
-    unit, estimator : array of int, dims (row,)
-        Number of the interval that all estimators report, and of the estimator.
-    shape : tuple of int
-        How many there are of both.
-    block, replicate : array of int, dims (unit,)
-        Number of its cell and quantity, and its replicate.
-    group, present : array, dims (block, estimator)
-        Number of the group, and whether there is one.
-    """
-
-    unit: Integers
-    estimator: Integers
-    shape: tuple[int, int]
-    block: Integers
-    replicate: Integers
-    group: Integers
+    # unit, estimator: (row,): number of the interval that all estimators report, and of the
+    # estimator
+    unit: IntArray
+    estimator: IntArray
+    shape: tuple[int, int]  # how many there are of both
+    # block, replicate: (unit,): number of its cell and quantity, and its replicate
+    block: IntArray
+    replicate: IntArray
+    # group, present: (block, estimator): number of the group, and whether there is one
+    group: IntArray
     present: npt.NDArray[np.bool_]
 
 
-def interval_score(low: Floats, high: Floats, truth: Floats, level: int) -> Floats:
+def interval_score(low: FloatArray, high: FloatArray, truth: FloatArray, level: int) -> FloatArray:
     """Return Winkler's score of intervals: width, and a penalty for a truth outside.
 
-    Parameters
-    ----------
-    low, high, truth : array of float
-    level : int
-        Probability of the intervals, in percent.
-
-    Returns
-    -------
-    array of float
-
-    Examples
-    --------
     >>> import numpy as np
     >>> interval_score(np.zeros(2), np.ones(2), np.array([0.5, 1.5]), 90).tolist()
     [1.0, 11.0]
@@ -269,7 +251,7 @@ def interval_score(low: Floats, high: Floats, truth: Floats, level: int) -> Floa
     return high - low + 200 / (100 - level) * outside
 
 
-def _coverage_error(coverage: Means) -> Floats:
+def _coverage_error(coverage: Means) -> FloatArray:
     """Return the error of shares, which is not zero where all replicates agree."""
     m = coverage.clusters.astype(float)
     agreed = np.sqrt((m + 1) / (m + 3)) / (m + 2)

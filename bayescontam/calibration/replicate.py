@@ -1,4 +1,4 @@
-"""Replicate: one simulated table, fitted by every estimator, as rows."""
+"""One simulated table, fitted by every estimator, as rows."""
 
 import time
 from collections.abc import Iterator
@@ -9,27 +9,35 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
-from bayescontam.calibration.engines import Drawn, Engine, engine_of, longer
-from bayescontam.calibration.gates import FAILED, PASSED, RERUN, faults_of
-from bayescontam.calibration.measure import Key, measure
-from bayescontam.calibration.plan import Cell, Plan
-from bayescontam.calibration.published import NOMINAL
-from bayescontam.calibration.ranks import rank_of
-from bayescontam.calibration.referenced import refuse_other_reference
-from bayescontam.calibration.rows import BOUNDS, COLUMNS, LEVELS
-from bayescontam.calibration.simulate import Simulate, Simulated, quantities_of, simulator_of
+from bayescontam.calibration.quantities import Key, measure, validate_reference
+from bayescontam.calibration.samplers import SampledDraws, Sampler, engine_of, lengthen
+from bayescontam.calibration.sbc import rank_of
+from bayescontam.calibration.simulators import (
+    NOMINAL,
+    Simulate,
+    Simulated,
+    quantities_of,
+    simulator_of,
+)
+from bayescontam.calibration.storage import (
+    BOUNDS,
+    COLUMNS,
+    FAILED,
+    LEVELS,
+    PASSED,
+    RERUN,
+    faults_of,
+)
+from bayescontam.calibration.study import Cell, Plan
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.located import located
-from bayescontam.inference.own_effects import with_own_effects
-from bayescontam.responses import Responses
-from bayescontam.specs.study import Estimator, Sampling
-
-Floats = NDArray[np.floating[Any]]
+from bayescontam.inference.posterior import draw_contamination, stack_draws
+from bayescontam.inference.predictive import with_own_effects
+from bayescontam.specs.study import Estimator, SamplingSpec
 
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
 """Engine that audits another. One of each two is PyMC, which is held against the model that is
@@ -37,20 +45,15 @@ built for the table alone, so that what engines share is audited too."""
 _TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
 
 
-class Replicates:
+class ReplicateRunner:
     """Makes the rows of a cell's replicates.
 
     What is compiled for a cell is stored, and depends on the cell alone.
-
-    Parameters
-    ----------
-    plan : Plan
-    cell : Cell
     """
 
     def __init__(self, plan: Plan, cell: Cell) -> None:
         self.plan, self.cell = plan, cell
-        self._engines: dict[tuple[str, str], Engine] = {}
+        self._engines: dict[tuple[str, str], Sampler] = {}
 
     @cached_property
     def _simulate(self) -> Simulate:
@@ -59,21 +62,11 @@ class Replicates:
             first = simulate("first").responses
             for estimator in self.plan.study.estimators:
                 with self._fitted_by(estimator):
-                    refuse_other_reference(self.plan, simulate.design, estimator, first)
+                    validate_reference(self.plan, simulate.design, estimator, first)
         return simulate
 
     def check(self) -> None:
-        """Refuse what the cell's first table shows to be wrong, without a fit.
-
-        Raises
-        ------
-        SpecError
-            If nothing can be simulated, a formula has no value for it, an estimator reports
-            genuine ability at another contamination than the truth or none of the quantities
-            requested, or its model spec does not go with such tables.
-        UsageError
-            If nothing can be simulated from the study's fit.
-        """
+        """Refuse what the cell's first table shows to be wrong, without a fit."""
         made = self._simulate("first")
         for estimator in self.plan.study.estimators:
             wanted = {_estimate(key) for key in made.truth}
@@ -98,18 +91,7 @@ class Replicates:
             raise SpecError([Fault(self.plan.source, problem, column="estimators")]) from error
 
     def rows(self, replicate: int) -> pd.DataFrame:
-        """Return the rows of a replicate.
-
-        Parameters
-        ----------
-        replicate : int
-
-        Returns
-        -------
-        pandas.DataFrame
-            The columns of `bayescontam.calibration.rows.COLUMNS`: one row for each
-            estimator, quantity and cell of it; a fit that could not be made has rows too.
-        """
+        """Return the rows of a replicate."""
         made = self._simulate(replicate)
         audited = self._stream(replicate, "audit").random() < self.plan.study.audit
         parts = []
@@ -128,7 +110,7 @@ class Replicates:
     def _stream(self, replicate: int, *purpose: str) -> np.random.Generator:
         return self.plan.stream(self.cell.name, replicate, *purpose)
 
-    def _engine(self, estimator: Estimator, name: str) -> Engine:
+    def _engine(self, estimator: Estimator, name: str) -> Sampler:
         """Return an engine for an estimator, compiled with a table of the cell's own."""
         key = estimator.name, name
         if key not in self._engines:
@@ -140,7 +122,7 @@ class Replicates:
         return self._engines[key]
 
     def _fit(
-        self, made: Simulated, replicate: int, estimator: Estimator, engine: Engine
+        self, made: Simulated, replicate: int, estimator: Estimator, engine: Sampler
     ) -> pd.DataFrame:
         """Fit once and, if that does not pass the gates, once more and for longer."""
         started, sampling = time.perf_counter(), self.plan.study.sampling
@@ -148,7 +130,7 @@ class Replicates:
         first = self._try(made, replicate, estimator, engine, sampling)
         last, status = first, PASSED
         if first.faults:
-            last = self._try(made, replicate, estimator, engine, longer(sampling))
+            last = self._try(made, replicate, estimator, engine, lengthen(sampling))
             status = FAILED if last.faults else RERUN
         table = last.table(made.truth, rng)
         reason = "; ".join(first.faults)
@@ -170,8 +152,8 @@ class Replicates:
         made: Simulated,
         replicate: int,
         estimator: Estimator,
-        engine: Engine,
-        sampling: Sampling,
+        engine: Sampler,
+        sampling: SamplingSpec,
     ) -> "_Fit":
         stream = self._stream(replicate, "fit", estimator.name, f"{sampling.draws}")
         seed = int(stream.integers(2**31))
@@ -187,9 +169,11 @@ class Replicates:
             return _Fit(keys, np.tile(none, (1, 2, 1)), none, none, none, [f"no draws: {text}"])
         return self._judged(drawn, made, estimator.name, stream)
 
-    def _judged(self, drawn: Drawn, made: Simulated, name: str, rng: np.random.Generator) -> "_Fit":
-        draws = take_draws(drawn.posterior, drawn.built.design)
-        draws, _ = located(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
+    def _judged(
+        self, drawn: SampledDraws, made: Simulated, name: str, rng: np.random.Generator
+    ) -> "_Fit":
+        draws = stack_draws(drawn.posterior, drawn.built.design)
+        draws, _ = draw_contamination(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
         found = measure(drawn.posterior, draws, drawn.built, self.plan)
         keys = self._wanted(made, set(found.keys), name)
         values = found.part(keys)
@@ -231,23 +215,14 @@ class Replicates:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """One try: draws of the quantities that have a truth, and what is wrong with them.
-
-    Attributes
-    ----------
-    keys : list of (str, str)
-    values : array
-        Dims (chain, draw, key); NaN where nothing could be drawn.
-    mcse, ess, rhat : array
-        Dims (key,).
-    faults : list of str
-    """
+    """One try: draws of the quantities that have a truth, and what is wrong with them."""
 
     keys: list[Key]
-    values: Floats
-    mcse: Floats
-    ess: Floats
-    rhat: Floats
+    values: FloatArray  # dims (chain, draw, key); NaN where nothing could be drawn
+    # mcse, ess, rhat: dims (key,)
+    mcse: FloatArray
+    ess: FloatArray
+    rhat: FloatArray
     faults: list[str]
 
     def table(self, truth: Any, rng: np.random.Generator) -> pd.DataFrame:

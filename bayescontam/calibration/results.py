@@ -1,4 +1,4 @@
-"""Results: the rows of a study's run, finished or not, and the tables that follow from them."""
+"""The class `StudyResults`: rows of a study, and the tables that follow from them."""
 
 import json
 import os
@@ -11,16 +11,13 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from bayescontam.calibration.audit import audits
+from bayescontam._files import atomic_path
+from bayescontam._text import printable
 from bayescontam.calibration.coverage import coverage_table
-from bayescontam.calibration.ranks import rank_tree
-from bayescontam.calibration.record import COPY, RESTORE, record_of
-from bayescontam.calibration.rows import read_rows
-from bayescontam.calibration.sbc import sbc_table
+from bayescontam.calibration.sbc import rank_tree, sbc_table
+from bayescontam.calibration.storage import COPY, RESTORE, audits, read_rows, record_of
 from bayescontam.errors import SpecError, UsageError
-from bayescontam.names import visible
 from bayescontam.specs.study import StudySpec
-from bayescontam.storage import atomic_path
 
 COVERAGE, SBC = "coverage.csv", "sbc.csv"
 
@@ -37,7 +34,7 @@ class StudyResults:
     text : str
         The study as it was written.
     rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`.
+        From `bayescontam.calibration.storage.read_rows`.
     """
 
     spec: StudySpec
@@ -66,7 +63,7 @@ class StudyResults:
         rows = read_rows(place)
         record = record_of(place)
         text = _read(place / COPY)
-        return cls(_spec(text, record, visible(str(place))), record, text, rows)
+        return cls(_spec(text, record, printable(str(place))), record, text, rows)
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
@@ -137,7 +134,7 @@ class StudyResults:
 
     @cached_property
     def audits(self) -> pd.DataFrame:
-        """From `bayescontam.calibration.audit.audits`."""
+        """From `bayescontam.calibration.storage.audits`."""
         return audits(self.rows)
 
     @property
@@ -188,5 +185,5 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{visible(str(path))}: cannot be read ({visible(str(error))}); {RESTORE}"
+            f"{printable(str(path))}: cannot be read ({printable(str(error))}); {RESTORE}"
         ) from error

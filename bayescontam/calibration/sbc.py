@@ -1,15 +1,31 @@
-"""SBC: whether the truth's rank among draws is uniform, for every quantity of a study."""
+"""Simulation-based calibration: ranks of the truth, and tests of their uniformity."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
+from scipy.optimize import brentq
+from scipy.special import bdtr, chdtr, chdtrc, chdtri, ndtr, ndtri
+from scipy.stats import binom, norm
 
+from bayescontam._random import stream
+from bayescontam._text import join_list, printable
+from bayescontam._types import FloatArray
 from bayescontam.calibration.coverage import constant
-from bayescontam.calibration.uniformity import Floats, Uniformity, uniformity
+from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
-from bayescontam.seeds import stream
 
+_POINTS = 100
+"""Most points at which distribution functions are compared."""
+_SIMULATED = 10_000
+_REACH, _NODES = 30.0, 3001
+"""Distance from zero up to which, and nodes at which, normal scores of truths are integrated."""
+_MOST_FACTOR = 6.0
+"""Excess of spread up to which is estimated how much would be found."""
 UNIT = ["cell", "estimator", "quantity", "where"]
 FAMILY = ["estimator"]
 COLUMNS = (
@@ -23,6 +39,152 @@ MOST_WITHOUT = 0.01
 """Share of fits without draws, and so without a rank, that a test of ranks bears."""
 LEAST = 10
 """Fewest ranks that are tested: fewer can show nothing but the grossest faults."""
+GROUP = "prior_sbc"
+"""Where ``arviz.plot_ecdf_pit`` looks for ranks."""
+SAMPLE = ("chain", "draw")
+"""Dims that ArviZ takes for those of independent values."""
+_TIE = 1e-12
+"""Distance, beside their size, at which a draw and the truth are the same but for rounding."""
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """What three tests show about numbers that should be uniform."""
+
+    p_value: float  # smallest of the three p-values, times three
+    # smallest two-sided binomial tail probability of the empirical distribution function at any
+    # point: how far it leaves the diagonal
+    gamma: float
+    p_ecdf: float  # P-value of `gamma`: against departures of any kind
+    # shift, p_shift: mean of the normal quantiles of the numbers, 0 if uniform, and its two-sided
+    # p-value: against numbers that are too high or too low
+    shift: float
+    p_shift: float
+    # spread, p_spread: standard deviation of the same, 1 if uniform, and its two-sided p-value:
+    # against too many numbers at both ends, or in the middle
+    spread: float
+    p_spread: float
+
+
+def uniformity(values: FloatArray) -> Uniformity:
+    """Test whether numbers are independent draws from Uniform(0, 1).
+
+    Three tests, corrected by Bonferroni: the simultaneous envelope of the empirical
+    distribution function [1]_, which has power against anything and is what the pictures
+    show; and the tests of mean and variance of normal quantiles, which are exact, and stronger
+    against the two ways in which intervals are commonly wrong: off to one side, and too narrow
+    or too wide.
+
+    .. [1] Säilynoja, Bürkner & Vehtari (2022). Graphical test for discrete uniformity and its
+       applications in goodness-of-fit evaluation and multiple sample comparison.
+       doi:10.1007/s11222-022-10090-6
+    """
+    n = len(values)
+    gamma = _gamma(values)
+    p_ecdf = _p_gamma(gamma, n)
+    scores = ndtri(np.clip(values, 1e-12, 1 - 1e-12))
+    shift, variance = float(scores.mean()), float(scores.var(ddof=1))
+    p_shift = 2 * float(ndtr(-abs(shift) * np.sqrt(n)))
+    squares = (n - 1) * variance  # chi-square with n - 1 degrees of freedom
+    p_spread = 2 * float(min(chdtr(n - 1, squares), chdtrc(n - 1, squares)))
+    return Uniformity(
+        p_value=min(1.0, 3 * min(p_ecdf, p_shift, p_spread)),
+        gamma=gamma,
+        p_ecdf=p_ecdf,
+        shift=shift,
+        p_shift=p_shift,
+        spread=float(np.sqrt(variance)),
+        p_spread=p_spread,
+    )
+
+
+def detectable(n: int, draws: int, p_value: float, probability: float = 0.8) -> tuple[float, float]:
+    """Return what is found by `n` ranks: the least shift, and the least excess of spread.
+
+    Of Normal posteriors. Ranks among few draws show less: how far outside of all of them a
+    truth lies is not known.
+    """
+    shift = float(ndtri(1 - p_value / 2) + ndtri(probability)) / np.sqrt(n)
+    square = float(chdtri(n - 1, p_value / 2) / chdtri(n - 1, probability))
+    return (
+        _least(lambda by: _moments(draws, by, 1.0)[0] - shift, 0.0),
+        _least(lambda by: _moments(draws, 0.0, by)[1] - square, 1.0),
+    )
+
+
+def _least(excess: Callable[[float], float], start: float) -> float:
+    """Return where an increasing function is zero, infinity if that is too far off."""
+    return float(brentq(excess, start, _MOST_FACTOR)) if excess(_MOST_FACTOR) > 0 else np.inf
+
+
+def _moments(draws: int, shift: float, factor: float) -> tuple[float, float]:
+    """Return mean and mean square of normal scores of ranks, where posteriors are off."""
+    nodes, first, second = _scores(draws)
+    weights = norm.pdf(nodes, shift, factor)
+    weights /= weights.sum()
+    return float(weights @ first), float(weights @ second)
+
+
+@lru_cache(maxsize=16)
+def _scores(draws: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mean and mean square of a rank's normal score, given the truth's own, dims (node,).
+
+    A rank is Binomial given the truth, and spread evenly over its share of (0, 1).
+    """
+    edges = ndtri(np.arange(draws + 2) / (draws + 1))
+    density = norm.pdf(edges)
+    moved = np.where(np.isfinite(edges), edges, 0.0) * density
+    first, second = -np.diff(density) * (draws + 1), 1 - np.diff(moved) * (draws + 1)
+    nodes = np.linspace(-_REACH, _REACH, _NODES)
+    chances = binom.pmf(np.arange(draws + 1), draws, ndtr(nodes)[:, None])
+    return nodes, chances @ first, chances @ second
+
+
+def points(n: int) -> FloatArray:
+    """Return where the distribution function of `n` numbers is compared, inside (0, 1)."""
+    count = max(min(n, _POINTS), 2)
+    return np.arange(1, count) / count
+
+
+def envelope_probability(n: int, level: float) -> float:
+    """Return the pointwise probability of bands that hold a uniform ECDF everywhere."""
+    return 1 - float(np.quantile(_null(n), 1 - level))
+
+
+def _gamma(values: FloatArray) -> float:
+    z = points(len(values))
+    counts = np.searchsorted(np.sort(values), z, side="right")
+    return float(_tails(len(values))[counts, np.arange(len(z))].min())
+
+
+def _p_gamma(gamma: float, n: int) -> float:
+    """Return how often uniform numbers leave the diagonal as far, by simulation.
+
+    Beyond what was simulated, the sum of the probabilities at single points is a bound.
+    """
+    null = _null(n)
+    simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
+    return float(min(simulated, gamma * len(points(n)), 1.0))
+
+
+@lru_cache(maxsize=64)
+def _tails(n: int) -> FloatArray:
+    """Return two-sided tail probabilities of each count at each point, dims (count, point)."""
+    z = points(n)
+    below = bdtr(np.arange(n + 1)[:, None], n, z)
+    above = 1 - np.vstack([np.zeros(len(z)), below[:-1]])
+    tails: FloatArray = np.minimum(2 * np.minimum(below, above), 1.0)
+    return tails
+
+
+@lru_cache(maxsize=64)
+def _null(n: int) -> FloatArray:
+    """Return sorted values of gamma of `n` uniform numbers."""
+    z, tails = points(n), _tails(n)
+    rng = stream(0, "uniformity", n)
+    cells = rng.multinomial(n, np.full(len(z) + 1, 1 / (len(z) + 1)), size=_SIMULATED)
+    counts = cells.cumsum(axis=1)[:, :-1]
+    return np.sort(tails[counts, np.arange(len(z))].min(axis=1))
 
 
 def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -34,33 +196,6 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     counted in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not passed.
     Second fits of audits do not count, nor constants, nor estimators without draws.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        From `bayescontam.calibration.rows.read_rows`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each ``cell, estimator, quantity, where``, the worst first:
-
-        - ``p_value``: from `bayescontam.calibration.uniformity.uniformity`; NaN with fewer than
-          10 ranks;
-        - ``p_adjusted``: by Holm's method over all rows of an estimator, so that a
-          right one has an adjusted p-value below 0.05 anywhere in at most 5 % of studies;
-        - ``n``, ``n_failed``: ranks, and how many are from failed fits;
-          ``p_without_failures``: the p-value without these; ``n_without``: fits that have no rank,
-          because nothing was drawn;
-        - ``statistic``, ``p_ecdf``: of the envelope of the empirical distribution function;
-        - ``shift``, ``p_shift``: by how many posterior standard deviations the truth lies above
-          the estimate on average (0 if right), and the p-value of that alone;
-        - ``spread``, ``p_spread``: by what factor intervals are too narrow (1 if right, below 1
-          if too wide), and the p-value of that alone;
-        - ``outcome``: ``"failed"`` (adjusted p-value below 0.01), ``"caution"`` (below
-          0.05) or ``"passed"``; ``sentence``: what was found.
-
-    References
-    ----------
     .. [1] Talts, Betancourt, Simpson, Vehtari & Gelman (2018). Validating Bayesian inference
        algorithms with simulation-based calibration. arXiv:1804.06788
     """
@@ -84,18 +219,7 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranked(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that count, with the column ``u``: ranks spread over (0, 1).
-
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``u`` is (rank + v) / (ranks + 1) with v uniform. It is uniform however many draws a
-        rank is among, and the same for the same rows.
-    """
+    """Return the rows that count, with the column ``u``: ranks spread over (0, 1)."""
     counts = ~rows["audit"] & (rows["ranks"] > 0) & (rows["rank"] >= 0)
     used = rows[counts.to_numpy() & ~constant(rows)].sort_values([*UNIT, "replicate"])
     v = np.empty(len(used))
@@ -114,8 +238,6 @@ def _without_ranks(rows: pd.DataFrame) -> "pd.Series[int]":
 def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":
     """Return p-values adjusted by Holm's method; NaN stays and does not count.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> holm(pd.Series([0.01, 0.04, 0.03, float("nan")])).tolist()
     [0.03, 0.06, 0.06, nan]
@@ -145,7 +267,7 @@ def _row(key: dict[str, Any], part: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _tests(u: Floats) -> Uniformity:
+def _tests(u: FloatArray) -> Uniformity:
     return uniformity(u) if len(u) >= LEAST else Uniformity(*[float("nan")] * 7)
 
 
@@ -190,3 +312,90 @@ def _sentence(row: dict[Any, Any]) -> str:
     if row["n_failed"] and row["p_without_failures"] > CAUTION_BELOW:
         failures = f" Not so without the {row['n_failed']} failed fits."
     return f"{text[0].upper()}{text[1:]}.{doubt}{failures}"
+
+
+def rank_of(
+    truth: float, draws: FloatArray, ess: float, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Return the rank of the truth among nearly independent draws, and their number.
+
+    >>> rank_of(0.5, np.arange(-2.0, 4.0), 6, np.random.default_rng(1))
+    (3, 6)
+    """
+    # The same numbers are drawn whatever the draws are.
+    lot = rng.random()
+    if not np.isfinite(draws).all() or not np.isfinite(truth):
+        return -1, 0
+    step = 1 if np.isnan(ess) else int(np.ceil(len(draws) / max(ess, 1.0)))
+    thinned = draws[::step]
+    close = np.abs(thinned - truth) <= _TIE * max(1.0, abs(truth))
+    below = int(((thinned < truth) & ~close).sum())
+    return below + int(lot * (close.sum() + 1)), len(thinned)
+
+
+def rank_tree(
+    rows: pd.DataFrame,
+    estimator: str | None,
+    cell: str | None,
+    quantities: Sequence[str] | None,
+) -> xr.DataTree:
+    """Return the ranks of an estimator in one cell of a study."""
+    used = ranked(rows)
+    if used.empty:
+        raise UsageError("the study has no ranks yet: none of its fits with draws has ended")
+    for column, given in (("estimator", estimator), ("cell", cell)):
+        used = used[used[column] == _only(used[column], column, given)]
+    used = used[used["quantity"].isin(_wanted(used["quantity"], quantities))]
+    wide = used.pivot(index="replicate", columns=["quantity", "where"], values="u")
+    whole = wide.dropna()
+    if whole.empty:
+        rare = str(wide.count().groupby("quantity").min().idxmin())
+        raise UsageError(
+            f"no replicate has a rank of every quantity; '{printable(rare)}' has the fewest: choose"
+            " others with quantities"
+        )
+    arrays = {
+        str(quantity): _array(str(quantity), whole[[quantity]].droplevel("quantity", axis=1))
+        for quantity in wide.columns.unique("quantity")
+    }
+    # A distribution function has no place for ranks that are missing.
+    attributes = {"n_left_out": len(wide) - len(whole)}
+    attributes |= {column: used[column].iloc[0] for column in ("estimator", "cell")}
+    coords = {"chain": [0], "draw": whole.index.to_numpy()}
+    return xr.DataTree.from_dict({GROUP: xr.Dataset(arrays, coords, attributes)})
+
+
+def _only(names: "pd.Series[str]", column: str, given: str | None) -> str:
+    """Return the estimator or cell that is requested."""
+    known = list(names.drop_duplicates())
+    if given is None and len(known) == 1:
+        return str(known[0])
+    if given not in known:
+        got = "there are several" if given is None else f"got '{printable(given)}'"
+        raise UsageError(f"{column}: {got}; with ranks there are {join_list(known)}: give one")
+    return str(given)
+
+
+def _wanted(names: "pd.Series[str]", given: Sequence[str] | None) -> list[str]:
+    """Return the quantities that are requested, if they can be variables."""
+    known = list(names.drop_duplicates())
+    if unknown := [name for name in given or () if name not in known]:
+        raise UsageError(
+            f"quantities: got {join_list(unknown)}; with ranks there are {join_list(known)}"
+        )
+    wanted = known if given is None else list(given)
+    if barred := [name for name in wanted if "/" in name or name in SAMPLE]:
+        raise UsageError(
+            f"quantities: {join_list(barred)} cannot be the name of a variable beside {SAMPLE}, or"
+            " holds a slash: give the formula another name, or choose other quantities"
+        )
+    return wanted
+
+
+def _array(quantity: str, values: pd.DataFrame) -> xr.DataArray:
+    """Return the ranks of a quantity, dims (chain, draw[, where])."""
+    where = list(values.columns)
+    if where == [""]:
+        return xr.DataArray(values.to_numpy().T, dims=SAMPLE)
+    dim = f"{quantity}_where"
+    return xr.DataArray(values.to_numpy()[None], {dim: where}, (*SAMPLE, dim))

@@ -1,4 +1,4 @@
-"""Verb ``covariates``: a scan and a curve to contamination covariates."""
+"""Commands ``curve`` and ``covariates``."""
 
 import shlex
 import sys
@@ -8,18 +8,59 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayescontam.cli.curve import JudgementFiles, Level, Seed
+from bayescontam._progress import stage
+from bayescontam._text import printable
 from bayescontam.cli.judge import ScanFolder, read_all
-from bayescontam.cli.options import Quiet, Strict, check_file, exit_if_failed
-from bayescontam.names import visible
-from bayescontam.progress import stage
+from bayescontam.cli.options import (
+    Chains,
+    Draws,
+    Engine,
+    EngineName,
+    Out,
+    Quiet,
+    Strict,
+    Tune,
+    check_file,
+    exit_if_failed,
+)
 
 if TYPE_CHECKING:
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.evidence.weighing import Weighed
+    from bayescontam.evidence.covariates import ItemContamination
+    from bayescontam.evidence.curve import Curve
     from bayescontam.scan.results import Scan
 
-EXAMPLES = """
+
+CURVE_EXAMPLES = """
+Examples:
+
+bayescontam curve scan --judgements judgements.csv --out curve.nc
+
+bayescontam curve scan --judgements people.csv --judgements model.parquet --seed 1 -o curve.nc
+
+Then: bayescontam covariates scan --curve curve.nc --out covariates.parquet
+"""
+_QUANTITIES = {
+    "threshold_open": "item threshold", "steepness_open": "item steepness",
+    "threshold": "document threshold", "steepness": "document steepness",
+    "source_shift": "source shift", "sigma_item": "item spread",
+    "share_further": "further chunks",
+}  # fmt: skip
+"""What a table for people calls the parameters of a curve."""
+JudgementFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="File of judgements of this scan's pairs; may be repeated. Without any, the curve"
+        " is the prior.",
+        show_default=False,
+    ),
+]
+CurveName = Annotated[str, typer.Option(help="Curve spec: monotone, or a .toml file.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Seed; default: a fresh one, which the curve records.", show_default=False),
+]
+Level = Annotated[float, typer.Option(help="Credible level.")]
+COVARIATES_EXAMPLES = """
 Examples:
 
 bayescontam covariates scan --judgements judgements.csv --out covariates.parquet
@@ -41,6 +82,74 @@ _COLUMNS = {
 _NUMBERS = {
     "median": "documents", "ci_low": "documents_low", "ci_high": "documents_high",
 }  # fmt: skip
+
+
+def curve(
+    scan: ScanFolder,
+    out: Out,
+    judgements: JudgementFiles = None,
+    spec: CurveName = "monotone",
+    level: Level = 0.95,
+    draws: Draws = 1000,
+    tune: Tune = 1500,
+    chains: Chains = 4,
+    engine: EngineName = Engine.NUTPIE,
+    seed: Seed = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate from judgements how likely a match of a given cosine is a duplicate."""
+    check_file(out, judgements, spec)  # before minutes of sampling, not after
+    with stage(not quiet, f"reading {printable(str(scan))} and its judgements"):
+        from bayescontam.cli.terminal import calm
+        from bayescontam.evidence.covariates import duplicate_curve
+
+        calm()
+    judged = read_all(judgements, quiet)
+    fitted = duplicate_curve(
+        scan,
+        judged,
+        spec,
+        level=level,
+        seed=seed,
+        engine=engine.value,
+        draws=draws,
+        tune=tune,
+        chains=chains,
+        progress=not quiet,
+        command=shlex.join(["bayescontam", *sys.argv[1:]]),
+    )
+    fitted.save(out)
+    if not quiet:
+        show(fitted, out)
+    if strict:
+        exit_if_failed(fitted.checks())
+
+
+def show(fitted: "Curve", path: Path) -> None:
+    """Print a curve's parameters and the name of its file."""
+    from bayescontam.cli.terminal import print_checks, print_lines, print_table
+    from bayescontam.report.curve_page import half_text, halves
+    from bayescontam.report.fit_text import checks_sentence
+
+    print_lines(
+        f"{printable(str(row['benchmark']), 60)}: half are duplicates at a cosine of"
+        f" {half_text(row)}."
+        for row in halves(fitted).to_dict("records")
+    )
+    table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})
+    spare = ["sd", "mcse_mean", "ess_tail", "ess_bulk", "r_hat"]
+    table = table.replace({"quantity": _QUANTITIES})
+    print_table(table, spare, "the report of the curve, bayescontam report")
+    print_lines(
+        [
+            "item: whether it has duplicates at all; document: whether it is one. Thresholds are"
+            " cosines, steepness is in log-odds per unit of cosine.",
+            f"{checks_sentence(fitted.checks())}.",
+        ]
+    )
+    print_checks(fitted.checks())
+    print_lines([f"Seed {fitted.record['seed']}. Saved {printable(str(path))}."])
 
 
 def covariates(
@@ -77,14 +186,13 @@ def covariates(
     quiet: Quiet = False,
 ) -> None:
     """Estimate for each item the probability that the corpus holds a duplicate of it."""
-    with stage(not quiet, f"reading {visible(str(scan))}"):
+    with stage(not quiet, f"reading {printable(str(scan))}"):
+        from bayescontam._files import write_table
         from bayescontam.cli.terminal import calm
-        from bayescontam.covariates import Covariates
+        from bayescontam.data.covariates import Covariates
         from bayescontam.errors import UsageError
-        from bayescontam.evidence.covariates import covariates_table
+        from bayescontam.evidence.covariates import covariates_table, weigh_scan
         from bayescontam.scan.results import Scan
-        from bayescontam.weighing import weigh_scan
-        from bayescontam.written import write_table
 
         calm()
     for written in (out, save_curve):
@@ -110,9 +218,9 @@ def covariates(
 
 def _check(out: Path, level: float, floor: float, draws: int) -> None:
     """Refuse before minutes of work what could not be reported after them."""
-    from bayescontam.evidence.weighing import check_options
-    from bayescontam.levels import check_level
-    from bayescontam.written import check_table_ending
+    from bayescontam._files import check_table_ending
+    from bayescontam.data.validation import check_level
+    from bayescontam.evidence.covariates import check_options
 
     check_options(floor, draws)
     check_table_ending(out, "covariates")
@@ -129,7 +237,7 @@ def _curve(
 ) -> "Curve":
     """Return the curve that was given, or one fitted to judgements."""
     from bayescontam.errors import UsageError
-    from bayescontam.weighing import Curve, duplicate_curve
+    from bayescontam.evidence.covariates import Curve, duplicate_curve
 
     given = {name: value for name, value in options.items() if value is not None}
     if path is None:
@@ -147,11 +255,11 @@ def _curve(
     return Curve.load(path)
 
 
-def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
+def _show(weighed: "ItemContamination", fitted: "Curve", level: float, out: Path) -> None:
     """Print how many items have duplicates, what that rests on, and where the table lies."""
     from bayescontam.cli.terminal import print_checks, print_lines, print_table
     from bayescontam.evidence.prevalence import duplicate_numbers, prevalence
-    from bayescontam.report.verdicts import checks_sentence
+    from bayescontam.report.fit_text import checks_sentence
 
     shares = prevalence(weighed, level=level)
     numbers = duplicate_numbers(weighed, level=level).drop(columns="mean")
@@ -168,14 +276,14 @@ def _show(weighed: "Weighed", fitted: "Curve", level: float, out: Path) -> None:
     print_lines(_notes(weighed))
     print_lines([f"Curve: {checks_sentence(fitted.checks())}."])
     print_checks(fitted.checks())
-    print_lines([f"Wrote {visible(str(out))} ({len(weighed.items):,} items)."])
+    print_lines([f"Wrote {printable(str(out))} ({len(weighed.items):,} items)."])
 
 
-def _notes(weighed: "Weighed") -> Iterator[str]:
+def _notes(weighed: "ItemContamination") -> Iterator[str]:
     """Say how much of the result was seen, and how much is inferred."""
     for name, share in zip(weighed.sources, weighed.shares, strict=True):
         if share < 1:
-            yield f"Of source {visible(name, 60)}, {100 * share:.3g} % was searched."
+            yield f"Of source {printable(name, 60)}, {100 * share:.3g} % was searched."
     scanned, rest = (
         x.mean(axis=0).sum() for x in (weighed.expected_scanned, weighed.expected_rest)
     )

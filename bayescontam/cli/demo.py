@@ -1,4 +1,4 @@
-"""Verb ``demo``: the main jobs on published figures, and on a corpus whose truth is known."""
+"""Command ``demo``: the main jobs on published figures and a made-up corpus."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +10,10 @@ from bayescontam.cli.options import Quiet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.api import Fit
-    from bayescontam.report.evidence import Evidence
-    from bayescontam.scanning import Scan
+    from bayescontam.inference.result import Fit
+    from bayescontam.report.matches import Evidence
+    from bayescontam.scan.run import Scan
+
 
 EXAMPLE = "Example: bayescontam demo --out demo"
 SEED = 1
@@ -53,9 +54,13 @@ def demo(
 
 
 def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
-    from bayescontam import api
-    from bayescontam.demo import conceptarc, concepts_of_counts, duplicate_finetuning
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.data.published_tables import (
+        conceptarc,
+        concepts_of_counts,
+        duplicate_finetuning,
+    )
+    from bayescontam.inference import pipeline
+    from bayescontam.specs.registry import load_spec
 
     halves = "Finetuned on duplicates of half of a benchmark"
     solvers = "Four solvers on the concepts of ConceptARC"
@@ -66,7 +71,7 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
     for name, (title, note, responses, model) in jobs.items():
         _print(quiet, "", title)
         # With three benchmarks the spread over benchmarks has a long tail: small steps.
-        fitted = api.fit(
+        fitted = pipeline.fit(
             responses,
             model,
             seed=SEED,
@@ -81,9 +86,9 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
 
 def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
     """Scan, or take a finished scan as it is; None where the extra is not installed."""
-    from bayescontam.demo_scan import MANIFEST
     from bayescontam.errors import MissingExtraError
-    from bayescontam.scanning import run_scan
+    from bayescontam.evidence.demo import MANIFEST
+    from bayescontam.scan.run import run_scan
 
     _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
     try:
@@ -95,16 +100,16 @@ def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
 
 def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
     """Go from matches to genuine ability; judgements and responses are simulated."""
-    from bayescontam import api
-    from bayescontam.covariates import Covariates
-    from bayescontam.demo_scan import read_truth, simulated_responses
-    from bayescontam.report.page import write_report
+    from bayescontam.data.covariates import Covariates
+    from bayescontam.evidence.demo import read_truth, simulated_responses
+    from bayescontam.inference import pipeline
+    from bayescontam.report.fit_page import write_report
 
     truth = read_truth(scan.folder)
     evidence = _weigh(scan, truth, out, quiet, command)
     responses = simulated_responses(truth, SEED)
     _write_table(out / "responses.parquet", responses.frame)
-    fitted = api.fit(
+    fitted = pipeline.fit(
         responses,
         "latent_duplicate",
         covariates=Covariates.from_frame(evidence.items, source="covariates.parquet"),
@@ -119,13 +124,13 @@ def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
 
 def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command: str) -> "Evidence":
     """Go from matches and simulated judgements to covariates."""
-    from bayescontam.demo_scan import simulated_judgements
+    from bayescontam.data.judgements import write_judgements
+    from bayescontam.evidence.covariates import duplicate_curve
+    from bayescontam.evidence.demo import simulated_judgements
     from bayescontam.evidence.prevalence import prevalence
-    from bayescontam.judgements import write_judgements
-    from bayescontam.report.curve import write_curve_report
-    from bayescontam.report.evidence import gather
-    from bayescontam.report.scan import write_scan_report
-    from bayescontam.weighing import duplicate_curve
+    from bayescontam.report.curve_page import write_curve_report
+    from bayescontam.report.matches import gather
+    from bayescontam.report.scan_page import write_scan_report
 
     _print(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
     judgements = simulated_judgements(scan, truth, SEED)
@@ -147,7 +152,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
 
 
 def _write_table(path: Path, table: "pd.DataFrame") -> None:
-    from bayescontam.storage import atomic_path
+    from bayescontam._files import atomic_path
 
     with atomic_path(path) as temporary:
         table.to_parquet(temporary, index=False)
@@ -155,7 +160,7 @@ def _write_table(path: Path, table: "pd.DataFrame") -> None:
 
 def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
     from bayescontam.cli.terminal import print_headline
-    from bayescontam.report.tables import headline, verdict_line
+    from bayescontam.report.fit_tables import headline, verdict_line
 
     if not quiet:
         print_headline(headline(fitted))

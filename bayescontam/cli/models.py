@@ -1,4 +1,4 @@
-"""Verb ``models``: the model specs that ship with the package."""
+"""Commands ``models …``: model specs that ship, in words and as priors."""
 
 import sys
 from enum import StrEnum
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayescontam._progress import stage
+from bayescontam._text import printable
 from bayescontam.cli.options import Format, ShowNoProgress, TableFormat, check_file
-from bayescontam.names import visible
-from bayescontam.progress import stage
 
 if TYPE_CHECKING:
-    from bayescontam.inference.implied import Implied
-    from bayescontam.responses import Responses
+    from bayescontam.data.responses import Responses
+    from bayescontam.inference.prior_predictive import Implied
+
 
 EXAMPLES = """
 Examples:
@@ -60,7 +61,7 @@ class PageFormat(StrEnum):
 def list_models() -> None:
     """List the model specs that ship with the package."""
     from bayescontam.cli.terminal import print_lines, print_list
-    from bayescontam.specs.catalogue import load_spec, shipped_models
+    from bayescontam.specs.registry import load_spec, shipped_models
 
     print_list((name, load_spec(name).summary) for name in shipped_models())
     print()
@@ -86,7 +87,7 @@ def show(
 ) -> None:
     """Print a model spec: its file, its mathematics, and what its priors mean."""
     from bayescontam.errors import UsageError
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.specs.registry import load_spec
 
     if file_only and output is not PageFormat.TEXT:
         raise UsageError("--toml: prints the file and nothing else; leave out --format")
@@ -99,7 +100,7 @@ def show(
 
         print(spec_page(spec, name), end="")
         return
-    from bayescontam.inference.mathematics import mathematics, prior_meanings
+    from bayescontam.model.describe import mathematics, prior_meanings
 
     print(f"# {spec.name} ({spec.hash[:12]})\n\n{spec.text}")
     print("# Mathematics\n")
@@ -158,7 +159,7 @@ def prior(
     """Show what a spec's prior implies for accuracy, overfitting and differences of models."""
     if out is not None:
         with stage(not quiet, "preparing the picture"):
-            from bayescontam.report.implied import check_ending, write_prior
+            from bayescontam.report.prior_page import check_ending, write_prior
 
         check_ending(out)
         check_file(out, name, responses, covariates)
@@ -186,8 +187,8 @@ def _table(
         raise UsageError(
             f"{named}: of the made-up table, which --responses replaces; leave one of them out"
         )
-    with stage(not quiet, f"reading {visible(str(responses))}"):
-        from bayescontam.given import given_responses
+    with stage(not quiet, f"reading {printable(str(responses))}"):
+        from bayescontam.data.responses import given_responses
 
         return given_responses(responses, covariates)
 
@@ -201,10 +202,10 @@ def _implied(
     quiet: bool,
 ) -> "Implied":
     with stage(not quiet, "drawing from the prior"):
+        from bayescontam._random import fresh_seed
         from bayescontam.cli.terminal import calm
-        from bayescontam.inference.implied import implied
-        from bayescontam.seeds import fresh_seed
-        from bayescontam.specs.catalogue import load_spec
+        from bayescontam.inference.prior_predictive import implied
+        from bayescontam.specs.registry import load_spec
 
         calm()
         spec = load_spec(name)
@@ -214,7 +215,7 @@ def _implied(
 
 def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.implied import shown
+    from bayescontam.report.prior_page import shown
 
     if output is TableFormat.CSV:
         print(found.table().to_csv(index=False), end="")
@@ -224,7 +225,7 @@ def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> Non
     else:
         print_table(shown(found), spare=("q25", "q75", "meaning"))
         print_lines([*found.notes(), f"Seed {found.seed}."])
-        print_lines([f"Wrote {visible(str(out))}."] if out is not None else [])
+        print_lines([f"Wrote {printable(str(out))}."] if out is not None else [])
 
 
 def _json(found: "Implied") -> str:

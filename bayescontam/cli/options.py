@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options that several commands share."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from bayescontam.dates import Dates
+    from bayescontam.data.dates import Dates
     from bayescontam.inference.checks import Check
+
 
 FAILED_CHECK = 3
 """Exit status of --strict."""
@@ -38,47 +39,10 @@ Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a 
 
 DATA, SAMPLER, EXECUTION = "Data", "Sampler", "Execution"
 """Panels of the help: what is read, how a posterior is sampled, and where work is done."""
-
-
-class MissingContamination(StrEnum):
-    """What to do with items that the covariates do not name."""
-
-    ERROR = "error"
-    ZERO = "zero"
-    DROP = "drop"
-    IMPUTE = "impute"
-
-
 CovariatesFile = Annotated[
     Path | None,
     typer.Option(
         help="Table of covariates: benchmark, item, contamination, and model if it differs.",
-        rich_help_panel=DATA,
-    ),
-]
-OnMissing = Annotated[
-    MissingContamination,
-    typer.Option(
-        help="Responses whose item has no covariates: refuse; zero: searched and not found; drop;"
-        " or impute the mean.",
-        rich_help_panel=DATA,
-    ),
-]
-
-
-class ContaminationScale(StrEnum):
-    """What contamination is given as."""
-
-    SHARE = "share"
-    PERCENT = "percent"
-    COUNT = "count"
-
-
-OnScale = Annotated[
-    ContaminationScale,
-    typer.Option(
-        help="What contamination is: a number from 0 to 1, per cent, or a count n that is read as"
-        " log(1+n)/log(1+largest).",
         rich_help_panel=DATA,
     ),
 ]
@@ -131,6 +95,76 @@ DropMissing = Annotated[
         rich_help_panel=DATA,
     ),
 ]
+ItemDraws = Annotated[
+    int | None,
+    typer.Option(
+        help="Draws of item difficulties to store; default: none where they were integrated out,"
+        " otherwise at least 1,000.",
+        show_default=False,
+        rich_help_panel=SAMPLER,
+    ),
+]
+StoreAll = Annotated[
+    bool,
+    typer.Option(
+        "--store-all",
+        help="Store every draw of everything, in double precision: files become some twenty times"
+        " larger.",
+        rich_help_panel=SAMPLER,
+    ),
+]
+Draws = Annotated[
+    int, typer.Option(help="Draws of each chain, after tuning.", rich_help_panel=SAMPLER)
+]
+Tune = Annotated[
+    int, typer.Option(help="Tuning draws of each chain, discarded.", rich_help_panel=SAMPLER)
+]
+Chains = Annotated[int, typer.Option(help="Number of chains.", rich_help_panel=SAMPLER)]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="Ray cluster to use; default: start one on this machine.",
+        show_default=False,
+        rich_help_panel=EXECUTION,
+    ),
+]
+
+
+class MissingContamination(StrEnum):
+    """What to do with items that the covariates do not name."""
+
+    ERROR = "error"
+    ZERO = "zero"
+    DROP = "drop"
+    IMPUTE = "impute"
+
+
+OnMissing = Annotated[
+    MissingContamination,
+    typer.Option(
+        help="Responses whose item has no covariates: refuse; zero: searched and not found; drop;"
+        " or impute the mean.",
+        rich_help_panel=DATA,
+    ),
+]
+
+
+class ContaminationScale(StrEnum):
+    """What contamination is given as."""
+
+    SHARE = "share"
+    PERCENT = "percent"
+    COUNT = "count"
+
+
+OnScale = Annotated[
+    ContaminationScale,
+    typer.Option(
+        help="What contamination is: a number from 0 to 1, per cent, or a count n that is read as"
+        " log(1+n)/log(1+largest).",
+        rich_help_panel=DATA,
+    ),
+]
 
 
 class Engine(StrEnum):
@@ -162,31 +196,6 @@ OnDifficulties = Annotated[
         rich_help_panel=SAMPLER,
     ),
 ]
-ItemDraws = Annotated[
-    int | None,
-    typer.Option(
-        help="Draws of item difficulties to store; default: none where they were integrated out,"
-        " otherwise at least 1,000.",
-        show_default=False,
-        rich_help_panel=SAMPLER,
-    ),
-]
-StoreAll = Annotated[
-    bool,
-    typer.Option(
-        "--store-all",
-        help="Store every draw of everything, in double precision: files become some twenty times"
-        " larger.",
-        rich_help_panel=SAMPLER,
-    ),
-]
-Draws = Annotated[
-    int, typer.Option(help="Draws of each chain, after tuning.", rich_help_panel=SAMPLER)
-]
-Tune = Annotated[
-    int, typer.Option(help="Tuning draws of each chain, discarded.", rich_help_panel=SAMPLER)
-]
-Chains = Annotated[int, typer.Option(help="Number of chains.", rich_help_panel=SAMPLER)]
 
 
 class Workplace(StrEnum):
@@ -200,14 +209,6 @@ WorkplaceName = Annotated[
     Workplace,
     typer.Option(
         "--engine", help="Local worker processes, or a Ray cluster.", rich_help_panel=EXECUTION
-    ),
-]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        help="Ray cluster to use; default: start one on this machine.",
-        show_default=False,
-        rich_help_panel=EXECUTION,
     ),
 ]
 
@@ -236,7 +237,7 @@ def reference_of(text: str) -> float | str:
 
 def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Dates | None":
     """Return where dates are, None if no option names them."""
-    from bayescontam.dates import Dates
+    from bayescontam.data.dates import Dates
 
     if released is None and cutoff is None and not margin:
         return None
@@ -244,24 +245,17 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
 
 
 def check_file(out: Path, *read: object) -> None:
-    """Refuse a file that cannot be written, or that the command is given to read.
-
-    Parameters
-    ----------
-    out : pathlib.Path
-    *read : object
-        Arguments of the command; those that are paths, or lists of them, are compared.
-    """
+    """Refuse a file that cannot be written, or that the command is given to read."""
+    from bayescontam._files import check_writable
+    from bayescontam._text import printable
     from bayescontam.errors import UsageError
-    from bayescontam.names import visible
-    from bayescontam.storage import check_writable
 
     check_writable(out)
     for value in read:
         for given in value if isinstance(value, list | tuple) else [value]:
             if isinstance(given, str | Path) and _same(Path(given), out):
                 raise UsageError(
-                    f"{visible(str(out))}: is what the command reads, and would be lost; give the"
+                    f"{printable(str(out))}: is what the command reads, and would be lost; give the"
                     " result another name"
                 )
 

@@ -1,4 +1,4 @@
-"""Verb ``plan``: how wide intervals will be, before there are data."""
+"""Command ``plan``: how wide intervals will be, before there are data."""
 
 from enum import StrEnum
 from itertools import product
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bayescontam._progress import stage
 from bayescontam.cli.options import Format, TableFormat, reference_of
-from bayescontam.progress import stage
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.inference.plan.planning import Wish
-    from bayescontam.inference.plan.truth import Sizes, Truth
+    from bayescontam.power.power import PowerRequest
+    from bayescontam.power.scenario import Assumptions, SampleSizes
+
+
 EXAMPLES = """
 Examples:
 
@@ -183,19 +185,19 @@ def plan(
 ) -> None:
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
     with stage(not quiet, "preparing the designs"):
-        from bayescontam.inference.plan.planning import Wish
-        from bayescontam.inference.plan.planning import plan as plan_designs
-        from bayescontam.inference.plan.solving import solve as solve_design
-        from bayescontam.inference.plan.truth import Truth
-        from bayescontam.seeds import check_seed, fresh_seed
-        from bayescontam.specs.catalogue import load_spec
+        from bayescontam._random import check_seed, fresh_seed
+        from bayescontam.power.power import PowerRequest
+        from bayescontam.power.power import plan as plan_designs
+        from bayescontam.power.power import solve as solve_design
+        from bayescontam.power.scenario import Assumptions
+        from bayescontam.specs.registry import load_spec
 
         spec = load_spec(model)
         known = _contamination(contamination, responses, covariates)
     count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
     designs = _designs(items, models, count, generations, clean, solve)
-    truth = Truth(accuracy, slope, known, _spreads(spread or []))
-    wish = Wish(quantity.value, width, assurance, level, data_sets)
+    truth = Assumptions(accuracy, slope, known, _spreads(spread or []))
+    wish = PowerRequest(quantity.value, width, assurance, level, data_sets)
     chosen = fresh_seed() if seed is None else seed
     check_seed(chosen, "--seed")
     options: dict[str, Any] = {
@@ -211,9 +213,9 @@ def plan(
 
 def _contamination(share: float | None, responses: Path | None, covariates: Path | None) -> Any:
     """Return the share of contaminated items, or contaminations from a table."""
+    from bayescontam.data.responses import given_covariates, given_responses
     from bayescontam.errors import UsageError
-    from bayescontam.given import given_covariates, given_responses
-    from bayescontam.inference.plan.observed import observed_contamination
+    from bayescontam.power.scenario import observed_contamination
 
     if share is not None and (responses is not None or covariates is not None):
         raise UsageError("--contamination: leave it out where a table says it, or the table")
@@ -226,10 +228,10 @@ def _contamination(share: float | None, responses: Path | None, covariates: Path
 
 def _designs(
     items: str, models: str, benchmarks: str, generations: str, clean: int, solve: Unknown | None
-) -> "list[Sizes]":
+) -> "list[SampleSizes]":
     """Return all combinations of the sizes; the one to solve for has one value."""
     from bayescontam.errors import UsageError
-    from bayescontam.inference.plan.truth import Sizes
+    from bayescontam.power.scenario import SampleSizes
 
     given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
     sizes = {name: _numbers(name, text) for name, text in given.items()}
@@ -245,7 +247,7 @@ def _designs(
         if several:
             raise UsageError(f"--items: with --solve {solve.value} say how many items there are")
     rows = product(*sizes.values())
-    return [Sizes(**dict(zip(_SIZES, row, strict=True)), clean=clean) for row in rows]
+    return [SampleSizes(**dict(zip(_SIZES, row, strict=True)), clean=clean) for row in rows]
 
 
 def _numbers(name: str, text: str) -> list[int]:
@@ -277,13 +279,13 @@ def _spreads(given: list[str]) -> dict[str, float]:
 def _show(
     table: "pd.DataFrame",
     lines: list[str],
-    truth: "Truth",
-    wish: "Wish",
+    truth: "Assumptions",
+    wish: "PowerRequest",
     seed: int,
     output: TableFormat,
 ) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.planned import SPARE, plan_notes, shown
+    from bayescontam.report.fit_text import SPARE, plan_notes, shown
 
     if output is TableFormat.CSV:
         print(table.to_csv(index=False), end="")

@@ -1,4 +1,4 @@
-"""Verb ``report``: the HTML page of a fit, of a scan, or of a curve."""
+"""Commands ``report`` and ``summary``."""
 
 import os
 from pathlib import Path
@@ -6,17 +6,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayescontam.cli.options import Out, Quiet, check_file
-from bayescontam.names import visible
-from bayescontam.progress import stage
+from bayescontam._progress import stage
+from bayescontam._text import printable
+from bayescontam.cli.options import (
+    FitFile,
+    Format,
+    InsteadOfPrinting,
+    LevelOfFit,
+    Out,
+    Quiet,
+    ShowNoProgress,
+    TableFormat,
+    check_file,
+    check_out,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.inference.fitted import Fitted
+    from bayescontam.evidence.curve import Curve
+    from bayescontam.inference.result import Fit
 
-EXAMPLES = """
+
+REPORT_EXAMPLES = """
 Examples:
 
 bayescontam report fit.nc --out report.html
@@ -37,6 +49,15 @@ bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out sc
 bayescontam report curve.nc --out curve.html
 """
 _SCANS = "Reports of scans, and of the items of a fit"
+SUMMARY_EXAMPLES = """
+Examples:
+
+bayescontam summary fit.nc
+
+bayescontam summary fit.nc --format csv --out estimands.csv
+
+bayescontam summary fit.nc --format json
+"""
 
 
 def report(
@@ -125,9 +146,9 @@ def report(
         texts = {"title": title, "note": note}
         _report_file(path, compare_with or [], scan, curve, options, out, tables, texts, quiet)
     if not quiet:
-        print(f"Wrote {visible(str(out))}.")
+        print(f"Wrote {printable(str(out))}.")
         if tables is not None:
-            print(f"Wrote its tables to {visible(str(tables))}.")
+            print(f"Wrote its tables to {printable(str(tables))}.")
 
 
 def _report_scan(
@@ -137,10 +158,10 @@ def _report_scan(
 
     if (items is None) != (by is None) or (by is not None and curve is None):
         raise UsageError("--items, --by: give both, and --curve, or none of them")
-    with stage(not quiet, f"reading {visible(str(folder))}"):
-        from bayescontam.evidence.duplicates import Curve
-        from bayescontam.report.evidence import gather
-        from bayescontam.report.scan import write_scan_report
+    with stage(not quiet, f"reading {printable(str(folder))}"):
+        from bayescontam.evidence.curve import Curve
+        from bayescontam.report.matches import gather
+        from bayescontam.report.scan_page import write_scan_report
         from bayescontam.scan.results import Scan
 
         opened = Scan.load(folder)
@@ -155,7 +176,7 @@ def _items(path: Path, by: str, scanned: "pd.DataFrame") -> "pd.DataFrame":
     """Read a table of items; a benchmark need not be named where the scan has one only."""
     import pandas as pd
 
-    from bayescontam.importers.table import read_table
+    from bayescontam.data.tables import read_table
 
     table = read_table(path)
     benchmarks = scanned["benchmark"].unique()
@@ -182,14 +203,14 @@ def _report_file(
     texts: dict[str, str],
     quiet: bool,
 ) -> None:
-    with stage(not quiet, f"reading {visible(str(path))}"):
+    with stage(not quiet, f"reading {printable(str(path))}"):
         from bayescontam.cli.compare import load_all
         from bayescontam.errors import UsageError
-        from bayescontam.evidence.duplicates import Curve
+        from bayescontam.evidence.curve import Curve
         from bayescontam.inference.compare import compare_fits
-        from bayescontam.report.curve import write_curve_report
-        from bayescontam.report.evidence import gather
-        from bayescontam.report.page import write_report
+        from bayescontam.report.curve_page import write_curve_report
+        from bayescontam.report.fit_page import write_report
+        from bayescontam.report.matches import gather
         from bayescontam.scan.results import Scan
 
         known = _load(path)
@@ -214,14 +235,14 @@ def _report_file(
     )  # fmt: skip
 
 
-def _load(path: Path) -> "Fitted | Curve":
+def _load(path: Path) -> "Fit | Curve":
     """Read a file that holds a fit or a curve."""
     from bayescontam.errors import FitError
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.inference.fitted import Fitted
+    from bayescontam.evidence.curve import Curve
+    from bayescontam.inference.result import Fit
 
     try:
-        return Fitted.load(path)
+        return Fit.load(path)
     except FitError as no_fit:
         if no_fit.__cause__ is None:  # no file, or a fit in another format
             raise
@@ -238,6 +259,63 @@ def _refuse(path: Path, what: str, options: set[str]) -> None:
     if options:
         named = ", ".join(f"--{name}" for name in sorted(options))
         raise UsageError(
-            f"{named}: {visible(str(path))} is {what}, and its report does not take that; leave"
+            f"{named}: {printable(str(path))} is {what}, and its report does not take that; leave"
             " it out"
         )
+
+
+def summary(
+    path: FitFile,
+    output: Format = TableFormat.TABLE,
+    level: LevelOfFit = None,
+    out: InsteadOfPrinting = None,
+    quiet: ShowNoProgress = False,
+) -> None:
+    """Print the estimands of a fit: a headline table, or every one as CSV or JSON."""
+    from bayescontam.data.validation import check_level
+
+    if level is not None:
+        check_level(level, "--level")
+    check_out(output, out, path)
+    with stage(not quiet, f"reading and summarising {printable(str(path))}"):
+        from bayescontam.cli.terminal import put_text
+        from bayescontam.inference.result import Fit
+
+        fit = Fit.load(path)
+        table = fit.estimands(level)
+    if output is TableFormat.TABLE:
+        _print(fit, table)
+        return
+    text = table.to_csv(index=False) if output is TableFormat.CSV else _json(fit, table, level)
+    put_text(text, out)
+
+
+def _print(fit: "Fit", table: "pd.DataFrame") -> None:
+    from bayescontam.cli.terminal import print_headline, print_lines, print_table
+    from bayescontam.report.fit_tables import by_concept, headline, verdict_line
+    from bayescontam.report.fit_text import lines_in_short
+
+    print_headline(headline(fit, table))
+    if "estimands_by_concept" in fit.tree:
+        print_table(by_concept(fit, table))
+    print_lines([verdict_line(fit), *lines_in_short(fit)])
+
+
+def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
+    import json
+
+    from bayescontam.report.fit_tables import FIGURES, slopes
+    from bayescontam.report.ranking import better_pairs
+
+    judged = slopes(fit, table)[["model", "benchmark", "verdict", "sentence", *FIGURES]]
+    checks = [check.to_dict() for check in fit.checks()]
+    hidden = {"format", "checks", "labels"}
+    content = {
+        "record": {name: value for name, value in fit.record.items() if name not in hidden},
+        "level": fit.level if level is None else level,
+        "checks": checks,
+        "estimands": json.loads(table.to_json(orient="records", double_precision=15)),
+        "identification": json.loads(judged.to_json(orient="records", double_precision=15)),
+        "p_better": json.loads(better_pairs(fit).to_json(orient="records", double_precision=15)),
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

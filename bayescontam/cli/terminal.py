@@ -1,18 +1,22 @@
-"""Terminal: tables and lines printed so that no name can break them."""
+"""Tables and notes in a terminal, with names that nothing can break."""
 
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from bayescontam.names import visible
+from bayescontam._text import printable, short_labels
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.inference.checks import Check
+
 
 _ORDINARY = 120
 """Columns where the output is no terminal."""
@@ -20,6 +24,24 @@ _HEADLINE_SPARE = (
     "slope_verdict", "overfitting_fraction", "p_best", "rank_raw", "rank",
     "overfitting_spillover", "spillover", "raw",
 )  # fmt: skip
+
+_RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
+FIRST_ROWS, LAST_ROWS = 40, 20
+"""Rows that are shown of a longer table."""
+_NAMES = {
+    "model", "benchmark", "item", "concept", "other", "fit", "cell", "quantity", "estimator",
+    "judge", "judge_a", "judge_b", "source", "of", "file", "where", "name",
+}  # fmt: skip
+"""Columns of names. They stay on one line, where long names are cut in the middle."""
+_NUMBERS = {"below", "above"}
+"""Columns of texts that are numbers."""
+_PREFERRED, _ENOUGH, _LEAST = 24, 12, 8
+"""Widths of names: before columns are left out for them, before the last of these is left out,
+and when none is left to leave out."""
+_SHORT = 12
+"""Texts that are not wrapped."""
+_LONGEST = 160
+_GAP = "  "
 
 
 def print_table(
@@ -29,21 +51,7 @@ def print_table(
     *,
     whole: bool = False,
 ) -> None:
-    """Print a table of texts and numbers, for people; of a long one the first and last rows.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        See `bayescontam.cli.table.lay_out`.
-    spare : sequence of str, optional
-        Columns to leave out where the terminal is narrow, in this order.
-    see_all : str, default "--format csv"
-        What shows all rows and columns.
-    whole : bool, default False
-        Whether to print all rows, however many there are.
-    """
-    from bayescontam.cli.table import lay_out
-
+    """Print a table of texts and numbers, for people; of a long one the first and last rows."""
     room = room_of_output()
     laid = lay_out(table, room, spare, whole=whole)
     print("\n".join(["", *laid.lines, ""]))
@@ -57,9 +65,6 @@ def print_table(
 def room_of_output() -> int:
     """Return the columns of the terminal, or 120 where the output goes elsewhere."""
     return shutil.get_terminal_size((_ORDINARY, 24)).columns
-
-
-_RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
 
 
 def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None:
@@ -115,12 +120,12 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print what was left out of the data, or filled in: with --quiet too, as it may be a slip."""
     for note in notes:
         kind = "" if note.startswith("caution: ") else "note: "
-        print(f"{kind}{visible(note, 400)}", file=sys.stderr)
+        print(f"{kind}{printable(note, 400)}", file=sys.stderr)
 
 
 def print_checks(checks: "Sequence[Check]") -> None:
     """Print the checks that did not pass, each with its value and what is allowed."""
-    from bayescontam.report.words import measured
+    from bayescontam.report.format import measured
 
     for check in checks:
         if check.outcome.value == "passed":
@@ -134,9 +139,219 @@ def print_checks(checks: "Sequence[Check]") -> None:
 
 def put_text(text: str, out: Path | None) -> None:
     """Print a text as it is, or write it to a file, whole or not at all."""
-    from bayescontam.storage import write_text
+    from bayescontam._files import write_text
 
     if out is None:
         print(text, end="")  # not typer.echo: it takes escape codes out of names
     else:
         write_text(out, text)
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A table as lines."""
+
+    lines: list[str]  # heading and rows, and below them the names that were cut, in full
+    columns: list[str]  # columns that were left out for want of room
+    rows: int  # how many rows were left out in the middle
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as texts: figures are never cut, words are wrapped at spaces."""
+
+    name: str
+    kind: Literal["names", "figures", "words"]
+    cells: list[str]
+
+    @cached_property
+    def heading(self) -> int:
+        """Width of the longest word of the heading."""
+        return max(map(_cells, self.name.split("_")))
+
+    @cached_property
+    def natural(self) -> int:
+        """Width at which nothing is cut or wrapped."""
+        return max([self.heading, *map(_cells, self.cells)])
+
+    @cached_property
+    def longest_word(self) -> int:
+        """Width at which words are whole, and short texts on one line."""
+        return min(self.natural, max(self._longest_word, _SHORT))
+
+    @cached_property
+    def _longest_word(self) -> int:
+        return max([self.heading, *(_cells(word) for text in self.cells for word in text.split())])
+
+    def width(self, names: int, wrapped: bool) -> int:
+        """Return the width where names have so much room, and words are wrapped or not."""
+        if self.kind == "names":
+            return min(self.natural, max(names, self.heading))
+        return self.longest_word if self.kind == "words" and wrapped else self.natural
+
+    def labelled(self, labels: Mapping[str, str]) -> "_Column":
+        """Return the column with labels in place of its names."""
+        if self.kind != "names":
+            return self
+        return replace(self, cells=[labels[cell] for cell in self.cells])
+
+
+def lay_out(
+    table: "pd.DataFrame", room: int, spare: Sequence[str] = (), *, whole: bool = False
+) -> Laid:
+    """Lay out a table for a terminal."""
+    import pandas as pd
+
+    title = []
+    if len(table) > 1 and "benchmark" in table and table["benchmark"].nunique() == 1:
+        title = [f"benchmark: {printable(str(table['benchmark'].iloc[0]))}", ""]
+        table = table.drop(columns="benchmark")
+    omitted = 0 if whole else max(len(table) - FIRST_ROWS - LAST_ROWS, 0)
+    if omitted:
+        table = pd.concat([table.head(FIRST_ROWS), table.tail(LAST_ROWS)])
+    columns, left_out = _columns(table), []
+    for name in spare:
+        # The last of them is worth more than long names.
+        if _total(columns, _ENOUGH if name == spare[-1] else _PREFERRED, wrapped=True) <= room:
+            break
+        if name in (column.name for column in columns):
+            columns = [column for column in columns if column.name != name]
+            left_out.append(name)
+    wrapped = _total(columns, _PREFERRED, wrapped=False) > room
+    longest = max([column.natural for column in columns if column.kind == "names"], default=0)
+    names = next((n for n in range(longest, _LEAST, -1) if _total(columns, n, wrapped) <= room), 0)
+    labels = _labels(columns, names or _LEAST)
+    columns = [column.labelled(labels) for column in columns]
+    widths = [column.width(names or _LEAST, wrapped) for column in columns]
+    _widen(columns, widths, room)
+    rows = list(_rows(columns, widths))
+    if omitted:
+        rows.insert(FIRST_ROWS, [f"… {omitted:,} more rows …"])
+    lines = [*title, *_heading(columns, widths), *(line for row in rows for line in row)]
+    return Laid([*lines, *_key(labels)], left_out, omitted)
+
+
+def _columns(table: "pd.DataFrame") -> list[_Column]:
+    """Return the columns as texts, those of an interval as one."""
+    result = []
+    for name in table.columns.astype(str):
+        stem, _, end = name.rpartition("_")
+        if end in ("low", "high") and {f"{stem}_low", f"{stem}_high"} <= set(table):
+            if end == "high" or stem in table:
+                continue
+            parts, name = [f"{stem}_low", f"{stem}_high"], stem
+        elif {f"{name}_low", f"{name}_high"} <= set(table):
+            parts = [name, f"{name}_low", f"{name}_high"]
+        else:
+            parts = [name]
+        figures = name in _NUMBERS or all(table[part].dtype.kind in "fiu" for part in parts)
+        kind: Any = "figures" if figures else "names" if name in _NAMES else "words"
+        rows = zip(*(table[part] for part in parts), strict=True)
+        result.append(_Column(name, kind, [_text(name, row) for row in rows]))
+    return result
+
+
+def _text(name: str, values: Sequence[Any]) -> str:
+    """Return a cell: a value, an interval, or a value with its interval."""
+    if len(values) == 1:
+        return _one(name, values[0])
+    *estimate, low, high = values
+    texts = [_one(name, value) for value in estimate]
+    # The sign of a bound that rounds to zero says whether the interval excludes zero.
+    ends = [_one(name, end, signed=True) for end in (low, high)]
+    return " ".join([*texts, f"[{ends[0]}, {ends[1]}]"] if all(ends) else texts)
+
+
+def _one(name: str, value: Any, signed: bool = False) -> str:
+    if value is None or value != value:
+        return ""
+    if not isinstance(value, float):
+        return printable(str(value), _LONGEST)
+    text = f"{value:.{0 if name.startswith('rank') else 3}f}"
+    return text if signed or float(text) else text.lstrip("-")
+
+
+def _total(columns: Iterable[_Column], names: int, wrapped: bool) -> int:
+    widths = [column.width(names, wrapped) for column in columns]
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _widen(columns: Sequence[_Column], widths: list[int], room: int) -> None:
+    """Give words the room that is left, the most wrapped first."""
+    left = room - sum(widths) - len(_GAP) * (len(widths) - 1)
+    for _ in range(left):
+        place = max(range(len(widths)), key=lambda c: columns[c].natural / max(widths[c], 1))
+        if columns[place].natural <= widths[place]:
+            break
+        widths[place] += 1
+
+
+def _labels(columns: Iterable[_Column], width: int) -> dict[str, str]:
+    """Return what is shown of each name: of the same name the same in all columns."""
+    cells = (cell for column in columns if column.kind == "names" for cell in column.cells)
+    names = list(dict.fromkeys(cells))
+    return dict(zip(names, short_labels(names, width, _cells), strict=True))
+
+
+def _heading(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of the headings, ending in the same line, and a rule below."""
+    texts = [
+        _wrapped(column.name.split("_"), width)
+        for column, width in zip(columns, widths, strict=True)
+    ]
+    height = max(map(len, texts))
+    blocks = [[*[""] * (height - len(lines)), *lines] for lines in texts]
+    yield from _joined(columns, widths, blocks)
+    yield _GAP.join("─" * width for width in widths)
+
+
+def _rows(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[list[str]]:
+    for row in zip(*(column.cells for column in columns), strict=True):
+        blocks = [
+            _wrapped(cell.split(), width) if column.kind == "words" else [cell]
+            for column, width, cell in zip(columns, widths, row, strict=True)
+        ]
+        yield list(_joined(columns, widths, blocks))
+
+
+def _joined(
+    columns: Sequence[_Column], widths: Sequence[int], blocks: Sequence[Sequence[str]]
+) -> Iterator[str]:
+    """Yield blocks of lines beside each other, figures at the right of their columns."""
+    for line in zip_longest(*blocks, fillvalue=""):
+        padded = [
+            f"{' ' * (width - _cells(text))}{text}"
+            if column.kind == "figures"
+            else f"{text}{' ' * (width - _cells(text))}"
+            for column, width, text in zip(columns, widths, line, strict=True)
+        ]
+        yield _GAP.join(padded).rstrip()
+
+
+def _wrapped(words: Iterable[str], width: int) -> list[str]:
+    """Return words in lines of a width."""
+    lines = [""]
+    for word in words:
+        joined = f"{lines[-1]} {word}".strip()
+        if _cells(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(word)
+    return lines
+
+
+def _key(labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names that were cut, in full."""
+    cut = {label: name for name, label in labels.items() if label != name}
+    if cut:
+        width = max(map(_cells, cut))
+        yield ""
+        yield "Names in full:"
+        for label, name in cut.items():
+            yield f"  {label}{' ' * (width - _cells(label))} = {name}"
+
+
+def _cells(text: str) -> int:
+    from rich.cells import cell_len  # wide characters take two columns
+
+    return cell_len(text)

@@ -1,4 +1,4 @@
-"""Agreement: how alike judges judge, beyond what chance would do."""
+"""Agreement of judges beyond chance."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import Floats
-from bayescontam.judged import KINDS
-from bayescontam.judgements import MODEL, PAIR, Judgements, run_of
-from bayescontam.names import visible
-from bayescontam.optional import require
-from bayescontam.seeds import stream
+from bayescontam._optional import require
+from bayescontam._random import stream
+from bayescontam._text import printable
+from bayescontam._types import FloatArray
+from bayescontam.data.judgements import KINDS, MODEL, PAIR, Judgements, run_of
 
 _DRAWS = 10_000
 _KEYS = list(PAIR)
@@ -27,46 +26,33 @@ _TWO = [
 class Agreement:
     """How judges agree.
 
-    Attributes
-    ----------
-    judges : pandas.DataFrame
-        One row for each judge, and each run of a language model: ``judge``, ``pairs``,
-        ``duplicates``, ``clean``, ``unjudged``.
-    two : pandas.DataFrame
-        One row for every two that judged the same pairs: ``judge_a``, ``judge_b``,
-        ``relation`` ("people", "person and model", "models", "model with itself"), ``pairs``
-        (on which both have a verdict), ``unjudged`` (on which at least one has none),
-        ``agreement`` (share of equal verdicts), Cohen's ``kappa`` [1]_ with the central 95 %
-        interval ``kappa_low`` to ``kappa_high``, ``kinds`` (pairs of which both named the
-        kind), ``kinds_agreement``, ``kinds_kappa``, and ``note`` (why kappa is not defined).
-    overall : pandas.DataFrame
-        Krippendorff's ``alpha`` [2]_ of verdicts over ``judges`` judges: ``who`` ("all",
-        "people", "models"), ``pairs`` (with two verdicts or more), ``note``.
-    kinds : pandas.DataFrame
-        How kinds were confused: ``judge_a``, ``judge_b``, ``kind_a``, ``kind_b``, ``pairs``.
-    verdicts : pandas.DataFrame
-        Verdicts by kind: ``judge``, ``kind`` ("" = not given), ``duplicates``, ``clean``,
-        ``unjudged``.
-
-    References
-    ----------
     .. [1] Cohen (1960), A coefficient of agreement for nominal scales.
        https://doi.org/10.1177/001316446002000104
     .. [2] Hayes and Krippendorff (2007), Answering the call for a standard reliability measure
        for coding data. https://doi.org/10.1080/19312450709336664
     """
 
+    # one row for each judge, and each run of a language model: `judge`, `pairs`, `duplicates`,
+    # `clean`, `unjudged`
     judges: pd.DataFrame
+    # one row for every two that judged the same pairs: `judge_a`, `judge_b`, `relation` ("people",
+    # "person and model", "models", "model with itself"), `pairs` (on which both have a verdict),
+    # `unjudged` (on which at least one has none), `agreement` (share of equal verdicts), Cohen's
+    # `kappa` [1]_ with the central 95 % interval `kappa_low` to `kappa_high`, `kinds` (pairs of
+    # which both named the kind), `kinds_agreement`, `kinds_kappa`, and `note` (why kappa is not
+    # defined)
     two: pd.DataFrame
+    # krippendorff's `alpha` [2]_ of verdicts over `judges` judges: `who` ("all", "people",
+    # "models"), `pairs` (with two verdicts or more), `note`
     overall: pd.DataFrame
+    # how kinds were confused: `judge_a`, `judge_b`, `kind_a`, `kind_b`, `pairs`
     kinds: pd.DataFrame
+    # verdicts by kind: `judge`, `kind` ("" = not given), `duplicates`, `clean`, `unjudged`
     verdicts: pd.DataFrame
 
     def confusion(self, judge_a: str, judge_b: str) -> pd.DataFrame:
         """Return the kinds of one judge (rows) against those of another (columns).
 
-        Examples
-        --------
         >>> rows = [("q", i, "d", 0, who, 1, kind) for i, who, kind in
         ...         [("1", "Ada", "exact"), ("1", "Bo", "exact"), ("2", "Ada", "exact"),
         ...          ("2", "Bo", "subset")]]
@@ -94,7 +80,7 @@ class Agreement:
         if unjudged := int(self.judges["unjudged"].sum()):
             yield f"{unjudged:,} rows are unjudged; they count as no verdict."
         for row in self.two[self.two["note"] != ""].to_dict("records"):
-            names = f"{visible(row['judge_a'], 60)} and {visible(row['judge_b'], 60)}"
+            names = f"{printable(row['judge_a'], 60)} and {printable(row['judge_b'], 60)}"
             yield f"{names}: {row['note']}."
 
 
@@ -105,21 +91,6 @@ def agreement(judgements: Judgements, *, seed: int = 1) -> Agreement:
     of kappa is that of its posterior, given the counts of the four possible pairs of verdicts
     and a Dirichlet(1/2, …) prior on their probabilities: unlike a bootstrap, it does not
     shrink to a point where all verdicts are equal. Alpha takes one run of each language model.
-
-    Parameters
-    ----------
-    judgements : Judgements
-    seed : int, default 1
-        Of the draws behind the intervals.
-
-    Returns
-    -------
-    Agreement
-
-    Raises
-    ------
-    MissingExtraError
-        If scikit-learn is not installed.
     """
     frame = judgements.frame
     verdicts = _wide(frame, "is_duplicate").astype("Float64")
@@ -195,7 +166,7 @@ def _kappa(a: pd.Series, b: pd.Series) -> tuple[float, str]:
     return float(score(a.to_numpy(), b.to_numpy())), ""
 
 
-def _kappas(tables: Floats) -> Floats:
+def _kappas(tables: FloatArray) -> FloatArray:
     """Return kappa of probabilities of verdicts, (draws, 2, 2)."""
     same = np.trace(tables, axis1=1, axis2=2)
     chance = np.einsum("nij,nki->n", tables, tables)

@@ -1,53 +1,312 @@
-"""Covariates: what was weighed, as the table that responses are fitted with."""
+"""From matches and a curve to the contamination of items."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from bayescontam.evidence.pairs import scan_pairs
-from bayescontam.evidence.verdicts import Floats, first_runs
-from bayescontam.evidence.weighing import Weighed
-from bayescontam.judgements import PAIR
+from bayescontam._progress import progress_bar
+from bayescontam._random import fresh_seed, stream
+from bayescontam._text import join_list
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.judgements import PAIR, Judgements, read_judgements
+from bayescontam.data.responses import Path
+from bayescontam.errors import UsageError
+from bayescontam.evidence.curve import TARGET_ACCEPT, TUNE, Curve, CurveOptions, fit_curve
+from bayescontam.evidence.curve_model import first_runs
+from bayescontam.evidence.item_matches import KINDS, ItemExposure, Matched, Matches
+from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
+from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
+from bayescontam.inference.sampling import Engine, Sampling
+from bayescontam.inference.summary import LEVEL
+from bayescontam.parallel import usable_cores
+from bayescontam.scan.results import Scan
+from bayescontam.specs.curve import CurveSpec
+from bayescontam.specs.registry import load_curve
 
-if TYPE_CHECKING:
-    from bayescontam.evidence.duplicates import Curve
-    from bayescontam.scan.results import Scan
+__all__ = ["Curve", "contamination_covariates", "duplicate_curve", "weigh_scan"]
 
+
+DRAWS = 200
+"""Draws of the curve that items are weighed with."""
+FLOOR = 0.35
+"""Cosine below which matches are not counted: of such pairs 1 % are called duplicates in
+published judgements, which is no more than judges err."""
+RANKS = (1, 2, 5, 10, 20, 50, 100)
+"""Numbers of best matches at which prevalence is reported."""
 _KEYS = ["benchmark", "item"]
+_COLUMNS = {
+    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
+    "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",
+    "comment": "str",
+}  # fmt: skip
 
 
-def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataFrame:
-    """Return contamination covariates, one row for each item.
+@dataclass(frozen=True, eq=False)
+class ItemContamination:
+    """What a scan shows about every item of its benchmarks, over draws of the curve.
 
-    Parameters
+    Attributes
     ----------
-    weighed : Weighed
-    scan : Scan
-    curve : Curve
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, item``, then
-
-        - ``contamination``, ``contamination_sd``: mean and standard deviation of whether
-          the whole corpus holds a duplicate of the item (1) or not (0); of a yes-or-no
-          fact of probability p they are p and ``sqrt(p (1 - p))``;
-        - ``p_duplicate``, ``p_duplicate_sd``: that probability, and how unsure it is
-          because the curve, the judges and what was not scanned are: errors that the items
-          of a benchmark share;
-        - ``p_scanned``: the same for the scanned part;
-        - ``expected_duplicates``: documents of the whole corpus that hold a duplicate,
-          copies counted, and between ``duplicates_low`` and ``duplicates_high`` with the
-          probability of the curve's intervals; of those ``expected_scanned`` in the scanned
-          part, and ``expected_rest`` of these among matches that are not listed one by one;
-        - ``source_NAME``: probability of a duplicate in one source, where there are
-          several; ``kind_NAME``: of one kind, where judges gave kinds;
-        - ``top_cosine``, ``judged`` (pairs), ``judged_duplicates`` (called so by most);
-        - the largest of each lexical score over the listed matches, such as
-          ``max_ngram_13``.
+    items : pandas.DataFrame
+        ``benchmark, item`` of each item.
+    sources : tuple of str
+    shares : array
+        Share of each source that was searched, in [0, 1].
+    kinds : tuple of str
+        Kinds reported; empty if judges gave none.
+    ranks : tuple of int
+    none : array
+        P(no duplicate in the whole corpus), dims (draw, item).
+    none_by_source, none_by_kind : array
+        The same by source and by kind, dims (draw, item, source or kind).
+    none_scanned : array
+        P(no duplicate in the scanned part), dims (draw, item).
+    none_by_rank : array
+        P(no duplicate among the best matches), dims (draw, item, rank), for `ranks`.
+    expected, expected_scanned : array
+        Expected number of duplicates in the whole corpus and in the scanned part, copies
+        counted, dims (draw, item).
+    expected_rest : array
+        Of `expected_scanned` what owes to matches that are not listed one by one.
+    number, number_scanned : array of int
+        Draws of the number of duplicates in the whole corpus and in the scanned part, copies
+        counted, dims (draw, item): sums over items are draws of their number.
     """
+
+    items: pd.DataFrame
+    sources: tuple[str, ...]
+    shares: FloatArray
+    kinds: tuple[str, ...]
+    ranks: tuple[int, ...]
+    none: FloatArray
+    none_by_source: FloatArray
+    none_by_kind: FloatArray
+    none_scanned: FloatArray
+    none_by_rank: FloatArray
+    expected: FloatArray
+    expected_scanned: FloatArray
+    expected_rest: FloatArray
+    number: IntArray
+    number_scanned: IntArray
+
+    def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
+        """Return what is reported of some of the items.
+
+        Parameters
+        ----------
+        chosen : array of bool, one for each item
+        """
+        whole = {"items", "sources", "shares", "kinds", "ranks"}
+        parts = {
+            f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole
+        }
+        return replace(self, items=self.items[chosen].reset_index(drop=True), **parts)
+
+
+def weigh(
+    scan: "Scan",
+    curve: "Curve",
+    *,
+    floor: float = FLOOR,
+    draws: int = DRAWS,
+    progress: bool = False,
+) -> ItemContamination:
+    """Weigh the matches of every item with a curve.
+
+    A document counts once for an item, by its chunk nearest to the item. The documents of an
+    item are independent given whether it is open and its effect on the curve, which are
+    summed over. Matches that are not listed one by one enter through the histogram of
+    cosines, in bins of 0.01, shared over sources as all cosines of the benchmark are; each
+    chunk counts as a document of its own there. What was not scanned
+    enters through the numbers of duplicates of all items of the benchmark: see
+    `Occurrence`. Sources are independent given the curve.
+    """
+    _refuse(scan, curve, floor, draws)
+    rng = stream(curve.record["seed"], "weighing")
+    matches = Matches(scan, curve, floor, draws)
+    lines = curve.draws(draws)
+    kinds = _kind_shares(matches.verdicts, curve.benchmarks, len(lines), rng)
+    rows: dict[str, list[np.ndarray]] = {}
+    with progress_bar(progress, "weighing", len(matches), "items") as advance:
+        for item in matches:
+            exposure = ItemExposure(lines, item)
+            for name, values in _parts(exposure, item, kinds, len(curve.sources), rng).items():
+                rows.setdefault(name, []).append(values)
+            advance(1)
+    parts = {name: np.stack(values, axis=1) for name, values in rows.items()}
+    shares = scanned_shares(scan, curve.sources)
+    items = scan.items[["benchmark", "item"]].reset_index(drop=True)
+    scaled, number = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
+    unscaled = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
+    # The curve may know sources that were not scanned: nothing is reported of them.
+    there = np.isfinite(shares)
+    scaled["none_by_source"] = scaled["none_by_source"][..., there]
+    return ItemContamination(
+        items=items,
+        sources=tuple(name for name, kept_ in zip(curve.sources, there, strict=True) if kept_),
+        shares=shares[there],
+        kinds=KINDS if kinds is not None else (),
+        ranks=RANKS,
+        expected_scanned=parts["expected_by_source"].sum(axis=-1),
+        expected_rest=parts["expected_rest"],
+        number=number,
+        number_scanned=parts["drawn"].sum(axis=-1),
+        **unscaled,
+        **scaled,
+    )
+
+
+def check_options(floor: float, draws: int) -> None:
+    """Raise a `UsageError` for options that nothing can be weighed with."""
+    if not -1 <= floor <= 1:
+        raise UsageError(f"floor: got {floor}; allowed is a cosine, -1 to 1")
+    if draws < 1:
+        raise UsageError(f"draws: got {draws}; at least 1 is needed")
+
+
+def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
+    """Raise a `UsageError` for what would be weighed in part only."""
+    check_options(floor, draws)
+    _refuse_embedder(scan.record.get("embedder"), curve.record.get("embedder"))
+    sources = [row["source"] for row in scan.record["strata"]]
+    for what, there, known in (
+        ("benchmark", scan.items["benchmark"].unique(), curve.benchmarks),
+        ("source", dict.fromkeys(sources), curve.sources),
+    ):
+        if lost := [name for name in there if name not in known]:
+            raise UsageError(
+                f"curve: does not cover {what} {join_list(lost)} of this scan; fit one to this"
+                " scan: bayescontam curve"
+            )
+
+
+def _refuse_embedder(of_scan: dict[str, Any] | None, of_curve: dict[str, Any] | None) -> None:
+    """Refuse a curve of cosines that another embedder made."""
+    if of_scan is None or of_curve is None:
+        return
+    for name in ("model", "revision", "weights_sha256", "pooling", "dims", "query_prompt",
+                 "passage_prompt"):  # fmt: skip
+        if of_scan.get(name) != of_curve.get(name):
+            raise UsageError(
+                f"curve: is of cosines of another embedder ({name} {of_curve.get(name)!r}, the"
+                f" scan has {of_scan.get(name)!r}); fit one to this scan: bayescontam curve"
+            )
+
+
+def _parts(
+    exposure: ItemExposure,
+    item: Matched,
+    kinds: FloatArray | None,
+    n_sources: int,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Return what the scanned part holds for one item, each with dims (draw, …)."""
+    every = np.ones(len(item.cosine), bool), np.ones(len(item.rest_cosine), bool)
+    by_source = [
+        exposure.none(item.copies[:, s] > 0, item.rest_source == s) for s in range(n_sources)
+    ]
+    by_kind = []
+    if kinds is not None:
+        for k in range(len(KINDS)):
+            share = kinds[:, item.benchmark, [k]]
+            thin = np.where(item.kind < 0, share, item.kind == k)
+            by_kind.append(exposure.none(*every, np.concatenate([thin, share], axis=1)))
+    return {
+        "none_scanned": exposure.none(*every),
+        "none_by_source": np.stack(by_source, axis=-1),
+        "none_by_kind": np.stack(by_kind, axis=-1)
+        if by_kind
+        else np.ones((len(exposure.weight), 0)),
+        "none_by_rank": exposure.none_among_first(RANKS),
+        "expected_by_source": np.stack([exposure.expected(s) for s in range(n_sources)], axis=-1),
+        "expected_rest": exposure.expected_rest(),
+        "drawn": exposure.drawn(n_sources, rng),
+    }
+
+
+def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> FloatArray:
+    """Return the share of each source's documents that was searched, dims (source,).
+
+    Documents that were sampled and not searched, because they are short, belong to the rest.
+    """
+    columns = ["source", "documents", "sampled"]
+    strata = pd.DataFrame(scan.record["strata"]).reindex(columns=columns)
+    strata = strata.groupby("source")[["documents", "sampled"]].sum()
+    # Sources of vectors are scanned whole and have no documents to count.
+    short = pd.Series(
+        {name: row["short"] for name, row in (scan.record.get("short") or {}).items()}
+    )
+    searched = strata["sampled"] - short.reindex(strata.index).fillna(0.0)
+    shares = (searched / strata["documents"]).where(strata["documents"] > 0, 1.0)
+    return shares.reindex(list(sources)).to_numpy(float)
+
+
+def _kind_shares(
+    pairs: pd.DataFrame, benchmarks: tuple[str, ...], draws: int, rng: np.random.Generator
+) -> FloatArray | None:
+    """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind).
+
+    Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
+    """
+    of_kind = pairs[pairs["kind"] >= 0]
+    if of_kind.empty:
+        return None
+    counts = pd.crosstab(of_kind["benchmark"], of_kind["kind"])
+    table = counts.reindex(index=list(benchmarks), columns=range(len(KINDS)), fill_value=0)
+    pooled = table.sum().to_numpy() + 0.5
+    weight = table.to_numpy() + 5 * pooled / pooled.sum()
+    gamma = rng.standard_gamma(np.broadcast_to(weight, (draws, *weight.shape)))
+    return gamma / gamma.sum(axis=-1, keepdims=True)
+
+
+def _to_corpus(
+    parts: dict[str, np.ndarray],
+    benchmark: "pd.Series[str]",
+    benchmarks: tuple[str, ...],
+    shares: FloatArray,
+    kinds: FloatArray | None,
+    rng: np.random.Generator,
+) -> tuple[dict[str, FloatArray], IntArray]:
+    """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source.
+
+    Returns fields of `ItemContamination`, and the numbers of duplicates, (draw, item).
+    """
+    none = parts["none_scanned"].copy()
+    by_source, by_kind = parts["none_by_source"].copy(), parts["none_by_kind"].copy()
+    expected = parts["expected_by_source"].copy()
+    number = parts["drawn"].sum(axis=-1)
+    for b, name in enumerate(benchmarks):
+        rows = np.flatnonzero(benchmark == name)
+        for s in np.flatnonzero(shares < 1):
+            counts = parts["drawn"][:, rows, s]
+            spread = draw_occurrence(counts, float(shares[s]), rng)
+            rest = spread.remainder()[:, None]
+            none[:, rows] *= rest
+            by_source[:, rows, s] *= rest
+            # The drawn counts show what was not scanned; the scanned part is known better.
+            expected[:, rows, s] += spread.total(counts) - counts
+            number[:, rows] += spread.draw_rest(counts, rng)
+            if kinds is not None:
+                by_kind[:, rows] *= _by_kind(spread, kinds[:, b])[:, None]
+    scaled = {
+        "none": none,
+        "none_by_source": by_source,
+        "none_by_kind": by_kind,
+        "expected": expected.sum(axis=-1),
+    }
+    return scaled, number
+
+
+def _by_kind(spread: Occurrence, kinds: FloatArray) -> FloatArray:
+    return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)
+
+
+def covariates_table(weighed: ItemContamination, scan: "Scan", curve: "Curve") -> pd.DataFrame:
+    """Return contamination covariates, one row for each item."""
     p = 1 - weighed.none
     mean = _chance(weighed.none)
     tails = np.round([(1 - curve.level) / 2, (1 + curve.level) / 2], 12)
@@ -72,12 +331,14 @@ def covariates_table(weighed: Weighed, scan: "Scan", curve: "Curve") -> pd.DataF
     )
 
 
-def _chance(none: Floats) -> Floats:
+def _chance(none: FloatArray) -> FloatArray:
     """Return the probability of any, of draws of that of none; rounding is cut off."""
     return (1 - none.mean(axis=0)).clip(0.0, 1.0)
 
 
-def _named(prefix: str, names: tuple[str, ...], none: Floats, least: int) -> dict[str, Floats]:
+def _named(
+    prefix: str, names: tuple[str, ...], none: FloatArray, least: int
+) -> dict[str, FloatArray]:
     if len(names) < least:
         return {}
     return {f"{prefix}_{name}": _chance(none[..., k]) for k, name in enumerate(names)}
@@ -104,3 +365,194 @@ def _judged(scan: "Scan", curve: "Curve") -> pd.DataFrame:
     called = called.merge(scan_pairs(scan)[list(PAIR)].drop_duplicates(), on=list(PAIR))
     grouped = called.groupby(_KEYS, observed=True)["judged_duplicates"]
     return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})
+
+
+def duplicate_curve(
+    scan: Scan | Path,
+    judgements: Judgements | pd.DataFrame | Path | None = None,
+    spec: CurveSpec | Path = "monotone",
+    *,
+    level: float = LEVEL,
+    seed: int | None = None,
+    engine: Engine = "nutpie",
+    draws: int = 1000,
+    tune: int = TUNE,
+    chains: int = Sampling.chains,
+    cores: int | None = None,
+    target_accept: float = TARGET_ACCEPT,
+    progress: bool = False,
+    command: str = "",
+) -> Curve:
+    """Learn P(duplicate | cosine) of a scan's matches from judgements of some of them.
+
+    Parameters
+    ----------
+    scan : Scan or path-like
+    judgements : Judgements, pandas.DataFrame or path-like, optional
+        Judgements of pairs of the scan. Without any, the curve is the prior of the spec.
+    spec : CurveSpec, str or path-like, default "monotone"
+        Curve spec, the name of a shipped one, or the path of a TOML file.
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    seed : int, optional
+        Default: a fresh one, which the curve records.
+    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
+    draws, tune, chains : int
+        Draws stored of each chain (1,000), draws before those (1,500), and chains (4).
+    cores : int, optional
+        Chains at the same time; default: as many as the machine has cores.
+    target_accept : float, default 0.95
+    progress : bool, default False
+        Whether to show what goes on.
+    command : str, optional
+        What the user ran, for the record.
+
+    Returns
+    -------
+    Curve
+        Also when checks failed: look at ``curve.checks()`` before you believe it.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used; before anything long is started.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.duplicate_curve("no-such-folder", "judgements.csv")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    curve_spec = spec if isinstance(spec, CurveSpec) else load_curve(spec)
+    cores = min(chains, usable_cores()) if cores is None else cores
+    sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
+    seed = fresh_seed() if seed is None else seed
+    options = CurveOptions(seed=seed, level=level, sampling=sampling, command=command)
+    opened = _scan(scan)
+    judged = positions_in_scan(_judgements(judgements), opened)
+    best = opened.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
+    judged = judged.join(best.rename("best"), on=["benchmark", "item"])
+    names = {
+        "benchmarks": tuple(map(str, opened.items["benchmark"].unique())),
+        "sources": tuple(dict.fromkeys(row["source"] for row in opened.record["strata"])),
+        "embedder": opened.record.get("embedder"),
+    }
+    return fit_curve(judged, names, curve_spec, options, progress)
+
+
+def weigh_scan(
+    scan: Scan | Path,
+    curve: Curve | Path,
+    *,
+    floor: float = FLOOR,
+    draws: int = DRAWS,
+    progress: bool = False,
+) -> ItemContamination:
+    """Weigh the matches of every item of a scan with a curve, draw by draw.
+
+    Parameters
+    ----------
+    scan : Scan or path-like
+    curve : Curve or path-like
+    floor : float, default 0.35
+        Cosine below which matches are not counted.
+    draws : int, default 200
+        Draws of the curve to use.
+    progress : bool, default False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Weighed
+        What `prevalence` is read from.
+
+    Raises
+    ------
+    DataError, FitError
+        If there is no finished scan or no curve.
+    UsageError
+        If the curve does not cover all benchmarks and sources of the scan, or an option
+        cannot be used.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.weigh_scan("no-such-folder", "curve.nc")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    opened, fitted = _scan(scan), _curve(curve)
+    return weigh(opened, fitted, floor=floor, draws=draws, progress=progress)
+
+
+def contamination_covariates(
+    scan: Scan | Path,
+    curve: Curve | Path,
+    *,
+    floor: float = FLOOR,
+    draws: int = DRAWS,
+    progress: bool = False,
+) -> Covariates:
+    """Return for each item the probability that the corpus holds a duplicate of it.
+
+    Parameters
+    ----------
+    scan : Scan or path-like
+    curve : Curve or path-like
+        From `duplicate_curve`.
+    floor : float, default 0.35
+        Cosine below which matches are not counted.
+    draws : int, default 200
+        Draws of the curve to use.
+    progress : bool, default False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    Covariates
+        For `fit`; see `bayescontam.evidence.covariates.covariates_table` for the columns.
+
+    Raises
+    ------
+    DataError, FitError
+        If there is no finished scan or no curve.
+    UsageError
+        If the curve does not cover all benchmarks and sources of the scan, or an option
+        cannot be used.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.contamination_covariates("no-such-folder", "curve.nc")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    opened, fitted = _scan(scan), _curve(curve)
+    weighed = weigh_scan(opened, fitted, floor=floor, draws=draws, progress=progress)
+    table = covariates_table(weighed, opened, fitted)
+    return Covariates.from_frame(table, source=f"scan {opened.folder.name}")
+
+
+def _scan(given: Scan | Path) -> Scan:
+    return given if isinstance(given, Scan) else Scan.load(given)
+
+
+def _curve(given: Curve | Path) -> Curve:
+    return given if isinstance(given, Curve) else Curve.load(given)
+
+
+def _judgements(given: Judgements | pd.DataFrame | Path | None) -> Judgements:
+    if isinstance(given, Judgements):
+        return given
+    if given is None:
+        return Judgements(pd.DataFrame(columns=list(_COLUMNS)).astype(_COLUMNS), "no judgements")
+    if isinstance(given, pd.DataFrame):
+        return Judgements.from_frame(given)
+    return read_judgements(given)

@@ -1,261 +1,543 @@
-"""Curve: the PyMC model of P(duplicate | cosine)."""
+"""The class `Curve`: P(duplicate | cosine), fitted and checked."""
 
-from dataclasses import dataclass
+import importlib.metadata
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
-import pytensor.tensor as pt
-from pytensor.tensor.special import logaddexp, logsumexp
+import xarray as xr
+from scipy.special import expit
+from scipy.stats import norm
 
-from bayescontam.evidence.verdicts import Floats, Verdicts, is_model
-from bayescontam.inference.priors import Tensor, spread, variable
-from bayescontam.specs.curve import CurveSpec, LinePriors
+from bayescontam._progress import stage
+from bayescontam._random import check_seed, stream
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.validation import check_level
+from bayescontam.evidence.curve_model import (
+    BuiltCurve,
+    Verdicts,
+    basis,
+    build_curve,
+    is_model,
+    make_verdicts,
+    seen,
+    segments,
+    with_leads,
+)
+from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
+from bayescontam.inference.convergence import convergence
+from bayescontam.inference.sampling import Sampling, sample_model
+from bayescontam.inference.stored import Stored, unsafe_labels
+from bayescontam.inference.summary import LEVEL
+from bayescontam.specs.curve import CurveSpec
+
+REPLICATES = 500
+BINS = 6
+"""Most cosine bins of a benchmark."""
+FEWEST = 20
+"""Verdicts that make a bin."""
+LEAST = 5
+"""Verdicts of either kind that a cell must be expected to hold to be checked."""
+FORMAT = 2
+"""Version of the layout of a saved curve. In 1 chunks counted, not documents, and ``subset``
+and ``superset`` each had the meaning of the other."""
+TARGET_ACCEPT = 0.95
+"""Spreads over two or three benchmarks have long tails, which need small steps."""
+TUNE = 1500
+"""Where judgements and priors disagree, a chain may first take the judge for one who calls
+nearly everything a duplicate, a region of next to no mass that is hard to leave: on published
+pairs 14 of 96 chains were there at the start, one after 700 steps and none after 1,000."""
+PRIOR_DRAWS = 4000
+_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+QUANTITIES = (
+    "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
+    "share_further", "sensitivity", "specificity",
+)  # fmt: skip
+"""Parameters that a summary reports, in this order."""
+GRID = np.linspace(0.0, 1.0, 101)
+"""Cosines at which the curve is reported."""
+_JUDGED = {
+    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
+    "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
+    "lead": "int64", "lead_cosine": "float64", "place": "float64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class BuiltCurve:
-    """A PyMC model of judgements with what it was built from."""
+class CurveDraws:
+    """Draws of a curve, chains joined; the same lines serve report and covariates.
 
-    model: pm.Model
-    spec: CurveSpec
-    verdicts: Verdicts
-
-
-def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
-    """Build the PyMC model of a curve spec for judgements.
-
-    Parameters
+    Attributes
     ----------
-    spec : CurveSpec
-    verdicts : Verdicts
-        May be empty: then the model is its prior.
-
-    Returns
-    -------
-    BuiltCurve
-        Dims ``benchmark``, ``source``, ``judge``, ``item``, ``segment``, ``verdict``.
-
-    Notes
-    -----
-    For item i of benchmark b and a document of source s, whose chunk nearest to the item has
-    the cosine c,
-
-        logit P(i open) = steepness_open[b] * (W(best[i]) - W(threshold_open[b]))
-        logit P(duplicate | i open)
-            = steepness[b] * (W(c) - W(threshold[b] + shift[s])) - crowding * log(r) + u[i]
-
-    where r is the document's place among those of the item (1: the nearest), ``best`` is the
-    cosine of the item's best match, only items that are open have duplicates, and W rises by
-    ``relative[k]`` for each unit of cosine in segment k. With a crowding of 1 an item with
-    more documents near it has no more duplicates for that. Verdicts on a document are
-    independent given whether it is a duplicate; of one that is, a further chunk is one itself
-    with probability ``share_further``. Which items are open, which documents are duplicates,
-    and items' effects u ~ Normal(0, sigma_item) are summed over: the sampler meets no more
-    than some twenty parameters.
-
-    References
-    ----------
-    Dawid & Skene (1979), doi:10.2307/2346806; Joseph, Gyorkos & Coupal (1995),
-    doi:10.1093/oxfordjournals.aje.a117428.
+    threshold, steepness, threshold_open, steepness_open : array
+        Dims (draw, benchmark).
+    source_shift : array
+        Dims (draw, source).
+    relative : array
+        Dims (draw, segment).
+    sigma_item : array
+        Dims (draw, 1); zero where items have no effect.
+    edges : array
+        Ends of the segments.
+    crowding : float, default 0
+        By how much the log-odds fall with the log of a document's place.
     """
-    coords = verdicts.coords | {"segment": np.arange(len(spec.shape.knots) + 1)}
-    with pm.Model(coords=coords) as model:
-        offsets = _offsets(spec, verdicts)
-        shift, relative = _sources(spec, verdicts), _segments(spec)
-        threshold, steepness = _line("", spec.priors.matches, offsets)
-        middle = threshold[verdicts.benchmark] + shift[verdicts.source]
-        rise = _rise(verdicts.cosine, middle, relative, segments(spec))
-        logit = steepness[verdicts.benchmark] * rise
-        logit = logit - spec.shape.crowding * np.log(verdicts.place)
-        effect = _items(spec)
-        threshold, steepness = _line("_open", spec.priors.items, offsets)
-        of = verdicts.benchmark_of_item
-        rise = _rise(verdicts.best, threshold[of], relative, segments(spec))
-        if len(verdicts):
-            judges = (*_judges(spec, verdicts), _further(spec, verdicts))
-            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges)
-    return BuiltCurve(model, spec, verdicts)
 
+    threshold: FloatArray
+    steepness: FloatArray
+    threshold_open: FloatArray
+    steepness_open: FloatArray
+    source_shift: FloatArray
+    relative: FloatArray
+    sigma_item: FloatArray
+    edges: FloatArray
+    crowding: float = 0.0
 
-def _offsets(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
-    """Return by how much benchmarks lie higher, and how many times as steep they are."""
-    if len(verdicts.benchmarks) == 1:
-        return pt.as_tensor(np.zeros(1)), pt.as_tensor(np.ones(1))
-    higher = spread("sigma_threshold", spec.priors.sigma_threshold)
-    steeper = spread("sigma_steepness", spec.priors.sigma_steepness)
-    return (
-        higher * pm.Normal("threshold_offset", dims="benchmark"),
-        pt.exp(steeper * pm.Normal("steepness_offset", dims="benchmark")),
-    )
+    def __len__(self) -> int:
+        return len(self.threshold)
 
+    def __getitem__(self, rows: Any) -> "CurveDraws":
+        names = [field.name for field in fields(self) if field.name not in ("edges", "crowding")]
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
-def _line(suffix: str, priors: LinePriors, offsets: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Add threshold and steepness of one of the two curves, dims (benchmark,)."""
-    center = variable(f"threshold{suffix}_bar", priors.threshold)
-    slope = variable(f"steepness{suffix}_bar", priors.steepness)
-    higher, steeper = offsets
-    return (
-        pm.Deterministic(f"threshold{suffix}", center + higher, dims="benchmark"),
-        pm.Deterministic(f"steepness{suffix}", slope * steeper, dims="benchmark"),
-    )
+    def log_odds(
+        self,
+        cosine: FloatArray,
+        benchmark: int,
+        source: IntArray | int,
+        place: FloatArray | float = 1.0,
+    ) -> FloatArray:
+        """Return the log-odds of a duplicate for an open item without effect.
 
+        Parameters
+        ----------
+        cosine : array
+            One for each match.
+        benchmark : int
+        source : int or array of int
+            Positions, one for all or for each match; -1 is a source of no shift.
+        place : array or float, default 1
+            Place of each document among those of the item, the nearest being the first.
 
-def _rise(cosine: Floats, middle: Tensor, relative: Tensor, edges: Floats) -> Tensor:
-    """Return how far the curve rises from its threshold to each cosine, before its steepness."""
-    return pt.dot(basis(cosine, edges), relative) - pt.dot(_tensor_basis(middle, edges), relative)
+        Returns
+        -------
+        array
+            Dims (draw, match).
+        """
+        shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
+        middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
+        level = self.steepness[:, [benchmark]] * self._rise(cosine, middle)
+        return level - self.crowding * np.log(place)
 
+    def log_odds_open(self, best: FloatArray, benchmark: int) -> FloatArray:
+        """Return the log-odds that items are open, dims (draw, item).
 
-def _sources(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
-    """Add ``source_shift``, dims (source,): by how much the threshold lies higher there."""
-    if len(verdicts.sources) == 1:
-        return pt.as_tensor(np.zeros(1))
-    offset = pm.ZeroSumNormal("source_offset", dims="source")
-    scale = spread("sigma_source", spec.priors.sigma_source)
-    return pm.Deterministic("source_shift", scale * offset, dims="source")
+        Parameters
+        ----------
+        best : array
+            Cosine of each item's best match.
+        benchmark : int
+        """
+        middle = self.threshold_open[:, [benchmark]]
+        return self.steepness_open[:, [benchmark]] * self._rise(best, middle)
 
-
-def _segments(spec: CurveSpec) -> Tensor:
-    """Add ``relative``, dims (segment,): steepness of each segment, relative to the mean."""
-    count = len(spec.shape.knots) + 1
-    if spec.shape.form == "logistic":
-        return pt.as_tensor(np.ones(count))
-    bend = pm.ZeroSumNormal("bend", dims="segment")
-    scale = spread("sigma_shape", spec.priors.sigma_shape)
-    return pm.Deterministic("relative", pt.exp(scale * bend), dims="segment")
-
-
-def _items(spec: CurveSpec) -> Tensor:
-    """Add the spread of items' effects."""
-    if not spec.shape.item_effect:
-        return pt.as_tensor(0.0)
-    return spread("sigma_item", spec.priors.sigma_item)
-
-
-def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
-    """Add ``sensitivity`` and ``specificity``, dims (judge,)."""
-    kinds = [spec.judges.models if is_model(j) else spec.judges.people for j in verdicts.judges]
-    return tuple(
-        pm.Beta(
-            name,
-            np.array([getattr(kind, name).alpha for kind in kinds]),
-            np.array([getattr(kind, name).beta for kind in kinds]),
-            dims="judge",
+    def _rise(self, cosine: FloatArray, middle: FloatArray) -> FloatArray:
+        start = np.einsum("smk,sk->sm", basis(middle, self.edges), self.relative)
+        rise: FloatArray = (
+            self.relative @ basis(np.asarray(cosine, dtype=float), self.edges).T - start
         )
+        return rise
+
+
+def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
+    """Return the draws of a posterior (or prior) group, chains joined."""
+    count = posterior.sizes["chain"] * posterior.sizes["draw"]
+    edges = segments(spec)
+
+    def flat(name: str, width: int = 1, default: float = 0.0) -> FloatArray:
+        if name not in posterior:
+            return np.full((count, width), default)
+        return posterior[name].to_numpy().reshape(count, -1)
+
+    return CurveDraws(
+        threshold=flat("threshold"),
+        steepness=flat("steepness"),
+        threshold_open=flat("threshold_open"),
+        steepness_open=flat("steepness_open"),
+        source_shift=flat("source_shift"),
+        relative=flat("relative", len(edges) - 1, 1.0),
+        sigma_item=flat("sigma_item"),
+        edges=edges,
+        crowding=spec.shape.crowding,
+    )
+
+
+def marginal(draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1) -> FloatArray:
+    """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(31)
+    level = draws.log_odds(cosine, benchmark, source)
+    total = np.zeros_like(level)
+    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+        total += weight * expit(level + draws.sigma_item * node)
+    return total * expit(draws.log_odds_open(cosine, benchmark))
+
+
+def evidence_checks(verdicts: Verdicts) -> Iterator[Check]:
+    """Check what the judgements can show at all."""
+    pairs = len(verdicts)
+    if not pairs:
+        yield Check(
+            "Judgements", Outcome.CAUTION, 0, "> 0",
+            "Nothing was judged: the curve is the prior, made for no embedder in particular."
+            " Judge some pairs: bayescontam judge export.",
+        )  # fmt: skip
+        return
+    named = [is_model(judge) for judge in verdicts.judges]
+    by_people = np.unique(verdicts.pair[~np.array(named)[verdicts.judge]])
+    by_models = np.unique(verdicts.pair[np.array(named)[verdicts.judge]])
+    both = len(np.intersect1d(by_people, by_models))
+    if any(named) and not both:
+        yield Check(
+            "Judges", Outcome.CAUTION, 0, "> 0",
+            "No pair was judged by a person and a language model: the model's errors are as the"
+            " prior says. Let people judge some of its pairs: bayescontam judge export.",
+        )  # fmt: skip
+    elif any(named):
+        yield Check(
+            "Judges", Outcome.PASSED, both, "> 0",
+            f"{both:,} pairs were judged by people and by a language model.",
+        )  # fmt: skip
+    bare = [
+        name for b, name in enumerate(verdicts.benchmarks) if not (verdicts.benchmark == b).any()
+    ]
+    if bare:
+        yield Check(
+            "Benchmarks", Outcome.CAUTION, len(bare), "0",
+            f"{len(bare)} benchmarks without judgements have the curve that the others and the"
+            " prior give them.",
+        )  # fmt: skip
+
+
+def bins(verdicts: Verdicts) -> IntArray:
+    """Return the cell of each verdict: benchmark × bin of about equally many cosines."""
+    cell = np.zeros(len(verdicts.called), dtype=np.int64)
+    benchmark, cosine = verdicts.benchmark[verdicts.pair], verdicts.cosine[verdicts.pair]
+    for b in range(len(verdicts.benchmarks)):
+        rows = benchmark == b
+        if not rows.any():
+            continue
+        count = max(1, min(BINS, int(rows.sum()) // FEWEST))
+        edges = np.unique(np.quantile(cosine[rows], np.linspace(0, 1, count + 1)[1:-1]))
+        cell[rows] = b * BINS + np.searchsorted(edges, cosine[rows], side="right")
+    return cell
+
+
+def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset:
+    """Replicate the judgements from posterior draws and keep shares of groups.
+
+    Dims (cell,).
+
+    Effects of items are drawn anew: with their own, fitted to the verdicts that they are
+    checked against, no check could fail.
+    """
+    verdicts, rng = built.verdicts, stream(seed, "curve predictive")
+    draws = take_curve(posterior, built.spec)
+    rows = np.linspace(0, len(draws) - 1, min(REPLICATES, len(draws))).astype(int)
+    draws = draws[rows]
+    hit, clear = (
+        posterior[name].to_numpy().reshape(-1, len(verdicts.judges))[rows]
         for name in ("sensitivity", "specificity")
     )
-
-
-def _further(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
-    """Add ``share_further``: how often a further chunk of a duplicate is one itself."""
-    if not verdicts.further.any():
-        return pt.as_tensor(1.0)
-    return variable("share_further", spec.priors.share_further)
-
-
-def _add_verdicts(
-    verdicts: Verdicts,
-    logit: Tensor,
-    open_: Tensor,
-    sigma: Tensor,
-    sensitivity: Tensor,
-    specificity: Tensor,
-    share_further: Tensor,
-) -> None:
-    """Add ``called``, dims (verdict,), observed.
-
-    Duplicates, open items and items' effects are summed over.
-    """
-    pair, judge, item = verdicts.pair, verdicts.judge, verdicts.item
-    effect, log_weight = effects(int(np.bincount(item).max()))
-    of_pairs, of_items = np.zeros(len(verdicts)), np.zeros((len(verdicts.items), len(effect)))
-
-    def hit_clear(sensitivity: Any, specificity: Any, share: Any) -> tuple[Any, Any]:
-        hit, clear = sensitivity[judge], specificity[judge]
-        if not verdicts.further.any():
-            return hit, clear
-        return pt.where(verdicts.further, share * hit + (1 - share) * (1 - clear), hit), clear
-
-    def logp(
-        value: Any, logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any
-    ) -> Any:
-        hit, clear = hit_clear(hit, clear, share)
-        duplicate = pt.log(pt.where(value, hit, 1 - hit))
-        other = pt.log(pt.where(value, 1 - clear, clear))
-        duplicate, other = (
-            pt.inc_subtensor(pt.as_tensor(of_pairs)[pair], x) for x in (duplicate, other)
+    level, open_ = (np.empty((len(rows), n)) for n in (len(verdicts), len(verdicts.items)))
+    for b in range(len(verdicts.benchmarks)):
+        own = verdicts.benchmark == b
+        level[:, own] = draws.log_odds(
+            verdicts.cosine[own], b, verdicts.source[own], verdicts.place[own]
         )
-        ratio = pt.expm1(duplicate - other)[:, None]
-        more = pt.log1p(pt.sigmoid(logit[:, None] + sigma * effect) * ratio)
-        either = pt.inc_subtensor(pt.as_tensor(of_items)[item], more)
-        either = logsumexp(either + log_weight, axis=1)
-        return other.sum() + (logaddexp(either + open_, 0.0) - pt.softplus(open_)).sum()
+        own = verdicts.benchmark_of_item == b
+        open_[:, own] = draws.log_odds_open(verdicts.best[own], b)
+    effect = rng.standard_normal(open_.shape) * draws.sigma_item
+    opened = rng.random(open_.shape) < expit(open_)
+    true = rng.random(level.shape) < expit(level + effect[:, verdicts.item])
+    true &= opened[:, verdicts.item]
+    hit, clear = hit[:, verdicts.judge], clear[:, verdicts.judge]
+    share = np.ones((len(rows), 1))
+    if "share_further" in posterior:
+        share = posterior["share_further"].to_numpy().reshape(-1, 1)[rows]
+    hit = seen(hit, clear, share, verdicts.further)
+    p = np.where(true[:, verdicts.pair], hit, 1 - clear)
+    called = rng.random(p.shape) < p
+    cells, place, count = np.unique(bins(verdicts), return_inverse=True, return_counts=True)
 
-    def draw(
-        logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any, size: Any
-    ) -> Any:
-        hit, clear = hit_clear(hit, clear, share)
-        opened = pm.Bernoulli.dist(logit_p=open_)
-        own = sigma * pm.Normal.dist(size=len(of_items))
-        true = pm.Bernoulli.dist(logit_p=logit + own[item]) * opened[item]
-        p = pt.where(true[pair], hit, 1 - clear)
-        return pm.Bernoulli.dist(p=p)
+    def shares(values: np.ndarray) -> FloatArray:
+        return np.stack([np.bincount(place, row, len(cells)) for row in values]) / count
 
-    pm.CustomDist(
-        "called",
-        logit,
-        open_,
-        sigma,
-        sensitivity,
-        specificity,
-        share_further,
-        dist=draw,
-        logp=logp,
-        ndim_supp=1,
-        signature="(p),(i),(),(j),(j),()->(v)",
-        # Data that can be set anew: many data sets are fitted with one compilation.
-        observed=pm.Data("verdicts", verdicts.called, dims="verdict"),
-        dims="verdict",
+    data = {
+        "benchmark_of_cell": ("cell", cells // BINS),
+        "cosine": ("cell", shares(verdicts.cosine[verdicts.pair][None])[0]),
+        "count": ("cell", count),
+        "share": ("cell", shares(verdicts.called[None])[0]),
+        "share_replicated": (("replicate", "cell"), shares(called)),
+    }
+    return xr.Dataset(data)
+
+
+def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
+    """Check that the shares called duplicates are such as the curve would give.
+
+    By a Normal approximation, with Bonferroni's correction; cells of which fewer than 5
+    verdicts of either kind are expected are too small for it and are left out.
+    """
+    observed = predictive["share"].to_numpy()
+    replicated = predictive["share_replicated"].to_numpy()
+    center, spread = replicated.mean(axis=0), replicated.std(axis=0)
+    large = predictive["count"].to_numpy() * np.minimum(center, 1 - center) >= LEAST
+    z = np.where(large, np.abs(observed - center) / np.where(large, spread, 1.0), 0.0)
+    worst, p = int(z.argmax()), min(1.0, 2 * float(norm.sf(z.max())) * max(int(large.sum()), 1))
+    good = p >= limits.predictive
+    yield Check(
+        "Judgements by cosine",
+        Outcome.PASSED if good else Outcome.FAILED,
+        p,
+        f"p ≥ {limits.predictive:g}",
+        "The curve gives such shares of duplicates as were found in every range of cosines."
+        if good
+        else f"At cosines near {float(predictive['cosine'][worst]):.2f} a share of"
+        f" {observed[worst]:.2f} was called a duplicate, the curve expects {center[worst]:.2f}:"
+        " add knots there, or widen the prior of sigma_shape.",
     )
 
 
-def effects(pairs: int) -> tuple[Floats, Floats]:
-    """Return standard Normal effects of an item within 4 sd, and their log weights.
+@dataclass(frozen=True)
+class CurveOptions:
+    """How a curve is fitted and judged, beside spec and judgements."""
 
-    Parameters
+    seed: int
+    level: float = LEVEL  # probability of intervals
+    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
+    sampling: Sampling = field(
+        default_factory=lambda: Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
+    )
+    command: str = ""  # what the user ran, for the record
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used."""
+        check_level(self.level)
+        check_seed(self.seed)
+
+
+class Curve(Stored):
+    """Posterior of P(duplicate | cosine), with what is needed to judge and reuse it.
+
+    Made by `duplicate_curve`, or read from a file with ``Curve.load(path)``.
+
+    Attributes
     ----------
-    pairs : int
-        Most judged pairs of an item: the more, the finer must the steps be.
-    """
-    effect = np.linspace(-4.0, 4.0, 17 if pairs <= 12 else 33)
-    log_weight = -(effect**2) / 2
-    return effect, log_weight - np.log(np.exp(log_weight).sum())
-
-
-def segments(spec: CurveSpec) -> Floats:
-    """Return the lower ends of the curve's segments, ending with infinity; the first is open."""
-    return np.array([-np.inf, *spec.shape.knots, np.inf])
-
-
-def basis(cosine: Floats, edges: Floats) -> Floats:
-    """Return how far cosines reach into each segment, dims (…, segment).
-
-    Counted from the first knot: negative below it, so that their sum over segments is the
-    cosine less the first knot.
+    tree : xarray.DataTree
+        Groups ``posterior`` (or draws from the prior, where nothing was judged),
+        ``sample_stats``, ``curves`` (dims benchmark, cosine), ``predictive`` and
+        ``record``.
 
     Examples
     --------
-    >>> basis(np.array([0.3, 0.55]), np.array([-np.inf, 0.4, 0.5, np.inf])).round(2).tolist()
-    [[-0.1, 0.0, 0.0], [0.0, 0.1, 0.05]]
+    >>> import bayescontam
+    >>> bayescontam.Curve.load("no-such-file.nc")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.FitError: no-such-file.nc: no such file; make a curve with: bayescontam curve
     """
-    first = np.minimum(cosine - edges[1], 0.0)
-    widths = np.diff(edges[1:])
-    reach = np.clip(np.asarray(cosine)[..., None] - edges[1:-1], 0.0, widths)
-    return np.concatenate([first[..., None], reach], axis=-1)
+
+    _VERB = "curve"
+    _IS = "a curve"
+    _AGAIN = "fit the curve again"
+    _LAYOUT = "curve_format", FORMAT
+
+    def __repr__(self) -> str:
+        failed = sum(check.outcome is Outcome.FAILED for check in self.checks())
+        verdict = f"{failed} checks failed" if failed else "no check failed"
+        return f"<Curve from {len(self.judged):,} judgements, {verdict}>"
+
+    @cached_property
+    def judged(self) -> pd.DataFrame:
+        """Judgements that the curve was fitted to, with the cosine of each pair."""
+        stored = json.loads(str(self.tree["record"]["judged"].item()))
+        return with_leads(pd.DataFrame(stored, columns=list(_JUDGED))).astype(_JUDGED)
+
+    @property
+    def spec(self) -> CurveSpec:
+        """The curve spec that was fitted."""
+        return CurveSpec.model_validate(self.record["spec"]["content"])
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Benchmarks that the curve covers."""
+        return tuple(self.record["benchmarks"])
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Sources of the corpus that the curve covers."""
+        return tuple(self.record["sources"])
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Judges whose errors were learnt."""
+        return tuple(self.record["judges"])
+
+    def draws(self, most: int | None = None) -> CurveDraws:
+        """Return draws of the curve, at most `most` of them, evenly spaced."""
+        draws = take_curve(self.tree["posterior"].to_dataset(), self.spec)
+        return draws if most is None else draws[_spaced(len(draws), most)]
+
+    def judge_draws(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return draws of sensitivity and specificity, dims (draw, judge), as in `draws`."""
+        posterior = self.tree["posterior"].to_dataset()
+        count = posterior.sizes["chain"] * posterior.sizes["draw"]
+        rows = _spaced(count, count if most is None else most)
+        if not self.judges:
+            return np.ones((len(rows), 0)), np.ones((len(rows), 0))
+        flat = (posterior[n].to_numpy().reshape(count, -1) for n in ("sensitivity", "specificity"))
+        sensitivity, specificity = (values[rows] for values in flat)
+        return sensitivity, specificity
+
+    def further_draws(self, most: int | None = None) -> FloatArray:
+        """Return draws of ``share_further``, dims (draw,); 1 where no such chunk was judged."""
+        posterior = self.tree["posterior"].to_dataset()
+        count = posterior.sizes["chain"] * posterior.sizes["draw"]
+        rows = _spaced(count, count if most is None else most)
+        if "share_further" not in posterior:
+            return np.ones(len(rows))
+        draws: FloatArray = posterior["share_further"].to_numpy().ravel()[rows]
+        return draws
+
+    def summary(self, level: float | None = None) -> pd.DataFrame:
+        """Return one row for each quantity.
+
+        Parameters
+        ----------
+        level : float, optional
+            Probability of the equal-tailed intervals; default: that of the fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``of`` (benchmark, source or judge; "" for all), ``quantity``, ``mean, sd,
+            ci_low, ci_high, ess_bulk, ess_tail, r_hat, mcse_mean``. ``threshold`` is in
+            cosine, ``steepness`` in log-odds per unit of cosine, ``sigma_item`` in
+            log-odds, ``source_shift`` in cosine; ``share_further``, ``sensitivity`` and
+            ``specificity`` are probabilities.
+        """
+        return summarise_curve(self.tree["posterior"].to_dataset(), level or self.level)
 
 
-def _tensor_basis(cosine: Tensor, edges: Floats) -> Tensor:
-    """Return `basis` of a vector of cosines that are parameters."""
-    first = pt.minimum(cosine - edges[1], 0.0)
-    reach = pt.clip(cosine[:, None] - edges[1:-1], 0.0, np.diff(edges[1:]))
-    return pt.concatenate([first[:, None], reach], axis=1)
+def fit_curve(
+    judged: pd.DataFrame,
+    names: Mapping[str, Any],
+    spec: CurveSpec,
+    options: CurveOptions,
+    progress: bool = False,
+) -> Curve:
+    """Fit P(duplicate | cosine) to judgements, and judge the fit."""
+    verdicts = make_verdicts(judged, names["benchmarks"], names["sources"])
+    with stage(progress, "building the model"):
+        built = build_curve(spec, verdicts)
+    groups = {}
+    if len(verdicts):
+        seed = int(stream(options.seed, "curve").integers(2**31))
+        posterior, groups["sample_stats"] = sample_model(
+            built.model, options.sampling, seed, progress
+        )
+    else:
+        posterior = _prior(built, options.seed)
+    with stage(progress, "checking the curve"):
+        checks = list(evidence_checks(verdicts))
+        if len(verdicts):
+            summary = summarise_curve(posterior, options.level)
+            checks += sampling_checks(
+                posterior, groups["sample_stats"], summary, options.thresholds
+            )
+            groups["predictive"] = replicate(posterior, built, options.seed)
+            checks += predictive_checks(groups["predictive"], options.thresholds)
+        groups["curves"] = _bands(take_curve(posterior, spec), verdicts, options.level)
+    groups["posterior"] = posterior.drop_vars("item_offset", errors="ignore").drop_dims(
+        ["item", "pair", "verdict"], errors="ignore"
+    )
+    record = _record(built, options, checks) | {"embedder": names.get("embedder")}
+    groups["record"] = xr.Dataset({"json": json.dumps(record), "judged": _judged_text(judged)})
+    return Curve(xr.DataTree.from_dict(groups))
+
+
+def _prior(built: BuiltCurve, seed: int) -> xr.Dataset:
+    rng = stream(seed, "curve prior")
+    tree = pm.sample_prior_predictive(
+        PRIOR_DRAWS, model=built.model, random_seed=rng, compile_kwargs={"mode": "FAST_COMPILE"}
+    )
+    return tree["prior"].to_dataset()
+
+
+def summarise_curve(posterior: xr.Dataset, level: float) -> pd.DataFrame:
+    """Summarise draws of a curve's parameters; see `Curve.summary`."""
+    tails = (1 - level) / 2, (1 + level) / 2
+    parts = []
+    for name in QUANTITIES:
+        if name not in posterior:
+            continue
+        values = posterior[name]
+        cells = values.to_numpy().reshape(*values.shape[:2], -1)
+        flat = cells.reshape(-1, cells.shape[2])
+        low, high = np.quantile(flat, tails, axis=0)
+        of = list(values[values.dims[2]].to_numpy()) if values.ndim > 2 else [""]
+        columns = {"mean": flat.mean(0), "sd": flat.std(0, ddof=1), "ci_low": low, "ci_high": high}
+        figures = convergence(cells)
+        parts.append(pd.DataFrame({"of": of, "quantity": name} | columns | figures))
+    table = pd.concat(parts, ignore_index=True)
+    order = ["mean", "sd", "ci_low", "ci_high", "ess_bulk", "ess_tail", "r_hat", "mcse_mean"]
+    return table[["of", "quantity", *order]]
+
+
+def _bands(draws: CurveDraws, verdicts: Verdicts, level: float) -> xr.Dataset:
+    """Return mean and band of P(duplicate | cosine) of a match of a random item."""
+    draws = draws[_spaced(len(draws), 1000)]
+    tails = (1 - level) / 2, (1 + level) / 2
+    curves = np.stack([marginal(draws, GRID, b) for b in range(len(verdicts.benchmarks))], axis=1)
+    low, high = np.quantile(curves, tails, axis=0)
+    dims = ("benchmark", "cosine")
+    data = {"mean": (dims, curves.mean(0)), "low": (dims, low), "high": (dims, high)}
+    return xr.Dataset(data, {"cosine": GRID, "benchmark": list(verdicts.benchmarks)})
+
+
+def _record(built: BuiltCurve, options: CurveOptions, checks: list[Check]) -> dict[str, Any]:
+    spec, verdicts = built.spec, built.verdicts
+    return {
+        "curve_format": FORMAT,
+        "spec": {"name": spec.name, "hash": spec.hash, "content": spec.model_dump()},
+        "benchmarks": list(verdicts.benchmarks),
+        "sources": list(verdicts.sources),
+        "judges": list(verdicts.judges),
+        "labels": unsafe_labels(
+            {name: verdicts.coords[name] for name in ("benchmark", "source", "judge")}
+        ),
+        "pairs": len(verdicts),
+        "seed": options.seed,
+        "level": options.level,
+        "sampling": asdict(options.sampling),
+        "command": options.command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "checks": [check.to_dict() for check in checks],
+        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+    }
+
+
+def _judged_text(judged: pd.DataFrame) -> str:
+    """Return the judgements as JSON, which unlike netCDF holds any name."""
+    judgements = with_leads(judged.dropna(subset="is_duplicate")).reindex(columns=list(_JUDGED))
+    return json.dumps(judgements.fillna({"kind": ""}).astype({"is_duplicate": int}).to_dict("list"))
+
+
+def _spaced(count: int, most: int) -> np.ndarray:
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))

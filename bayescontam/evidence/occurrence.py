@@ -1,4 +1,4 @@
-"""Occurrence: how many duplicates the whole corpus holds, from those in a sampled share."""
+"""Number of duplicates in the whole corpus from those in a sampled share."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 from scipy.stats import beta, norm, t
 
-from bayescontam.evidence.verdicts import Floats, Integers
+from bayescontam._types import FloatArray, IntArray
 
 MEAN = (1.5, 1.5)
 """Prior of the log of the mean number of duplicates of a susceptible item: location and scale
@@ -26,63 +26,35 @@ class Occurrence:
     ``1 - open`` and otherwise negative binomial; each duplicate is in the sample with
     probability `share`, so that the number in the sample is of the same family.
 
-    Attributes
-    ----------
-    mean, shape, open : array
-        Dims (draw,): mean and shape of the negative binomial, and the probability that an
-        item may have duplicates.
-    share : float
-        Share of the corpus that was scanned, in [0, 1].
-
-    References
-    ----------
     Lambert (1992), doi:10.2307/1269547, on counts with extra zeros.
     """
 
-    mean: Floats
-    shape: Floats
-    open: Floats
-    share: float
+    # mean, shape, open: dims (draw,): mean and shape of the negative binomial, and the probability
+    # that an item may have duplicates
+    mean: FloatArray
+    shape: FloatArray
+    open: FloatArray
+    share: float  # share of the corpus that was scanned, in [0, 1]
 
-    def none(self, share: float = 1.0, thin: Floats | float = 1.0) -> Floats:
-        """Return the probability that a share of the corpus holds no duplicate, (draw,).
-
-        Parameters
-        ----------
-        share : float, default 1
-        thin : float or array, default 1
-            Share of duplicates that count, such as those of one kind.
-        """
+    def none(self, share: float = 1.0, thin: FloatArray | float = 1.0) -> FloatArray:
+        """Return the probability that a share of the corpus holds no duplicate, (draw,)."""
         empty = (1 + share * thin * self.mean / self.shape) ** -self.shape
         return 1 - self.open + self.open * empty
 
-    def remainder(self, thin: Floats | float = 1.0) -> Floats:
+    def remainder(self, thin: FloatArray | float = 1.0) -> FloatArray:
         """Return P(none in the whole corpus | none in the sample), dims (draw,)."""
         return self.none(1.0, thin) / self.none(self.share, thin)
 
-    def total(self, counts: Floats) -> Floats:
-        """Return the expected number in the whole corpus given the number in the sample.
-
-        Parameters
-        ----------
-        counts : array
-            Dims (draw, item).
-        """
+    def total(self, counts: FloatArray) -> FloatArray:
+        """Return the expected number in the whole corpus given the number in the sample."""
         rate = (1 - self.share) / (self.shape / self.mean + self.share)
         empty = (1 + self.share * self.mean / self.shape) ** -self.shape
         still = self.open * empty / (1 - self.open + self.open * empty)
         susceptible = np.where(counts > 0, 1.0, still[:, None])
         return counts + susceptible * rate[:, None] * (self.shape[:, None] + counts)
 
-    def draw_rest(self, counts: Integers, rng: np.random.Generator) -> Integers:
-        """Draw the number in what was not scanned given the number in the sample.
-
-        Parameters
-        ----------
-        counts : array of int
-            Dims (draw, item).
-        rng : numpy.random.Generator
-        """
+    def draw_rest(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw the number in what was not scanned given the number in the sample."""
         empty = (1 + self.share * self.mean / self.shape) ** -self.shape
         still = self.open * empty / (1 - self.open + self.open * empty)
         susceptible = (counts > 0) | (rng.random(counts.shape) < still[:, None])
@@ -92,24 +64,9 @@ class Occurrence:
         return rng.poisson(np.minimum(rate, 1e15)) * susceptible
 
 
-def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) -> Occurrence:
+def draw_occurrence(counts: IntArray, share: float, rng: np.random.Generator) -> Occurrence:
     """Draw from the posterior of how duplicates are spread, given the numbers in a sample.
 
-    Parameters
-    ----------
-    counts : array of int
-        Duplicates of each item in the sample, dims (draw, item): each draw is one state of
-        knowledge of them, and gives one draw of the result.
-    share : float
-        Share of the corpus that was sampled, in [0, 1].
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    Occurrence
-
-    Notes
-    -----
     On a grid of mean, shape and share of susceptible items, and at random in its cells. The
     priors are, on the log scale, Student's t (median 4.5 duplicates, 0.07 to 290 with
     probability 0.95) and Normal around 1, and Beta(2, 1).
@@ -128,7 +85,7 @@ def draw_occurrence(counts: Integers, share: float, rng: np.random.Generator) ->
     return Occurrence(*grid.within(chosen, rng), share)
 
 
-def _rounded(counts: Integers) -> Floats:
+def _rounded(counts: IntArray) -> FloatArray:
     """Return counts, from 200 on to two digits: finer ones inform no more on a spread."""
     size = 10.0 ** np.floor(np.log10(np.maximum(counts, 1)) - 1)
     return np.where(counts < 200, counts, np.round(counts / size) * size)
@@ -138,14 +95,16 @@ def _rounded(counts: Integers) -> Floats:
 class _Grid:
     """Points of mean, shape and share of susceptible items, and the cells around them."""
 
-    mean: Floats
-    shape: Floats
-    open: Floats
-    log_prior: Floats
+    mean: FloatArray
+    shape: FloatArray
+    open: FloatArray
+    log_prior: FloatArray
     steps: tuple[float, float]
-    edges: Floats
+    edges: FloatArray
 
-    def within(self, chosen: Integers, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    def within(
+        self, chosen: IntArray, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return random places in the cells of the chosen points.
 
         Otherwise many items would leave one point, and certainty that nobody has.
@@ -178,7 +137,7 @@ def _grid(largest: float) -> _Grid:
     return _Grid(np.exp(means), np.exp(shapes), opens, log_prior, steps, edges)
 
 
-def _log_pmf(n: Floats, mean: Floats, shape: Floats, open_: Floats) -> Floats:
+def _log_pmf(n: FloatArray, mean: FloatArray, shape: FloatArray, open_: FloatArray) -> FloatArray:
     """Return the log probability of counts at grid points, dims (point, count)."""
     mean, shape = mean[:, None], shape[:, None]
     log_nb = (

@@ -1,4 +1,4 @@
-"""Pairs: an item and a chunk that a scan found, listed, found again, and chosen for judging."""
+"""Pairs of an item and a chunk, chosen for judging and found again."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -6,12 +6,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import Floats, Ints, Mask, shown
+from bayescontam._random import stream
+from bayescontam._text import join_list, printable
+from bayescontam._types import BoolArray, FloatArray, IntArray
+from bayescontam.data.judgements import PAIR, Judgements
+from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.judgements import PAIR, Judgements
-from bayescontam.names import listed, visible
 from bayescontam.scan.results import Scan
-from bayescontam.seeds import stream
 
 BINS = 10
 """Bins of cosine, of equal width, over which chosen pairs are spread."""
@@ -27,25 +28,7 @@ _COLUMNS = [
 
 
 def scan_pairs(scan: Scan) -> pd.DataFrame:
-    """Return the distinct pairs of a scan: its best matches and its tail sample.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``chunk_id``, ``cosine``,
-        ``stratum``, ``copies``, ``start``, ``end`` as in `Scan.matches`, ``listed`` (whether
-        the pair is among the best matches), ``lead`` and ``lead_cosine``: the chunk of the
-        pair's document that is nearest to the item, and its cosine, and ``place``: 1 for the
-        item's nearest document, and so on. Of documents that only the tail sample holds, it
-        counts all that the histogram has above them. In the order of the
-        items, then by falling cosine. Where documents of one name hold different texts, the
-        five columns that name a pair are not unique; they then stand for the first of these
-        rows.
-    """
+    """Return the distinct pairs of a scan: its best matches and its tail sample."""
     tables = [scan.matches.assign(listed=True), scan.tail.assign(listed=False)]
     pairs = pd.concat([table[_COLUMNS] for table in tables], ignore_index=True)
     pairs = pairs.drop_duplicates([*_KEYS, "chunk_id"])
@@ -66,7 +49,7 @@ def scan_pairs(scan: Scan) -> pd.DataFrame:
     return pairs.assign(place=_places(pairs, scan))
 
 
-def _places(pairs: pd.DataFrame, scan: Scan) -> Floats:
+def _places(pairs: pd.DataFrame, scan: Scan) -> FloatArray:
     """Return the place of each pair's document among those of the item, from 1."""
     keys = [*_ITEM, "source", "document", "lead"]
     nearest = pairs["chunk"] == pairs["lead"]
@@ -85,7 +68,7 @@ def _places(pairs: pd.DataFrame, scan: Scan) -> Floats:
     # Documents of one name may hold several nearest chunks of the same number.
     table = pairs[keys].assign(place=place, own=nearest)
     found = table[table["own"]].drop_duplicates(keys)[[*keys, "place"]]
-    result: Floats = pairs[keys].merge(found, on=keys, how="left")["place"].to_numpy(float)
+    result: FloatArray = pairs[keys].merge(found, on=keys, how="left")["place"].to_numpy(float)
     return result
 
 
@@ -93,43 +76,21 @@ def _sources_of_vectors(scan: Scan) -> list[str]:
     return [row["source"] for row in scan.record.get("strata") or [] if "documents" not in row]
 
 
-def located(
+def positions_in_scan(
     judgements: Judgements, scan: Scan, *, missing: Literal["error", "drop"] = "error"
 ) -> pd.DataFrame:
-    """Return judgements with what the scan shows about their pairs.
-
-    Parameters
-    ----------
-    judgements : Judgements
-        A blank ``source`` is filled in where the scan knows the pair in one source only.
-    scan : Scan
-    missing : {"error", "drop"}, default "error"
-        What to do with judgements of pairs that the scan does not hold. With "drop", the
-        result is shorter than the judgements by as many rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of the judgements, then those of `scan_pairs`; in the order of the
-        judgements.
-
-    Raises
-    ------
-    DataError
-        If a pair is not in the scan, a blank source could be any of several, or two rows of
-        one judge turn out to be about the same pair; it lists all.
-    UsageError
-        If `missing` is neither "error" nor "drop".
-    """
+    """Return judgements with what the scan shows about their pairs."""
     if missing not in ("error", "drop"):
         raise UsageError(f"missing={missing!r}: allowed are 'error' and 'drop'")
     pairs = scan_pairs(scan).drop_duplicates(_KEYS).reset_index(drop=True)
     frame = judgements.frame.reset_index(drop=True)
     at, several = _positions(frame, pairs)
     _refuse(several, frame, judgements.source, "stands in several sources; name one", "")
-    lost: Mask = (at < 0) & ~several
+    lost: BoolArray = (at < 0) & ~several
     if missing == "error":
-        advice = f"{lost.sum():,} judgements are of pairs that {visible(str(scan.folder))} lacks; "
+        advice = (
+            f"{lost.sum():,} judgements are of pairs that {printable(str(scan.folder))} lacks; "
+        )
         advice += "remove them, or give the scan that they were made for"
         _refuse(lost, frame, judgements.source, "is no pair of this scan", advice)
     matched = frame[~lost].reset_index(drop=True)
@@ -142,26 +103,28 @@ def located(
     return result
 
 
-def _positions(frame: pd.DataFrame, pairs: pd.DataFrame) -> tuple[Ints, Mask]:
+def _positions(frame: pd.DataFrame, pairs: pd.DataFrame) -> tuple[IntArray, BoolArray]:
     """Return the position of each row's pair or -1, and whether it could be any of several."""
     bare = [name for name in _KEYS if name != "source"]
     first = pairs.drop_duplicates(bare)
     whole, part = (_lookup(table, frame, keys) for table, keys in ((pairs, _KEYS), (first, bare)))
     bare_only = (whole < 0) & (frame["source"] == "").to_numpy() & (part >= 0)
     unclear = pairs.duplicated(bare, keep=False).to_numpy()[first.index]
-    several: Mask = bare_only & unclear[part]
+    several: BoolArray = bare_only & unclear[part]
     return np.where(bare_only & ~several, first.index.to_numpy()[part], whole), several
 
 
-def _lookup(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> Ints:
+def _lookup(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str]) -> IntArray:
     return pd.MultiIndex.from_frame(table[keys]).get_indexer(pd.MultiIndex.from_frame(rows[keys]))
 
 
-def _refuse(bad: Mask, frame: pd.DataFrame, source: str, problem: str, advice: str) -> None:
+def _refuse(bad: BoolArray, frame: pd.DataFrame, source: str, problem: str, advice: str) -> None:
     """Raise a `DataError` that lists the rows in `bad`, if there are any."""
     rows = frame[bad]
     faults = [
-        Fault(source, ", ".join(f"{name} {shown(row[name])}" for name in _KEYS) + f" {problem}")
+        Fault(
+            source, ", ".join(f"{name} {format_value(row[name])}" for name in _KEYS) + f" {problem}"
+        )
         for row in rows.to_dict("records")
     ]
     if faults:
@@ -184,32 +147,6 @@ def choose_pairs(
     as likely as any other. Turns of items would prefer items with few near documents, of
     which more are duplicates, and the curve would be too high. A smaller count with the same
     seed chooses the first of the same pairs.
-
-    Parameters
-    ----------
-    scan : Scan
-    count : int
-        Pairs to choose, at least 1; where the scan has fewer, all are chosen.
-    seed : int
-    exclude : pandas.DataFrame, optional
-        Pairs not to choose (such as those judged): ``benchmark``, ``item``, ``source``,
-        ``document``, ``chunk``.
-    benchmarks : sequence of str, optional
-        Benchmarks to choose from; default: all.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of `scan_pairs`, ``text`` (of the item) and ``chunk_text``, in the order
-        of choice: any first rows are spread as well as all are. Pairs of chunks whose text
-        the scan does not hold are left out.
-
-    Raises
-    ------
-    UsageError
-        If `count` is below 1 or the scan has no such benchmark.
-    DataError
-        If there is no pair to choose from.
     """
     pairs = _candidates(scan, count, "pairs", benchmarks)
     pairs = pairs.sort_values(_KEYS, ignore_index=True)
@@ -228,30 +165,7 @@ def top_pairs(
     exclude: pd.DataFrame | None = None,
     benchmarks: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Choose the pairs of each item with the highest cosines, one of each document.
-
-    Parameters
-    ----------
-    scan : Scan
-    per_item : int
-        Pairs of each item, at least 1; where an item has fewer, all are chosen.
-    exclude : pandas.DataFrame, optional
-        As in `choose_pairs`. No further pairs take the place of these.
-    benchmarks : sequence of str, optional
-        Benchmarks to choose from; default: all.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns as in `choose_pairs`; first the best pair of each item, then the second, …
-
-    Raises
-    ------
-    UsageError
-        If `per_item` is below 1 or the scan has no such benchmark.
-    DataError
-        If there is no pair to choose from.
-    """
+    """Choose the pairs of each item with the highest cosines, one of each document."""
     pairs = _candidates(scan, per_item, "pairs of an item", benchmarks)
     turn = pairs.groupby(_ITEM, sort=False, observed=True).cumcount()
     pairs = pairs.assign(turn=turn).sort_values("turn", kind="stable")
@@ -267,7 +181,9 @@ def _candidates(
     known = scan.items["benchmark"].unique().tolist()
     wanted = known if benchmarks is None else list(benchmarks)
     if unknown := [name for name in wanted if name not in known]:
-        raise UsageError(f"no benchmark {listed(unknown)} in this scan; it has {listed(known)}")
+        raise UsageError(
+            f"no benchmark {join_list(unknown)} in this scan; it has {join_list(known)}"
+        )
     pairs = scan_pairs(scan).drop_duplicates(_KEYS)
     pairs = pairs[pairs["chunk"] == pairs["lead"]]
     readable = pairs["chunk_id"].isin(scan.texts["chunk_id"])
@@ -277,7 +193,7 @@ def _candidates(
     return pairs[readable & pairs["benchmark"].isin(wanted)]
 
 
-def _bins(pairs: pd.DataFrame) -> Ints:
+def _bins(pairs: pd.DataFrame) -> IntArray:
     """Return the bin of cosine of each pair, within the range of its benchmark."""
     cosine = pairs["cosine"].astype(float)
     low, high = (cosine.groupby(pairs["benchmark"]).transform(end) for end in ("min", "max"))

@@ -1,4 +1,4 @@
-"""Prevalence: the share of a benchmark's items that the corpus holds duplicates of."""
+"""Share of a benchmark's items that the corpus holds duplicates of."""
 
 from collections.abc import Iterator
 
@@ -6,19 +6,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._text import join_list
+from bayescontam._types import FloatArray
+from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.verdicts import Floats
-from bayescontam.evidence.weighing import Weighed
+from bayescontam.evidence.covariates import ItemContamination
 from bayescontam.inference.summary import LEVEL
-from bayescontam.levels import check_level
-from bayescontam.names import listed
-from bayescontam.specs.base import closest
+from bayescontam.specs.base import suggest
 
 GROUPS = 5
 """Groups that a numeric item column is cut into, of equally many items."""
 
 
-def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.DataFrame:
+def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 0) -> pd.DataFrame:
     """Return the share of items with at least one duplicate, by benchmark.
 
     Parameters
@@ -65,40 +65,10 @@ def prevalence(weighed: Weighed, *, level: float = LEVEL, seed: int = 0) -> pd.D
     return pd.DataFrame(rows)
 
 
-def duplicate_numbers(weighed: Weighed, *, level: float = LEVEL) -> pd.DataFrame:
+def duplicate_numbers(weighed: ItemContamination, *, level: float = LEVEL) -> pd.DataFrame:
     """Return how many documents hold a duplicate, by benchmark.
 
-    Parameters
-    ----------
-    weighed : Weighed
-    level : float, default 0.95
-        Probability of the equal-tailed intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, by, median, mean, ci_low, ci_high``: number of documents that hold a
-        duplicate of an item, summed over the items of the benchmark, copies counted. ``by`` is
-        ``"corpus"`` (whole) or ``"scanned"`` (the scanned part). Such numbers have long upper
-        tails: the median is the better guess, the mean what one would expect.
-
-    Raises
-    ------
-    UsageError
-        If `level` is none that an interval can have.
-
-    Notes
-    -----
     Of every draw of the curve one draw of each item's number is taken and summed over items.
-
-    Examples
-    --------
-    >>> import bayescontam
-    >>> duplicate_numbers(bayescontam.weigh_scan("no-such-folder", "curve.nc"))
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
-    Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     check_level(level)
     rows = []
@@ -118,7 +88,12 @@ def _number(numbers: NDArray[np.int64], level: float) -> dict[str, float]:
 
 
 def prevalence_by(
-    weighed: Weighed, items: pd.DataFrame, column: str, *, level: float = LEVEL, seed: int = 0
+    weighed: ItemContamination,
+    items: pd.DataFrame,
+    column: str,
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return the share of items with at least one duplicate, by an item column.
 
@@ -171,12 +146,12 @@ def prevalence_by(
     return pd.DataFrame(rows)
 
 
-def _benchmarks(weighed: Weighed) -> Iterator[tuple[str, np.ndarray]]:
+def _benchmarks(weighed: ItemContamination) -> Iterator[tuple[str, np.ndarray]]:
     for name in weighed.items["benchmark"].unique():
         yield str(name), (weighed.items["benchmark"] == name).to_numpy()
 
 
-def _views(weighed: Weighed) -> Iterator[tuple[str, str, Floats]]:
+def _views(weighed: ItemContamination) -> Iterator[tuple[str, str, FloatArray]]:
     yield "corpus", "", weighed.none
     yield "scanned", "", weighed.none_scanned
     for by, names, none in (
@@ -188,7 +163,7 @@ def _views(weighed: Weighed) -> Iterator[tuple[str, str, Floats]]:
             yield by, str(name), none[..., k]
 
 
-def _share(none: Floats, level: float, rng: np.random.Generator) -> dict[str, float]:
+def _share(none: FloatArray, level: float, rng: np.random.Generator) -> dict[str, float]:
     """Return mean and interval of the share and of the number of items with a duplicate."""
     # One set of numbers for all views: nested views give nested counts.
     found = (rng.random(none.shape) >= none).sum(axis=1)
@@ -203,10 +178,10 @@ def _share(none: Floats, level: float, rng: np.random.Generator) -> dict[str, fl
     return {"items": items, **{k: float(v) for k, v in shares.items()}, **numbers}
 
 
-def _column(weighed: Weighed, items: pd.DataFrame, column: str) -> pd.Series:
+def _column(weighed: ItemContamination, items: pd.DataFrame, column: str) -> pd.Series:
     keys = ["benchmark", "item"]
     if missing := [name for name in (*keys, column) if name not in items.columns]:
-        hint = closest(missing[0], map(str, items.columns))
+        hint = suggest(missing[0], map(str, items.columns))
         raise UsageError(f"items: no column '{missing[0]}' ({hint})")
     if column in keys:
         raise UsageError(f"by: '{column}' names items; give a column that groups them")
@@ -215,7 +190,7 @@ def _column(weighed: Weighed, items: pd.DataFrame, column: str) -> pd.Series:
     values = weighed.items.join(known, on=keys)[column]
     if values.isna().any():
         lost = weighed.items[values.isna()]["item"]
-        problem = f"has no value for items of the scan: {listed(lost)}"
+        problem = f"has no value for items of the scan: {join_list(lost)}"
         raise DataError([Fault("items", problem, column=column)], "Add them.")
     return values
 

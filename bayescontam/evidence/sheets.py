@@ -1,9 +1,12 @@
-"""Sheets: pairs given to people to judge blindly, and taken back."""
+"""Sheets of pairs for blind judging by people, as CSV and Excel."""
 
 import hashlib
 import json
 import os
 import re
+import warnings
+import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,28 +14,43 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.columns import FaultList, Mask, need_columns
-from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.pairs import scan_pairs
-from bayescontam.evidence.workbook import read_workbook, write_workbook
-from bayescontam.importers.table import read_table
-from bayescontam.judged import FORMAT, VERSION
-from bayescontam.judgements import (
+from bayescontam._files import Bounds, atomic_path, check_table_ending
+from bayescontam._optional import require
+from bayescontam._random import stream
+from bayescontam._text import printable
+from bayescontam._types import BoolArray
+from bayescontam.data.judgements import (
+    FORMAT,
+    KINDS,
     MODEL,
     PAIR,
+    VERSION,
     Judgements,
     read_judgements,
     write_judgements,
 )
-from bayescontam.names import visible
+from bayescontam.data.tables import read_table
+from bayescontam.data.validation import FaultList, check_headers, need_columns
+from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
+from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.scan.results import Scan
-from bayescontam.seeds import stream
-from bayescontam.storage import atomic_path
-from bayescontam.written import check_table_ending
 
+_TITLE = "pairs"
+_WIDTHS = {"pair": 18, "item_text": 70, "chunk_text": 70, "comment": 40}
+_WIDTH = 14
+_INSTRUCTIONS = [
+    ("What to do", "Read both texts of each row. Fill in is_duplicate, and the rest if you can."),
+    ("", "Leave is_duplicate blank where you have not judged yet; save at any time."),
+    ("", "Do not change the column pair. Sort and filter whole rows only."),
+    ("is_duplicate", "1: who learnt the chunk could answer the item without the ability it tests."),
+    ("", "0: who learnt the chunk would still need that ability."),
+    ("kind", "How the chunk relates to the item:"),
+    *KINDS.items(),
+    ("confidence", "How sure you are of is_duplicate, from 0 (a guess) to 1 (certain)."),
+    ("comment", "Anything; may stay blank."),
+]
 LONGEST = 32_767
 """Longest text of a cell in Excel, in UTF-16 code units."""
-
 _ENTRIES = ["is_duplicate", "kind", "confidence", "comment"]
 _TEXTS = {"item_text": "text", "chunk_text": "chunk_text"}
 _NEEDED = {
@@ -47,23 +65,114 @@ _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
 _WORD, _WORDS = re.compile(r"\w+"), 8
 
 
+def write_workbook(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
+    """Write a table of texts as a workbook, with lists to choose from, and instructions."""
+    book = require("openpyxl", "scan").Workbook()
+    sheet = book.active
+    sheet.title = _TITLE
+    sheet.append(list(table.columns))
+    for row in table.itertuples(index=False):
+        sheet.append([text or None for text in row])
+    _lay_out(sheet, list(table.columns))
+    letters = {cell.value: cell.column_letter for cell in sheet[1]}
+    for name, rule in _rules().items():
+        letter = letters[name]
+        rule.add(f"{letter}2:{letter}{len(table) + 1}")
+        sheet.add_data_validation(rule)
+    _instruct(book.create_sheet("instructions"))
+    with atomic_path(path) as temporary:
+        book.save(temporary)
+
+
+def _lay_out(sheet: Any, columns: list[str]) -> None:
+    styles = require("openpyxl.styles", "scan")
+    wrapped = styles.Alignment(wrap_text=True, vertical="top")
+    for row in sheet.iter_rows():
+        for cell in row:
+            cell.alignment = wrapped
+            if isinstance(cell.value, str):
+                # Otherwise "=1+1" would be a formula, also after it was edited in Excel.
+                cell.data_type = "s"
+                cell.quotePrefix = cell.value[:1] in ("=", "+", "-", "@")
+    for cell in sheet[1]:
+        cell.font = styles.Font(bold=True)
+        sheet.column_dimensions[cell.column_letter].width = _WIDTHS.get(cell.value, _WIDTH)
+    sheet.freeze_panes = "A2"
+
+
+def _rules() -> dict[str, Any]:
+    rule = require("openpyxl.worksheet.datavalidation", "scan").DataValidation
+    kinds = f'"{",".join(KINDS)}"'
+    rules = {
+        "is_duplicate": rule(type="list", formula1='"1,0"', error="1, 0, or blank"),
+        "kind": rule(type="list", formula1=kinds, error="one of the list, or blank"),
+        "confidence": rule(type="decimal", formula1="0", formula2="1", error="from 0 to 1"),
+    }
+    for made in rules.values():
+        made.allowBlank = made.showErrorMessage = True
+    return rules
+
+
+def _instruct(sheet: Any) -> None:
+    styles = require("openpyxl.styles", "scan")
+    for row in _INSTRUCTIONS:
+        sheet.append(row)
+    for heading, text in sheet.iter_rows():
+        heading.font = styles.Font(bold=True)
+        heading.alignment = text.alignment = styles.Alignment(wrap_text=True, vertical="top")
+    sheet.column_dimensions["A"].width, sheet.column_dimensions["B"].width = 16, 90
+
+
+def read_workbook(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read the sheet of pairs of a workbook as it stands."""
+    source, limit = os.fspath(path), Bounds.current()
+    openpyxl = require("openpyxl", "scan")
+    try:
+        with Path(path).open("rb") as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a spreadsheet added and nobody needs
+            with zipfile.ZipFile(stream) as archive:
+                limit.check_archive(archive, source)
+            # Read row by row: a single cell in the last row would else be a sheet of billions.
+            book = openpyxl.load_workbook(stream, data_only=True, read_only=True)
+            sheet = book[_TITLE] if _TITLE in book.sheetnames else book.worksheets[0]
+            sheet.reset_dimensions()
+            rows = list(_rows(sheet, limit, source))
+    except (BayescontamError, MemoryError):
+        raise
+    except OSError as error:
+        raise UsageError(
+            f"{printable(source)}: cannot be read ({error.strerror or error})"
+        ) from error
+    # A damaged workbook may fail in any way that zip files and XML can.
+    except Exception as error:
+        problem = f"is no Excel workbook that can be read ({printable(str(error))}); save it again"
+        raise DataError([Fault(source, problem)]) from error
+    while rows and not any(cell not in (None, "") for cell in rows[-1]):
+        rows.pop()
+    if len(rows) < 2:
+        raise DataError([Fault(source, "no rows; a sheet needs a header and a row")])
+    named = [at for at, name in enumerate(rows[0]) if name is not None]
+    names = [rows[0][at] for at in named]
+    check_headers(names, source)
+    return pd.DataFrame([[row[at] for at in named] for row in rows[1:]], None, names, dtype=object)
+
+
+def _rows(sheet: Any, limit: Bounds, source: str) -> Iterator[list[Any]]:
+    """Give the rows of a sheet, all as wide as the first."""
+    width = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+        width = width or len(row)
+        limit.check_cells(number, width, source, "sheet")
+        yield [*row[:width], *[None] * (width - len(row))]
+
+
 @dataclass(frozen=True)
-class Imported:
-    """What a sheet brought.
+class ImportedSheet:
+    """What a sheet brought."""
 
-    Attributes
-    ----------
-    judgements : Judgements
-        Those of the sheet.
-    blank : int
-        Rows of the sheet without a verdict; they are left out.
-    total : int
-        Rows of the judgements file now.
-    """
-
-    judgements: Judgements
-    blank: int
-    total: int
+    judgements: Judgements  # those of the sheet
+    blank: int  # rows of the sheet without a verdict; they are left out
+    total: int  # rows of the judgements file now
 
 
 def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int) -> None:
@@ -72,27 +181,11 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
     Neither the columns nor the order of the rows show anything of cosines, ranks, documents or
     earlier verdicts. Texts that a spreadsheet would take for formulas cannot become such, and
     those that are too long for a cell are cut, with a mark.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        From `bayescontam.evidence.pairs.choose_pairs` or `top_pairs`.
-    out : path-like
-        ``.csv`` or ``.xlsx``. Never replaced: it may hold hours of somebody's work.
-    seed : int
-        Decides the order of the rows.
-
-    Raises
-    ------
-    UsageError
-        If the file exists, cannot be written, or has another ending.
-    MissingExtraError
-        If openpyxl is needed (.xlsx) and not installed.
     """
     suffix = _ending(out)
     if Path(out).exists():
         raise UsageError(
-            f"{visible(os.fspath(out))}: exists, and may hold verdicts; give another name, or "
+            f"{printable(os.fspath(out))}: exists, and may hold verdicts; give another name, or "
             "remove it"
         )
     rows = pairs.iloc[stream(seed, "sheet").permutation(len(pairs))]
@@ -111,18 +204,7 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
 
 
 def sheet_key(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return which pair each row of a sheet is about.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        As for `export_sheet`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``pair`` as on the sheet, ``benchmark, item, source, document, chunk`` and ``cosine``.
-    """
+    """Return which pair each row of a sheet is about."""
     key = pairs[[*PAIR, "cosine"]].reset_index(drop=True)
     key.insert(0, "pair", _ids(pairs))
     return key
@@ -135,39 +217,13 @@ def import_sheet(
     out: str | os.PathLike[str],
     *,
     replace: bool = False,
-) -> Imported:
-    """Add the verdicts of a sheet to a file of judgements.
-
-    Parameters
-    ----------
-    scan : Scan
-        The scan that the sheet was exported from.
-    path : path-like
-        The sheet, filled in whole or in part.
-    judge : str or None
-        Who filled it in; None if the sheet has a column ``judge``.
-    out : path-like
-        File of judgements (.csv or .parquet); made if need be.
-    replace : bool, default False
-        Whether other verdicts of the same judge on the same pairs are replaced.
-
-    Returns
-    -------
-    Imported
-
-    Raises
-    ------
-    UsageError
-        If a file cannot be read or written, or it is not clear who judged.
-    DataError
-        If the sheet cannot be used, or holds verdicts that differ from those in `out` and may
-        not replace them; it lists every fault, and nothing is written.
-    """
+) -> ImportedSheet:
+    """Add the verdicts of a sheet to a file of judgements."""
     check_table_ending(out, "judgements")
     found, blank = read_sheet(scan, path, judge)
     total = read_judgements(out).merged(found, replace=replace) if Path(out).exists() else found
     write_judgements(out, total)
-    return Imported(found, blank, len(total.frame))
+    return ImportedSheet(found, blank, len(total.frame))
 
 
 def read_sheet(
@@ -188,7 +244,7 @@ def read_sheet(
     # Sheets of version 1 have names without a version.
     first = ids.str.fullmatch(r"p[0-9a-f]{14}")
     ids = ids.where(~first, _ID + ids.str.slice(1))
-    unknown: Mask = ~ids.isin(pairs.index).to_numpy()
+    unknown: BoolArray = ~ids.isin(pairs.index).to_numpy()
     problem = "got {}, which is no pair of this scan; give the scan that the sheet is from"
     faults.flag(unknown, "pair", problem, table["pair"])
     faults.raise_if_any("a sheet keeps the column 'pair' as it was exported")
@@ -212,7 +268,7 @@ def _ending(path: str | os.PathLike[str]) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in (".csv", ".xlsx"):
         raise UsageError(
-            f"{visible(os.fspath(path))}: the file name ends in '{visible(suffix)}'; "
+            f"{printable(os.fspath(path))}: the file name ends in '{printable(suffix)}'; "
             "allowed for a sheet is .csv or .xlsx"
         )
     return suffix
@@ -238,8 +294,6 @@ def _fitting(text: str) -> str:
 def _guarded(text: str) -> str:
     """Return `text` so that no spreadsheet takes it for a formula.
 
-    Examples
-    --------
     >>> _guarded("=1+1"), _guarded("'=1"), _guarded("it's")
     ("'=1+1", "''=1", "it's")
     """
@@ -276,7 +330,7 @@ def _refuse_loose(table: pd.DataFrame, faults: FaultList) -> None:
     """Add a fault for each row with a kind or a confidence, but no verdict."""
     blank = table.map(lambda cell: cell is None or not str(cell).strip())
     for name in (name for name in ("kind", "confidence") if name in table.columns):
-        bad: Mask = (blank["is_duplicate"] & ~blank[name]).to_numpy()
+        bad: BoolArray = (blank["is_duplicate"] & ~blank[name]).to_numpy()
         problem = "got {}, but is_duplicate is blank; fill it in, or leave both blank"
         faults.flag(bad, name, problem, table[name])
 
@@ -286,10 +340,10 @@ def _judges(table: pd.DataFrame, judge: str | None, source: str) -> Any:
     if (judge is None) == ("judge" not in table.columns):
         many = "both the option --judge and a column 'judge'; leave one out"
         none = "no judge; give --judge NAME, or add a column 'judge'"
-        raise UsageError(f"{visible(source)}: {none if judge is None else many}")
+        raise UsageError(f"{printable(source)}: {none if judge is None else many}")
     if judge is not None and not judge.strip():
-        raise UsageError(f"{visible(source)}: the judge's name is blank; give --judge NAME")
+        raise UsageError(f"{printable(source)}: the judge's name is blank; give --judge NAME")
     named = table["judge"] if judge is None else pd.Series([judge] * len(table))
     if named.map(str).str.startswith(MODEL).any():
-        raise UsageError(f"{visible(source)}: names that start with '{MODEL}' are for models")
+        raise UsageError(f"{printable(source)}: names that start with '{MODEL}' are for models")
     return named

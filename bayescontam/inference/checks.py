@@ -1,4 +1,4 @@
-"""Checks: what may be believed of a fit, as values with a sentence that says what to do."""
+"""Checks of a fit as values, each with a sentence that says what to do."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
@@ -11,16 +11,33 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from scipy import stats
-from scipy.special import betainc
+from scipy.special import betainc, logsumexp
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import Floats
-from bayescontam.inference.parameter_names import COORDINATES, in_words
+from bayescontam.inference.posterior import Draws, node_probabilities
+from bayescontam.inference.sensitivity import variable_of
+from bayescontam.model.build import COORDINATES, BuiltModel, in_words
+from bayescontam.model.marginal import Lattice, LatticeDesign, item_levels, log_weights
+from bayescontam.model.priors import LOCATED, distribution, is_stretched, stretch_of_draws
+from bayescontam.specs.priors import Dirichlet, Prior
 
 NEAR = 2 / 3
 """Part of the threshold of E-BFMI from which on a lower one is a caution."""
 LONGER = "Sample more draws, after a longer tune."
 """What to do where chains mix slowly."""
+MOST_ITEMS, MOST_DRAWS = 2000, 20
+"""Items and draws for which the likelihood is computed more exactly."""
+MOST_ERROR = 0.05
+"""Largest standard deviation of the error of a log likelihood over draws.
+
+Where a log density is wrong by an error of standard deviation s, means are wrong by about
+s of their own standard deviations at most: they move by the covariance with the error.
+"""
+NAME = "Priors against data"
+IMPROBABLE = 0.01
+"""Probability below which, after Bonferroni's correction, a prior is refuted."""
+_MOST = 3
 
 
 class Outcome(StrEnum):
@@ -98,22 +115,7 @@ class Thresholds:
 def sampling_checks(
     posterior: xr.Dataset, sample_stats: xr.Dataset, summary: pd.DataFrame, limits: Thresholds
 ) -> Iterator[Check]:
-    """Check that the draws stand for the posterior.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        Parameters, dims (chain, draw, …).
-    sample_stats : xarray.Dataset
-        ``diverging``, ``reached_max_treedepth`` and ``energy``, dims (chain, draw).
-    summary : pandas.DataFrame
-        From `summarise`.
-    limits : Thresholds
-
-    Yields
-    ------
-    Check
-    """
+    """Check that the draws stand for the posterior."""
     diverging, transitions = int(sample_stats["diverging"].sum()), sample_stats["diverging"].size
     yield _count(
         "divergences", diverging, limits.divergences,
@@ -293,7 +295,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
     )
 
 
-def _surprise(observed: Floats, replicated: Floats) -> float:
+def _surprise(observed: FloatArray, replicated: FloatArray) -> float:
     """Return the smallest two-sided p-value over groups, corrected for their number.
 
     Replicated shares are taken for those of a Binomial with their mean and variance, so
@@ -325,3 +327,165 @@ def _count(
 ) -> Check:
     fine, text = value <= most, good if value <= most else bad
     return Check(name, outcome(fine, otherwise), float(value), f"≤ {most}", text)
+
+
+def integration_check(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> Check:
+    """Check the log likelihood against one of twice the nodes at each item's own level."""
+    error = integration_errors(draws.thinned(MOST_DRAWS), lattice, rng)
+    spread = float(error.std())
+    fine = spread <= MOST_ERROR
+    return Check(
+        "Difficulties integrated out",
+        outcome(fine),
+        spread,
+        f"sd of error ≤ {MOST_ERROR:g}",
+        "The log likelihood is as good as exact: integrating difficulties out moves no mean by"
+        f" more than {max(spread, 0.001):.1g} of its standard deviations."
+        if fine
+        else "The log likelihood is not exact enough. Fit with difficulties sampled"
+        " (--difficulties sampled).",
+    )
+
+
+def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> FloatArray:
+    """Return the error of the log likelihood of each draw, dims (draw,), natural logarithms.
+
+    It is that of some items, scaled to all of them.
+    """
+    count = min(MOST_ITEMS, len(lattice.total))
+    items = rng.choice(len(lattice.total), count, replace=False)
+    exact = _item_by_item(lattice, items)
+    z = lattice.nodes
+    finer = np.linspace(z[0], z[-1], 2 * len(z) - 1)
+    errors = []
+    for d in range(len(draws)):
+        draw = draws[d : d + 1]
+        coarse = _log_density(draw, lattice, z, items, exact.correct)
+        errors.append(coarse - _log_density(draw, exact, finer, np.arange(count), exact.correct))
+    scaled: FloatArray = np.sum(errors, axis=1) * len(lattice.total) / count
+    return scaled
+
+
+def _item_by_item(lattice: Lattice, items: IntArray) -> Lattice:
+    """Return a lattice of some items, each at a level of its own."""
+    whole = lattice.design.whole
+    value, nearest = item_levels(whole), lattice.level[items, 0]
+    trials = lattice.trials[nearest]
+    unit = lattice.design.unit[:: len(whole.models)][nearest]
+    level = None if value is None else value[items]
+    made = LatticeDesign.of(whole, unit, level, trials > 0, items)
+    correct, number = np.zeros(trials.shape), np.full(len(whole.items), -1)
+    number[items] = np.arange(len(items))
+    rows = np.flatnonzero(number[whole.item] >= 0)
+    correct[number[whole.item[rows]], whole.model[rows]] = whole.n_correct[rows]
+    single = np.arange(len(items))
+    ones = np.ones((len(items), 1))
+    return Lattice(made, single, single, ones, lattice.total[items], trials, correct)
+
+
+def _log_density(
+    draw: Draws, lattice: Lattice, z: FloatArray, items: IntArray, correct: FloatArray
+) -> FloatArray:
+    """Return the log density of the responses to some items, difficulty integrated out."""
+    level, added, normaliser = node_probabilities(draw, lattice, z)
+    own, basis = lattice.level[items], lattice.basis[items]
+    joint = (lattice.total[items, None] * added[own])[:, :, None] * z
+    at_level = logsumexp(joint - normaliser[own] + log_weights(z), axis=-1)
+    at_level += (level[own] * correct[:, None]).sum(axis=-1)
+    result: FloatArray = (basis * at_level).sum(axis=1)
+    return result
+
+
+@dataclass(frozen=True)
+class _Conflict:
+    """A parameter that lies far out in its prior."""
+
+    key: str
+    words: str
+    value: float
+    tail: float
+    prior: Prior
+    stretched: bool
+
+
+def conflict_check(posterior: xr.Dataset, built: BuiltModel) -> Check:
+    """Check that no parameter lies where its prior says that it hardly can be.
+
+    Box (1980), doi:10.2307/2982063, and Evans & Moshonov (2006), doi:10.1214/06-BA129, on
+    checking a prior against data.
+    """
+    found = [*_conflicts(posterior, built)]
+    least = min((each.tail * len(found) for each in found), default=1.0)
+    refuted = sorted((c for c in found if c.tail * len(found) < IMPROBABLE), key=lambda c: c.tail)
+    return Check(
+        NAME,
+        outcome(not refuted, Outcome.CAUTION),
+        min(least, 1.0),
+        f"p ≥ {IMPROBABLE:g}",
+        _sentence(refuted) if refuted else "Every parameter lies where its prior allows it.",
+    )
+
+
+def _conflicts(posterior: xr.Dataset, built: BuiltModel) -> Any:
+    stretched, priors = stretch_of_draws(posterior), built.spec.priors
+    total = posterior.sizes["chain"] * posterior.sizes["draw"]
+    for key in type(priors).model_fields:
+        prior, name = getattr(priors, key), variable_of(key, built)
+        if name is None or name not in posterior or isinstance(prior, Dirichlet):
+            continue
+        values = posterior[name]
+        factor = np.asarray(stretched.of(key, built.spec, built.design))
+        factor = factor.reshape(total, -1) if factor.ndim else factor
+        cells: FloatArray = np.median(values.to_numpy().reshape(total, -1) / factor, axis=0)
+        dims = [str(dim) for dim in values.dims[2:]]
+        shape = tuple(values.sizes[dim] for dim in dims)
+        for place, value in zip(np.ndindex(shape), cells, strict=True):
+            labels = {d: values[d].to_numpy()[i] for d, i in zip(dims, place, strict=True)}
+            tail = extremity(prior, float(value))
+            scaled = is_stretched(key, built.spec) and "eps" in built.terms
+            yield _Conflict(key, in_words(name, labels), float(value), tail, prior, scaled)
+
+
+def extremity(prior: Prior, value: float) -> float:
+    """Return the probability of values at least as far out: large ones of a positive prior."""
+    known = distribution(prior)
+    if not isinstance(prior, LOCATED):
+        return float(known.sf(value))
+    return float(2 * min(known.cdf(value), known.sf(value)))
+
+
+def _sentence(refuted: list[_Conflict]) -> str:
+    parts = []
+    for each in refuted[:_MOST]:
+        unit = ", in log-odds of mean accuracies" if each.stretched else ""
+        parts.append(
+            f"the {each.words} is {each.value:.2f}{unit}, of which {each.prior.text()} holds"
+            f" values as extreme for {_probability(each.tail)} probable"
+        )
+    more = f" ({len(refuted) - _MOST} more)" if len(refuted) > _MOST else ""
+    worst = refuted[0]
+    return (
+        f"The data refute a prior: {'; '.join(parts)}{more}. Estimates are drawn towards it."
+        f" Widen it in a copy of the model spec, such as priors.{worst.key} ="
+        f" {_wider(worst)}, and see whether conclusions stay."
+    )
+
+
+def _wider(conflict: _Conflict) -> str:
+    """Return a prior of about the same kind that holds the value, as a spec writes it."""
+    if isinstance(conflict.prior, LOCATED):
+        away = abs(conflict.value - conflict.prior.mu)
+        return (
+            f'{{ family = "normal", mu = {conflict.prior.mu:g}, sigma = {_rounded(away / 1.5)} }}'
+        )
+    return f'{{ family = "exponential", scale = {_rounded(conflict.value / 1.5)} }}'
+
+
+def _rounded(value: float) -> str:
+    """Return a number rounded up to one significant digit, or two where that is a half."""
+    power = 10 ** np.floor(np.log10(value))
+    return f"{np.ceil(2 * value / power) / 2 * power:g}"
+
+
+def _probability(tail: float) -> str:
+    return "less than 1e-12" if tail < 1e-12 else f"{tail:.1g}"

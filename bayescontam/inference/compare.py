@@ -1,7 +1,8 @@
-"""Compare: fits of the same data by how well they predict responses left out."""
+"""Comparison of fits of the same responses by their predictive accuracy."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 import arviz as az
 import numpy as np
@@ -9,14 +10,25 @@ import pandas as pd
 import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
 
+from bayescontam._text import join_list, printable
+from bayescontam._types import FloatArray
+from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.crossvalidation import FEWEST_DRAWS, Work, by_folds, one_by_one
-from bayescontam.inference.design import Floats
-from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.folds import By
-from bayescontam.inference.pointwise import GOOD_K, Pointwise, from_loo, stored_loo
-from bayescontam.names import listed, visible
+from bayescontam.inference.crossval import (
+    FEWEST_DRAWS,
+    GOOD_K,
+    By,
+    CrossValidation,
+    Pointwise,
+    from_loo,
+    kfold,
+    reloo,
+    stored_loo,
+)
+from bayescontam.inference.result import Fit
 
+Fits = Mapping[str, Fit | Path] | Sequence[Fit | Path]
+"""Several fits, or files of them, with or without names."""
 FOLDS = 10
 """Folds where items or models are left out, and no number is given."""
 FEW_RESPONSES, FEW_GROUPS = 100, 10
@@ -25,25 +37,15 @@ FEW_RESPONSES, FEW_GROUPS = 100, 10
 
 @dataclass(frozen=True)
 class LeaveOut:
-    """What is left out to compare fits, and how.
+    """What is left out to compare fits, and how."""
 
-    Attributes
-    ----------
-    by : {"response", "item", "model"}, default "response"
-        What leaves together.
-    folds : int, optional
-        Fits made again, each without a part. Default: 10 for items and models (or as many
-        as there are), and none for responses, which PSIS-LOO leaves out by weights.
-    refit : bool, default False
-        Whether responses for which PSIS-LOO fails are left out by fits without them.
-    work : Work
-        How fits are made again.
-    """
-
-    by: By = "response"
+    by: By = "response"  # what leaves together
+    # fits made again, each without a part. Default: 10 for items and models (or as many as there
+    # are), and none for responses, which PSIS-LOO leaves out by weights.
     folds: int | None = None
+    # whether responses for which PSIS-LOO fails are left out by fits without them
     refit: bool = False
-    work: Work = field(default_factory=Work)
+    work: CrossValidation = field(default_factory=CrossValidation)  # how fits are made again
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""
@@ -58,54 +60,23 @@ class LeaveOut:
         """How many folds are requested; None for PSIS-LOO."""
         return FOLDS if self.folds is None and self.by != "response" else self.folds
 
-    def pointwise(self, fits: Mapping[str, Fitted]) -> dict[str, Pointwise]:
+    def pointwise(self, fits: Mapping[str, Fit]) -> dict[str, Pointwise]:
         """Return how well each fit predicts what is left out."""
         if self.fold_count is not None:
-            return by_folds(fits, self.by, self.fold_count, self.work)
+            return kfold(fits, self.by, self.fold_count, self.work)
         if self.refit:
-            return one_by_one(fits, self.work)
+            return reloo(fits, self.work)
         return {name: from_loo(stored_loo(fit)) for name, fit in fits.items()}
 
 
-def compare_fits(fits: Mapping[str, Fitted], how: LeaveOut | None = None) -> pd.DataFrame:
+def compare_fits(fits: Mapping[str, Fit], how: LeaveOut | None = None) -> pd.DataFrame:
     """Compare fits by how well they predict what is left out, with stacking weights.
 
-    Parameters
-    ----------
-    fits : mapping of str to Fitted
-        At least two, under the names to show; one is enough where folds are left out. All
-        must be of the same responses.
-    how : LeaveOut, optional
-        Default: single responses by PSIS-LOO.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each fit, best first: ``fit``, ``elpd`` (sum of log predictive
-        densities of what was left out), ``se``, ``p_loo`` (effective number of
-        parameters; NaN where more than a response was left out), ``elpd_diff`` and
-        ``diff_se`` (behind the best), ``weight`` (stacking), ``bad_k`` (how many figures
-        cannot be trusted: Pareto k above 0.7 or, of a fit that was made again, a mean over
-        fewer than 100 equal draws), ``left_out`` (response, item or model); where fits
-        were made again ``refits`` (how many), ``r_hat`` (largest) and ``divergences``
-        (in all); and ``verdict``.
-
-    Raises
-    ------
-    UsageError
-        If there are too few fits, or nothing to leave out.
-    FitError
-        If they are not of the same responses, or cannot be made again.
-
-    Notes
-    -----
     Responses to a left-out item are predicted together: its log predictive density is
     that of all of them. Responses of a left-out model are predicted one by one.
     Those of one model or item are not independent, so that standard errors are those of a
     sum over left-out models or items, not over responses.
 
-    References
-    ----------
     Yao, Vehtari, Simpson & Gelman (2018), doi:10.1214/17-BA1091, on stacking; Sivula,
     Magnusson, Matamoros & Vehtari (2025), doi:10.1214/25-BA1569, on when differences
     are inconclusive; Merkle, Furr & Rabe-Hesketh (2019),
@@ -129,7 +100,7 @@ def _stacking(pointwise: Mapping[str, Pointwise]) -> "pd.Series[float]":
         return pd.Series(1.0, index=list(pointwise))
     # Weights do not change with the unit of the densities; those of many responses to an
     # item together could not be held by floating-point numbers.
-    highest: Floats = np.stack([one.elpd for one in pointwise.values()]).max(axis=0)
+    highest: FloatArray = np.stack([one.elpd for one in pointwise.values()]).max(axis=0)
     elpd = {name: _elpd(one, highest) for name, one in pointwise.items()}
     return az.compare(elpd, round_to="none")["weight"]
 
@@ -199,19 +170,20 @@ def _few(own: Pointwise, by: By) -> Iterator[str]:
         yield f"Fewer than {FEW_RESPONSES} {by}s: standard errors are unreliable."
 
 
-def _refuse_different_data(fits: Mapping[str, Fitted]) -> None:
+def _refuse_different_data(fits: Mapping[str, Fit]) -> None:
     hashes = {name: fit.record["data"]["hash"] for name, fit in fits.items()}
     first = next(iter(hashes))
     others = [name for name, value in hashes.items() if value != hashes[first]]
     if others:
         raise FitError(
-            f"compare: {listed(others)} and '{visible(first, 60)}' are fits of different responses;"
+            f"compare: {join_list(others)} and '{printable(first, 60)}' are fits of different "
+            "responses;"
             " only fits of the same responses can be compared: fit the same table, with the same"
             " --where, with each model spec"
         )
 
 
-def _elpd(own: Pointwise, highest: Floats) -> ELPDDataLOO:
+def _elpd(own: Pointwise, highest: FloatArray) -> ELPDDataLOO:
     """Return the figures as ArviZ takes them, their densities in units of the highest."""
     return ELPDDataLOO(
         elpd=float(own.elpd.sum()),
@@ -223,4 +195,99 @@ def _elpd(own: Pointwise, highest: Floats) -> ELPDDataLOO:
         warning=False,
         good_k=GOOD_K,
         elpd_i=xr.DataArray(own.elpd - highest, dims="unit"),
+    )
+
+
+def named_fits(fits: Fits) -> dict[str, Fit]:
+    """Return fits under names: given ones, or those of their files or model specs."""
+    if isinstance(fits, Mapping):
+        return {str(name): _loaded(fit) for name, fit in fits.items()}
+    loaded = [_loaded(fit) for fit in fits]
+    names = [
+        fit.spec.name if isinstance(given, Fit) else PurePath(given).stem
+        for given, fit in zip(fits, loaded, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    return dict(zip(names, loaded, strict=True))
+
+
+def compared_with(fit: Fit, others: Fits) -> dict[str, Fit]:
+    """Return a fit and others under names; its own is that of its model spec."""
+    if not isinstance(others, Mapping):
+        return named_fits([fit, *others])
+    own = fit.spec.name
+    return {own if own not in others else f"{own} (this fit)": fit} | named_fits(others)
+
+
+def _loaded(fit: Fit | Path) -> Fit:
+    return fit if isinstance(fit, Fit) else Fit.load(fit)
+
+
+def compare(
+    fits: "Fits",
+    *,
+    leave_out: By = "response",
+    folds: int | None = None,
+    refit: bool = False,
+    seed: int = 0,
+    jobs: int | None = 1,
+    cache: Path | None = None,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Compare fits of the same responses by cross-validation, with stacking weights.
+
+    Parameters
+    ----------
+    fits : mapping of str to Fit or path-like, or sequence of these
+        At least two, under the names to show; one is enough where folds are left out. Those of
+        a sequence are called by their files, or by their model specs.
+    leave_out : {"response", "item", "model"}, default "response"
+        What is left out together and then predicted: whether a fit predicts another
+        answer of the same models to the same items, a new item, or a new model.
+    folds : int, optional
+        Parts that are left out in turn, each by a fit without it. Default: for items and
+        models 10, or as many as there are; for responses none: they are left out by
+        weights (PSIS-LOO), and nothing is fitted again.
+    refit : bool, default False
+        Fit again without each response whose Pareto k is above 0.7, instead of trusting
+        its weights; at most 20 of a fit.
+    seed : int, default 0
+        Seed of the folds. Fits of the same responses have the same folds.
+    jobs : int or None, default 1
+        Fits made at the same time; None: one for each core. With several, the program
+        that calls this must be guarded by ``if __name__ == "__main__":``.
+    cache : path-like, optional
+        Folder that keeps what was finished, so that a second run goes on from there.
+    progress : bool, default False
+        Whether to show what goes on.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each fit, best first: ``fit, elpd, se, p_loo, elpd_diff, diff_se,
+        weight, bad_k, left_out, verdict``, and where fits were made again before the
+        verdict ``refits, r_hat, divergences``. Standard errors are those of a sum over
+        what is left out together: responses to one item, or of one model, are not
+        independent.
+
+    Raises
+    ------
+    UsageError
+        If there are too few fits, options do not go together, there is nothing to leave
+        out, or more than 20 responses would have to be refitted.
+    FitError
+        If they are fits of different responses, or cannot be made again from their files:
+        those of uncertain contamination cannot.
+
+    Examples
+    --------
+    >>> compare({})
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.UsageError: compare: give at least two fits
+    """
+    work = CrossValidation(seed=seed, jobs=jobs, cache=cache, progress=progress)
+    return compare_fits(
+        named_fits(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work)
     )

@@ -1,4 +1,4 @@
-"""Confounding: what a fit says if contaminated items are assumed to be easier or harder."""
+"""How results depend on how hard contaminated items are assumed to be."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,21 +8,21 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayescontam.inference.build import Built
+from bayescontam._types import FloatArray
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import Floats
-from bayescontam.inference.joining.weighted import Weights
-from bayescontam.inference.shifted import (
+from bayescontam.inference.sensitivity import (
     Located,
     ShiftedWeights,
-    locations_around,
     log_ratios,
-    within_reach,
+    prior_locations,
+    reliable_range,
 )
-from bayescontam.inference.signs import sign_along
-from bayescontam.inference.stretch import stretch_of_draws
+from bayescontam.inference.summary import DrawWeights
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.priors import stretch_of_draws
 from bayescontam.specs.priors import Prior
 
+_WORDS = ("negative", "uncertain", "positive")
 FEWEST = 200
 """Independent draws that both ends of an interval must be worth. An end is then known to about a
 fifth of the posterior standard deviation."""
@@ -32,29 +32,56 @@ _ENDS = ("", "_low", "_high")
 _KEYS = ("changed", "model", "benchmark")
 
 
+def sign_by_assumption(
+    locations: FloatArray, p_positive: FloatArray, own: float, level: float
+) -> tuple[float, str]:
+    """Return where the sign becomes certain or uncertain, and say it in words.
+
+    >>> sign_by_assumption(np.array([-1.0, 0.0, 1.0]), np.array([0.5, 0.95, 1.0]), 0.0, 0.95)
+    (0.5, 'uncertain below 0.50, positive above')
+    """
+    tails = (1 - level) / 2, (1 + level) / 2
+    changes = sorted(
+        (float(at), int(rises))
+        for tail in tails
+        for at, rises in zip(*_crossings(locations, p_positive - tail), strict=True)
+    )
+    state = int(np.searchsorted(tails, p_positive[0]))
+    if not changes:
+        return np.nan, f"{_WORDS[state]} throughout"
+    parts = [f"{_WORDS[state]} below {_number(changes[0][0])}"]
+    for i, (at, rises) in enumerate(changes, start=1):
+        state += rises
+        if i == len(changes):
+            parts.append(f"{_WORDS[state]} above{'' if i == 1 else f' {_number(at)}'}")
+        else:
+            parts.append(f"{_WORDS[state]} to {_number(changes[i][0])}")
+    nearest = min((at for at, _ in changes), key=lambda at: abs(at - own))
+    return nearest, ", ".join(parts)
+
+
+def _crossings(locations: FloatArray, excess: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return where a line through points crosses zero, and 1 where it rises or -1."""
+    above = excess > 0
+    left = np.flatnonzero(above[1:] != above[:-1])
+    part = excess[left] / (excess[left] - excess[left + 1])
+    at = locations[left] + part * (locations[left + 1] - locations[left])
+    return at, np.where(above[left + 1], 1, -1)
+
+
+def _number(value: float) -> str:
+    """Return a location with two decimals and a true minus; never minus zero."""
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
 def confounding_curves(
-    posterior: xr.Dataset, estimands: xr.Dataset, built: Built, level: float
+    posterior: xr.Dataset, estimands: xr.Dataset, built: BuiltModel, level: float
 ) -> xr.Dataset:
     """Return estimands as functions of the location of the prior of ``kappa``.
 
     ``kappa`` is the log-odds by which surely contaminated items of a benchmark are harder
     than clean ones. Where all models share one contamination of each item, nothing but
     its prior distinguishes it from the slope.
-
-    Parameters
-    ----------
-    posterior : xarray.Dataset
-        With ``kappa``, dims (chain, draw, benchmark), unless it was left out.
-    estimands : xarray.Dataset
-        Dims (chain, draw, model, benchmark).
-    built : Built
-    level : float
-        Probability of the equal-tailed intervals, and of a sign that is called certain.
-
-    Returns
-    -------
-    xarray.Dataset
-        As `shifted_curves` returns it, or only ``reason``: why there are no curves.
     """
     if "kappa" not in posterior:
         return _no_curves("All items of each benchmark have the same contamination.")
@@ -80,53 +107,17 @@ def shifted_curves(
     prior: Prior,
     level: float,
     concerned: NDArray[np.bool_],
-    locations: Floats | None = None,
+    locations: FloatArray | None = None,
 ) -> xr.Dataset:
     """Weigh draws as if the prior of ``kappa`` had other locations.
 
-    Parameters
-    ----------
-    kappa : xarray.DataArray
-        Draws, dims (chain, draw, benchmark), log-odds.
-    estimands : xarray.Dataset
-        Of the same draws, dims (chain, draw, model, benchmark).
-    prior : Prior
-        Of each benchmark's ``kappa``, as it was in the fit.
-    level : float
-        Probability of the equal-tailed intervals, and of a sign that is called certain.
-    concerned : array of bool
-        Dims (benchmark,): whether items differ in contamination.
-    locations : array, optional
-        Ascending, with the prior's own. Default: 25 within 3 of its scales (those of a
-        Normal: standard deviations), densest around it, and 0.
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims (changed, location, model, benchmark). ``changed`` is ``"all"``, if the priors
-        of all benchmarks have that location, as a model spec would say it, and where
-        several are concerned also ``"own"``, if only that of the benchmark at hand has it.
-
-        Posterior means of ``genuine_ability, overfitting, slope`` with ``_low`` and
-        ``_high`` (equal-tailed interval), and ``p_positive`` of overfitting. ``ess``: how
-        many independent draws the less certain end of overfitting's interval is worth.
-        ``pareto_k`` as in `ShiftedWeights`, the same for all models.
-        Figures are NaN outside ``reach_low`` to ``reach_high``, dims (changed, model,
-        benchmark), between which k is at most min(0.7, 1 - 1 / log10(draws)) and ``ess``
-        at least 200. ``sign_at`` and ``sign``, of the same dims: where within reach the
-        sign of overfitting becomes certain or uncertain, as in `sign_along`.
-        ``own_location`` and ``level`` are scalars. ``reason`` is empty; a prior without a
-        location gives nothing else.
-
-    Notes
-    -----
     A draw's weight is p(kappa | location) / p(kappa | own location), with ``"all"`` the
     product over benchmarks, for which the reach is shorter. Good weights of means are not
     yet good enough for intervals: the tail that they move into holds few draws.
     """
     if not isinstance(prior, Located):
         return _no_curves(f"The prior of kappa, {prior.text()}, has no location to move.")
-    locations = locations_around(prior) if locations is None else locations
+    locations = prior_locations(prior) if locations is None else locations
     own = int(np.abs(locations - prior.mu).argmin())
     draws = kappa.to_numpy().reshape(-1, kappa.sizes["benchmark"])
     ratios = log_ratios(draws, prior, locations) * concerned[:, None]
@@ -141,19 +132,7 @@ def shifted_curves(
 
 
 def confounding_table(curves: xr.Dataset | None) -> pd.DataFrame:
-    """Return curves as a table.
-
-    Parameters
-    ----------
-    curves : xarray.Dataset or None
-        From `confounding_curves`; None where there are none.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each change, model, benchmark that the model answered, and location;
-        columns as `shifted_curves` names them. Empty if there are no curves.
-    """
+    """Return curves as a table."""
     figures = [f"{name}{end}" for name in QUANTITIES for end in _ENDS]
     spans = ["p_positive", "pareto_k", "ess", "reach_low", "reach_high", "sign_at", "sign"]
     columns = [*_KEYS, "location", *figures, *spans]
@@ -169,7 +148,7 @@ def _no_curves(reason: str) -> xr.Dataset:
 
 
 def _curves(
-    weights: ShiftedWeights, estimands: xr.Dataset, locations: Floats, own: int, level: float
+    weights: ShiftedWeights, estimands: xr.Dataset, locations: FloatArray, own: int, level: float
 ) -> xr.Dataset:
     """Return the figures of every cell along the locations."""
     draws = {name: estimands[name].to_numpy() for name in QUANTITIES}
@@ -194,19 +173,19 @@ def _side_by_side(parts: list[xr.Dataset], dim: str, labels: Any) -> xr.Dataset:
 class _Line:
     """The locations, and the weights of draws that hold for one benchmark at each."""
 
-    locations: Floats
+    locations: FloatArray
     own: int
-    share: Floats
-    pareto_k: Floats
+    share: FloatArray
+    pareto_k: FloatArray
     trusted: NDArray[np.bool_]
     level: float
 
-    def told(self, draws: dict[str, Floats], efficiency: float) -> xr.Dataset:
+    def told(self, draws: dict[str, FloatArray], efficiency: float) -> xr.Dataset:
         """Return the figures of one model, dims (location,), from draws (chain, draw)."""
         along = {name: self._along(values) for name, values in draws.items()}
         ess = along["overfitting"][:, 4] * efficiency
         answered = not np.isnan(draws["overfitting"]).any()
-        reachable = within_reach(self.trusted & (ess >= FEWEST), self.own) & answered
+        reachable = reliable_range(self.trusted & (ess >= FEWEST), self.own) & answered
         data: dict[str, Any] = {
             f"{name}{end}": along[name][:, i] for name in QUANTITIES for i, end in enumerate(_ENDS)
         }
@@ -220,12 +199,12 @@ class _Line:
             sign = "zero by definition"
         elif answered:
             chance = data["p_positive"][1][reachable]
-            at, sign = sign_along(reached, chance, self.locations[self.own], self.level)
+            at, sign = sign_by_assumption(reached, chance, self.locations[self.own], self.level)
         data |= {"pareto_k": ("location", self.pareto_k), "ess": ("location", ess)}
         ends = {"reach_low": reached[0], "reach_high": reached[-1]}
         return xr.Dataset(data | ends | {"sign_at": at, "sign": sign})
 
-    def _along(self, values: Floats) -> Floats:
+    def _along(self, values: FloatArray) -> FloatArray:
         """Return mean, ends of the interval, P(> 0) and what the ends are worth, by location.
 
         An end is worth as many equal draws as would estimate the weight beyond it as well.
@@ -235,7 +214,7 @@ class _Line:
         ordered, rows = values.ravel()[order], []
         tails = np.array([(1 - self.level) / 2, (1 + self.level) / 2])
         for share in self.share[:, order]:
-            weights = Weights(share, order, (values.shape[0], values.shape[1]))
+            weights = DrawWeights(share, order, (values.shape[0], values.shape[1]))
             ends = weights.interval(ordered, self.level)
             beyond = ordered <= np.array(ends)[:, None]
             error = (share**2 * (beyond - tails[:, None]) ** 2).sum(axis=1)
@@ -245,7 +224,7 @@ class _Line:
         return np.array(rows)
 
 
-def _efficiency(draws: Floats) -> Floats:
+def _efficiency(draws: FloatArray) -> FloatArray:
     """Return how many independent draws one of the chains' is worth, dims (model, benchmark).
 
     In the tails, at most 1, and 1 for a constant.

@@ -1,15 +1,14 @@
-"""Convergence: R-hat, effective sample size and Monte Carlo error of many quantities at once."""
+"""R-hat, effective sample size and Monte Carlo error of many quantities at once."""
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-Floats = NDArray[np.floating[Any]]
+from bayescontam._types import FloatArray
+
 FIGURES = ("ess_bulk", "ess_tail", "r_hat", "mcse_mean")
 TAILS = (0.05, 0.95)
 """Quantiles whose smaller ESS is the tail ESS, as published."""
@@ -17,36 +16,18 @@ _AT_ONCE = 1_000_000
 """Draws of columns that are looked at together: what is made of them needs some 100 MB."""
 
 
-def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str, Floats]:
+def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str, FloatArray]:
     """Return ESS, R-hat and MCSE of each column.
 
-    Parameters
-    ----------
-    cells : array
-        Dims (chain, draw, column), at least 4 draws.
-    only : collection of str, default all four
-        Which of ``ess_bulk``, ``ess_tail``, ``r_hat``, ``mcse_mean`` to compute.
+    Dims (column,).
 
-    Returns
-    -------
-    dict of str to array
-        Dims (column,). NaN where all draws are equal, since nothing is there that could
-        converge; an ESS of 0, and infinity, where a draw is not finite, whatever the other
-        draws say. ``ess_tail`` is the smaller of those of the 5 % and the 95 % quantile.
-
-    Notes
-    -----
     The rank-normalised split-chain statistics, as ArviZ computes them, to rounding. ArviZ goes
     column by column, some ten milliseconds each, which of a fit with thousands of items, or of
     many small fits, is most of the time. Its tail ESS is by default of other quantiles, which
     depend on its settings.
 
-    References
-    ----------
     Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), doi:10.1214/20-BA1221.
 
-    Examples
-    --------
     >>> draws = np.random.default_rng(1).standard_normal((4, 500, 2))
     >>> draws[:2, :, 1] += 3
     >>> convergence(draws, only=["r_hat"])["r_hat"].round(1)
@@ -67,46 +48,46 @@ def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str,
     return result
 
 
-def _bulk(draws: Floats) -> Floats:
+def _bulk(draws: FloatArray) -> FloatArray:
     return _effective_size(_normal_scores(_split(draws)))
 
 
-def _tail(draws: Floats) -> Floats:
+def _tail(draws: FloatArray) -> FloatArray:
     quantiles = np.quantile(draws, TAILS, axis=(0, 1))
     low, high = (_effective_size(_split(draws <= each).astype(float)) for each in quantiles)
     return np.minimum(low, high)
 
 
-def _r_hat(draws: Floats) -> Floats:
+def _r_hat(draws: FloatArray) -> FloatArray:
     split = _split(draws)
     folded = np.abs(split - np.median(split, axis=(0, 1)))
     scales = (_potential_scale(_normal_scores(each)) for each in (split, folded))
-    worst: Floats = np.maximum(*scales)
+    worst: FloatArray = np.maximum(*scales)
     return worst
 
 
-def _error_of_mean(draws: Floats) -> Floats:
-    error: Floats = draws.std(axis=(0, 1), ddof=1) / np.sqrt(_effective_size(_split(draws)))
+def _error_of_mean(draws: FloatArray) -> FloatArray:
+    error: FloatArray = draws.std(axis=(0, 1), ddof=1) / np.sqrt(_effective_size(_split(draws)))
     return error
 
 
 _FUNCTIONS = {"ess_bulk": _bulk, "ess_tail": _tail, "r_hat": _r_hat, "mcse_mean": _error_of_mean}
 
 
-def _split(draws: Floats) -> Floats:
+def _split(draws: FloatArray) -> FloatArray:
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 
 
-def _normal_scores(draws: Floats) -> Floats:
+def _normal_scores(draws: FloatArray) -> FloatArray:
     """Return Normal quantiles of the ranks among all chains of a column."""
     size = draws.shape[0] * draws.shape[1]
     rank = rankdata(draws.reshape(size, -1), axis=0)
-    scores: Floats = ndtri((rank - 3 / 8) / (size + 1 / 4))
+    scores: FloatArray = ndtri((rank - 3 / 8) / (size + 1 / 4))
     return scores.reshape(draws.shape)
 
 
-def _potential_scale(draws: Floats) -> Floats:
+def _potential_scale(draws: FloatArray) -> FloatArray:
     n = draws.shape[1]
     between = n * draws.mean(axis=1).var(axis=0, ddof=1)
     within = draws.var(axis=1, ddof=1).mean(axis=0)
@@ -115,7 +96,7 @@ def _potential_scale(draws: Floats) -> Floats:
         return np.nan_to_num(np.sqrt((between / within + n - 1) / n), nan=1.0)
 
 
-def _effective_size(draws: Floats) -> Floats:
+def _effective_size(draws: FloatArray) -> FloatArray:
     """Return the ESS of columns by Geyer's initial monotone sequence."""
     chains, n, _ = draws.shape
     size = chains * n
@@ -141,7 +122,7 @@ def _effective_size(draws: Floats) -> Floats:
     return np.where(still, size, size / np.maximum(tau, 1 / np.log10(size)))
 
 
-def _autocovariance(draws: Floats) -> Floats:
+def _autocovariance(draws: FloatArray) -> FloatArray:
     """Return the autocovariance at every lag, averaged over chains, dims (lag, column)."""
     n = draws.shape[1]
     centered = np.moveaxis(draws - draws.mean(axis=1, keepdims=True), 1, -1)

@@ -1,25 +1,32 @@
-"""Design checks: what the estimands rest on, seen before anything is sampled."""
+"""Checks of what estimands rest on, made before anything is sampled."""
 
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam.inference.build import Built
+from bayescontam._text import join_list
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.checks import Check, Outcome, outcome
-from bayescontam.inference.design import Design, Floats, Integers
-from bayescontam.inference.fitted import SPILLOVER
+from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
-from bayescontam.inference.population import Items, comparable, over_all
-from bayescontam.names import listed
+from bayescontam.inference.result import SPILLOVER
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
 
 LEAST_CONTRAST = 0.1
 """Spread of exposures that abilities leave, as a share of their distance from the reference."""
 LEAST_SPREAD = 0.05
 """Standard deviation of latent events' probabilities below which they are about equal."""
+_PREDICTED = (
+    "estimands average over all items of the benchmark, and what a model does on those that it"
+    " did not answer is predicted from its ability and their difficulty."
+)
 
 
-def design_checks(built: Built, reference: Floats | None, items: Items = "all") -> Iterator[Check]:
+def design_checks(
+    built: BuiltModel, reference: FloatArray | None, items: Items = "all"
+) -> Iterator[Check]:
     """Check what the estimands rest on: the reference, and the items answered."""
     design = built.design
     if reference is not None:
@@ -33,7 +40,7 @@ def design_checks(built: Built, reference: Floats | None, items: Items = "all") 
             "Genuine ability is reported at a contamination that was observed."
             if not names
             else "Genuine ability is extrapolated beyond the contamination observed for"
-            f" {listed(names, 5)}: it rests on the form of the dose-response.",
+            f" {join_list(names, 5)}: it rests on the form of the dose-response.",
         )
     if built.spec.contamination.exposure == "latent":
         yield _events_check(built)
@@ -44,7 +51,7 @@ def design_checks(built: Built, reference: Floats | None, items: Items = "all") 
     yield _items_check(built, items)
 
 
-def _events_check(built: Built) -> Check:
+def _events_check(built: BuiltModel) -> Check:
     """Check that the covariate says which items are the likelier ones."""
     design = built.design
     spread = float(np.sqrt(np.average(design.dose**2, weights=design.weight)))
@@ -63,7 +70,7 @@ def _events_check(built: Built) -> Check:
     )
 
 
-def _spillover_check(built: Built, reference: Floats) -> Check:
+def _spillover_check(built: BuiltModel, reference: FloatArray) -> Check:
     """Check that abilities of models and benchmarks leave something to identify spillover."""
     left, spread = _contrasts(built.design)
     _, cells, benchmark = _exposures(built.design)
@@ -83,7 +90,7 @@ def _spillover_check(built: Built, reference: Floats) -> Check:
     )
 
 
-def _exposure_check(design: Design, reference: Floats) -> Check:
+def _exposure_check(design: Design, reference: FloatArray) -> Check:
     """Check that some models were as little exposed as the reference requires."""
     _, cells, _ = _exposures(design)
     outside = (reference < cells.min() - ROUNDING) | (reference > cells.max() + ROUNDING)
@@ -101,7 +108,7 @@ def _exposure_check(design: Design, reference: Floats) -> Check:
     )
 
 
-def _exposures(design: Design) -> tuple[Integers, Floats, Integers]:
+def _exposures(design: Design) -> tuple[IntArray, FloatArray, IntArray]:
     """Return model, mean contamination and benchmark of each pair that was answered."""
     first = np.unique(design.model_benchmark, return_index=True)[1]
     return design.model[first], design.cell_contamination[first], design.benchmark[first]
@@ -123,7 +130,7 @@ def _contrasts(design: Design) -> tuple[int, float]:
     return len(exposure) - int(rank) - 1, spread
 
 
-def _trials_check(built: Built) -> Check:
+def _trials_check(built: BuiltModel) -> Check:
     design = built.design
     single, repeated = design.n_single, len(design) - design.n_single
     fine, count = True, 0
@@ -148,7 +155,7 @@ def _trials_check(built: Built) -> Check:
     return Check("Trials of responses", outcome(fine, Outcome.CAUTION), float(count), wanted, text)
 
 
-def _items_check(built: Built, items: Items) -> Check:
+def _items_check(built: BuiltModel, items: Items) -> Check:
     """Check that models are compared on common ground, and how much of it was observed."""
     design = built.design
     count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
@@ -177,14 +184,8 @@ def _items_check(built: Built, items: Items) -> Check:
     return Check("Items answered", outcome(fine, Outcome.CAUTION), float(bad.sum()), wanted, text)
 
 
-_PREDICTED = (
-    "estimands average over all items of the benchmark, and what a model does on those that it"
-    " did not answer is predicted from its ability and their difficulty."
-)
-
-
 def _why_incomparable(
-    built: Built, items: Items, fixed: NDArray[np.bool_], ranked: NDArray[np.bool_]
+    built: BuiltModel, items: Items, fixed: NDArray[np.bool_], ranked: NDArray[np.bool_]
 ) -> str:
     """Say what estimands are where models answered different items, and what to do."""
     if items == "answered":
@@ -205,9 +206,9 @@ def _why_incomparable(
     )
 
 
-def _shares_of(design: Design, cells: Integers, which: NDArray[np.bool_]) -> str:
+def _shares_of(design: Design, cells: IntArray, which: NDArray[np.bool_]) -> str:
     count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
-    return listed(
+    return join_list(
         [
             f"{design.models[m]}: {cells[m, b]} of {count[b]} of {design.benchmarks[b]}"
             for m, b in zip(*np.nonzero(which), strict=True)

@@ -1,19 +1,43 @@
-"""Estimands: what users read, by standardisation over items, draw by draw."""
+"""Estimands by standardisation over items, draw by draw, and dose-response curves."""
 
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from scipy.stats import rankdata
 
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats
-from bayescontam.inference.draws import Draws, accuracy_at, exposed, log_odds
-from bayescontam.inference.guess import response_guess
-from bayescontam.inference.likelihood import accuracy
-from bayescontam.inference.population import Items, Population, comparable
+from bayescontam.inference.posterior import (
+    CACHED,
+    Draws,
+    accuracy_at,
+    count_by_level,
+    exposed,
+    log_odds,
+    predictor,
+    representative_items,
+    response_guess,
+)
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import DerivedDesign, Design, extremes
+from bayescontam.model.likelihood import accuracy
+from bayescontam.model.marginal import LatticeDesign
+from bayescontam.model.terms import benchmarks_with_two_models
 
+Items = Literal["all", "answered"]
+"""``"all"``: all items of the benchmark in the table; ``"answered"``: those a model answered."""
+ITEMS: tuple[Items, ...] = ("all", "answered")
+
+MOST_PAIRS = 20_000_000
+"""Pairs of model and item that estimands are computed for: 160 MB a draw."""
+_CONSTANT = 1e-12
+"""Difference of contaminations that are called equal."""
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
 QUANTITIES = (
@@ -27,23 +51,270 @@ QUANTITIES = (
     "rank",
 )
 """Estimands of a fit with contamination, in the order in which they are shown."""
+MOST_DRAWS = 400
+POINTS = 13
 
 
-def reference_levels(reference: Reference, design: Design) -> Floats:
-    """Return the reference contamination of each benchmark, dims (benchmark,).
+@dataclass(frozen=True, eq=False)
+class PopulationDesign(DerivedDesign):
+    """A design with a row for every pair of model and item that an estimand averages over.
 
-    Parameters
-    ----------
-    reference : {"min_observed", "zero"} or float
-        ``"min_observed"``: the smallest contamination of any response to the
-        benchmark; of a latent event 0. A number must lie in [0, 1].
-    design : Design
-
-    Raises
-    ------
-    UsageError
-        If the reference is none of these.
+    Rows of one trial come first, then those with an effect of their own; within each, those
+    of the table stand in its order and before the pairs that nobody observed.
     """
+
+    @property
+    def item_contamination(self) -> FloatArray:
+        """Mean contamination of each item over models in the table, dims (item,)."""
+        return self.whole.item_contamination
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """The items over which each model's estimands average."""
+
+    # with the design that averages are taken over: of the table, of the table and the pairs that
+    # were not observed, or of what stands in for the items
+    built: BuiltModel
+    # dims (cell, response): share of each response in its cell, by the kind of cell: `"benchmark"`
+    # (cells are pairs of model and benchmark), and where abilities vary over concepts `"concept"`
+    matrices: dict[str, sparse.csr_array]
+    # positions, among rows with an effect of their own, of pairs that were not observed
+    unobserved: IntArray
+    # for each of these the position of an observed one whose effect has the same spread
+    scale_from: IntArray
+    sampled: bool  # whether the items are a sample of those that estimands are about
+
+    @classmethod
+    def of(cls, built: BuiltModel, items: Items, sampled: bool = False) -> "Population":
+        """Return the population of a fit.
+
+        Rubin (1981), doi:10.1214/aos/1176345338, on the Bayesian bootstrap.
+        """
+        whole = over_all(built, items)
+        unobserved = scale_from = np.zeros(0, dtype=np.int64)
+        if built.lattice is not None:
+            seen = _stand_ins(built, whole)
+        elif built.design.complete[whole].all():
+            seen = built
+        else:
+            design, unobserved, scale_from = _completed(built, whole)
+            seen = replace(built, design=design)
+        matrices = {
+            kind: _shares(seen.design, kind == "benchmark", whole)
+            for kind in dict.fromkeys(["benchmark", built.design.unit_dim])
+        }
+        return cls(seen, matrices, unobserved, scale_from, sampled)
+
+    @property
+    def design(self) -> Design:
+        """The design that averages are taken over."""
+        return self.built.design
+
+    def parts(self, draws: Draws, rng: np.random.Generator) -> Iterator[Draws]:
+        """Yield draws of `design`, in parts that stay in a core's cache."""
+        lattice = self.built.lattice
+        items = len(self.design.items if lattice is None else lattice.total)
+        for part in draws.chunks(self.design, CACHED):
+            weights = rng.standard_exponential((len(part), items)) if self.sampled else None
+            extended = self._extended(count_by_level(part, lattice, weights), rng)
+            yield extended if lattice is not None else replace(extended, tally=weights)
+
+    def _extended(self, draws: Draws, rng: np.random.Generator) -> Draws:
+        if draws.eta is None or draws.sigma_eps is None or not len(self.unobserved):
+            return draws
+        rows = self.design.n_single + self.unobserved
+        center = predictor(replace(draws, eta=None), self.design)[:, rows]
+        wide = draws.sigma_eps.shape[1] > 1
+        scale = draws.sigma_eps[:, self.scale_from] if wide else draws.sigma_eps
+        drawn = center + scale * rng.standard_normal(center.shape)
+        return replace(draws, eta=np.concatenate([draws.eta, drawn], axis=1))
+
+    def means(self, kind: str, values: FloatArray, draws: Draws) -> FloatArray:
+        """Return the mean of each cell, (draw, response) to (draw, cell); 0 for an empty one."""
+        matrix = self.matrices[kind]
+        if draws.tally is None:
+            return (matrix @ values.T).T
+        count = draws.tally[:, self.design.item]
+        means: FloatArray = (matrix @ (values * count).T).T
+        if self.sampled:
+            total = (matrix @ count.T).T
+            means = means / np.where(total > 0, total, 1.0)
+        return means
+
+
+def over_all(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
+    """Return which benchmarks' estimands average over all items, dims (benchmark,).
+
+    What a model does on an item that it did not answer follows from its ability and the
+    item's difficulty. Where the model spec has no difficulties, or no item was answered by
+    two models, there is nothing to infer it from, and averages are over answered items.
+    """
+    design = built.design
+    if items == "answered":
+        return np.zeros(len(design.benchmarks), dtype=bool)
+    known = benchmarks_with_two_models(design) & ("delta" in built.terms)
+    result: NDArray[np.bool_] = known | design.complete
+    return result
+
+
+def comparable(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
+    """Return in which benchmarks models' estimands can be compared, dims (benchmark,).
+
+    Where all models answered the same items; else where averages are over all items, and
+    chains of models with an item in common link every two models.
+    """
+    design = built.design
+    linked = np.zeros(len(design.benchmarks), dtype=bool)
+    for b in np.flatnonzero(over_all(built, items) & ~design.complete):
+        rows = design.benchmark == b
+        ones = np.ones(int(rows.sum()))
+        shape = len(design.models), len(design.items)
+        pairs = sparse.coo_array((ones, (design.model[rows], design.item[rows])), shape=shape)
+        graph = sparse.block_array([[None, pairs], [pairs.T, None]])
+        part = connected_components(graph, directed=False)[1][: len(design.models)]
+        linked[b] = len(np.unique(part[design.answered[:, b]])) == 1
+    return design.complete | linked
+
+
+def _stand_ins(built: BuiltModel, whole: NDArray[np.bool_]) -> BuiltModel:
+    """Return what stands in for the items, with the answers that averages are over."""
+    seen = representative_items(built)
+    design, table = seen.design, built.design
+    weight = np.where(
+        whole[design.benchmark], table.answered[design.model, design.benchmark], design.weight
+    )
+    return replace(seen, design=replace(design, weight=weight.astype(float)))
+
+
+def _shares(design: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> sparse.csr_array:
+    """Return the share of each response in its cell, dims (cell, response)."""
+    cell = design.model_benchmark if by_benchmark else design.model_unit
+    count = len(design.models) * len(design.benchmarks if by_benchmark else design.units)
+    size: FloatArray = np.bincount(cell, design.weight, minlength=count)
+    if isinstance(design, LatticeDesign):
+        size = _items_of_cells(design.whole, by_benchmark, whole)
+    rows = np.flatnonzero(design.weight)
+    share = design.weight[rows] / size[cell[rows]]
+    return sparse.csr_array((share, (cell[rows], rows)), shape=(count, len(design)))
+
+
+def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> FloatArray:
+    """Return the number of items that each cell averages over, dims (cell,)."""
+    own = table.model_benchmark if by_benchmark else table.model_unit
+    of_item = table.benchmark_of_item if by_benchmark else table.unit_of_item
+    of_cell = np.arange(len(table.benchmarks)) if by_benchmark else table.benchmark_of_unit
+    answered = np.bincount(own, minlength=len(table.models) * len(of_cell)).astype(float)
+    every = np.bincount(of_item, minlength=len(of_cell)).astype(float)
+    return np.where(whole[of_cell], every, answered.reshape(len(table.models), -1)).ravel()
+
+
+def _completed(
+    built: BuiltModel, whole: NDArray[np.bool_]
+) -> tuple[PopulationDesign, IntArray, IntArray]:
+    """Return the design with all pairs; the unobserved with effects, and whose spread they have."""
+    table = built.design
+    model, item = _unobserved(table, whole)
+    if len(model) + len(table) > MOST_PAIRS:
+        raise UsageError(
+            f"items: estimands over all items need {len(model) + len(table):,} pairs of models and"
+            f" items, allowed are {MOST_PAIRS:,}; use items = 'answered' (--items answered), or"
+            " fit fewer models or benchmarks at a time"
+        )
+    cell = model * len(table.benchmarks) + table.benchmark_of_item[item]
+    several = _mostly_repeated(table)[cell] if "eps" in built.terms else np.zeros(len(cell), bool)
+    level, group = _expected(table, model, item)
+    first, last = slice(None, table.n_single), slice(table.n_single, None)
+
+    def joined(observed: Any, added: Any) -> Any:
+        observed, added = np.asarray(observed), np.asarray(added)
+        parts = observed[first], added[~several], observed[last], added[several]
+        return np.concatenate(parts)
+
+    benchmark = table.benchmark_of_item[item]
+    weight = np.where(whole[table.benchmark], table.item_weight[table.item], table.weight)
+    changed = {
+        "model": joined(table.model, model),
+        "benchmark": joined(table.benchmark, benchmark),
+        "unit": joined(table.unit, table.unit_of_item[item]),
+        "item": joined(table.item, item),
+        "n_correct": joined(table.n_correct, np.zeros(len(item), dtype=np.int64)),
+        "n_trials": joined(table.n_trials, np.where(several, 2, 1)),
+        "weight": joined(weight, table.item_weight[item]),
+    }
+    if table.contamination is not None:
+        changed["contamination"] = joined(table.contamination, level)
+    if table.exposure is not None:
+        of_rows = joined(table.exposure.group, group)
+        at = joined(np.arange(len(table)), np.full(len(item), -1))
+        place = np.empty(len(table), dtype=np.int64)
+        place[at[at >= 0]] = np.flatnonzero(at >= 0)
+        first_row = place[table.exposure.first]
+        changed["exposure"] = replace(table.exposure, group=of_rows, first=first_row)
+    count, observed = int(several.sum()), len(table) - table.n_single
+    donor = np.zeros(len(table.models) * len(table.benchmarks), dtype=np.int64)
+    donor[table.model_benchmark[last]] = np.arange(observed)
+    design = PopulationDesign.derived(table, **changed)
+    return design, observed + np.arange(count), donor[cell[several]]
+
+
+def _unobserved(table: Design, whole: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+    """Return model and item of pairs that count and are not in the table."""
+    wanted = (table.answered & whole)[:, table.benchmark_of_item]
+    wanted[table.model, table.item] = False
+    model, item = np.nonzero(wanted)
+    return model.astype(np.int64), item.astype(np.int64)
+
+
+def _mostly_repeated(table: Design) -> NDArray[np.bool_]:
+    """Return whether most responses of each pair of model and benchmark have several trials."""
+    size = table.answered.size
+    count = np.bincount(table.model_benchmark, minlength=size)
+    several = np.bincount(table.model_benchmark, table.n_trials > 1, minlength=size)
+    result: NDArray[np.bool_] = 2 * several > count
+    return result
+
+
+def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return the contamination of pairs that were not observed, and its group.
+
+    A model whose contamination is one number on all items of a benchmark that it answered
+    has this number on the others too. Else a pair has the mean contamination of its item
+    over models, which is the item's own where all models share it. The group, where
+    contamination is not known exactly, is that of another pair of the same item or, of a
+    model with one number, of the same model.
+    """
+    if table.contamination is None:
+        return np.zeros(len(item)), np.zeros(len(item), dtype=np.int64)
+    shape, known = table.answered.shape, table.contamination
+    ends = extremes(known, known, table.model_benchmark, table.answered.size)
+    low, high = (end.reshape(shape) for end in ends)
+    spread = _spread_of_items(table)
+    benchmark = table.benchmark_of_item[item]
+    own = (high - low <= _CONSTANT)[model, benchmark] & (spread > _CONSTANT)[benchmark]
+    level = np.where(own, low[model, benchmark], table.item_contamination[item])
+    if table.exposure is None:
+        return level, np.zeros(len(item), dtype=np.int64)
+    of_item, of_cell = np.zeros(len(table.items), np.int64), np.zeros(shape, np.int64)
+    order = np.argsort(~table.clean[table.model], kind="stable")  # clean models come first
+    of_item[table.item[order]] = table.exposure.group[order]
+    of_cell[table.model, table.benchmark] = table.exposure.group
+    group = np.where(own, of_cell[model, benchmark], of_item[item])
+    return table.exposure.mean[group], group
+
+
+def _spread_of_items(table: Design) -> FloatArray:
+    """Return by how much an item's contamination differs between models at most, (benchmark,)."""
+    assert table.contamination is not None
+    known = table.contamination
+    low, high = extremes(known, known, table.item, len(table.items))
+    result = np.zeros(len(table.benchmarks))
+    np.maximum.at(result, table.benchmark_of_item, high - low)
+    return result
+
+
+def reference_levels(reference: Reference, design: Design) -> FloatArray:
+    """Return the reference contamination of each benchmark, dims (benchmark,)."""
     level = reference_level(reference)
     if level is None:
         return design.contamination_range()[0]
@@ -51,13 +322,7 @@ def reference_levels(reference: Reference, design: Design) -> Floats:
 
 
 def reference_level(reference: Reference) -> float | None:
-    """Return the reference as a number; None stands for the smallest observed.
-
-    Raises
-    ------
-    UsageError
-        If it is not ``"min_observed"``, ``"zero"`` or a number in [0, 1].
-    """
+    """Return the reference as a number; None stands for the smallest observed."""
     if reference == "min_observed":
         return None
     try:
@@ -74,7 +339,7 @@ def reference_level(reference: Reference) -> float | None:
 
 def estimands(
     draws: Draws,
-    built: Built,
+    built: BuiltModel,
     shape: tuple[int, int],
     reference: Reference,
     items: Items = "all",
@@ -83,39 +348,12 @@ def estimands(
 ) -> dict[str, xr.Dataset]:
     """Compute the estimands of every draw.
 
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    shape : tuple of int
-        Numbers of chains and of draws in each.
-    reference : {"min_observed", "zero"} or float
-        Contamination at which genuine ability is evaluated.
-    items : {"all", "answered"}, default "all"
-        Reference population: all items of the benchmark in the table, or those that each
-        model answered.
-    rng : numpy.random.Generator, optional
-        For model-by-item effects of pairs that were not observed, and for weights of sampled
-        items. Default: of seed 0.
-    sampled : bool, default False
-        Whether estimands are about the population that the items were drawn from.
-
-    Returns
-    -------
-    dict of str to xarray.Dataset
-        ``"estimands"`` with dims (chain, draw, model, benchmark), and where abilities
-        vary over concepts ``"estimands_by_concept"`` with (chain, draw, model,
-        concept). NaN where a model answered nothing. On the probability scale, except
-        ``slope`` (log-odds per unit of contamination) and ``rank`` (1 = best, by
-        genuine ability, or by accuracy where there is no contamination; equal models share
-        their mean rank; NaN in a benchmark in which models cannot be compared, see
-        `comparable`). ``spillover`` is the part of overfitting that items at the reference
-        have too.
+    Dims (chain, draw, model, benchmark).
     """
     design = built.design
     population = Population.of(built, items, sampled)
     rng = np.random.default_rng(0) if rng is None else rng
-    parts: dict[str, list[dict[str, Floats]]] = {kind: [] for kind in population.matrices}
+    parts: dict[str, list[dict[str, FloatArray]]] = {kind: [] for kind in population.matrices}
     for part in population.parts(draws, rng):
         levels = _accuracies(part, population.built, reference)
         for kind in parts:
@@ -141,7 +379,7 @@ def estimands(
     return result
 
 
-def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, Floats]:
+def _accuracies(draws: Draws, built: BuiltModel, reference: Reference) -> dict[str, FloatArray]:
     """Return the accuracy of each response at the levels that estimands compare."""
     design = built.design
     guess = response_guess(draws, built.spec, design)
@@ -163,12 +401,12 @@ def _accuracies(draws: Draws, built: Built, reference: Reference) -> dict[str, F
     return levels
 
 
-def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Floats]:
+def _quantities(cells: dict[str, FloatArray], slope: FloatArray | None) -> dict[str, FloatArray]:
     observed = cells["observed"]
     if "reference" not in cells:
         return {"accuracy": observed, "rank": ranks(observed)}
     genuine = cells["reference"]
-    quantities: dict[str, Floats | None]
+    quantities: dict[str, FloatArray | None]
     with np.errstate(invalid="ignore", divide="ignore"):
         quantities = {
             "accuracy": observed,
@@ -184,17 +422,17 @@ def _quantities(cells: dict[str, Floats], slope: Floats | None) -> dict[str, Flo
     return {name: found for name in QUANTITIES if (found := quantities.get(name)) is not None}
 
 
-def ranks(ability: Floats) -> Floats:
+def ranks(ability: FloatArray) -> FloatArray:
     """Return ranks along the second-last axis (models), 1 for the largest.
 
     Equal models share their mean rank. Models that answered nothing stand at 0 and so
     behind all others.
     """
-    result: Floats = rankdata(-ability, method="average", axis=-2)
+    result: FloatArray = rankdata(-ability, method="average", axis=-2)
     return result
 
 
-def _dataset(quantities: dict[str, Floats], design: Design, dim: str) -> xr.Dataset:
+def _dataset(quantities: dict[str, FloatArray], design: Design, dim: str) -> xr.Dataset:
     dims = ("chain", "draw", "model", dim)
     if dim == "benchmark":
         answered = design.answered
@@ -207,3 +445,38 @@ def _dataset(quantities: dict[str, Floats], design: Design, dim: str) -> xr.Data
     }
     coords = {name: design.coords[name] for name in ("model", dim)}
     return xr.Dataset(data, coords)
+
+
+def dose_response(
+    draws: Draws,
+    built: BuiltModel,
+    level: float,
+    items: Items = "all",
+    rng: np.random.Generator | None = None,
+    sampled: bool = False,
+) -> xr.Dataset:
+    """Compute dose-response curves.
+
+    Dims (model, benchmark, point).
+    """
+    design = built.design
+    population = Population.of(built, items, sampled)
+    seen = population.built
+    low, high = design.contamination_range()
+    grid = np.linspace(low, high, POINTS, axis=1)
+    parts = []
+    rng = np.random.default_rng(0) if rng is None else rng
+    for part in population.parts(draws.thinned(MOST_DRAWS), rng):
+        eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
+        accuracies = (
+            accuracy_at(part, seen.design, eta, at[seen.design.benchmark], guess) for at in grid.T
+        )
+        points = [population.means("benchmark", p, part) for p in accuracies]
+        parts.append(np.stack(points, axis=-1))
+    curves = np.concatenate(parts).reshape(-1, *design.answered.shape, POINTS)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    lower, upper = np.quantile(curves, tails, axis=0)
+    dims = ("model", "benchmark", "point")
+    data = {"mean": (dims, curves.mean(axis=0)), "low": (dims, lower), "high": (dims, upper)}
+    coords = {name: design.coords[name] for name in ("model", "benchmark")}
+    return xr.Dataset(data | {"contamination": (("benchmark", "point"), grid)}, coords)

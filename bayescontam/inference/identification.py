@@ -1,4 +1,4 @@
-"""Identification: whether data show a slope, and whether they could have."""
+"""Whether data identify a slope, and how small a slope they could have shown."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,61 @@ import numpy as np
 import xarray as xr
 from scipy.stats import norm
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats
+from bayescontam._types import FloatArray
 from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.inference.sensitivity import THRESHOLD
 from bayescontam.inference.verdicts import INFORMED, Identification
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
 
 POWER = 0.8
 """Probability with which a detectable slope is shown."""
 ROUNDING = 1e-12
 """Distance between contaminations that are called equal."""
+_WITHOUT_DATA = (
+    Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,
+)  # fmt: skip
+_EXPECTED_EQUAL = (
+    "Expected contamination does not vary among these items: which of them are contaminated, and"
+    " so the slope, is little more than the prior's guess."
+)
+_UNINFORMED = (
+    "The data hold no information on this slope: its posterior is the prior (sd {prior_sd:.2f})."
+    " More items, or items that differ more in contamination, would help."
+)
+_OWN_HOLDS_ZERO = (
+    "The {level:g} % interval excludes zero only with the help of other models and benchmarks:"
+    " this model's own responses give [{own_low:.2f}, {own_high:.2f}]."
+)
+_TEXT = {
+    Identification.SHOWN: (
+        "The {level:g} % interval excludes zero, also from this model's own responses alone"
+        " ([{own_low:.2f}, {own_high:.2f}])."
+    ),
+    Identification.INCONCLUSIVE: (
+        "The {level:g} % interval holds zero. Slopes from {detectable:.2f} on would be shown with"
+        " probability 0.8; the prior expects slopes of size {prior_sd:.2f}. More items, or items"
+        " that differ more in contamination, would help."
+    ),
+    Identification.BORROWED: (
+        "This model's own responses hold little information on the slope ({information:.2g} of"
+        " what the prior holds): the estimate rests on the other models and benchmarks."
+    ),
+    Identification.NO_VARIATION: (
+        "All items of this model have the same contamination: its responses hold no information"
+        " on the slope."
+    ),
+    Identification.NO_CONTAMINATION: (
+        "No item is contaminated for this model: its responses hold no information on the slope,"
+        " and no part of its score is overfitting."
+    ),
+    Identification.CLEAN: "The model is declared clean: its slope is zero by assumption.",
+    Identification.SIGN_ASSUMED: (
+        "The model spec assumes a slope of at least 0: its size is estimated, its sign is no"
+        " finding. This model's own responses give [{own_low:.2f}, {own_high:.2f}]."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -44,24 +88,13 @@ class _Slope:
         return int(self.own_low > 0) - int(self.own_high < 0)
 
 
-def extrapolation(design: Design, reference: Floats) -> Floats:
+def extrapolation(design: Design, reference: FloatArray) -> FloatArray:
     """Return how far the reference lies outside what was observed for a model.
 
-    Parameters
-    ----------
-    design : Design
-    reference : array
-        Reference contamination of each benchmark, dims (benchmark,).
-
-    Returns
-    -------
-    array
-        Dims (model, benchmark), in units of contamination: 0 inside the range of the
-        model's items on the benchmark, else the distance to its nearer end. NaN where
-        nothing was answered.
+    Dims (model, benchmark).
     """
     low, high = design.contamination_range(by_model=True)
-    distance: Floats = np.maximum(np.maximum(low - reference, reference - high), 0.0)
+    distance: FloatArray = np.maximum(np.maximum(low - reference, reference - high), 0.0)
     return np.where(distance > ROUNDING, distance, distance * 0)
 
 
@@ -69,42 +102,15 @@ def identify(
     slope: xr.DataArray,
     prior_slope: xr.DataArray,
     sensitivity: xr.Dataset,
-    built: Built,
+    built: BuiltModel,
     own: OwnSlopes,
     level: float,
     reference: Reference | None = None,
 ) -> xr.Dataset:
     """Judge whether each slope is identified.
 
-    Parameters
-    ----------
-    slope : xarray.DataArray
-        Posterior draws, dims (chain, draw, model, benchmark).
-    prior_slope : xarray.DataArray
-        Prior draws with the same dims.
-    sensitivity : xarray.Dataset
-        From `power_scaling`.
-    built : Built
-    own : OwnSlopes
-        From `own_slopes`.
-    level : float
-        Probability of the intervals that must exclude zero for "shown".
-    reference : {"min_observed", "zero"} or float, optional
-        Contamination at which genuine ability is evaluated; without it `extrapolation` is NaN.
+    Dims (model, benchmark).
 
-    Returns
-    -------
-    xarray.Dataset
-        Dims (model, benchmark): ``verdict`` and ``sentence`` (strings, empty where
-        nothing was answered), ``own_slope``, ``own_sd`` and ``own_information`` (see
-        `own_slopes`), ``contraction`` (1 − posterior variance / prior
-        variance), ``detectable_slope`` (the slope that is shown with probability 0.8: 2.8
-        standard errors of what the data alone say at a level of 0.95; infinite if they
-        say nothing), ``prior_sd``, ``prior_sensitivity``, ``extrapolation`` (see
-        `extrapolation`).
-
-    Notes
-    -----
     Of a prior variance V and a posterior variance v, the data alone carry the
     precision 1/v − 1/V; this is exact for Normal distributions and the usual
     approximation otherwise.
@@ -160,7 +166,7 @@ def identify(
     )
 
 
-def _verdict(slope: _Slope, cell: tuple[int, int], built: Built) -> Identification:
+def _verdict(slope: _Slope, cell: tuple[int, int], built: BuiltModel) -> Identification:
     design = built.design
     if design.clean[cell[0]]:
         return Identification.CLEAN
@@ -197,48 +203,3 @@ def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
             " vary it and see whether the conclusion stays."
         )
     return text
-
-
-_WITHOUT_DATA = (
-    Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,
-)  # fmt: skip
-_EXPECTED_EQUAL = (
-    "Expected contamination does not vary among these items: which of them are contaminated, and"
-    " so the slope, is little more than the prior's guess."
-)
-_UNINFORMED = (
-    "The data hold no information on this slope: its posterior is the prior (sd {prior_sd:.2f})."
-    " More items, or items that differ more in contamination, would help."
-)
-_OWN_HOLDS_ZERO = (
-    "The {level:g} % interval excludes zero only with the help of other models and benchmarks:"
-    " this model's own responses give [{own_low:.2f}, {own_high:.2f}]."
-)
-_TEXT = {
-    Identification.SHOWN: (
-        "The {level:g} % interval excludes zero, also from this model's own responses alone"
-        " ([{own_low:.2f}, {own_high:.2f}])."
-    ),
-    Identification.INCONCLUSIVE: (
-        "The {level:g} % interval holds zero. Slopes from {detectable:.2f} on would be shown with"
-        " probability 0.8; the prior expects slopes of size {prior_sd:.2f}. More items, or items"
-        " that differ more in contamination, would help."
-    ),
-    Identification.BORROWED: (
-        "This model's own responses hold little information on the slope ({information:.2g} of"
-        " what the prior holds): the estimate rests on the other models and benchmarks."
-    ),
-    Identification.NO_VARIATION: (
-        "All items of this model have the same contamination: its responses hold no information"
-        " on the slope."
-    ),
-    Identification.NO_CONTAMINATION: (
-        "No item is contaminated for this model: its responses hold no information on the slope,"
-        " and no part of its score is overfitting."
-    ),
-    Identification.CLEAN: "The model is declared clean: its slope is zero by assumption.",
-    Identification.SIGN_ASSUMED: (
-        "The model spec assumes a slope of at least 0: its size is estimated, its sign is no"
-        " finding. This model's own responses give [{own_low:.2f}, {own_high:.2f}]."
-    ),
-}

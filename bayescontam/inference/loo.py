@@ -1,22 +1,181 @@
-"""Leave-one-out: how well each response is predicted from all others."""
+"""Leave-one-out cross-validation by Pareto-smoothed importance sampling."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
+from arviz_stats.base.array import array_stats
+from scipy.special import expit, logsumexp
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import Floats, Integers
-from bayescontam.inference.draws import CHUNK, Draws
-from bayescontam.inference.exposure import Exposure, draw_nodes
-from bayescontam.inference.pooled_loo import can_pool, pooled_leave_one_out
-from bayescontam.inference.prediction import Prediction, predictive_draws
-from bayescontam.inference.psis import predicted, weigh
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.posterior import CHUNK, Draws, node_probabilities
+from bayescontam.inference.predictive import Prediction, predictive_draws
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
+from bayescontam.model.exposure import Exposure, draw_nodes
+from bayescontam.model.marginal import Lattice, log_weights
+
+MIN_DRAWS = 30
+"""Pareto k is estimated from the largest fifth of few draws, and of five none can be."""
 
 
-def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Dataset:
+def weigh(density: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return Pareto-smoothed importance weights of draws.
+
+    Vehtari et al. (2024), arXiv:1507.02646.
+    """
+    log_weights, pareto_k = array_stats.psislw(density.T, r_eff=1, axis=-1)
+    return log_weights - logsumexp(log_weights, axis=1, keepdims=True), pareto_k
+
+
+def predicted(density: FloatArray, log_weights: FloatArray) -> FloatArray:
+    """Return log predictive densities of responses that are left out, dims (response,)."""
+    result: FloatArray = logsumexp(log_weights + density.T, axis=1)
+    return result
+
+
+def can_pool(built: BuiltModel) -> bool:
+    """Whether responses are so many more than their kinds that leaving kinds out is cheaper."""
+    lattice, design = built.lattice, built.design
+    if lattice is None or design.n_single < len(design):
+        return False
+    return 2 * len(Kinds.of(lattice).level) * len(design.models) < len(design)
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Items of one level and total, which are all alike."""
+
+    # level, total: one for each kind
+    level: IntArray
+    total: IntArray
+    count: FloatArray  # items of the kind: a sum of weights of levels
+    place: IntArray  # dims (level, total): position of the kind, -1 where there is none
+
+    @classmethod
+    def of(cls, lattice: Lattice) -> "Kinds":
+        """Return the kinds of a lattice."""
+        level, total, count = lattice.classes
+        place = np.full((len(lattice.trials), int(lattice.total.max()) + 1), -1)
+        place[level, total] = np.arange(len(level))
+        return cls(level, total, count, place)
+
+    @cached_property
+    def rows(self) -> list[slice]:
+        """Kinds of each level: they are in the order of levels."""
+        ends = np.searchsorted(self.level, np.arange(len(self.place) + 1))
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
+    """Compute PSIS-LOO of every response, by kinds of responses.
+
+    An item's difficulty is integrated out given the other responses to it, not drawn given
+    all of them: weights of draws hardly differ, and importance sampling is the better for
+    it. What results depends on the item by its total and contamination alone, so that it
+    is computed at the lattice's levels and read off between them.
+    """
+    lattice, design = built.lattice, built.design
+    assert lattice is not None
+    kinds = Kinds.of(lattice)
+    possible = _possible(lattice, kinds)
+    chosen = predictive_draws(draws, int(possible.sum()))
+    density, joint = np.empty((len(chosen), int(possible.sum()))), np.empty(len(chosen))
+    chance_of = np.zeros(density.shape[1])
+    for row, d in enumerate(chosen):
+        left_out, own, joint[row] = _pooled_densities(draws[d : d + 1], lattice, kinds)
+        density[row] = left_out[possible]
+        chance_of += own[possible]
+    estimates = _pooled_left_out(density) | {"log_density": np.log(chance_of / len(chosen))}
+    data = _at_responses(estimates, possible, design, lattice, kinds)
+    right, chance = design.n_correct == 1, np.exp(data["elpd"])
+    below = np.where(right, 1 - chance, 0.0)
+    data["pit"] = np.clip(below + rng.random(len(design)) * chance, 0, 1)
+    columns = {name: ("response", values) for name, values in data.items()}
+    coords = {"kept_draw": chosen, "response": design.coords["response"]}
+    return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, coords)
+
+
+def _pooled_left_out(density: FloatArray) -> dict[str, FloatArray]:
+    """Weigh draws as if each kind had been left out, some kinds at a time."""
+    parts = []
+    step = max(1, CHUNK // len(density))
+    for start in range(0, density.shape[1], step):
+        some = density[:, start : start + step]
+        log_weights, pareto_k = weigh(some)
+        parts.append({"elpd": predicted(some, log_weights), "pareto_k": pareto_k})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _at_responses(
+    estimates: dict[str, FloatArray],
+    possible: np.ndarray,
+    design: Design,
+    lattice: Lattice,
+    kinds: Kinds,
+) -> dict[str, FloatArray]:
+    """Return for every response the interpolated estimates of the kinds around it.
+
+    A Pareto k is not smooth: it is that of the nearest kind.
+    """
+    number = np.full(possible.shape, -1)
+    number[possible] = np.arange(int(possible.sum()))
+    result: dict[str, FloatArray] = {name: np.empty(len(design)) for name in estimates}
+    step = max(1, CHUNK // lattice.basis.shape[1])
+    for start in range(0, len(design), step):
+        rows = slice(start, start + step)
+        item = design.item[rows]
+        weights = lattice.basis[item]
+        kind = kinds.place[lattice.level[item], lattice.total[item, None]]
+        own = number[kind, design.model[rows, None], design.n_correct[rows, None]]
+        nearest = np.abs(weights).argmax(axis=1)[:, None]
+        for name, values in estimates.items():
+            if name == "pareto_k":
+                result[name][rows] = values[np.take_along_axis(own, nearest, axis=1)[:, 0]]
+            else:
+                result[name][rows] = (weights * values[own]).sum(axis=1)
+    return result
+
+
+def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
+    """Whether there can be such a response, dims (kind, model, wrong or right)."""
+    trials = lattice.trials[kinds.level]
+    possible = np.stack([kinds.total < trials.sum(axis=1), kinds.total > 0], axis=-1)
+    result: np.ndarray = (trials > 0)[:, :, None] & possible[:, None, :]
+    return result
+
+
+def _pooled_densities(
+    draw: Draws, lattice: Lattice, kinds: Kinds
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return how probable responses are in one draw.
+
+    Dims (kind, model, wrong or right).
+    """
+    z = lattice.nodes
+    level, added, normaliser = node_probabilities(draw, lattice, z)
+    weighted = (kinds.total * added[kinds.level])[:, None] * z
+    each = weighted - normaliser[kinds.level] + log_weights(z)
+    top = each.max(axis=1)
+    weight = np.exp(each - top[:, None])
+    whole = weight.sum(axis=1)
+    eta = level[:, :, None] + (added[:, None] * z)[:, None, :]
+    others, own = np.empty((2, len(whole), level.shape[1], 2))
+    for answer, sign in enumerate((-1.0, 1.0)):
+        chance = expit(sign * eta)
+        for at, rows in enumerate(kinds.rows):
+            # The others' density is that of all responses over this one's.
+            others[rows, :, answer] = weight[rows] @ (1.0 / chance[at]).T
+            own[rows, :, answer] = weight[rows] @ chance[at].T
+    log_all = kinds.count @ (np.log(whole) + top) + (lattice.correct * level).sum()
+    whole = whole[:, None, None]
+    return np.log(whole) - np.log(others), own / whole, float(log_all)
+
+
+def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Compute PSIS-LOO of every response.
 
     The left-out unit is a response: one model's answers to one item. Where responses
@@ -26,23 +185,6 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     Where item difficulties were integrated out and many responses are alike, so are they;
     see `pooled_leave_one_out`.
 
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    rng : numpy.random.Generator
-        Randomises the probability integral transform of discrete counts.
-
-    Returns
-    -------
-    xarray.Dataset
-        Dims (response,): ``elpd`` (log predictive density), ``log_density`` (the same
-        without leaving out), ``pareto_k``, and ``pit`` (uniform if the predictive
-        distributions are right). ``log_likelihood``, dims (kept_draw,), is the joint
-        log likelihood of each draw used.
-
-    References
-    ----------
     Vehtari, Gelman & Gabry (2017), doi:10.1007/s11222-016-9696-4; Merkle, Furr &
     Rabe-Hesketh (2019), doi:10.1007/s11336-019-09679-0, on integrating effects out.
     """
@@ -63,23 +205,14 @@ def leave_one_out(draws: Draws, built: Built, rng: np.random.Generator) -> xr.Da
     return xr.Dataset(data | {"log_likelihood": ("kept_draw", joint)}, coords)
 
 
-def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> Floats:
+def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     """Return the log density of each response given parameters and its item.
+
+    Dims (draw, response).
 
     Its own effect is integrated out, and an unknown contamination given the other responses
     that share it, as in `leave_one_out`. Difficulties that were integrated out are those that
     `placed` drew.
-
-    Parameters
-    ----------
-    draws : Draws
-    built : Built
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    array
-        Dims (draw, response).
     """
     result = np.empty((len(draws), len(built.design)))
     for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
@@ -87,7 +220,7 @@ def log_likelihoods(draws: Draws, built: Built, rng: np.random.Generator) -> Flo
     return result
 
 
-def _numbers(built: Built) -> int:
+def _numbers(built: BuiltModel) -> int:
     """Return how many numbers the densities of one draw take."""
     exposure = built.design.exposure
     return len(built.design) * (1 if exposure is None else exposure.nodes.shape[1])
@@ -95,7 +228,7 @@ def _numbers(built: Built) -> int:
 
 def _densities(
     predictive: Prediction, rng: np.random.Generator
-) -> Iterator[tuple[Integers, Floats, Floats, Floats]]:
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
     """Yield responses, their log densities and log-odds, and their joint log density.
 
     Dims (rows,), (draw, rows) twice, and (draw,); some responses at a time.
@@ -117,23 +250,12 @@ def _densities(
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some groups of responses that share a contamination.
-
-    Attributes
-    ----------
-    groups : slice
-    rows : array of int
-        Their responses, group by group.
-    group : array of int
-        Group of each of these, counted in the block.
-    starts : array of int
-        Where each group begins in `rows`.
-    """
+    """Some groups of responses that share a contamination."""
 
     groups: slice
-    rows: Integers
-    group: Integers
-    starts: Integers
+    rows: IntArray  # their responses, group by group
+    group: IntArray  # group of each of these, counted in the block
+    starts: IntArray  # where each group begins in `rows`
 
     @classmethod
     def of(cls, exposure: Exposure, groups: slice) -> "_Block":
@@ -156,18 +278,8 @@ def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
 
 def _mixed(
     predictive: Prediction, exposure: Exposure, block: _Block, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Sum the contamination of groups out of their responses' densities.
-
-    Returns
-    -------
-    density : array
-        Dims (draw, rows): log density of a response given the others of its group.
-    center : array
-        Dims (draw, rows): log-odds at a contamination drawn given the others.
-    joint : array
-        Dims (draw,): log density of all responses of the block.
-    """
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sum the contamination of groups out of their responses' densities."""
     design, draws = predictive.built.design, predictive.draws
     slope = predictive.slope(block.rows)
     offsets = exposure.offsets[block.groups][block.group]
@@ -186,8 +298,8 @@ def _mixed(
 
 
 def _left_out(
-    density: Floats, below: Floats, at: Floats, rng: np.random.Generator
-) -> dict[str, Floats]:
+    density: FloatArray, below: FloatArray, at: FloatArray, rng: np.random.Generator
+) -> dict[str, FloatArray]:
     """Weigh draws as if each response had been left out."""
     log_weights, pareto_k = weigh(density)
     weights = np.exp(log_weights)

@@ -1,4 +1,4 @@
-"""Own slopes: what a pair's own responses show about its slope, whatever other pairs do."""
+"""What a pair's own responses show about its slope, whatever other pairs do."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import Design, Floats, Integers
-from bayescontam.inference.difficulties import spelt_out
-from bayescontam.inference.draws import Draws, predictor
-from bayescontam.inference.guess import response_guess
-from bayescontam.inference.likelihood import logistic
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.posterior import Draws, expand_to_items, predictor, response_guess
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
+from bayescontam.model.likelihood import logistic
 
 MOST_DRAWS = 200
 """Draws from which difficulties are taken, evenly spaced."""
@@ -27,47 +26,26 @@ _SMALL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class OwnSlopes:
-    """Slopes estimated from each pair's own responses, dims (model, benchmark).
+    """Slopes estimated from each pair's own responses, dims (model, benchmark)."""
 
-    Attributes
-    ----------
-    slope, sd : array
-        Mean and standard deviation, log-odds, under the prior of the slope alone: no other
-        pair's slope enters. NaN where nothing was answered.
-    information : array
-        What the responses show about the slope: their expected information on it, times the
-        prior variance. At 1 they say as much as the prior, and halve its variance; 0 where
-        contamination does not vary.
-    """
+    # slope, sd: mean and standard deviation, log-odds, under the prior of the slope alone: no other
+    # pair's slope enters. NaN where nothing was answered.
+    slope: FloatArray
+    sd: FloatArray
+    # what the responses show about the slope: their expected information on it, times the prior
+    # variance. At 1 they say as much as the prior, and halve its variance; 0 where contamination
+    # does not vary.
+    information: FloatArray
 
-    slope: Floats
-    sd: Floats
-    information: Floats
-
-    def interval(self, level: float) -> tuple[Floats, Floats]:
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Return the equal-tailed interval of each slope."""
         reach = norm.ppf((1 + level) / 2) * self.sd
         return self.slope - reach, self.slope + reach
 
 
-def own_slopes(draws: Draws, built: Built, prior_sd: Floats) -> OwnSlopes:
+def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlopes:
     """Estimate each slope from the pair's own responses.
 
-    Parameters
-    ----------
-    draws : Draws
-        Of the posterior, difficulties placed.
-    built : Built
-        With slopes.
-    prior_sd : array
-        Standard deviation of each slope in the prior, dims (model, benchmark).
-
-    Returns
-    -------
-    OwnSlopes
-
-    Notes
-    -----
     How hard items are is what the *other* models say: from the posterior of each response's
     difficulty its own contribution is taken out (the cavity distribution of expectation
     propagation; Minka 2001, arXiv:1301.2294). The pair's ability and slope are then fitted
@@ -77,9 +55,9 @@ def own_slopes(draws: Draws, built: Built, prior_sd: Floats) -> OwnSlopes:
     items are, is added to the variance.
     """
     design = built.design
-    thinned = spelt_out(draws.thinned(MOST_DRAWS), built.lattice)
+    thinned = expand_to_items(draws.thinned(MOST_DRAWS), built.lattice)
     x = _doses(thinned, design)
-    rows = _Rows.of(thinned, built, x)
+    rows = _PairRows.of(thinned, built, x)
     b, inverse, weight = _fit(rows, design, prior_sd)
     within, _ = _centred(x, weight, design.model_benchmark, design.answered.size)
     square = _sums(weight * within**2, design)
@@ -98,32 +76,24 @@ def own_slopes(draws: Draws, built: Built, prior_sd: Floats) -> OwnSlopes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """What is known of each response before its own slope is.
+class _PairRows:
+    """What is known of each response before its own slope is."""
 
-    Attributes
-    ----------
-    mean : array
-        Posterior mean of what its log-odds are above those of its pair, without the slope.
-    offset, spread : array
-        The same as other responses say it, and the standard deviation of what it is not known.
-    level : array
-        One for each pair: posterior mean of its log-odds without the slope.
-    share, trials, guess, x : array
-        Share of correct trials, number of trials, accuracy of guessing, dose.
-    """
-
-    mean: Floats
-    offset: Floats
-    spread: Floats
-    level: Floats
-    share: Floats
-    trials: Floats
-    guess: Floats
-    x: Floats
+    # posterior mean of what its log-odds are above those of its pair, without the slope
+    mean: FloatArray
+    # offset, spread: the same as other responses say it, and the standard deviation of what it is
+    # not known
+    offset: FloatArray
+    spread: FloatArray
+    level: FloatArray  # one for each pair: posterior mean of its log-odds without the slope
+    # share, trials, guess, x: share of correct trials, number of trials, accuracy of guessing, dose
+    share: FloatArray
+    trials: FloatArray
+    guess: FloatArray
+    x: FloatArray
 
     @classmethod
-    def of(cls, draws: Draws, built: Built, x: Floats) -> "_Rows":
+    def of(cls, draws: Draws, built: BuiltModel, x: FloatArray) -> "_PairRows":
         design = built.design
         cell, size = design.model_benchmark, design.answered.size
         count = np.maximum(np.bincount(cell, minlength=size), 1)
@@ -151,21 +121,21 @@ class _Rows:
         return cls(mean, offset, spread, level, design.n_correct / trials, trials * 1.0, guess, x)
 
 
-def _doses(draws: Draws, design: Design) -> Floats:
+def _doses(draws: Draws, design: Design) -> FloatArray:
     """Return what the slope is multiplied by, one for each response."""
     if draws.increments is None:
         return design.dose
-    dose: Floats = design.reach_dose @ draws.increments.mean(axis=0)
+    dose: FloatArray = design.reach_dose @ draws.increments.mean(axis=0)
     return dose
 
 
-def _without_slope(draws: Draws, design: Design) -> Floats:
+def _without_slope(draws: Draws, design: Design) -> FloatArray:
     """Return log-odds as if the slope were zero, without model-by-item effects."""
     assert draws.beta is not None
     return predictor(replace(draws, beta=np.zeros_like(draws.beta), eta=None), design)
 
 
-def _effect_variance(draws: Draws, design: Design) -> Floats:
+def _effect_variance(draws: Draws, design: Design) -> FloatArray:
     """Return the variance of each response's model-by-item effect."""
     variance = np.zeros(len(design))
     if draws.sigma_eps is not None:
@@ -173,12 +143,12 @@ def _effect_variance(draws: Draws, design: Design) -> Floats:
     return variance
 
 
-def _prior_variance(draws: Draws, design: Design) -> Floats | None:
+def _prior_variance(draws: Draws, design: Design) -> FloatArray | None:
     """Return the variance of an item's difficulty given its benchmark; None without any."""
     if draws.delta is None:
         return None
     if draws.sigma_delta is not None:
-        of_benchmark: Floats = (draws.sigma_delta**2).mean(axis=0)
+        of_benchmark: FloatArray = (draws.sigma_delta**2).mean(axis=0)
     else:
         of_item = draws.delta.var(axis=0) + draws.delta.mean(axis=0) ** 2
         size = len(design.benchmarks)
@@ -188,8 +158,13 @@ def _prior_variance(draws: Draws, design: Design) -> Floats | None:
 
 
 def _cavity(
-    mean: Floats, variance: Floats, eta: Floats, effect: Floats, built: Built, prior: Floats | None
-) -> tuple[Floats, Floats]:
+    mean: FloatArray,
+    variance: FloatArray,
+    eta: FloatArray,
+    effect: FloatArray,
+    built: BuiltModel,
+    prior: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of difficulties as the responses of other models say them."""
     if prior is None:
         return np.zeros(len(mean)), np.zeros(len(mean))
@@ -204,7 +179,9 @@ def _cavity(
     return offset, np.where(known, 1 / precision, 0.0)
 
 
-def _fit(rows: _Rows, design: Design, prior_sd: Floats) -> tuple[Floats, Floats, Floats]:
+def _fit(
+    rows: _PairRows, design: Design, prior_sd: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the slope of each pair, its variance, and the weight of each response."""
     cell, size = design.model_benchmark, design.answered.size
     ridge = 1 / _ABILITY_SD**2, 1 / np.maximum(prior_sd.ravel(), 1e-6) ** 2
@@ -227,7 +204,9 @@ def _fit(rows: _Rows, design: Design, prior_sd: Floats) -> tuple[Floats, Floats,
     return b, first / determinant, weight
 
 
-def _scores(rows: _Rows, center: Floats, nodes: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def _scores(
+    rows: _PairRows, center: FloatArray, nodes: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the quasi-score of each response's log-odds, and its expected information."""
     p, square, slope = (np.zeros(len(center)) for _ in range(3))
     for z, weight in zip(nodes, weights, strict=True):
@@ -242,14 +221,16 @@ def _scores(rows: _Rows, center: Floats, nodes: Floats, weights: Floats) -> tupl
     return slope * (rows.share - p) / variance, slope**2 / variance
 
 
-def _quadrature(widest: float) -> tuple[Floats, Floats]:
+def _quadrature(widest: float) -> tuple[FloatArray, FloatArray]:
     if widest == 0:
         return np.zeros(1), np.ones(1)
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES if widest > 1.5 else 9)
     return nodes, weights / weights.sum()
 
 
-def _variance_together(draws: Draws, design: Design, per_row: Floats, mean: Floats) -> Floats:
+def _variance_together(
+    draws: Draws, design: Design, per_row: FloatArray, mean: FloatArray
+) -> FloatArray:
     """Return the variance over draws of the slope that difficulties have along doses."""
     cell, size = design.model_benchmark, design.answered.size
     slopes = [
@@ -257,16 +238,18 @@ def _variance_together(draws: Draws, design: Design, per_row: Floats, mean: Floa
         for part in draws.chunks(design)
         for own in _without_slope(part, design)
     ]
-    variance: Floats = np.var(slopes, axis=0)
+    variance: FloatArray = np.var(slopes, axis=0)
     return variance
 
 
-def _centred(values: Floats, weight: Floats, cell: Integers, size: int) -> tuple[Floats, Floats]:
+def _centred(
+    values: FloatArray, weight: FloatArray, cell: IntArray, size: int
+) -> tuple[FloatArray, FloatArray]:
     """Return values less their weighted mean in each cell, and these means."""
     total = np.bincount(cell, weight, minlength=size)
     mean = np.bincount(cell, weight * values, minlength=size) / np.where(total > 0, total, 1.0)
     return values - mean[cell], mean
 
 
-def _sums(values: Floats, design: Design) -> Any:
+def _sums(values: FloatArray, design: Design) -> Any:
     return np.bincount(design.model_benchmark, values, minlength=design.answered.size)

@@ -1,21 +1,25 @@
-"""Ranking: models in order of what they can do, on one benchmark or across several."""
+"""Models in order of ability, on one benchmark or across several."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count, product
+from string import ascii_lowercase
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
+from bayescontam._text import join_list, printable
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
-from bayescontam.inference import ordering
-from bayescontam.inference.compared import Compared, compared_models
-from bayescontam.inference.design import Floats
-from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.groups import alike_groups, letters, letters_of
-from bayescontam.levels import check_level
+from bayescontam.inference import rank_statistics as ordering
+from bayescontam.inference.result import Fit
+from bayescontam.specs.base import suggest
 
+Group = tuple[int, ...]
 By = Literal["genuine_ability", "accuracy"]
 Weighting = Literal["benchmark", "item"]
 WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
@@ -25,6 +29,241 @@ MOST_PAIRED = 200
 """Models up to which files have every pair; of more, pairs that are near in rank."""
 NEAR = 25
 """Places in rank within which a pair is near."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Models that can be compared on some benchmarks."""
+
+    models: NDArray[Any]  # those that answered every one of the benchmarks
+    # rows, columns: positions of the models, and of the benchmarks, in the fit
+    rows: IntArray
+    columns: IntArray
+    shares: "pd.Series[float]"  # of each benchmark in an average, by its name; they sum to 1
+    # benchmarks that each model missed which did not answer all
+    left_out: Mapping[str, tuple[str, ...]]
+    items: pd.DataFrame  # number of items that a model answered, by model and benchmark
+    sizes: "pd.Series[float]"  # number of items of each benchmark in the table
+
+    @property
+    def same_items(self) -> bool:
+        """Whether the models answered the same items, so that raw accuracies can be compared."""
+        items = self.items.loc[list(self.models), list(self.shares.index)]
+        return bool((items == self.sizes[list(self.shares.index)]).all(axis=None))
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what is averaged over, and where the comparison is not one of like with like."""
+        names = [str(name) for name in self.shares.index]
+        if len(names) > 1:
+            shares = self.shares.to_numpy()
+            alike = np.ptp(shares) < 1e-12
+            weighed = "with equal weights" if alike else f"with weights by items, {_range(shares)}"
+            yield f"Averages are over {len(names)} benchmarks, {weighed}: {join_list(names)}."
+        if self.left_out:
+            missed = [
+                f"'{printable(model, 60)}' (did not answer {join_list(names, 3)})"
+                for model, names in self.left_out.items()
+            ]
+            yield (
+                f"Left out, because models are compared on the same benchmarks only:"
+                f" {', '.join(missed[:5])}{_more(missed, 5)}."
+            )
+        partial = self._partial()
+        if partial:
+            yield (
+                "Abilities are averages over all items of a benchmark; on those that a model did"
+                " not answer they are predicted from its ability and the items' difficulty."
+                f" Answered: {', '.join(partial[:5])}{_more(partial, 5)}. Raw accuracies are over"
+                " different items, so that they are not ranked."
+            )
+
+    def _partial(self) -> list[str]:
+        items = self.items.loc[list(self.models), list(self.shares.index)]
+        return [
+            f"'{printable(str(model), 60)}' {items.loc[model, name]:,.0f} of"
+            f" {self.sizes[name]:,.0f} of '{printable(str(name), 60)}'"
+            for name in items.columns
+            for model in items.index[items[name] < self.sizes[name]]
+        ]
+
+
+def compared_models(
+    fit: Fit, benchmarks: Iterable[str] | None, *, by_item: bool = False
+) -> Compared:
+    """Return the models that answered all of some benchmarks."""
+    known = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
+    wanted = known if benchmarks is None else list(benchmarks)
+    _refuse_names(wanted, known)
+    _refuse_incomparable(fit, wanted)
+    columns = np.array([known.index(name) for name in wanted], dtype=np.int64)
+    models = np.array([str(n) for n in fit.tree["estimands"]["model"].to_numpy()], dtype=object)
+    answered = fit.raw_accuracy().transpose("model", "benchmark").notnull().to_numpy()[:, columns]
+    rows = np.flatnonzero(answered.all(axis=1))
+    if not len(rows):
+        raise UsageError(_no_model(answered, wanted))
+    items, sizes = _items(fit)
+    share = pd.Series(sizes[columns] if by_item else 1.0, index=pd.Index(wanted, dtype=object))
+    return Compared(
+        models=models[rows],
+        rows=rows,
+        columns=columns,
+        shares=share / share.sum(),
+        left_out={
+            models[row]: tuple(np.array(wanted, dtype=object)[~answered[row]])
+            for row in np.flatnonzero(~answered.all(axis=1))
+        },
+        items=pd.DataFrame(items, index=models, columns=known),
+        sizes=pd.Series(sizes, index=known),
+    )
+
+
+def _refuse_incomparable(fit: Fit, wanted: list[str]) -> None:
+    """Refuse benchmarks in which models answered different items without common ground."""
+    ranked = fit.ranked()
+    if incomparable := [name for name in wanted if not ranked[name]]:
+        which = join_list(printable(name, 60) for name in incomparable)
+        known = [name for name in wanted if ranked[name]]
+        raise UsageError(
+            f"models answered different items of {which}, and this fit's estimands there are"
+            " averages over the items that each model answered, or no shared items link the"
+            " models: they cannot be ranked. Fit with --items all (items='all') and a model spec"
+            " that has item difficulties"
+            + (f", or name other benchmarks, such as {join_list(known, 3)}" if known else "")
+        )
+
+
+def _refuse_names(wanted: list[str], known: list[str]) -> None:
+    if not wanted:
+        raise UsageError("benchmark: got none; name at least one, or leave it out for all")
+    for name in wanted:
+        if name not in known:
+            shown = [printable(label, 60) for label in known]
+            raise UsageError(
+                f"benchmark: got '{printable(name, 60)}', which the fit does not have;"
+                f" {suggest(name, shown)}"
+            )
+        if wanted.count(name) > 1:
+            raise UsageError(f"benchmark: '{printable(name, 60)}' is named twice; name each once")
+
+
+def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
+    """Say that no model can be compared, and which benchmarks most models share."""
+    patterns, count = np.unique(answered, axis=0, return_counts=True)
+    shared = patterns[int(count.argmax())]
+    names = [name for name, has in zip(wanted, shared, strict=True) if has]
+    return (
+        f"no model answered all {len(wanted)} benchmarks ({join_list(wanted)}), and models are"
+        " compared on the same benchmarks only; name benchmarks that some answered together,"
+        f" such as {join_list(names)}"
+    )
+
+
+def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return numbers of items, dims (model, benchmark) as answered, and (benchmark,)."""
+    data = fit.tree["constant_data"].to_dataset()
+    model, benchmark, item = (
+        data[f"{name}_of_response"].to_numpy() for name in ("model", "benchmark", "item")
+    )
+    # A row that counts several items stands for as many; other rows have weight 1.
+    weight = data["weight"].to_numpy()
+    answered = np.zeros((data.sizes["model"], data.sizes["benchmark"]))
+    np.add.at(answered, (model, benchmark), weight)
+    of_item = np.zeros(data.sizes["item"])
+    np.maximum.at(of_item, item, weight)
+    sizes = np.bincount(
+        data["benchmark_of_item"].to_numpy(), of_item, minlength=data.sizes["benchmark"]
+    )
+    return answered, sizes
+
+
+def _range(shares: NDArray[Any]) -> str:
+    return f"{shares.min():.2g} to {shares.max():.2g} each"
+
+
+def _more(names: list[str], shown: int) -> str:
+    return f" and {len(names) - shown} more" if len(names) > shown else ""
+
+
+def indistinguishable_groups(distinct: NDArray[np.bool_]) -> list[Group]:
+    """Return groups of models no two of which can be distinguished.
+
+    Two models share a group if and only if they cannot be distinguished. No group can take
+    in another model. One model may be in several groups, or alone in its own.
+
+    The groups are maximal cliques that cover every edge of the graph of pairs that cannot
+    be distinguished, grown one by one from the first pair that none has yet. That takes
+    polynomial time, where all maximal cliques, or the fewest that are enough, may not.
+
+    Piepho (2004), doi:10.1198/1061860043515. Gramm, Guo, Hüffner, Niedermeier, Piepho &
+    Schmid (2007), doi:10.1016/j.csda.2006.09.035.
+
+    >>> distinct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
+    >>> indistinguishable_groups(distinct)
+    [(0, 1), (1, 2), (3,)]
+    """
+    alike = ~distinct
+    np.fill_diagonal(alike, val=True)
+    open_pairs = alike.copy()
+    groups: list[Group] = []
+    while open_pairs.any():
+        first, second = np.unravel_index(int(open_pairs.argmax()), open_pairs.shape)
+        members = _grown(alike, open_pairs, {int(first), int(second)})
+        open_pairs[np.ix_(members, members)] = False
+        groups.append(tuple(members))
+    # A model's pair with itself is open until a group has it: one alone gets its own group.
+    return sorted(_needed(groups, len(distinct)), key=lambda group: (group[0], group[-1], group))
+
+
+def _grown(alike: NDArray[np.bool_], open_pairs: NDArray[np.bool_], start: set[int]) -> list[int]:
+    """Add models until none is left that cannot be distinguished from all members."""
+    members = sorted(start)
+    able = alike[members].all(axis=0)
+    able[members] = False
+    # How many pairs that no group has each model would bring.
+    gain = open_pairs[members].sum(axis=0, dtype=np.int64)
+    while able.any():
+        chosen = int(np.where(able, gain, -1).argmax())  # the most, and of these the first
+        members.append(chosen)
+        gain += open_pairs[chosen]
+        able &= alike[chosen]
+        able[chosen] = False
+    return sorted(members)
+
+
+def _needed(groups: list[Group], models: int) -> Iterator[Group]:
+    """Yield the groups that hold a pair that no other has, later ones given up first."""
+    held = np.zeros((models, models), dtype=np.int32)  # by how many groups each pair is
+    pairs = [np.ix_(group, group) for group in groups]
+    for each in pairs:
+        held[each] += 1
+    needed = list(range(len(groups)))
+    for i in reversed(range(len(groups))):
+        if (held[pairs[i]] > 1).all():
+            held[pairs[i]] -= 1
+            needed.remove(i)
+    return (groups[i] for i in needed)
+
+
+def compact_letters(size: int) -> list[str]:
+    """Return names of groups: a to z, then aa, ab and so on.
+
+    >>> compact_letters(28)[::9]
+    ['a', 'j', 's', 'ab']
+    """
+    names = (
+        "".join(name) for length in count(1) for name in product(ascii_lowercase, repeat=length)
+    )
+    return [name for name, _ in zip(names, range(size), strict=False)]
+
+
+def letters_of(groups: list[Group], models: int) -> list[str]:
+    """Return the letters of each model's groups, a space between them.
+
+    >>> letters_of([(0, 1), (1, 2)], 3)
+    ['a', 'a b', 'b']
+    """
+    named = list(zip(compact_letters(len(groups)), groups, strict=True))
+    return [" ".join(name for name, group in named if model in group) for model in range(models)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +398,9 @@ class Ranking:
             "level": self.level,
             "benchmarks": self.compared.shares.to_dict(),
             "models": self.table.astype(object).where(self.table.notna(), None).to_dict("records"),
-            "groups": dict(zip(letters(len(self.groups)), map(list, self.groups), strict=True)),
+            "groups": dict(
+                zip(compact_letters(len(self.groups)), map(list, self.groups), strict=True)
+            ),
             "p_better": self.near().to_dict("records"),
             "p_better_within": NEAR if len(self.table) > MOST_PAIRED else None,
             "p_orders_hold": self.p_orders_hold,
@@ -169,7 +410,7 @@ class Ranking:
 
 
 def rank_models(
-    fit: Fitted,
+    fit: Fit,
     benchmark: str | Iterable[str] | None = None,
     *,
     by: By | None = None,
@@ -184,7 +425,7 @@ def rank_models(
     benchmark : str or iterable of str, optional
         Benchmarks to average over; default: all. Only models that answered every one of
         them are ranked; the others are named in ``compared.left_out``. All must be such
-        that models can be compared on them, see `Fitted.ranked`.
+        that models can be compared on them, see `Fit.ranked`.
     by : {"genuine_ability", "accuracy"}, optional
         What is ranked, on the probability scale. Default: genuine ability, or accuracy
         where the fit has no contamination.
@@ -243,9 +484,9 @@ def rank_models(
     order = np.lexsort((-draws.mean(axis=0), ranks.mean(axis=0)))
     draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
     models = pd.Index(compared.models[order], name="model")
-    better = ordering.p_larger(draws)
+    better = ordering.p_superior(draws)
     differ = distinguished(better, level)
-    groups = alike_groups(differ) if len(models) <= MOST_LETTERED else []
+    groups = indistinguishable_groups(differ) if len(models) <= MOST_LETTERED else []
     table = pd.DataFrame(
         {
             "model": models,
@@ -265,11 +506,11 @@ def rank_models(
         by=by,
         weights=weights,
         level=level,
-        p_orders_hold=ordering.p_all_hold(draws, differ & (better > 0.5)),
+        p_orders_hold=ordering.p_all_differences(draws, differ & (better > 0.5)),
     )
 
 
-def distinguished(p_better: Floats, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def distinguished(p_better: FloatArray, level: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return where one order of a pair has at least this probability, dims (model, other)."""
     return np.fmax(p_better, p_better.T) >= level
 
@@ -287,7 +528,7 @@ def _probability(value: float) -> str:
     return f"{value:.3f}" if value <= 0.999 else "above 0.999"
 
 
-def _by(fit: Fitted, by: str | None) -> By:
+def _by(fit: Fit, by: str | None) -> By:
     estimands = fit.tree["estimands"].to_dataset()
     known = [name for name in ("genuine_ability", "accuracy") if name in estimands]
     if by is None:
@@ -301,29 +542,29 @@ def _by(fit: Fitted, by: str | None) -> By:
     return by  # type: ignore[return-value]
 
 
-def _averaged(values: xr.DataArray, compared: Compared) -> Floats:
+def _averaged(values: xr.DataArray, compared: Compared) -> FloatArray:
     """Return the weighted mean over benchmarks, dims ([draw,] model), chains joined."""
     draws = [dim for dim in ("chain", "draw") if dim in values.dims]
     values = values.transpose(*draws, "model", "benchmark")
-    total: Floats = np.zeros(())
+    total: FloatArray = np.zeros(())
     # One benchmark at a time: equal abilities stay equal, and only one benchmark is copied.
     for column, share in zip(compared.columns, compared.shares, strict=True):
         total = total + share * values.to_numpy()[..., compared.rows, column]
     return total.reshape(-1, len(compared.rows)) if draws else total
 
 
-def _abilities(by: str, draws: Floats, level: float) -> dict[str, Floats]:
+def _abilities(by: str, draws: FloatArray, level: float) -> dict[str, FloatArray]:
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     spread = draws.std(axis=0, ddof=1)
     return {by: draws.mean(axis=0), f"{by}_sd": spread, f"{by}_low": low, f"{by}_high": high}
 
 
-def _ranks(ranks: Floats, level: float) -> dict[str, Floats]:
+def _ranks(ranks: FloatArray, level: float) -> dict[str, FloatArray]:
     # Ranks that occur: between two of them lies none.
     ends = np.array([0.5, (1 - level) / 2, (1 + level) / 2])
     middle, low, high = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
     # Of a rank that has one tail only, the interval by itself may be the wider one.
-    joint_low, joint_high = ordering.joint_intervals(ranks, level)
+    joint_low, joint_high = ordering.simultaneous_intervals(ranks, level)
     return {
         "rank": middle, "rank_low": low, "rank_high": high,
         "rank_joint_low": np.minimum(joint_low, low),
@@ -332,7 +573,7 @@ def _ranks(ranks: Floats, level: float) -> dict[str, Floats]:
     }  # fmt: skip
 
 
-def _changes(raw: Floats, ranks: Floats, same_items: bool) -> dict[str, Any]:
+def _changes(raw: FloatArray, ranks: FloatArray, same_items: bool) -> dict[str, Any]:
     """Return raw scores and ranks, and how the posterior ranks differ from these."""
     names = ("rank_raw", "raw_ties", "places_gained", "p_rank_better", "p_rank_worse")
     if not same_items:

@@ -1,23 +1,60 @@
-"""Stored: what was fitted, as a tree of named arrays in memory and as one file."""
+"""What of a fit is stored, in which groups, and how it is read back.
+
+What users read and what the model is made of is stored whole. What there is one of for each
+item or response is most of the numbers, read by few, and thinned.
+"""
 
 import io
 import json
 import os
 import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
 
-from bayescontam.bounds import Bounds
+from bayescontam._files import Bounds, atomic_path
+from bayescontam._random import stream
+from bayescontam._text import printable
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
-from bayescontam.names import visible
-from bayescontam.storage import atomic_path
+from bayescontam.inference.loo import log_likelihoods
+from bayescontam.inference.posterior import ContaminationMoments, Draws, difficulty, expand_to_items
+from bayescontam.inference.predictive import replicated_counts
+from bayescontam.inference.sensitivity import log_priors
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
 
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
+PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
+"""Numbers of all parameters and estimands above which they are thinned, and to how many draws."""
+ITEM_NUMBERS, LEAST_ITEM_DRAWS = 500_000, 1_000
+"""The same of what each item has. As many draws as an update starts with are stored."""
+RESPONSE_NUMBERS, LEAST_RESPONSE_DRAWS = 1_200_000, 200
+"""The same of each group in which every response has a number."""
+MOST_RESPONSES = 50_000
+"""Responses above which no draws of them are stored, unless all is."""
+WHOLE_NUMBERS = 50_000_000
+"""Most numbers of each group of responses where all is stored: 400 MB."""
+PRIOR_NUMBERS, LEAST_PRIOR_DRAWS = 1_000_000, 200
+"""The same of parameters, and of estimands, before the data."""
+DIGITS = 16
+"""Binary digits of stored draws: a relative error of 8e-6, far below any Monte Carlo error."""
+DENSITY_DIGITS = 11
+"""The same of log densities of single responses: 2e-4, of numbers that are mostly below 1."""
+ITEM_DIMS = frozenset({"item", "repeated", "response"})
+"""Dims of what there is one of for each item or response."""
+_SAME = ("delta_coordinates", "log_alpha")
+"""What the sampler moves in place of `delta` and `alpha`, which say the same."""
+LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data", "loo")
+"""Groups with a dim ``response``, whose responses have the labels of their rows."""
+OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimands_by_concept")
+"""Groups of all draws that are stored of parameters."""
 
 
 def _opened(path: str | os.PathLike[str]) -> xr.DataTree:
@@ -106,7 +143,7 @@ class Stored:
         FitError
             If there is no such file, or it holds something else.
         """
-        name, verb = visible(str(path)), cls._VERB
+        name, verb = printable(str(path)), cls._VERB
         if not os.path.isfile(path):  # noqa: PTH113 (pathlib raises for names that are too long)
             raise FitError(f"{name}: no such file; make a {verb} with: bayescontam {verb}")
         key, version = cls._LAYOUT
@@ -198,7 +235,7 @@ def _with_safe_labels(tree: xr.DataTree) -> xr.DataTree:
 
 def _safe(dataset: xr.Dataset) -> xr.Dataset:
     names = {
-        str(dim): [visible(str(v), 10**9) for v in dataset[dim].values]
+        str(dim): [printable(str(v), 10**9) for v in dataset[dim].values]
         for dim in dataset.coords
         if dataset[dim].dtype.kind in "UO" and any("\0" in str(v) for v in dataset[dim].values)
     }
@@ -219,3 +256,282 @@ def _with_own_labels(tree: xr.DataTree) -> xr.DataTree:
         return dataset.assign_coords(own) if own else dataset
 
     return tree.map_over_datasets(restore) if labels else tree
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Positions along ``draw`` of what is stored of each chain.
+
+    Those of items are among those of parameters, and those of responses among both.
+    """
+
+    parameters: IntArray  # of parameters and estimands
+    items: IntArray  # of item difficulties and discriminations
+    # of log densities and replicated counts of responses; empty where there are none
+    responses: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        posterior: xr.Dataset,
+        estimands: Mapping[str, xr.Dataset],
+        built: BuiltModel,
+        whole: bool,
+        item_draws: int | None = None,
+    ) -> "Positions":
+        """Choose what is stored."""
+        design = built.design
+        chains, count = posterior.sizes["chain"], posterior.sizes["draw"]
+        every = np.arange(count)
+        if whole:
+            most = _most(WHOLE_NUMBERS, len(design), LEAST_RESPONSE_DRAWS)
+            return cls(every, every, every[spaced(count, most // chains)])
+        datasets = [posterior.drop_vars(item_level(posterior)), *estimands.values()]
+        size = sum(v[0, 0].size for each in datasets for v in each.data_vars.values())
+        most = _most(PARAMETER_NUMBERS, size, LEAST_PARAMETER_DRAWS)
+        parameters = every[spaced(count, most // chains)]
+        if built.lattice is None:
+            least = max(item_draws or 0, LEAST_ITEM_DRAWS)
+            of_items = _most(ITEM_NUMBERS, len(design.items), least)
+        else:
+            of_items = item_draws or 0
+        items = parameters[spaced(len(parameters), -(-of_items // chains))]
+        items = items if of_items else items[:0]
+        if len(design) > MOST_RESPONSES:
+            return cls(parameters, items, every[:0])
+        most = _most(RESPONSE_NUMBERS, len(design), LEAST_RESPONSE_DRAWS)
+        among = items if len(items) else parameters
+        return cls(parameters, items, among[spaced(len(among), most // chains)])
+
+    def rows(self, which: IntArray, posterior: xr.Dataset) -> IntArray:
+        """Return positions among all draws, chains joined."""
+        chains, count = posterior.sizes["chain"], posterior.sizes["draw"]
+        rows: IntArray = (np.arange(chains)[:, None] * count + which).ravel()
+        return rows
+
+
+def _most(numbers: int, size: int, least: int) -> int:
+    return max(least, numbers // max(size, 1))
+
+
+def spaced(count: int, most: int) -> IntArray:
+    """Return at most `most` positions among `count`, evenly spaced, and one at least."""
+    wanted = min(max(most, 1), count)
+    return np.unique(np.linspace(0, count - 1, wanted).astype(np.int64))
+
+
+def item_level(dataset: xr.Dataset) -> list[str]:
+    """Return the names of what there is one of for each item or response."""
+    return [
+        str(name)
+        for name, values in dataset.data_vars.items()
+        if name in _SAME or ITEM_DIMS & {*map(str, values.dims)}
+    ]
+
+
+def without_items(dataset: xr.Dataset) -> xr.Dataset:
+    """Return the draws of all else."""
+    return dataset.drop_vars(item_level(dataset)).drop_dims(ITEM_DIMS, errors="ignore")
+
+
+def draws_of_items(posterior: xr.Dataset, whole: bool) -> xr.Dataset:
+    """Return the draws of what items have: ``delta`` and ``alpha``."""
+    names = [n for n in item_level(posterior) if whole or n not in (*_SAME, "eta")]
+    return posterior[names]
+
+
+def thinned_prior(dataset: xr.Dataset) -> xr.Dataset:
+    """Return draws from the prior, fewer of many parameters."""
+    size = sum(v[0, 0].size for v in dataset.data_vars.values())
+    at = spaced(dataset.sizes["draw"], _most(PRIOR_NUMBERS, size, LEAST_PRIOR_DRAWS))
+    return dataset.isel(draw=at)
+
+
+def rounded(dataset: xr.Dataset, digits: int = DIGITS) -> xr.Dataset:
+    """Return the same numbers to some binary digits; a file then holds them exactly."""
+    data: dict[Any, Any] = {
+        name: values.copy(data=_rounded(values.to_numpy(), digits))
+        for name, values in dataset.data_vars.items()
+        if values.dtype.kind == "f"
+    }
+    return dataset.assign(data)
+
+
+def _rounded(values: FloatArray, digits: int) -> FloatArray:
+    part, power = np.frexp(values.astype(np.float64))
+    return np.ldexp(np.round(np.ldexp(part, digits)), power - digits)
+
+
+def stored_table(design: Design) -> dict[str, xr.Dataset]:
+    """Return what was fitted: the table as arrays, and the labels."""
+    constant: dict[str, Any] = {
+        "model_of_response": ("response", design.model),
+        "benchmark_of_response": ("response", design.benchmark),
+        "item_of_response": ("response", design.item),
+        "n_trials": ("response", design.n_trials),
+        "weight": ("response", design.weight),
+        "benchmark_of_item": ("item", design.benchmark_of_item),
+    }
+    if design.clean.any():
+        constant["clean"] = ("model", design.clean)
+    if design.item_guess is not None:
+        constant["guess_of_item"] = ("item", design.item_guess)
+    if design.contamination is not None:
+        constant["contamination"] = ("response", design.contamination)
+    if design.unit_dim == "concept":
+        constant["concept_of_response"] = ("response", design.unit)
+        constant["benchmark_of_concept"] = ("concept", design.benchmark_of_unit)
+    observed = {"n_correct": ("response", design.n_correct)}
+    response = {"response": design.coords["response"]}
+    return {
+        "constant_data": xr.Dataset(constant, design.coords),
+        "observed_data": xr.Dataset(observed, response),
+    }
+
+
+def stored_items(
+    draws: Draws, posterior: xr.Dataset, built: BuiltModel, at: IntArray, whole: bool
+) -> xr.Dataset | None:
+    """Return what is stored of items, apart from the parameters of which there are few."""
+    lattice = built.lattice
+    if lattice is None:
+        found = draws_of_items(posterior, whole)
+        if "delta" in found:
+            every, sample = found["delta"], ("chain", "draw")
+            found = found.isel(draw=at).assign(mean=every.mean(sample), sd=every.std(sample))
+        return found if len(found.data_vars) else None
+    first, second = np.zeros(len(lattice.total)), np.zeros(len(lattice.total))
+    for part in draws.chunks(lattice.design.whole):
+        delta = difficulty(part, lattice)
+        first, second = first + delta.sum(axis=0), second + (delta**2).sum(axis=0)
+    mean: Any = first / len(draws)
+    sd: Any = np.sqrt(np.maximum(second / len(draws) - mean**2, 0.0))
+    data: dict[str, Any] = {"mean": ("item", mean), "sd": ("item", sd)}
+    coords: dict[str, Any] = {"item": list(lattice.design.whole.items)}
+    if len(at):
+        chains, count = posterior["chain"], posterior["draw"]
+        rows = (np.arange(len(chains))[:, None] * len(count) + at).ravel()
+        own = difficulty(draws[rows], lattice).reshape(len(chains), len(at), -1)
+        data["delta"] = ("chain", "draw", "item"), own
+        coords |= {"chain": chains, "draw": count[at]}
+    return xr.Dataset(data, coords)
+
+
+def stored_exposure(design: Design, moments: ContaminationMoments) -> xr.Dataset:
+    """Return what the fit shows about a contamination that is not known.
+
+    Dims (group,).
+    """
+    exposure = design.exposure
+    assert exposure is not None
+    first = exposure.first
+    data = {
+        "contamination": exposure.mean,
+        "posterior_mean": moments.mean,
+        "posterior_sd": moments.sd,
+        "benchmark_of_group": design.benchmark[first],
+        "item_of_group": design.item[first],
+    }
+    if exposure.pairs:
+        data["model_of_group"] = design.model[first]
+    coords = {name: design.coords[name] for name in ("model", "benchmark", "item")}
+    return xr.Dataset({name: ("group", values) for name, values in data.items()}, coords)
+
+
+def standard_groups(
+    draws: Draws,
+    prior: Draws,
+    posterior: xr.Dataset,
+    built: BuiltModel,
+    positions: Positions,
+    seed: int,
+) -> dict[str, xr.Dataset]:
+    """Return log densities of the prior and the responses, and replicated responses.
+
+    Dims (chain, draw, response).
+    """
+    densities = {
+        name: (("chain", "draw"), values.reshape(posterior["chain"].size, -1))
+        for name, values in log_priors(posterior, built).items()
+    }
+    coords = {name: posterior[name] for name in ("chain", "draw")}
+    groups = {"log_prior": xr.Dataset(densities, coords)}
+    if not len(positions.responses):
+        return groups
+    part = draws[positions.rows(positions.responses, posterior)]
+    labels = _sampled(posterior, positions)
+    density = log_likelihoods(part, built, stream(seed, "log likelihood"))
+    groups["log_likelihood"] = rounded(_of_responses(density, labels, built), DENSITY_DIGITS)
+    rng = stream(seed, "posterior replicates")
+    groups["posterior_predictive"] = _of_responses(_replicated(part, built, rng), labels, built)
+    before = prior.thinned(len(part))
+    labels = {"chain": np.arange(1), "draw": np.arange(len(before))}
+    rng = stream(seed, "prior replicates")
+    groups["prior_predictive"] = _of_responses(_replicated(before, built, rng), labels, built)
+    return groups
+
+
+def _sampled(posterior: xr.Dataset, positions: Positions) -> dict[str, Any]:
+    """Return the coordinates of the draws for which responses are stored.
+
+    Where these are a part of the parameters' only, ``draw`` has no labels. ArviZ would
+    otherwise take the others for missing, and call a fit insensitive to its data.
+    """
+    chain, draw = posterior["chain"], posterior["draw"][positions.responses]
+    if len(positions.responses) == len(positions.parameters):
+        return {"chain": chain, "draw": draw}
+    return {"chain": chain, "posterior_draw": ("draw", draw.to_numpy())}
+
+
+def aligned(tree: xr.DataTree) -> xr.DataTree:
+    """Return the draws of a fit for which log densities of responses are stored."""
+    chosen = tree["log_likelihood"]
+    draw = chosen["posterior_draw" if "posterior_draw" in chosen.coords else "draw"].to_numpy()
+    groups = {}
+    for path, dataset in tree.to_dict().items():
+        if path in (f"/{name}" for name in OF_POSTERIOR):
+            groups[path] = dataset.sel(draw=draw)
+        elif path in ("/log_likelihood", "/posterior_predictive"):
+            groups[path] = dataset.assign_coords(draw=draw)
+        elif "draw" not in dataset.dims:
+            groups[path] = dataset
+    return xr.DataTree.from_dict(groups)
+
+
+def _replicated(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
+    parts = [
+        replicated_counts(expand_to_items(part, built.lattice), built, rng)
+        for part in draws.chunks(built.design)
+    ]
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _of_responses(values: FloatArray, coords: dict[str, Any], built: BuiltModel) -> xr.Dataset:
+    shape = len(coords["chain"]), -1, len(built.design)
+    coords = {**coords, "response": built.design.coords["response"]}
+    data = {"n_correct": (("chain", "draw", "response"), values.reshape(shape))}
+    return xr.Dataset(data, coords)
+
+
+def labelled(tree: xr.DataTree) -> xr.DataTree:
+    """Return a fit's tree whose responses have coordinates ``model, benchmark, item``."""
+    data = tree["constant_data"].to_dataset()
+    labels: dict[Hashable, Any] = {
+        name: ("response", data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()])
+        for name in ("model", "benchmark", "item")
+    }
+    groups = dict(tree.to_dict())
+    for name in LABELLED:
+        if f"/{name}" in groups:
+            groups[f"/{name}"] = groups[f"/{name}"].assign_coords(labels)
+    return xr.DataTree.from_dict(groups)
+
+
+def unlabelled(tree: xr.DataTree) -> xr.DataTree:
+    """Undo `labelled`: a file has the labels once, in ``constant_data``."""
+    groups = dict(tree.to_dict())
+    for name in LABELLED:
+        if f"/{name}" in groups:
+            labels = ["model", "benchmark", "item"]
+            groups[f"/{name}"] = groups[f"/{name}"].drop_vars(labels, errors="ignore")
+    return xr.DataTree.from_dict(groups)

@@ -1,4 +1,4 @@
-"""Verdicts: what the data show about slopes, and of overfitting against a smallest effect."""
+"""What the data show about slopes, and about overfitting against a smallest effect."""
 
 from enum import StrEnum
 from typing import Any
@@ -100,28 +100,6 @@ def overfitting_verdict(
 ) -> Overfitting:
     """Return the verdict on an overfitting.
 
-    Parameters
-    ----------
-    slope : Identification
-        Verdict on the slope.
-    low, high : float
-        Interval of the overfitting, on the probability scale.
-    smallest : float, default 0.02
-        Smallest effect of interest.
-    informed : bool, default True
-        Whether the pair's own responses say at least as much of the slope as its prior.
-    rises : bool, default True
-        Whether the slope (with spillover the sum of both) is positive. A reference above the
-        items' contamination gives overfitting the opposite sign.
-    lift : Identification, optional
-        Verdict on spillover, where it is a part of overfitting.
-
-    Returns
-    -------
-    Overfitting
-
-    Examples
-    --------
     >>> overfitting_verdict(Identification.INCONCLUSIVE, -0.01, 0.012).value
     'at most small'
     >>> overfitting_verdict(Identification.SHOWN, 0.01, 0.05).value
@@ -155,13 +133,7 @@ def overfitting_verdict(
 
 
 def check_smallest_effect(value: float, name: str = "smallest_effect") -> None:
-    """Refuse a smallest effect that no overfitting could have.
-
-    Raises
-    ------
-    UsageError
-        If it is not above 0 and below 1.
-    """
+    """Refuse a smallest effect that no overfitting could have."""
     if not (np.isfinite(value) and 0 < value < 1):
         raise UsageError(
             f"{name}: got {value:g}; allowed is a difference of accuracies above 0 and below 1,"
@@ -172,22 +144,7 @@ def check_smallest_effect(value: float, name: str = "smallest_effect") -> None:
 def identify_spillover(
     spillover: NDArray[Any], distinguished: bool, level: float
 ) -> Identification:
-    """Judge whether the coefficient of spillover is identified.
-
-    Parameters
-    ----------
-    spillover : array
-        Draws of the posterior.
-    distinguished : bool
-        Whether the table distinguishes it from differences in ability.
-    level : float
-        Probability of the interval that must exclude zero for "shown".
-
-    Returns
-    -------
-    Identification
-        Shown or inconclusive.
-    """
+    """Judge whether the coefficient of spillover is identified."""
     low, high = np.quantile(spillover, [(1 - level) / 2, (1 + level) / 2])
     shown = distinguished and (low > 0 or high < 0)
     return Identification.SHOWN if shown else Identification.INCONCLUSIVE
@@ -196,19 +153,7 @@ def identify_spillover(
 def overfitting_verdicts(
     tree: xr.DataTree, spilled: Identification | None, table: pd.DataFrame, smallest: float
 ) -> "pd.Series[str]":
-    """Return the verdict on the overfitting of each pair.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        Of a fit with contamination.
-    spilled : Identification or None
-        Verdict on spillover; None where the fit has none.
-    table : pandas.DataFrame
-        Rows of ``overfitting`` from `summarise`, indexed by model and benchmark.
-    smallest : float
-        Smallest effect of interest.
-    """
+    """Return the verdict on the overfitting of each pair."""
     known = tree["identification"].to_dataset()
     effect = tree["estimands"]["slope"].mean(("chain", "draw"))
     if spilled is not None:

@@ -1,4 +1,4 @@
-"""Confounding: how conclusions hang on how hard contaminated items are assumed to be."""
+"""The section of a fit's page on how hard contaminated items are assumed to be."""
 
 from string import ascii_lowercase
 from typing import Any
@@ -8,9 +8,10 @@ import pandas as pd
 import xarray as xr
 from matplotlib.lines import Line2D
 
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report.figures import note_of
-from bayescontam.report.picture import (
+from bayescontam.inference.result import Fit
+from bayescontam.report.fit_figures import note_of
+from bayescontam.report.format import in_file, level_text, number
+from bayescontam.report.plots import (
     BLUE,
     GREY,
     INK,
@@ -21,7 +22,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import in_file, level_text, number
 
 MOST_MODELS, MOST_BENCHMARKS = 12, 12
 """Models in one picture, and pictures; the table holds all."""
@@ -30,21 +30,8 @@ _ENDS = ("", "_low", "_high")
 _AXIS = "assumed: contaminated items are   easier  ←  0  →  harder   (log-odds)"
 
 
-def confounding_section(fit: Fitted) -> dict[str, Any] | None:
-    """Return what a page needs to show the curves.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    dict or None
-        ``reason`` (why there are no curves, or empty), ``pictures``, ``rows``: the
-        `sign_table`, ``own`` (the location of the model spec), ``several`` (whether each
-        benchmark was also changed alone) and ``note``. None where the model spec has no
-        prior to move.
-    """
+def confounding_section(fit: Fit) -> dict[str, Any] | None:
+    """Return what a page needs to show the curves."""
     if "confounding" not in fit.tree:
         return None
     curves = fit.tree["confounding"].to_dataset()
@@ -68,22 +55,8 @@ def confounding_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
-def sign_table(fit: Fitted) -> pd.DataFrame:
-    """Return one row for each model and benchmark: what becomes of overfitting.
-
-    Parameters
-    ----------
-    fit : Fitted
-        With the group ``confounding``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``model, benchmark``; ``overfitting`` with ``_low`` and ``_high`` at the location of
-        the model spec, and with ``_zero`` before these at location 0 (NaN beyond reach);
-        ``sign_at``, ``sign``, ``reach_low``, ``reach_high`` if the priors of all benchmarks
-        move, and ``sign_own`` if only that of this benchmark does (empty if there is one).
-    """
+def sign_table(fit: Fit) -> pd.DataFrame:
+    """Return one row for each model and benchmark: what becomes of overfitting."""
     curves = fit.tree["confounding"].to_dataset()
     together = curves.sel(changed="all", drop=True)
     own = together.sel(location=float(curves["own_location"]), method="nearest", drop=True)
@@ -100,7 +73,7 @@ def sign_table(fit: Fitted) -> pd.DataFrame:
     return table[table["sign"] != ""].reset_index(drop=True)
 
 
-def _picture(fit: Fitted, curves: xr.Dataset, rows: pd.DataFrame, letter: str) -> Picture:
+def _picture(fit: Fit, curves: xr.Dataset, rows: pd.DataFrame, letter: str) -> Picture:
     """Draw the curves on one benchmark, a panel for each model."""
     benchmark = rows["benchmark"].iloc[0]
     order = rows["overfitting"].abs().sort_values(ascending=False, kind="stable").index
@@ -160,7 +133,7 @@ def _marks(several: bool) -> list[Line2D]:
     return marks
 
 
-def _caption(fit: Fitted, shown: int, of: int, several: bool) -> str:
+def _caption(fit: Fit, shown: int, of: int, several: bool) -> str:
     lines = (
         "the priors of kappa of all benchmarks have that location"
         if several

@@ -1,4 +1,4 @@
-"""Figures of the draws: whether chains agree, and move freely."""
+"""Figures of the draws: whether chains agree and move freely."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.parameter_names import COORDINATES
-from bayescontam.report.picture import (
+from bayescontam.inference.result import Fit
+from bayescontam.model.build import COORDINATES
+from bayescontam.report.plots import (
     BLUE,
     ORANGE,
     WIDTH,
@@ -29,10 +29,11 @@ from bayescontam.report.picture import (
 WORST = 6
 """Quantities in trace, rank and ESS pictures."""
 _TITLE = {"size": 8}
+_WRAPPED = (az.plot_trace, az.plot_rank, az.plot_ess)
 
 
 @dataclass(frozen=True)
-class _Part:
+class _DrawsPart:
     """Draws of one parameter or estimand, dims (chain, draw, element)."""
 
     group: str
@@ -47,25 +48,13 @@ class _Part:
 
 
 def convergence_table(
-    fit: Fitted, estimands: pd.DataFrame | None = None
+    fit: Fit, estimands: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, xr.DataArray]:
     """Return convergence figures of parameters and estimands, and draws of the worst.
 
+    Dims (chain, draw, quantity).
+
     Effects of single items are not among them: they are many, and checked with the fit.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame, optional
-        From ``fit.estimands``, whose figures are then not computed again.
-
-    Returns
-    -------
-    table : pandas.DataFrame
-        ``quantity, ess_bulk, ess_tail, r_hat``, the worst mixing first; constants are
-        left out.
-    draws : xarray.DataArray
-        Dims (chain, draw, quantity): those of the first `WORST` rows.
     """
     estimands = fit.estimands() if estimands is None else estimands
     parts = list(_parts(fit))
@@ -87,7 +76,7 @@ def convergence_table(
     return table.reset_index(drop=True), xr.DataArray(draws, dims=("chain", "draw", "quantity"))
 
 
-def _parts(fit: Fitted) -> Iterator[_Part]:
+def _parts(fit: Fit) -> Iterator[_DrawsPart]:
     for group in ("posterior", "estimands"):
         for name, values in fit.tree[group].to_dataset().data_vars.items():
             if name in ("rank", *COORDINATES):
@@ -95,7 +84,7 @@ def _parts(fit: Fitted) -> Iterator[_Part]:
             if (group, name) == ("estimands", "slope"):
                 continue  # the same as the parameter beta
             cells = values.to_numpy().reshape(*values.shape[:2], -1)
-            yield _Part(group, str(name), _labels(str(name), values), cells)
+            yield _DrawsPart(group, str(name), _labels(str(name), values), cells)
 
 
 def _moving(cells: np.ndarray) -> np.ndarray:
@@ -103,7 +92,7 @@ def _moving(cells: np.ndarray) -> np.ndarray:
     return ~np.isnan(cells).any(axis=(0, 1)) & (np.ptp(cells, axis=(0, 1)) > 0)
 
 
-def _figures(part: _Part, mask: np.ndarray, estimands: pd.DataFrame) -> pd.DataFrame:
+def _figures(part: _DrawsPart, mask: np.ndarray, estimands: pd.DataFrame) -> pd.DataFrame:
     """Return name and figures of the elements of the mask; estimands have theirs already."""
     names = [label for label, keep in zip(part.labels, mask, strict=True) if keep]
     columns = ["ess_bulk", "ess_tail", "r_hat"]
@@ -140,15 +129,8 @@ def _labels(name: str, values: xr.DataArray) -> list[str]:
     return [f"{name}[{place}]" if place else name for place in places]
 
 
-def sampling_pictures(fit: Fitted, table: pd.DataFrame, draws: xr.DataArray) -> list[Picture]:
-    """Draw ArviZ's trace, rank, ESS, energy and pair pictures of the worst mixing quantities.
-
-    Parameters
-    ----------
-    fit : Fitted
-    table, draws
-        From `convergence_table`.
-    """
+def sampling_pictures(fit: Fit, table: pd.DataFrame, draws: xr.DataArray) -> list[Picture]:
+    """Draw ArviZ's trace, rank, ESS, energy and pair pictures of the worst mixing quantities."""
     worst = table.head(WORST)
     names = ", ".join(worst["quantity"])
     tree = _tree(fit, draws, list(worst["quantity"]))
@@ -191,7 +173,7 @@ def _thinning(worst: pd.DataFrame, draws: xr.DataArray) -> int:
     return max(1, min(step, draws.sizes["draw"] // 50))
 
 
-def _energy(fit: Fitted, tree: xr.DataTree) -> Picture:
+def _energy(fit: Fit, tree: xr.DataTree) -> Picture:
     bfmi = az.bfmi(tree)["energy"].to_numpy()
     return _arviz(
         az.plot_energy, tree, "energy", "Energy",
@@ -226,7 +208,7 @@ def _pair(tree: xr.DataTree, worst: pd.DataFrame, diverging: int) -> list[Pictur
     ]  # fmt: skip
 
 
-def _tree(fit: Fitted, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
+def _tree(fit: Fit, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
     """Return draws as ArviZ wants them, under labels that can be drawn."""
     chains: Any = {dim: np.arange(draws.sizes[dim]) for dim in ("chain", "draw")}
     labels = plain_labels(names, 38)
@@ -264,6 +246,3 @@ def _arviz(
         finally:
             for number in set(plt.get_fignums()) - before:
                 plt.close(number)
-
-
-_WRAPPED = (az.plot_trace, az.plot_rank, az.plot_ess)

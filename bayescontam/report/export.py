@@ -1,4 +1,4 @@
-"""Export: every table behind a report, whole, as CSV files."""
+"""Every table behind a report, whole, as CSV files."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -6,35 +6,19 @@ from pathlib import Path
 
 import pandas as pd
 
+from bayescontam._files import write_text
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.inference.confounding import confounding_table
-from bayescontam.inference.fitted import Fitted
-from bayescontam.names import visible
-from bayescontam.report import diagnostics, predictions, tables
+from bayescontam.inference.result import Fit
+from bayescontam.report import diagnostics
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import predictive as predictions
 from bayescontam.report.ranking import better_pairs, ranks
-from bayescontam.storage import write_text
 
 
-def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
-    """Return every table of a report by the name of its file, without those that are empty.
-
-    Parameters
-    ----------
-    fit : Fitted
-    estimands : pandas.DataFrame
-        From ``fit.estimands``.
-
-    Returns
-    -------
-    dict of str to pandas.DataFrame
-        ``headline``, ``slopes``, ``concepts``, ``sensitivity``, ``checks``: as
-        `bayescontam.report.tables` has them; ``better`` and ``ranks``: see
-        `bayescontam.report.ranking`; ``items``: as ``Fit.item_fit``; ``curves``: ``model,
-        benchmark, contamination, mean, low, high``;
-        ``confounding``: as ``Fit.confounding``; ``predicted`` and ``predicted-bins``: see
-        `bayescontam.report.predictions`; ``convergence``: see
-        `bayescontam.report.diagnostics`; ``estimands``.
-    """
+def whole_tables(fit: Fit, estimands: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
+    """Return every table of a report by the name of its file, without those that are empty."""
     made: dict[str, Callable[[], pd.DataFrame]] = {
         "headline": lambda: tables.headline(fit, estimands),
         "slopes": lambda: tables.slopes(fit, estimands),
@@ -56,24 +40,9 @@ def whole_tables(fit: Fitted, estimands: pd.DataFrame) -> Mapping[str, pd.DataFr
 
 
 def write_tables(
-    fit: Fitted, folder: str | os.PathLike[str], estimands: pd.DataFrame | None = None
+    fit: Fit, folder: str | os.PathLike[str], estimands: pd.DataFrame | None = None
 ) -> None:
-    """Write every table of a report, one CSV file each.
-
-    Parameters
-    ----------
-    fit : Fitted
-    folder : path-like
-        Made if it does not exist. Files of the same names are replaced, each whole or not
-        at all.
-    estimands : pandas.DataFrame, optional
-        From ``fit.estimands``; made if left out.
-
-    Raises
-    ------
-    UsageError
-        If the folder cannot be made, or a file cannot be written.
-    """
+    """Write every table of a report, one CSV file each."""
     path = make_folder(folder)
     estimands = fit.estimands() if estimands is None else estimands
     for name, table in whole_tables(fit, estimands).items():
@@ -81,29 +50,24 @@ def write_tables(
 
 
 def make_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return the folder for tables, made if it does not exist.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be made.
-    """
+    """Return the folder for tables, made if it does not exist."""
     path = Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{visible(str(path))}: no folder can be made there ({visible(str(error))}); give one"
+            f"{printable(str(path))}: no folder can be made there ({printable(str(error))}); "
+            "give one"
             " that can be written to"
         ) from None
     return path
 
 
-def _items(fit: Fitted) -> pd.DataFrame:
+def _items(fit: Fit) -> pd.DataFrame:
     return fit.item_fit() if "item_fit" in fit.tree else pd.DataFrame()
 
 
-def _curves(fit: Fitted) -> pd.DataFrame:
+def _curves(fit: Fit) -> pd.DataFrame:
     if "curves" not in fit.tree:
         return pd.DataFrame()
     curves = fit.tree["curves"].to_dataset()[["contamination", "mean", "low", "high"]]
@@ -111,6 +75,6 @@ def _curves(fit: Fitted) -> pd.DataFrame:
     return table.drop(columns="point").dropna(subset="mean", ignore_index=True)
 
 
-def _confounding(fit: Fitted) -> pd.DataFrame:
+def _confounding(fit: Fit) -> pd.DataFrame:
     known = "confounding" in fit.tree
     return confounding_table(fit.tree["confounding"].to_dataset() if known else None)

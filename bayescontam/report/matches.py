@@ -1,25 +1,50 @@
-"""Matches: what a scan found, as data frames with raw values."""
+"""Matches, their cards, and the most contaminated items on a page."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from bayescontam._text import join_list, printable
+from bayescontam.data.judgements import PAIR
+from bayescontam.errors import UsageError
+from bayescontam.evidence.covariates import DRAWS, FLOOR, ItemContamination, covariates_table, weigh
+from bayescontam.evidence.curve_model import first_runs
+from bayescontam.evidence.item_matches import ItemExposure, Matches
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.result import Fit
+from bayescontam.report.format import Names, number
+from bayescontam.report.html import SHOWN, UNFOLDED, Excerpt, excerpt
+
 if TYPE_CHECKING:
+    from bayescontam.evidence.curve import Curve
     from bayescontam.scan.results import Scan
+
 
 LEVELS = (0.6, 0.7, 0.8, 0.9)
 """Cosines at which items are counted."""
 FOUND = 0.8
 """Cosine from which on a match counts as found by cosine, where n-grams are compared."""
 KEYS = ["benchmark", "item"]
+FIRST, FURTHER, BESIDE = 25, 50, 3
+"""Items that are shown at once, and further ones; matches beside each."""
+_ITEM, _DOCUMENT, _STRATUM = 120, 80, 60
+"""Longest names, in characters."""
+Card = dict[Any, Any]
+MOST_ITEMS = 50
+"""Items that are listed as the most contaminated ones."""
+_PAIR = list(PAIR)
+_MOST_MODELS = 12
+"""Models whose accuracies are reported beside the texts of an item."""
+_OTHER = 0.005
+"""Difference of contamination from which on a fit's covariates are other ones."""
 
 
 def lexical_columns(columns: Iterable[object]) -> list[str]:
     """Return which columns are lexical baselines: ROUGE-L, n-grams from the longest, Jaccard.
 
-    Examples
-    --------
     >>> lexical_columns(["cosine", "ngram_2", "jaccard", "ngram_13", "rouge_l"])
     ['rouge_l', 'ngram_13', 'ngram_2', 'jaccard']
     """
@@ -31,8 +56,6 @@ def lexical_columns(columns: Iterable[object]) -> list[str]:
 def ngram_column(columns: Iterable[object]) -> str | None:
     """Return the column of n-grams that matches are judged by: n = 8, else the longest.
 
-    Examples
-    --------
     >>> ngram_column(["ngram_2", "ngram_8", "ngram_13"])
     'ngram_8'
     >>> ngram_column(["jaccard"]) is None
@@ -45,8 +68,6 @@ def ngram_column(columns: Iterable[object]) -> str | None:
 def lexical_name(column: str) -> str:
     """Return the name of a lexical baseline as people read it.
 
-    Examples
-    --------
     >>> lexical_name("ngram_8"), lexical_name("rouge_l")
     ('8-grams', 'ROUGE-L')
     """
@@ -61,20 +82,7 @@ def _length(column: str) -> int:
 
 
 def best_matches(scan: "Scan") -> pd.DataFrame:
-    """Return one row for each item: its best match.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, item, text, tokens, cut``; ``cosine`` and the lexical baselines of
-        the match of rank 1, NaN where the item has none; ``missed`` (bool): a cosine of
-        at least 0.8, while no match that is stored shares an n-gram with the item
-        (n = 8, or the longest there is).
-    """
+    """Return one row for each item: its best match."""
     matches = scan.matches
     items = scan.items.reindex(columns=[*KEYS, "text", "tokens", "cut"])
     first = matches.loc[matches["rank"] == 1, [*KEYS, "cosine", *lexical_columns(matches)]]
@@ -89,23 +97,7 @@ def best_matches(scan: "Scan") -> pd.DataFrame:
 
 
 def headline(scan: "Scan", best: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each benchmark: how close the corpus comes to its items.
-
-    Parameters
-    ----------
-    scan : Scan
-    best : pandas.DataFrame
-        From `best_matches`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, items, cut`` (items longer than the embedder sees), ``chunks``
-        (searched for each item); ``low, median, high, top``: 5 %, 50 % and 95 % quantile
-        and maximum of the items' top cosines; ``at_least_0.6``, …: items with such a top
-        cosine; ``missed`` (items, see `best_matches`); ``tail_low, tail_median,
-        tail_high``: least, median and largest cosine at which an item's tail starts.
-    """
+    """Return one row for each benchmark: how close the corpus comes to its items."""
     totals = scan.histogram.groupby("benchmark", observed=True)["count"].sum()
     tails = thresholds(scan).groupby("benchmark", observed=True)["threshold"]
     limits = tails.agg(tail_low="min", tail_median="median", tail_high="max")
@@ -136,21 +128,266 @@ def thresholds(scan: "Scan") -> pd.DataFrame:
 
 
 def strata(scan: "Scan") -> pd.DataFrame:
-    """Return one row for each stratum, those with most chunks first.
-
-    Parameters
-    ----------
-    scan : Scan
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``source, stratum, documents, sampled, share, chunks`` as recorded, and ``best``:
-        items, of all benchmarks, whose best match lies in the stratum.
-    """
+    """Return one row for each stratum, those with most chunks first."""
     columns = ["source", "stratum", "documents", "sampled", "share", "chunks"]
     table = pd.DataFrame(scan.record.get("strata") or [], columns=columns)
     first = scan.matches[scan.matches["rank"] == 1]
     best = first.groupby(columns[:2], observed=True).size().rename("best")
     table = table.join(best, on=columns[:2]).fillna({"best": 0})
     return table.sort_values(["chunks", *columns[:2]], ascending=[False, True, True])
+
+
+def cards(
+    scan: "Scan", best: pd.DataFrame, evidence: "Evidence | None" = None
+) -> tuple[list[Card], list[tuple[str, list[Card]]]]:
+    """Return the items worth reading first beside their matches."""
+    ordered = best.dropna(subset="cosine").sort_values("cosine", ascending=False, kind="stable")
+    whole, most = FIRST, FIRST
+    if evidence is not None:
+        ordered = evidence.ranked()[KEYS].merge(ordered, on=KEYS)
+        most = FIRST + FURTHER // 2
+    later = ordered.iloc[most:]
+    groups = list(later.groupby("benchmark", sort=False, observed=True))[:FURTHER]
+    each = (FIRST + FURTHER - most) // max(len(groups), 1)
+    first = item_cards(scan, ordered.iloc[:whole], UNFOLDED, evidence)
+    first += item_cards(scan, ordered.iloc[whole:most], SHOWN, evidence)
+    rest = [(str(name), item_cards(scan, part[:each], SHOWN, evidence)) for name, part in groups]
+    return first, rest
+
+
+def item_cards(
+    scan: "Scan", rows: pd.DataFrame, unfolded: int, evidence: "Evidence | None" = None
+) -> list[Card]:
+    """Return items beside their matches."""
+    if rows.empty:
+        return []
+    if evidence is None:
+        matches = scan.matches[scan.matches["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
+        matches, said, known = matches.sort_values("rank").assign(p=None), {}, {}
+    else:
+        matches = evidence.matches(rows).groupby(KEYS, observed=True).head(BESIDE)
+        said = evidence.verdicts()
+        known = evidence.items.set_index(KEYS)["p_duplicate"].to_dict()
+    by_item = {key: part.to_dict("records") for key, part in matches.groupby(KEYS, observed=True)}
+    places = anchors(scan)
+    texts = _texts(scan, matches)
+    return [
+        {
+            **row,
+            "anchor": places[row["benchmark"], row["item"]],
+            "p": known.get((row["benchmark"], row["item"])),
+            "about": [],
+            "item": printable(str(row["item"]), _ITEM),
+            "excerpt": _excerpt(row["text"], unfolded),
+            "matches": [
+                _match(match, texts, unfolded, said)
+                for match in by_item.get((row["benchmark"], row["item"]), [])
+            ],
+        }
+        for row in rows.to_dict("records")
+    ]
+
+
+def anchors(scan: "Scan") -> dict[tuple[Any, ...], str]:
+    """Return the identifier of each item's card, by benchmark and item."""
+    keys = scan.items[KEYS].itertuples(index=False, name=None)
+    return {key: f"item-{number}" for number, key in enumerate(keys, start=1)}
+
+
+def _texts(scan: "Scan", matches: pd.DataFrame) -> dict[int, str]:
+    rows = scan.texts[scan.texts["chunk_id"].isin(matches["chunk_id"].unique())]
+    return dict(zip(rows["chunk_id"].tolist(), rows["text"].tolist(), strict=True))
+
+
+def _match(
+    match: dict[Any, Any],
+    texts: dict[int, str],
+    unfolded: int,
+    said: dict[tuple[object, ...], list[str]],
+) -> dict[str, Any]:
+    p = match["p"]
+    return {
+        **match,
+        "p": None if pd.isna(p) else p,
+        "place": place(match["source"], match["stratum"]),
+        "document": printable(str(match["document"]), _DOCUMENT),
+        "scores": [(lexical_name(name), number(match[name], 2)) for name in lexical_columns(match)],
+        "verdicts": said.get(tuple(match[name] for name in PAIR), []),
+        "excerpt": _excerpt(texts.get(match["chunk_id"]), unfolded),
+    }
+
+
+def place(source: object, stratum: object) -> str:
+    """Return source and stratum in one line.
+
+    >>> place("web", "forum"), place("books", "")
+    ('web: forum', 'books')
+    """
+    parts = [printable(str(part), _STRATUM) for part in (source, stratum) if str(part)]
+    return ": ".join(parts)
+
+
+def _excerpt(text: object, unfolded: int) -> Excerpt | None:
+    return excerpt(text, unfolded=unfolded) if isinstance(text, str) and text else None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A scan that was weighed with a curve."""
+
+    scan: "Scan"
+    curve: "Curve"
+    weighed: ItemContamination
+    # one row for each item; the columns of `bayescontam.evidence.covariates.covariates_table`
+    items: pd.DataFrame
+
+    def ranked(self) -> pd.DataFrame:
+        """Return the items that most probably have duplicates first."""
+        order = ["p_duplicate", "expected_duplicates", "top_cosine"]
+        return self.items.sort_values(order, ascending=False, kind="stable")
+
+    def matches(self, items: pd.DataFrame) -> pd.DataFrame:
+        """Return the listed matches of some items, likely duplicates first."""
+        rows = self.scan.matches.merge(items[KEYS], on=KEYS)
+        p = _match_probabilities(self.scan, self.curve, items)
+        rows = rows.merge(p, on=_PAIR, how="left")
+        return rows.sort_values(["p", "rank"], ascending=[False, True], kind="stable")
+
+    def verdicts(self) -> dict[tuple[object, ...], list[str]]:
+        """Return how judges called each pair, in words."""
+        said: dict[tuple[object, ...], list[str]] = {}
+        for row in first_runs(self.curve.judged).to_dict("records"):
+            verdict = "a duplicate" if row["is_duplicate"] else "no duplicate"
+            kind = f" ({row['kind']})" if row["kind"] else ""
+            words = f"{printable(str(row['judge']), 60)}: {verdict}{kind}"
+            said.setdefault(tuple(row[name] for name in _PAIR), []).append(words)
+        return said
+
+
+def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
+    """Weigh a scan with a curve, for a page."""
+    sources = {str(row["source"]) for row in scan.record.get("strata") or []}
+    needed = {"benchmark": set(map(str, scan.items["benchmark"])), "source": sources}
+    known = {"benchmark": set(curve.benchmarks), "source": set(curve.sources)}
+    for what, names in needed.items():
+        if lost := sorted(names - known[what]):
+            raise UsageError(
+                f"the curve does not cover {what} {join_list(lost)}; fit one to this scan:"
+                " bayescontam curve"
+            )
+    weighed = weigh(scan, curve, progress=progress)
+    return Evidence(scan, curve, weighed, covariates_table(weighed, scan, curve))
+
+
+def _match_probabilities(scan: "Scan", curve: "Curve", items: pd.DataFrame) -> pd.DataFrame:
+    """Return ``PAIR`` and ``p`` of the matches that count, one of each document."""
+    matches = Matches(scan, curve, FLOOR, DRAWS)
+    wanted = set(items[KEYS].itertuples(index=False, name=None))
+    draws, parts = curve.draws(DRAWS), []
+    every = scan.items[KEYS].itertuples(index=False, name=None)
+    for key, matched in zip(every, matches, strict=True):
+        if key in wanted and matched.listed:
+            exposure = ItemExposure(draws, matched)
+            each = np.einsum("sh,shm->sm", exposure.weight, exposure.probability).mean(axis=0)
+            parts.append(matches.listed(key).assign(p=each[: matched.listed]))
+    return pd.concat(parts) if parts else scan.matches.iloc[:0][_PAIR].assign(p=0.0)
+
+
+def contaminated_section(fit: Fit, evidence: Evidence, models: Names) -> dict[str, Any]:
+    """Return the most contaminated items of a fit, and their matched texts."""
+    table = _joined(fit, evidence)
+    shown = table.head(MOST_ITEMS)
+    places = anchors(evidence.scan)
+    rows = [
+        {
+            **row,
+            "anchor": places[row["benchmark"], row["item"]],
+            "item": printable(str(row["item"]), 60),
+        }
+        for row in shown.to_dict("records")
+    ]
+    ngram = ngram_column(evidence.scan.matches)
+    return {
+        "rows": rows,
+        "cards": _cards(fit, evidence, shown, models),
+        "n_items": len(table),
+        "has_posterior": bool(shown["posterior_mean"].notna().any()),
+        "ngram": lexical_name(ngram)[:-1] if ngram else "",
+        "notes": list(_notes(fit, evidence, table)),
+    }
+
+
+def _joined(fit: Fit, evidence: Evidence) -> pd.DataFrame:
+    """Return the items that fit and scan share, the most contaminated first.
+
+    By the posterior mean of contamination where the fit has one, else by the probability
+    of a duplicate.
+    """
+    answers = _as_in_scan(_by_model(fit), evidence)
+    items = answers.groupby(KEYS, sort=False)[["accuracy", "fitted"]].mean()
+    table = evidence.ranked().merge(items, on=KEYS)
+    posterior = _as_in_scan(fit.exposures(), evidence)
+    if len(posterior):
+        mean = posterior.groupby(KEYS, sort=False)["posterior_mean"].mean()
+        table = table.join(mean, on=KEYS)
+        return table.sort_values(
+            ["posterior_mean", "p_duplicate"], ascending=False, kind="stable", ignore_index=True
+        )
+    return table.assign(posterior_mean=np.nan)
+
+
+def _as_in_scan(table: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
+    """Name items as the scan does: a fit labels those of the same name by benchmark, too."""
+    names: dict[tuple[str, str], str] = {}
+    for form in ("{b}:{benchmark}/{item}", "{benchmark}/{item}", "{item}"):
+        for benchmark, item in evidence.items[KEYS].itertuples(index=False, name=None):
+            label = form.format(b=len(benchmark), benchmark=benchmark, item=item)
+            names[benchmark, label] = item
+    pairs = zip(table["benchmark"], table["item"], strict=True)
+    return table.assign(item=[names.get(pair, pair[1]) for pair in pairs])
+
+
+def _by_model(fit: Fit) -> pd.DataFrame:
+    """Return ``benchmark, item, model, accuracy, fitted`` (contamination) of each response."""
+    data = fit.tree["constant_data"].to_dataset()
+    keys = {
+        name: data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()]
+        for name in ("benchmark", "item", "model")
+    }
+    correct = fit.tree["observed_data"]["n_correct"].to_numpy()
+    contamination = data["contamination"].to_numpy() if "contamination" in data else np.nan
+    return pd.DataFrame(
+        keys | {"accuracy": correct / data["n_trials"].to_numpy(), "fitted": contamination}
+    )
+
+
+def _cards(fit: Fit, evidence: Evidence, shown: pd.DataFrame, models: Names) -> list[Card]:
+    best = best_matches(evidence.scan)
+    cards = item_cards(evidence.scan, shown[KEYS].merge(best, on=KEYS), SHOWN, evidence)
+    by_item = dict(iter(_as_in_scan(_by_model(fit), evidence).groupby(KEYS, sort=False)))
+    for card, key in zip(cards, shown[KEYS].itertuples(index=False, name=None), strict=True):
+        scores = by_item[key].groupby("model", sort=False)["accuracy"].mean()
+        parts = [f"{models.label(name)} {number(score, 2)}" for name, score in scores.items()]
+        more = f" and {len(parts) - _MOST_MODELS} more models" if len(parts) > _MOST_MODELS else ""
+        card["about"] = [f"Accuracy: {', '.join(parts[:_MOST_MODELS])}{more}."]
+    return cards
+
+
+def _notes(fit: Fit, evidence: Evidence, table: pd.DataFrame) -> list[str]:
+    """Return what a reader must know where fit and scan are not of one piece."""
+    notes = []
+    known = fit.tree["constant_data"].sizes["item"]
+    if len(table) < known:
+        notes.append(f"{known - len(table):,} items of the fit are not in the scan.")
+    apart = (table["fitted"] - table["p_duplicate"]).abs() > _OTHER
+    if apart.any():
+        notes.append(
+            f"The contamination that was fitted differs from the probability of a duplicate for"
+            f" {int(apart.sum()):,} items: the fit's covariates come from elsewhere, or another"
+            " column was taken."
+        )
+    if not len(evidence.curve.judged):
+        notes.append("Nothing was judged: probabilities rest on the prior of the curve alone.")
+    if any(check.outcome is Outcome.FAILED for check in evidence.curve.checks()):
+        notes.append("Do not rely on these probabilities yet: checks of the curve failed.")
+    return notes

@@ -1,4 +1,4 @@
-"""Prevalence on a page: how many items have duplicates in the corpus, and which."""
+"""The section on how many items have duplicates, and which."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
+from bayescontam._text import printable
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
 from bayescontam.inference.checks import Outcome
-from bayescontam.names import visible
-from bayescontam.report.cards import anchors
-from bayescontam.report.evidence import MOST_ITEMS, Evidence
-from bayescontam.report.figures import note_of
-from bayescontam.report.picture import (
+from bayescontam.report.fit_figures import note_of
+from bayescontam.report.format import interval, level_text, percent
+from bayescontam.report.matches import MOST_ITEMS, Evidence, anchors
+from bayescontam.report.plots import (
     BLUE,
     GREY,
     WIDTH,
@@ -23,7 +23,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import interval, level_text, percent
 
 _MOST_NAMED = 4
 """Benchmarks that the verdict line names."""
@@ -34,27 +33,7 @@ MOST_PANELS, MOST_GROUPS, MOST_ROWS = 9, 24, 200
 def prevalence_section(
     evidence: Evidence, items: pd.DataFrame | None = None, by: str | None = None
 ) -> dict[str, Any]:
-    """Return tables and pictures of prevalence.
-
-    Parameters
-    ----------
-    evidence : Evidence
-    items : pandas.DataFrame, optional
-        ``benchmark, item`` and the column `by`.
-    by : str, optional
-        Item column that prevalence is reported by.
-
-    Returns
-    -------
-    dict
-        ``rows`` (one for each benchmark), ``parts`` (by source and kind), ``pictures``,
-        ``most`` (the most contaminated items), and sentences.
-
-    Raises
-    ------
-    UsageError, DataError
-        If `items` lacks the column, or items of the scan.
-    """
+    """Return tables and pictures of prevalence."""
     level = evidence.curve.level
     table = prevalence(evidence.weighed, level=level)
     numbers = duplicate_numbers(evidence.weighed, level=level)
@@ -74,7 +53,7 @@ def prevalence_section(
         "outcome": "" if judged and not failed else "failed",
         "rows": rows,
         "parts": [
-            {**row, "group": visible(str(row["group"]), 60)}
+            {**row, "group": printable(str(row["group"]), 60)}
             for row in parts.head(MOST_ROWS).to_dict("records")
         ],
         "n_parts": len(parts),
@@ -110,7 +89,7 @@ def _verdict(rows: list[dict[Any, Any]], level: str, judged: int, failed: bool) 
     for row in rows[:_MOST_NAMED]:
         found = row["corpus"]
         count = f"{found['n_mean']:,.0f} {interval(found['n_low'], found['n_high'], 0)}"
-        named.append(f"{count} of {row['items']:,} of '{visible(str(row['benchmark']), 40)}'")
+        named.append(f"{count} of {row['items']:,} of '{printable(str(row['benchmark']), 40)}'")
     if more := len(rows) - len(named):
         named.append(f"{more:,} more benchmarks below")
     text = (
@@ -131,7 +110,7 @@ def most_contaminated(evidence: Evidence) -> list[dict[Any, Any]]:
         {
             **row,
             "anchor": places[row["benchmark"], row["item"]],
-            "item": visible(str(row["item"]), 60),
+            "item": printable(str(row["item"]), 60),
             "kinds": _kinds(row, kinds),
         }
         for row in evidence.ranked().head(MOST_ITEMS).to_dict("records")
@@ -149,7 +128,7 @@ def _shares(evidence: Evidence) -> str:
     pairs = list(zip(evidence.weighed.sources, evidence.weighed.shares.tolist(), strict=True))
     if all(share == 1 for _, share in pairs):
         return "The whole corpus was searched: nothing had to be scaled up."
-    named = [f"{percent(share)} of {visible(name, 40)}" for name, share in pairs[:20]]
+    named = [f"{percent(share)} of {printable(name, 40)}" for name, share in pairs[:20]]
     more = f" and {len(pairs) - 20} more sources" if len(pairs) > 20 else ""
     return (
         f"Of the documents were searched {', '.join(named)}{more}; short documents were not. What"

@@ -1,4 +1,4 @@
-"""Ranking: the section of a fit's report that puts models in order."""
+"""The section of a fit's page that puts models in order."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.groups import letters
-from bayescontam.inference.ranking import Ranking, rank_models
-from bayescontam.report.figures import RAW, name_models, note_of
-from bayescontam.report.picture import (
+from bayescontam.inference.ranking import Ranking, compact_letters, rank_models
+from bayescontam.inference.result import Fit
+from bayescontam.report.fit_figures import RAW, name_models, note_of
+from bayescontam.report.format import in_file, level_text
+from bayescontam.report.plots import (
     BLUE,
     GREY,
     INK,
@@ -24,7 +24,6 @@ from bayescontam.report.picture import (
     plain_labels,
     style,
 )
-from bayescontam.report.words import in_file, level_text
 
 MOST_MODELS = 100
 """Models in the picture; the table holds all."""
@@ -42,22 +41,8 @@ _DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
 """Larger than a dot, so that it is seen where both have one place."""
 
 
-def ranking_section(fit: Fitted) -> dict[str, Any] | None:
-    """Return what the page reports of ranks: across benchmarks, and within each.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    dict or None
-        ``across`` (None for one benchmark, or where no two models answered all),
-        ``not_across`` (why not), ``within`` (by benchmark), ``within_note`` (where these
-        are if they are not on the page), ``picture``, ``by``, ``level`` and ``distinguished``: how
-        many pairs of models are distinguishable, in a sentence. None where no benchmark has
-        two models.
-    """
+def ranking_section(fit: Fit) -> dict[str, Any] | None:
+    """Return what the page reports of ranks: across benchmarks, and within each."""
     known = fit.ranked()
     within = within_benchmarks(fit)
     names = list(within)
@@ -81,7 +66,7 @@ def ranking_section(fit: Fitted) -> dict[str, Any] | None:
     }
 
 
-def within_benchmarks(fit: Fitted) -> dict[str, Ranking]:
+def within_benchmarks(fit: Fit) -> dict[str, Ranking]:
     """Return the ranking within each benchmark on which models can be compared, by its name."""
     known = fit.ranked()
     return {str(name): rank_models(fit, str(name)) for name in known.index[known]}
@@ -96,19 +81,8 @@ def _distinguished(ranking: Ranking) -> str:
     )
 
 
-def ranks(fit: Fitted) -> pd.DataFrame:
-    """Return the rankings of a fit: one row for each model and benchmark.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark``, empty for the ranking across all of them, and the columns of
-        ``Ranking.table``. Without benchmarks in which models cannot be compared.
-    """
+def ranks(fit: Fit) -> pd.DataFrame:
+    """Return the rankings of a fit: one row for each model and benchmark."""
     rankings = within_benchmarks(fit)
     across = _across(fit)[0] if len(fit.ranked()) > 1 else None
     every = ({"": across} if across is not None else {}) | rankings
@@ -116,25 +90,14 @@ def ranks(fit: Fitted) -> pd.DataFrame:
     return pd.concat(tables) if tables else pd.DataFrame(columns=["model", "benchmark"])
 
 
-def better_pairs(fit: Fitted) -> pd.DataFrame:
-    """Return how probably each model is better than another, within each benchmark.
-
-    Parameters
-    ----------
-    fit : Fitted
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``benchmark, model, other, probability``. Of benchmarks with more than 200 models
-        pairs that are at most 25 places of the ranking apart.
-    """
+def better_pairs(fit: Fit) -> pd.DataFrame:
+    """Return how probably each model is better than another, within each benchmark."""
     pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
     columns = ["benchmark", "model", "other", "probability"]
     return pd.concat(pairs, ignore_index=True)[columns] if pairs else pd.DataFrame(columns=columns)
 
 
-def _across(fit: Fitted) -> tuple[Ranking | None, str]:
+def _across(fit: Fit) -> tuple[Ranking | None, str]:
     try:
         ranking = rank_models(fit)
     except UsageError as error:
@@ -160,17 +123,7 @@ def _rows(ranking: Ranking) -> dict[str, Any]:
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
-    """Draw ranks with intervals, raw ranks, and groups of indistinguishable models.
-
-    Parameters
-    ----------
-    ranking : Ranking
-
-    Returns
-    -------
-    Picture
-        Of at most 100 models and 40 groups: the best ones.
-    """
+    """Draw ranks with intervals, raw ranks, and groups of indistinguishable models."""
     table = ranking.table.head(MOST_MODELS)
     groups = [
         at
@@ -247,7 +200,7 @@ def _draw_groups(axis: Any, groups: list[np.ndarray]) -> None:
             axis.plot([x, x], [run[0] - 0.3, run[-1] + 0.3], color=INK, lw=width)
     axis.set_xlim(-0.8, len(groups) - 0.2)
     if len(groups) <= MOST_LETTERS:
-        axis.set_xticks(range(len(groups)), letters(len(groups)))
+        axis.set_xticks(range(len(groups)), compact_letters(len(groups)))
     else:
         axis.set_xticks([])
     axis.xaxis.tick_top()

@@ -1,39 +1,26 @@
-"""Spec page: all that a model spec says, as Markdown."""
+"""A model spec as Markdown for the documentation."""
 
 import os
 import re
 import shlex
 from pathlib import Path
 
-from bayescontam.inference.mathematics import mathematics, prior_meanings
-from bayescontam.names import visible
-from bayescontam.report.assumed import spec_assumptions
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam._files import write_text
+from bayescontam._text import printable
+from bayescontam.model.describe import mathematics, prior_meanings
+from bayescontam.report.fit_text import spec_assumptions
 from bayescontam.specs.model import ModelSpec
-from bayescontam.storage import write_text
+from bayescontam.specs.registry import load_spec, shipped_models
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$~])")
 _CODE = re.compile(r"(`[^`\n]+`)")
 
 
 def spec_page(spec: ModelSpec, given: str | None = None) -> str:
-    """Return a page that shows all of a model spec.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    given : str, optional
-        What the command line takes for it: a name or a path. Default: its name.
-
-    Returns
-    -------
-    str
-        Markdown: summary, description, commands, mathematics, what the priors mean, the
-        assumptions of a fit whose data carry every term, and the file.
-    """
+    """Return a page that shows all of a model spec."""
     parts = [
-        f"# {_plain(visible(spec.name))}",
-        _plain(visible(spec.summary, 400)),
+        f"# {_plain(printable(spec.name))}",
+        _plain(printable(spec.summary, 400)),
         _prose(spec.description),
         _fenced(_commands(spec.name if given is None else given), "text"),
         "## Mathematics",
@@ -53,18 +40,7 @@ def spec_page(spec: ModelSpec, given: str | None = None) -> str:
 
 
 def write_spec_pages(folder: str | os.PathLike[str]) -> list[Path]:
-    """Write a page of each shipped model spec, and remove those of others.
-
-    Parameters
-    ----------
-    folder : path-like
-        Made if it is not there; holds nothing else.
-
-    Returns
-    -------
-    list of pathlib.Path
-        The pages, ``NAME.md``. One that says the same as before is left as it is.
-    """
+    """Write a page of each shipped model spec, and remove those of others."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     pages = {home / f"{name}.md": spec_page(load_spec(name)) for name in shipped_models()}
@@ -77,7 +53,7 @@ def write_spec_pages(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def _commands(given: str) -> str:
-    name = shlex.quote(visible(given, 400))
+    name = shlex.quote(printable(given, 400))
     return (
         f"bayescontam models show {name}\n"
         f"bayescontam models prior {name}  # what the priors imply for accuracies\n"
@@ -93,7 +69,7 @@ def _plain(text: str) -> str:
 
 def _prose(text: str) -> str:
     """Return paragraphs, in which only what stands between backquotes is marked up."""
-    lines = (visible(line, 10_000) for line in text.strip("\n").splitlines())
+    lines = (printable(line, 10_000) for line in text.strip("\n").splitlines())
     return "\n".join(
         "".join(part if k % 2 else _plain(part) for k, part in enumerate(_CODE.split(line)))
         for line in lines

@@ -1,15 +1,19 @@
-"""Tables of a study: coverage side by side, failures by reason, and times."""
+"""Tables of a study, and published figures beside its own."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from bayescontam._text import printable
 from bayescontam.calibration.coverage import ALL, COUNTED
 from bayescontam.calibration.results import StudyResults
+from bayescontam.data.published_tables import read_published
 from bayescontam.inference.estimands import QUANTITIES
-from bayescontam.names import visible
+from bayescontam.published.study import Comparison
+from bayescontam.report.format import number
 
 MOST_ROWS, MOST_RANKED, MOST_REASONS = 150, 30, 12
 """Rows of coverage, of ranks, and of reasons that the page lists; the CSV files have all."""
@@ -18,16 +22,16 @@ OFF = 3.0
 HEAD = 0.95
 """Level of the intervals whose figures are shown."""
 _NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
+KINDS = {
+    "coverage": "coverage of 95 % intervals",
+    "mean": "mean of the estimates",
+    "sd": "standard deviation of the estimates",
+}
+"""What a printed figure may be of a quantity, by the beginning of its name."""
 
 
 def ordered_quantities(table: pd.DataFrame) -> list[str]:
-    """Return the quantities of a table: estimands first, as users read them.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        With a column ``quantity``.
-    """
+    """Return the quantities of a table: estimands first, as users read them."""
     known = list(dict.fromkeys(map(str, table["quantity"])))
     return sorted(known, key=lambda name: (_place(name), name))
 
@@ -39,20 +43,7 @@ def _place(quantity: str) -> int:
 
 
 def coverage_rows(results: StudyResults) -> list[dict[Any, Any]]:
-    """Return one row for each cell, quantity and estimator, all fits counted.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    list of dict
-        Figures at 95 % as in ``coverage.csv``; ``levels``: for each level its coverage,
-        Monte Carlo error, and whether it is ``"low"``, ``"high"`` or nothing of both by
-        more than three errors; ``order``: place of the quantity; ``new_cell``: whether the
-        row above is of another cell.
-    """
+    """Return one row for each cell, quantity and estimator, all fits counted."""
     table = results.coverage[results.coverage["counted"] == ALL]
     if table.empty:
         return []
@@ -78,16 +69,7 @@ def coverage_rows(results: StudyResults) -> list[dict[Any, Any]]:
 
 
 def off(row: Any, errors: float = OFF) -> str:
-    """Return whether coverage is off by more than chance: ``"low"``, ``"high"`` or ``""``.
-
-    Parameters
-    ----------
-    row : mapping
-        Of the table of coverage.
-    errors : float, default 3
-        Monte Carlo errors that are still called chance. Few replicates that agree would have
-        too small an error: it is at least that of a coverage that is what it should be.
-    """
+    """Return whether coverage is off by more than chance: ``"low"``, ``"high"`` or ``""``."""
     share, level, replicates = row["coverage"], row["level"], row["replicates"]
     known = 0 < share < 1 and row["mc_se"] > 0
     size = max(share * (1 - share) / row["mc_se"] ** 2, replicates) if known else replicates
@@ -99,12 +81,7 @@ def off(row: Any, errors: float = OFF) -> str:
 
 
 def failure_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return coverage counted in three ways, of whatever has failed fits.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Return coverage counted in three ways, of whatever has failed fits."""
     table = results.coverage[results.coverage["level"] == HEAD]
     wide = table.pivot(
         index=["cell", "quantity", "estimator"], columns="counted", values="coverage"
@@ -123,12 +100,7 @@ def failure_rows(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def fit_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return for each estimator and engine how many fits there are, and how long they took.
-
-    Parameters
-    ----------
-    results : StudyResults
-    """
+    """Return for each estimator and engine how many fits there are, and how long they took."""
     rows = []
     keys = ["estimator", "engine", "audit"]
     for (estimator, engine, audit), part in results.fits.groupby(keys, sort=False, observed=True):
@@ -148,19 +120,7 @@ def fit_rows(results: StudyResults) -> list[dict[str, Any]]:
 
 
 def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
-    """Return what gates were not passed, the most frequent first.
-
-    Parameters
-    ----------
-    results : StudyResults
-
-    Returns
-    -------
-    list of dict
-        ``estimator, status, kind, fits, example``: a fit has one row for each kind of
-        reason, of its last try if that failed too. Numbers and cells are taken out of
-        reasons to make kinds.
-    """
+    """Return what gates were not passed, the most frequent first."""
     fits = results.fits
     bad = fits[(fits["status"] != "passed") & ~fits["audit"]]
     reasons = [
@@ -177,9 +137,9 @@ def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
         {
             "estimator": row["estimator"],
             "status": row["status"],
-            "kind": visible(str(row["kind"]), 80),
+            "kind": printable(str(row["kind"]), 80),
             "fits": int(row["size"]),
-            "example": visible(str(row["first"]), 200),
+            "example": printable(str(row["first"]), 200),
         }
         for row in table.to_dict("records")
     ]
@@ -188,11 +148,84 @@ def reason_rows(results: StudyResults) -> list[dict[str, Any]]:
 def _kinds(reason: str) -> dict[str, str]:
     """Return the kinds of faults in a reason, each with its text.
 
-    Examples
-    --------
     >>> _kinds("R-hat 1.05 of mu (1); then, for longer: ESS 7 of mu (2); 3.0% of draws diverged")
     {'ESS of mu': 'ESS 7 of mu (2)', 'of draws diverged': '3.0% of draws diverged'}
     """
     last = reason.rpartition("then, for longer: ")[2]
     parts = [part for part in last.split("; ") if part] or ["no reason was given"]
     return {" ".join(_NUMBERS.sub(" ", part).split()): part for part in parts}
+
+
+def published_rows(results: StudyResults) -> list[dict[str, Any]]:
+    """Return the printed figures that a study names, each beside those of every estimator."""
+    return [
+        {
+            "quantity": quantity.replace("_", " "),
+            "figure": KINDS[kind],
+            "of": str(row["where"]),
+            "published": number(row["value"]),
+            "source": str(row["source"]),
+            "ours": [
+                (printable(each.name), _figure(results, kind, quantity, each.name))
+                for each in results.spec.estimators
+            ],
+        }
+        for kind, quantity, row in _printed(results)
+    ]
+
+
+def compared(results: StudyResults) -> tuple[Comparison, ...]:
+    """Return the printed figures beside ours of the same estimator."""
+    found = []
+    reason = " ".join(results.spec.reason.split())
+    for kind, quantity, row in _printed(results):
+        where, source = str(row["where"]), str(row["source"])
+        ours = _numbers(results, kind, quantity, where)
+        if ours is None:
+            continue
+        printed = (float(row["value"]), float(row["low"]), float(row["high"]))
+        interval = (ours[0], ours[0] - 1.96 * ours[1], ours[0] + 1.96 * ours[1])
+        shown = f"{quantity.replace('_', ' ')}, {KINDS[kind]}"
+        found.append(Comparison(shown, where, *printed, *interval, reason, source))
+    return tuple(found)
+
+
+def _printed(results: StudyResults) -> Iterator[tuple[str, str, dict[Any, Any]]]:
+    """Yield what is printed of a quantity: kind of figure, quantity, row of the table."""
+    for row in read_published(results.spec.published).to_dict("records"):
+        kind, _, quantity = str(row["quantity"]).partition("_")
+        if kind in KINDS:
+            yield kind, quantity, row
+
+
+def _figure(results: StudyResults, kind: str, quantity: str, estimator: str) -> str:
+    """Return a figure of an estimator as text; "–" where there is none, or one of each cell."""
+    found = _numbers(results, kind, quantity, estimator)
+    if found is None:
+        return "–"
+    figure, error = found
+    return number(figure) if np.isnan(error) else f"{number(figure)} ± {number(error)}"
+
+
+def _numbers(
+    results: StudyResults, kind: str, quantity: str, estimator: str
+) -> tuple[float, float] | None:
+    """Return a figure of an estimator with its Monte Carlo error, NaN where none is worked out."""
+    if kind == "coverage":
+        table = results.coverage
+        own = table[
+            (table["counted"] == ALL) & (table["level"] == HEAD) & _of(table, quantity, estimator)
+        ]
+        if len(own) != 1:
+            return None
+        return float(own["coverage"].iloc[0]), float(own["mc_se"].iloc[0])
+    rows = results.rows
+    own = rows[_of(rows, quantity, estimator) & ~rows["audit"]]
+    if own["cell"].nunique() != 1:
+        return None
+    means = own["mean"]
+    return float(means.mean() if kind == "mean" else means.std(ddof=1)), np.nan
+
+
+def _of(table: pd.DataFrame, quantity: str, estimator: str) -> "pd.Series[bool]":
+    return (table["quantity"] == quantity) & (table["estimator"] == estimator)

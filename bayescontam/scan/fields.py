@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from bayescontam.names import listed, visible
+from bayescontam._text import join_list, printable
 from bayescontam.specs.corpus import Source
 
 ABSENT = object()
@@ -16,28 +16,17 @@ class Unreadable(Exception):  # noqa: N818 (it also travels as a value)
 
 @dataclass
 class Fields:
-    """Takes documents out of the records of one input.
+    """Takes documents out of the records of one input."""
 
-    Attributes
-    ----------
-    path : str
-        Path of the input: names documents that have no name of their own.
-    text : tuple of str
-        Fields of the text.
-    document, stratum : str, optional
-        Fields of name and stratum; None: the field ``id`` where there is one, and no stratum.
-    there : list of str
-        Fields that the input has, or the first of its records that lacked one of the text.
-    lacking : bool
-        Whether any record lacked a field of the text.
-    """
-
-    path: str
-    text: tuple[str, ...]
+    path: str  # path of the input: names documents that have no name of their own
+    text: tuple[str, ...]  # fields of the text
+    # document, stratum: fields of name and stratum; None: the field `id` where there is one, and no
+    # stratum
     document: str | None = None
     stratum: str | None = None
+    # fields that the input has, or the first of its records that lacked one of the text
     there: list[str] = field(default_factory=list)
-    lacking: bool = False
+    lacking: bool = False  # whether any record lacked a field of the text
 
     @classmethod
     def of(cls, path: str, source: Source) -> Self:
@@ -59,13 +48,7 @@ class Fields:
         return _scalar(look_up(record, self.stratum)) if self.stratum else ""
 
     def text_of(self, record: Any) -> str:
-        """Return the text of a record: its fields, or messages, joined by a blank line.
-
-        Raises
-        ------
-        Unreadable
-            If a field is not there or holds no text, or all are blank.
-        """
+        """Return the text of a record: its fields, or messages, joined by a blank line."""
         if isinstance(record, Unreadable):
             raise record
         if not isinstance(record, dict):
@@ -81,41 +64,26 @@ class Fields:
         if value is ABSENT:
             self.lacking = True
             self.there = self.there or [str(key) for key in record]
-            raise Unreadable(f"no field '{visible(name)}'")
+            raise Unreadable(f"no field '{printable(name)}'")
         try:
             text = plain_text(value)
         except RecursionError:
             text = None  # lists in lists, made to be too deep
         if text is None:
-            raise Unreadable(f"field '{visible(name)}' is not text")
+            raise Unreadable(f"field '{printable(name)}' is not text")
         return text
 
     def hint(self) -> str:
         """Return which fields there are, if a field of the text was missing, else ""."""
         if not self.lacking:
             return ""
-        there = listed(self.there, 30) or "none"
+        there = join_list(self.there, 30) or "none"
         return f'fields there: {there}; set text = "…" to the one that holds the text'
 
 
 def look_up(record: Any, name: str) -> Any:
     """Return the value of a field, or `ABSENT`.
 
-    Parameters
-    ----------
-    record : Any
-        Object, as JSON has them.
-    name : str
-        Name of a field. Where there is none of just this name, a dot goes into nested
-        objects, and into each object of a list.
-
-    Returns
-    -------
-    Any
-        For a list, the list of the values in it.
-
-    Examples
-    --------
     >>> look_up({"meta": {"source": "web"}}, "meta.source")
     'web'
     >>> look_up({"turns": [{"value": "Hi"}, {"value": "Yes?"}]}, "turns.value")
@@ -135,8 +103,6 @@ def look_up(record: Any, name: str) -> Any:
 def plain_text(value: Any) -> str | None:
     """Return text, or the texts of chat messages joined by a blank line; None if it is neither.
 
-    Examples
-    --------
     >>> plain_text([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}])
     'Hi\\n\\nYes?'
     """

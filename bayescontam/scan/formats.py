@@ -1,28 +1,30 @@
-"""Records of JSON Lines, text and Parquet files, and of data sets, read in bounded memory."""
+"""Records of JSON Lines, text, Parquet and data sets, read in bounded memory and counted."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import from_json
 
-from bayescontam.importers.parquet import decoded_size, text_paths
+from bayescontam.data.tables import decoded_size, text_paths
 from bayescontam.scan.fields import Fields, Unreadable, decoded
-from bayescontam.scan.files import open_decompressed, open_file
-from bayescontam.scan.inputs import compression
-from bayescontam.scan.tally import Tally
+from bayescontam.scan.sources import compression, open_decompressed, open_file
 
+LISTED = 1000
+"""Unreadable records of an input that are listed one by one; all are counted."""
+
+DAMAGED = "damaged file"
+"""Reason for what stands behind the damage in a file that was read up to there."""
 BLOCK = 2**18
 """Bytes of a file that are taken at once."""
-
 BATCH_BYTES = 2**24
 """Decompressed bytes of Parquet rows that are taken at once, about."""
-
 BATCH_ROWS = 4096
 """Parquet rows that are taken at once, at most."""
-
 _BOM = b"\xef\xbb\xbf"
 _SIGNATURES = {
     b"\x1f\x8b": "gzip-compressed: let its name end in .gz",
@@ -34,28 +36,51 @@ _SIGNATURES = {
 }
 
 
+@dataclass
+class Tally:
+    """What reading found; tallies of several inputs can be merged."""
+
+    documents: int = 0  # documents read
+    bytes: int = 0  # bytes that were read, decompressed
+    unreadable: Counter[str] = field(default_factory=Counter)  # unreadable records by reason
+    # by path of the input: number and reason of its first 1,000 unreadable records
+    listed: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    # by field that names the document or the stratum: documents that do not have it
+    without: Counter[str] = field(default_factory=Counter)
+    # by path of the input: what is wrong with it, where damage was passed over
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    def count(self, path: str, record: int, reason: str) -> None:
+        """Count a record of the input `path` as unreadable; records count from 1."""
+        self.unreadable[reason] += 1
+        listed = self.listed.setdefault(path, [])
+        if len(listed) < LISTED:
+            listed.append((record, reason))
+
+    def merge(self, other: Self) -> None:
+        """Add the tally of other inputs to this one."""
+        self.documents += other.documents
+        self.bytes += other.bytes
+        self.unreadable.update(other.unreadable)
+        self.without.update(other.without)
+        self.damaged.update(other.damaged)
+        for path, records in other.listed.items():
+            self.listed[path] = (self.listed.get(path, []) + records)[:LISTED]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tally as plain values that JSON can hold."""
+        return {
+            "documents": self.documents,
+            "bytes": self.bytes,
+            "unreadable": dict(self.unreadable),
+            "listed": {path: [list(one) for one in found] for path, found in self.listed.items()},
+            "without": dict(self.without),
+            "damaged": dict(self.damaged),
+        }
+
+
 def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
-    """Give number and value of every line of a JSON Lines file; blank lines hold none.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path or fsspec address; its name shows how it is compressed.
-    longest : int
-        Bytes of the longest line that is held; longer ones are passed over.
-    tally : Tally
-        Counts the bytes.
-
-    Yields
-    ------
-    tuple of int and Any
-        The line's number, counted from 1, and what it holds, or `Unreadable`.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read, or not to its end.
-    """
+    """Give number and value of every line of a JSON Lines file; blank lines hold none."""
     for number, line in enumerate(_lines(_blocks(location, tally), longest), start=1):
         if number == 1 and line is not None:
             line = _start(line)
@@ -85,27 +110,7 @@ def text_record(location: str, longest: int, tally: Tally) -> Iterator[tuple[int
 
 
 def parquet_records(location: str, fields: Fields, tally: Tally) -> Iterator[tuple[int, Any]]:
-    """Give number and value of every row of a Parquet file.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path or fsspec address.
-    fields : Fields
-        What is read; other columns are left out, as far as the file is laid out for that.
-    tally : Tally
-        Counts the bytes.
-
-    Yields
-    ------
-    tuple of int and Any
-        The row's number, counted from 1, and what it holds, or `Unreadable`.
-
-    Raises
-    ------
-    OSError, pyarrow.ArrowException
-        If the file cannot be read, or not to its end.
-    """
+    """Give number and value of every row of a Parquet file."""
     with open_file(location) as handle:
         with pq.ParquetFile(handle, pre_buffer=False) as file:
             about, texts = file.metadata, text_paths(file.schema_arrow, file.schema)

@@ -1,25 +1,30 @@
-"""Items: the texts of benchmarks that are looked for."""
+"""Items of benchmarks as queries, with their embeddings."""
 
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from bayescontam.bounds import Bounds, spelled
-from bayescontam.columns import check_headers, shown
+from bayescontam._files import Bounds, atomic_path, spelled
+from bayescontam._optional import require
+from bayescontam._text import join_list, printable
+from bayescontam.data.tables import read_cells
+from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
-from bayescontam.importers.delimited import read_cells
-from bayescontam.names import listed, visible
+from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up
-from bayescontam.scan.files import is_remote, open_decompressed
-from bayescontam.scan.formats import json_records, parquet_records
-from bayescontam.scan.inputs import compression, is_named
-from bayescontam.scan.tally import Tally
-from bayescontam.specs.corpus import Benchmark
+from bayescontam.scan.formats import Tally, json_records, parquet_records
+from bayescontam.scan.search import one_thread
+from bayescontam.scan.sources import compression, is_named, is_remote, open_decompressed
+from bayescontam.scan.vectors import VectorFile
+from bayescontam.specs.corpus import Benchmark, Embedding
 
 type Rows = list[tuple[int, Any]]
 """Numbers of rows, from 1, and what they hold; see `bayescontam.scan.formats`."""
@@ -31,23 +36,17 @@ _ADVICE = (
 )
 _LONGEST = 2**28
 """Bytes of the longest line."""
+type Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Item:
-    """An item of a benchmark, as it is looked for.
+    """An item of a benchmark, as it is looked for."""
 
-    Attributes
-    ----------
-    benchmark, item : str
-        Names.
-    text : str
-        Its question, its answer, or both joined by a line break.
-    """
-
+    # benchmark, item: names
     benchmark: str
     item: str
-    text: str
+    text: str  # its question, its answer, or both joined by a line break
 
     def key(self, seed: int) -> int:
         """Return the key (32 bits) of the item's random sample."""
@@ -57,29 +56,7 @@ class Item:
 
 
 def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
-    """Return the items of a benchmark.
-
-    Parameters
-    ----------
-    benchmark : Benchmark
-        Its file is JSON Lines or CSV, plain or compressed, or Parquet, as the name says. A
-        field's name with a dot goes into nested fields where there is none of just this name.
-    base : pathlib.Path
-        Folder that a relative path starts at.
-
-    Returns
-    -------
-    list of Item
-        In the order of the file. A name that is a whole number becomes text.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, or an item has no name, no text, or another's name; it
-        lists every fault.
-    MissingExtraError
-        If the path is an address that needs a package that is not installed.
-    """
+    """Return the items of a benchmark."""
     path = benchmark.path
     if not is_remote(path):
         path = str(base / os.path.expanduser(path))  # noqa: PTH111 (fails for no unknown user)
@@ -163,11 +140,15 @@ def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
     for field in wanted.copy():
         if objects and all(look_up(row, field) is ABSENT for row in objects):
             wanted.remove(field)
-            there = listed(fields.there or objects[0], 30) or "none"
+            there = join_list(fields.there or objects[0], 30) or "none"
             yield Fault(fields.path, f"no row has this field; fields there: {there}", None, field)
     for number, row in rows:
         if not isinstance(row, dict):
-            bad = row if isinstance(row, Unreadable) else f"got {shown(row)}; an object is needed"
+            bad = (
+                row
+                if isinstance(row, Unreadable)
+                else f"got {format_value(row)}; an object is needed"
+            )
             yield Fault(fields.path, str(bad), number)
             continue
         for field in wanted:
@@ -178,12 +159,12 @@ def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
 def _problem(row: dict[str, Any], field: str, is_text: bool) -> str:
     value = look_up(row, field)
     if value is ABSENT:
-        return f"is missing; fields there: {listed(row, 30) or 'none'}"
+        return f"is missing; fields there: {join_list(row, 30) or 'none'}"
     if isinstance(value, str) and value.strip():
         return ""
     if is_text:
-        return f"got {shown(value)}; a text that is not blank is needed"
-    return "" if _name(value) else f"got {shown(value)}; a name or a whole number is needed"
+        return f"got {format_value(value)}; a text that is not blank is needed"
+    return "" if _name(value) else f"got {format_value(value)}; a name or a whole number is needed"
 
 
 def _repeated(rows: Rows, fields: Fields) -> Iterator[Fault]:
@@ -192,7 +173,7 @@ def _repeated(rows: Rows, fields: Fields) -> Iterator[Fault]:
     for number, row in rows:
         name = _name(look_up(row, str(fields.document)))
         if name and (before := first.setdefault(name, number)) != number:
-            problem = f"{shown(name)} is the name of row {before} as well; names must differ"
+            problem = f"{format_value(name)} is the name of row {before} as well; names must differ"
             yield Fault(fields.path, problem, number, fields.document)
 
 
@@ -205,4 +186,98 @@ def _name(value: Any) -> str:
 
 def _reason(error: Exception) -> str:
     code = getattr(error, "errno", None)
-    return os.strerror(code) if code else visible(str(error), 300)
+    return os.strerror(code) if code else printable(str(error), 300)
+
+
+@dataclass(frozen=True)
+class TokenizerInfo:
+    """What is known of an embedder where it is not loaded."""
+
+    # numbers of tokens of texts; None where it was not stored: see `ItemStage`
+    count: Callable[[Sequence[str]], list[int]] | None
+    max_tokens: int  # longest text that it sees
+    about: dict[str, Any]  # how it describes itself
+
+
+@dataclass(frozen=True)
+class ItemStage:
+    """Items to vectors."""
+
+    embedding: Embedding
+    device: str
+
+    def __call__(self) -> Callable[[tuple[list[str], bool]], tuple[Vectors, list[int], Any]]:
+        """Load the embedder; return what embeds texts and may give its `TokenizerInfo`."""
+        embedder = shared_embedder(self.embedding, self.device)
+        return lambda task: _embedded(embedder, *task)
+
+
+def _embedded(
+    embedder: Embedder, texts: list[str], metered: bool
+) -> tuple[Vectors, list[int], TokenizerInfo | None]:
+    with one_thread(require("torch", "scan")):
+        vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
+    if not metered:
+        return vectors, tokens, None
+    return vectors, tokens, TokenizerInfo(embedder.count, embedder.max_tokens, embedder.describe())
+
+
+def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | None:
+    """Return the vectors that a benchmark comes with, (items, dims), if it does."""
+    if benchmark.vectors is None:
+        return None
+    path = base / os.path.expanduser(benchmark.vectors)  # noqa: PTH111 (pathlib's raises)
+    file = VectorFile(str(path), "")
+    rows, dims = file.shape()
+    if rows != items:
+        problem = f"holds {rows:,} vectors, the benchmark has {items:,} items"
+        raise DataError([Fault(str(path), problem)])
+    parts = [part.astype(np.float32) for part in file.read(0, rows)]
+    vectors = np.concatenate(parts or [np.empty((0, dims), np.float32)])
+    odd = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(odd):
+        raise DataError([Fault(str(path), "is not finite", row=int(odd[0]) + 1)])
+    return vectors
+
+
+def joined(
+    sizes: dict[str, int], given: dict[str, Vectors], embedded: Vectors, counted: list[int]
+) -> tuple[Vectors, list[int]]:
+    """Return vectors and lengths in tokens (0 where they came as vectors) of all items."""
+    parts: list[Vectors] = []
+    tokens: list[int] = []
+    at = 0
+    for name, size in sizes.items():
+        if name in given:
+            parts.append(given[name])
+            tokens += [0] * size
+        else:
+            parts.append(embedded[at : at + size])
+            tokens += counted[at : at + size]
+            at += size
+    dims = {name: part.shape[1] for name, part in zip(sizes, parts, strict=True)}
+    if len(set(dims.values())) > 1:
+        listing = ", ".join(f"{printable(name, 60)} has {n}" for name, n in dims.items())
+        problem = f"their vectors have different dimensions: {listing}; use one embedder for all"
+        raise DataError([Fault("benchmarks", problem)])
+    return np.concatenate(parts), tokens
+
+
+def save_embedded(path: Path, vectors: Vectors, tokens: list[int], meter: TokenizerInfo) -> None:
+    """Write the vectors of items, their lengths in tokens, and what made them."""
+    about = {"max_tokens": meter.max_tokens, "about": meter.about}
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            vectors=vectors,
+            tokens=np.array(tokens, np.int64),
+            about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+        )
+
+
+def load_embedded(path: Path) -> tuple[Vectors, list[int], TokenizerInfo]:
+    """Read what `save_embedded` wrote: of the meter, everything but its function."""
+    with np.load(path) as file:
+        about = json.loads(file["about"].tobytes())
+        meter = TokenizerInfo(None, about["max_tokens"], about["about"])
+        return file["vectors"], file["tokens"].tolist(), meter

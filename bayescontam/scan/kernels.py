@@ -1,4 +1,4 @@
-"""Kernels: the loops over cosines and candidates, compiled by Numba.
+"""Loops over cosines and candidates, compiled by Numba.
 
 A candidate of a query is stored if fewer than `keep` others have both a larger cosine and a
 lower priority. That is an all-distances sketch: from it the `keep` largest cosines, and a
@@ -98,26 +98,7 @@ def count_block(
     matches: NDArray[Any],
     filled: NDArray[np.int32],
 ) -> None:
-    """Count a block of cosines and buffer those that may have to be stored.
-
-    Parameters
-    ----------
-    scores : float32, (queries, width)
-        Products; become cosines.
-    scales : float32, (width,)
-        What makes cosines of products.
-    first : int
-        Column of the shard that the block starts at.
-    chunks, weights : (width,)
-        Low halves of chunk hashes, and how often each chunk occurs.
-    keys : uint32, (queries,)
-    live : bool
-        Whether to buffer, or only to count.
-    counts : int64, (queries, BINS)
-        Added to.
-    cuts, splits, levels, matches, filled
-        See `bayescontam.scan.candidates.Candidates`. There must be room for the block.
-    """
+    """Count a block of cosines and buffer those that may have to be stored."""
     queries, width = scores.shape
     bins, ranks = np.empty(width, np.int32), np.empty(width, np.uint32)
     words = np.zeros((width + 7) // 8, np.uint64)
@@ -250,16 +231,7 @@ def flush(
     splits: NDArray[np.int32],
     levels: NDArray[np.uint32],
 ) -> None:
-    """Drop what need not be stored of all queries that have more than `limit` new candidates.
-
-    Parameters
-    ----------
-    limit, keep, level : int
-    ids : uint64, (columns of the shard,)
-        Hashes of its chunks, all different.
-    matches, filled, sizes, cuts, splits, levels
-        See `bayescontam.scan.candidates.Candidates`.
-    """
+    """Drop what need not be stored of all queries that have more than `limit` new candidates."""
     for q in range(len(filled)):
         n = filled[q]
         if n - sizes[q] <= limit:
@@ -279,17 +251,7 @@ def merge_matches(
     room: NDArray[Any],
     sizes: NDArray[np.int64],
 ) -> None:
-    """Merge the matches of two sketches into `room`, one query after the other.
-
-    Parameters
-    ----------
-    keep, offsets, matches, other_offsets, other_matches
-        See `bayescontam.scan.sketch.Sketch`.
-    room : ENTRY, (matches and other matches,)
-        Written to.
-    sizes : int64, (queries,)
-        Written to: matches of each query in `room`.
-    """
+    """Merge the matches of two sketches into `room`, one query after the other."""
     start = 0
     for q in range(len(sizes)):
         one = matches[offsets[q] : offsets[q + 1]]

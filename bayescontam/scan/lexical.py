@@ -1,4 +1,4 @@
-"""Lexical baselines: how many words an item and a chunk have in common, and in what order."""
+"""Lexical overlap of an item and a chunk: n-grams, Jaccard, ROUGE-L."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pandas as pd
 
-from bayescontam.optional import require
+from bayescontam._optional import require
 from bayescontam.specs.corpus import Lexical
 
 type Words = list[int]
@@ -25,17 +25,6 @@ def words(text: str) -> list[str]:
     Numbers stay whole (``3.14``), and so do identifiers of programs (``top_k``) and words
     with an apostrophe. Where scripts put no spaces, each character is a word.
 
-    Parameters
-    ----------
-    text : str
-        Any text.
-
-    Returns
-    -------
-    list of str
-
-    Examples
-    --------
     >>> words("Don't round 3.14: call top_k(x)!")
     ["don't", 'round', '3.14', 'call', 'top_k', 'x']
     """
@@ -48,29 +37,6 @@ def lexical_scores(pairs: Sequence[tuple[str, str]], spec: Lexical) -> pd.DataFr
     A text is split into words once, however often it occurs, so calls with many pairs
     are quicker than many calls. Rows do not depend on which others they come with.
 
-    Parameters
-    ----------
-    pairs : sequence of (str, str)
-        Text of an item, text of a chunk.
-    spec : Lexical
-        Which baselines to compute.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row for each pair, float32 in [0, 1]:
-
-        - ``ngram_2``, … for each length in ``spec.ngrams``: the share of the item's
-          distinct n-grams of words that occur in the chunk, its containment [1]_. Reports
-          of language models call benchmark items contaminated by this share [2]_, or where
-          it is not 0 [3]_. NaN where the item has fewer words than that.
-        - ``jaccard``: distinct words in both texts, as a share of those in either. NaN
-          where neither has a word.
-        - ``rouge_l``: F-measure (beta = 1) of the longest common subsequence of words,
-          the texts taken whole [4]_. NaN where neither has a word.
-
-    References
-    ----------
     .. [1] Broder 1997, On the resemblance and containment of documents,
        doi:10.1109/SEQUEN.1997.666900
     .. [2] Chowdhery et al. 2022, PaLM (8-grams, 70 %), arXiv:2204.02311

@@ -1,29 +1,57 @@
-"""Results: the folder of a finished scan, read."""
+"""The class `Scan`: tables of a finished scan, on disk and in memory."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from bayescontam._files import atomic_path, on_disk
+from bayescontam._progress import progress_bar
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.workplace import read_json
+from bayescontam.scan.items import Item
+from bayescontam.scan.lexical import lexical_scores
+from bayescontam.scan.shards import DESCRIBED, Shard, split_places
+from bayescontam.scan.sketch import Sketch
+from bayescontam.scan.work_folder import read_json
+from bayescontam.specs.corpus import Lexical, Search
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.curve import Curve
+
 
 FILES = ("matches", "tail", "histogram", "strata", "items", "texts")
 RECORD = "scan.json"
+_PLACED = ["document", "chunk", "start", "end", "source", "stratum", "copies", "chunk_id"]
+TEXTS = pa.schema([("chunk_id", pa.uint64()), ("text", pa.large_string())])
+LEVELS = (0.7, 0.8, 0.9)
+"""Cosines that items are counted at."""
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A finished scan.
+    """A finished scan, read from its folder with ``Scan.load(folder)``.
 
     Attributes
     ----------
     folder : pathlib.Path
     record : dict
-        Content of ``scan.json``: manifest, counts, versions, times.
+        Manifest, counts by reason, achieved shares, versions and times.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.Scan.load("no-such-folder")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
     """
 
     folder: Path
@@ -96,3 +124,226 @@ class Scan:
             return pd.read_parquet(path)
         except (OSError, ValueError) as error:
             raise DataError([Fault(str(path), f"cannot be read ({error})")]) from error
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        curve: "Curve | None" = None,
+        items: pd.DataFrame | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Write the report: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write it. Replaced if it exists, whole or not at all.
+        curve : Curve, optional
+            P(duplicate | cosine) of this scan: adds how many items have duplicates, and
+            which.
+        items : pandas.DataFrame, optional
+            ``benchmark, item`` and the column `by`; used with `curve`.
+        by : str, optional
+            Item column that prevalence is reported by, such as an Elo rating.
+
+        Raises
+        ------
+        UsageError
+            If the curve is of other benchmarks, or the items have no such column.
+        DataError
+            If `items` lacks items of the scan.
+        """
+        from bayescontam.report.matches import gather
+        from bayescontam.report.scan_page import write_scan_report
+
+        evidence = None if curve is None else gather(self, curve)
+        write_scan_report(self, path, evidence=evidence, items=items, by=by)
+
+
+@dataclass(frozen=True)
+class SearchTables:
+    """What a search found, with what its numbers mean."""
+
+    sketch: Sketch  # one query for each item
+    items: Sequence[Item]
+    tokens: Sequence[int]  # lengths of the items
+    max_tokens: int  # longest text that the embedder sees
+    shards: Sequence[Shard]
+
+
+def write_tables(
+    folder: Path, found: SearchTables, search: Search, lexical: Lexical, bar: bool
+) -> None:
+    """Write all tables of a scan; see `bayescontam.scan.results.Scan`."""
+    top, tail = _top(found, search), _tail(found, search)
+    described, scores = _look_up(folder, found, top, tail, lexical, bar)
+    write_table(folder / "matches.parquet", _placed(top, described, ["rank"]).join(scores))
+    write_table(
+        folder / "tail.parquet",
+        _placed(tail, described, []).join(tail[["threshold", "tail_matches"]]),
+    )
+    write_table(folder / "histogram.parquet", _histogram(found))
+    write_table(folder / "strata.parquet", _strata(found))
+    write_table(folder / "items.parquet", _items(found))
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as Parquet, whole or not at all; equal tables become equal files."""
+    with on_disk(path), atomic_path(path) as temporary:
+        pq.write_table(
+            pa.Table.from_pandas(table, preserve_index=False), temporary, compression="zstd"
+        )
+
+
+def _rows(found: SearchTables, parts: list[Any]) -> pd.DataFrame:
+    """Return matches of all items as a table, with the number of each one's query."""
+    query = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    rows = np.concatenate(parts) if parts else found.sketch.matches[:0]
+    return pd.DataFrame(
+        {
+            "query": query,
+            "benchmark": _names(found, query, "benchmark"),
+            "item": _names(found, query, "item"),
+            "cosine": rows["cosine"],
+            "copies": rows["copies"],
+            "chunk_id": rows["chunk"],
+            "where": rows["where"],
+        }
+    )
+
+
+def _names(found: SearchTables, query: Any, field: str) -> Any:
+    return np.array([getattr(item, field) for item in found.items], dtype=object)[query]
+
+
+def _top(found: SearchTables, search: Search) -> pd.DataFrame:
+    queries = range(len(found.items))
+    table = _rows(found, [found.sketch.top(q, search.top_k) for q in queries])
+    table.insert(3, "rank", table.groupby("query").cumcount().astype(np.int32) + 1)
+    return table
+
+
+def _tail(found: SearchTables, search: Search) -> pd.DataFrame:
+    sketch = found.sketch
+    lowest = [sketch.threshold(q, search.tail_share) for q in range(len(found.items))]
+    parts = [sketch.tail(q, bin_, search.tail_size) for q, bin_ in enumerate(lowest)]
+    table = _rows(found, parts)
+    above = [int(sketch.counts[q, bin_:].sum()) for q, bin_ in enumerate(lowest)]
+    table["threshold"] = edges(np.array(lowest, np.int64))[table["query"]]
+    table["tail_matches"] = np.array(above, np.int64)[table["query"]]
+    return table
+
+
+def _look_up(
+    folder: Path,
+    found: SearchTables,
+    top: pd.DataFrame,
+    tail: pd.DataFrame,
+    lexical: Lexical,
+    bar: bool,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Describe all places and score the best matches, one shard after the other.
+
+    Texts are written as they are met: those of all matches may not fit into memory.
+    """
+    columns = ["where", "chunk_id"]
+    known = pd.concat([top[columns], tail[columns]]).drop_duplicates("where")
+    chunk_of = known.set_index("where")["chunk_id"].sort_index()
+    best = dict(iter(top.groupby(split_places(top["where"].to_numpy())[0])))
+    described, scores = [], []
+    path = folder / "texts.parquet"
+    with (
+        on_disk(path),
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(temporary, TEXTS, compression="zstd") as writer,
+        progress_bar(bar, "write", len(top), "matches") as advance,
+    ):
+        shards = split_places(chunk_of.index.to_numpy())[0]
+        for number in np.unique(shards).tolist():
+            part = chunk_of[shards == number]
+            rows = split_places(part.index.to_numpy())[1]
+            table = found.shards[number].describe(rows).set_index(part.index)
+            texts = pd.DataFrame({"chunk_id": part, "text": table["text"]}).dropna()
+            writer.write_table(pa.Table.from_pandas(texts, TEXTS, preserve_index=False))
+            described.append(table[list(DESCRIBED)])
+            matches = best.get(number, top[:0])
+            scores.append(_scores(found, matches, texts["text"], lexical))
+            advance(len(matches))
+    return pd.concat(described), pd.concat(scores).reindex(top.index)
+
+
+def _scores(
+    found: SearchTables, matches: pd.DataFrame, texts: "pd.Series[Any]", lexical: Lexical
+) -> pd.DataFrame:
+    """Return the lexical scores of matches whose texts (by place) are known."""
+    known = matches[matches["where"].isin(texts.index)]
+    items = [found.items[query].text for query in known["query"]]
+    pairs = list(zip(items, texts.loc[known["where"]], strict=True))
+    return lexical_scores(pairs, lexical).set_index(known.index)
+
+
+def _placed(table: pd.DataFrame, described: pd.DataFrame, more: list[str]) -> pd.DataFrame:
+    places = described.loc[table["where"]].set_index(table.index)
+    return table.join(places)[["benchmark", "item", *more, "cosine", *_PLACED]]
+
+
+def edges(bins: Any) -> Any:
+    """Return the lower edges of bins of cosines."""
+    return np.round((bins - 1000) / 1000, 3)
+
+
+def _histogram(found: SearchTables) -> pd.DataFrame:
+    query, place = np.nonzero(found.sketch.counts)
+    return pd.DataFrame(
+        {
+            "benchmark": _names(found, query, "benchmark"),
+            "item": _names(found, query, "item"),
+            "cosine": edges(place),
+            "count": found.sketch.counts[query, place],
+        }
+    )
+
+
+def _strata(found: SearchTables) -> pd.DataFrame:
+    names = list(dict.fromkeys(item.benchmark for item in found.items))
+    tables = []
+    for (source, stratum), counts in sorted(found.sketch.strata.items()):
+        benchmark, place = np.nonzero(counts)
+        keys = {"benchmark": np.array(names, object)[benchmark], "source": source}
+        counted = {"stratum": stratum, "cosine": edges(place), "count": counts[benchmark, place]}
+        tables.append(pd.DataFrame({**keys, **counted}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _items(found: SearchTables) -> pd.DataFrame:
+    tokens = np.array(found.tokens, np.int64)
+    return pd.DataFrame(
+        {
+            "benchmark": [item.benchmark for item in found.items],
+            "item": [item.item for item in found.items],
+            "text": [item.text for item in found.items],
+            "tokens": tokens,
+            "cut": tokens > found.max_tokens,
+        }
+    )
+
+
+def by_benchmark(scan: Scan) -> pd.DataFrame:
+    """Return one row for each benchmark."""
+    best = scan.matches[scan.matches["rank"] == 1]
+    chunks = scan.record["search"]["chunks"]
+    rows = []
+    for benchmark, items in scan.items.groupby("benchmark", sort=False):
+        cosine = best.loc[best["benchmark"] == benchmark, "cosine"]
+        shares = {f"share_{level}": float((cosine >= level).sum() / len(items)) for level in LEVELS}
+        low, median, high = cosine.quantile([0.25, 0.5, 0.75]).astype(float)
+        rows.append(
+            {"benchmark": benchmark, "items": len(items), "chunks": chunks, "top_cosine": median,
+             "top_cosine_low": low, "top_cosine_high": high, **shares}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def notes(scan: Scan) -> list[str]:
+    """Return sentences on what was left out and what that means."""
+    return [str(note) for note in scan.record["notes"]]

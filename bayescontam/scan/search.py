@@ -1,89 +1,378 @@
-"""Search: vectors of chunks against those of all queries, into a sketch."""
+"""Exact search: vectors of chunks against those of all items."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam.optional import require
-from bayescontam.scan.kernels import BINS
-from bayescontam.scan.known import Known
-from bayescontam.scan.scores import Block, CompiledScores, TorchScores, scaled, workers
+from bayescontam._optional import require
+from bayescontam.scan.kernels import BINS, CANDIDATE, count_block, flush, place_all
 from bayescontam.scan.sketch import ENTRY, Sketch, Stratum
 
+BUFFER = 2048
+"""New candidates of a query for which there is room."""
+_ROOM = 1024
+BLOCK = 512
+"""Chunks scored at once on a CPU: so few that their scores stay in its cache."""
+SCORES = 2**27
+"""Cosines that Torch scores at once elsewhere; each takes about 40 bytes."""
+_LENGTHS = 1e-15, 1e15
+"""Between these, the square of a length is safe in fp32."""
 GROUP = 512
 """Most queries that a thread scores at once."""
 PIECE = 8192
 """Vectors that are taken at once: so few that they stay in the cache of a CPU."""
 
 
-@dataclass(frozen=True)
-class Queries:
-    """What is looked for.
+class Candidates:
+    """Matches stored of each query, and new candidates behind them."""
 
-    Attributes
-    ----------
-    vectors : float32, (queries, dims)
-        Only directions count; zeros have cosine 0 with everything.
-    keys : uint32, (queries,)
-        Decide the random sample of each query: hashes of seed and item.
-    benchmarks : int64, (queries,)
-        Number of the benchmark that each query belongs to, from 0.
+    def __init__(self, queries: int, keep: int, width: int) -> None:
+        self._keep, self._width = keep, width
+        self.matches = np.empty((queries, 2 * BUFFER + width), CANDIDATE)
+        self.filled = np.zeros(queries, np.int32)
+        self.sizes = np.zeros(queries, np.int32)
+        self.cuts = np.full((queries, BINS), np.iinfo(np.uint32).max, np.uint32)
+        self.splits = np.zeros(queries, np.int32)
+        self.levels = np.zeros(queries, np.uint32)
+
+    def make_room(self, ids: NDArray[np.uint64]) -> bool:
+        """Make room for `width` more of each query; return whether cuts have changed.
+
+        `ids` are the hashes of all columns so far.
+        """
+        if self.filled.max(initial=0) + self._width <= self.matches.shape[1]:
+            return False
+        # Those that have half of the room filled come along: they would be next.
+        self._flush(BUFFER // 2, ids)
+        short = int(self.filled.max()) + BUFFER + self._width - self.matches.shape[1]
+        if short > 0:
+            more = np.empty((len(self.filled), short), CANDIDATE)
+            self.matches = np.concatenate([self.matches, more], axis=1)
+        return True
+
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return how many matches each query keeps, and all of these in a row."""
+        self._flush(0, ids)
+        inside = np.arange(self.matches.shape[1]) < self.sizes[:, None]
+        return self.sizes, self.matches[inside]
+
+    def _flush(self, limit: int, ids: NDArray[np.uint64]) -> None:
+        # At this level about as many matches pass the coarse cut by bin as by priority.
+        level = np.uint32((2**32 - 1) * min(1.0, self._keep / max(1, len(ids))) ** 0.5)
+        flush(
+            limit,
+            self._keep,
+            level,
+            ids,
+            self.matches,
+            self.filled,
+            self.sizes,
+            self.cuts,
+            self.splits,
+            self.levels,
+        )
+
+
+class ChunkIndex:
+    """Chunks with different texts; the column of each says when it came, from 0."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._ids = np.empty(_ROOM, np.uint64)
+        self._firsts = np.empty(_ROOM, np.uint64)
+        self._places = np.empty(_ROOM, np.int64)
+        self._copies = np.empty(_ROOM, np.int64)
+        self._slots = np.full(2 * _ROOM, -1, np.int64)
+
+    @property
+    def ids(self) -> NDArray[np.uint64]:
+        """Hashes by column."""
+        return self._ids[: self.size]
+
+    def learn(
+        self,
+        hashes: NDArray[np.uint64],
+        firsts: NDArray[np.uint64],
+        places: NDArray[np.int64],
+        copies: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Take chunks, all different, and say which are new; of the others count the copies."""
+        self._make_room(len(hashes))
+        columns = place_all(hashes, self._ids, self.size, self._slots)
+        new = columns >= self.size
+        self.size += int(new.sum())
+        self._copies[columns[new]] = 0
+        self._copies[columns] += copies
+        better = new | (firsts < self._firsts[columns])
+        self._firsts[columns[better]] = firsts[better]
+        self._places[columns[better]] = places[better]
+        return new
+
+    def tell(self, columns: NDArray[np.int32]) -> dict[str, NDArray[np.generic]]:
+        """Return what is known of some columns, by the fields of a match."""
+        return {
+            "chunk": self._ids[columns],
+            "first": self._firsts[columns],
+            "where": self._places[columns],
+            "copies": self._copies[columns],
+        }
+
+    def _make_room(self, more: int) -> None:
+        spare = self.size + more - len(self._ids)
+        if spare <= 0:
+            return
+        # At least twice the room, so that what is copied in all stays a few times the whole.
+        spare = max(spare, len(self._ids))
+        self._ids = np.pad(self._ids, (0, spare))
+        self._firsts = np.pad(self._firsts, (0, spare))
+        self._places = np.pad(self._places, (0, spare))
+        self._copies = np.pad(self._copies, (0, spare))
+        self._slots = np.full(2 << (len(self._ids) - 1).bit_length(), -1, np.int64)
+        place_all(self.ids.copy(), self._ids, 0, self._slots)
+
+
+@dataclass(frozen=True)
+class SimilarityBlock:
+    """Chunks to be scored."""
+
+    # vectors, scales: see `scaled`
+    vectors: Any
+    scales: Any
+    hashes: NDArray[np.uint32]  # low halves of their hashes
+    weights: NDArray[np.int64]  # occurrences of each
+    first: int  # column of the first chunk, among all that the searcher keeps
+    live: bool  # whether they can be matches, or are only counted
+
+
+class SimilarityScores(Protocol):
+    """Scores chunks against a group of queries."""
+
+    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None: ...
+
+    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
+        """Count the cosines of a block, and keep its matches."""
+
+    def counted(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call, (queries, BINS)."""
+
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return what `Candidates.kept` does."""
+
+
+class CompiledScores:
+    """Scores on a CPU: matrix products by Torch, everything else in compiled loops.
+
+    Products have one shape, whatever stands where there is nothing, so that the rounding of
+    a cosine does not depend on how many chunks there are.
     """
 
-    vectors: NDArray[np.float32]
-    keys: NDArray[np.uint32]
-    benchmarks: NDArray[np.int64]
+    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
+        self._torch = require("torch", "scan")
+        self._queries, self._keys = queries, keys
+        self._waiting = Candidates(len(keys), keep, BLOCK)
+        self._counts = np.zeros((len(keys), BINS), np.int64)
+        self._padded = self._torch.zeros(BLOCK, queries.shape[1])
+        self._room = self._torch.empty(len(queries), BLOCK)
+
+    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
+        """Count the cosines of a block, and keep its matches."""
+        waiting, scales = self._waiting, block.scales.numpy()
+        for at in range(0, len(block.vectors), BLOCK):
+            end = min(at + BLOCK, len(block.vectors))
+            self._multiply(block.vectors[at:end])
+            count_block(
+                self._room.numpy()[: len(self._keys), : end - at],
+                scales[at:end],
+                block.first + at,
+                block.hashes[at:end],
+                block.weights[at:end],
+                self._keys,
+                block.live,
+                self._counts,
+                waiting.cuts,
+                waiting.splits,
+                waiting.levels,
+                waiting.matches,
+                waiting.filled,
+            )
+            waiting.make_room(ids[: block.first + end])
+
+    def _multiply(self, vectors: Any) -> None:
+        if len(vectors) < BLOCK:
+            self._padded[: len(vectors)] = vectors
+            vectors = self._padded
+        self._torch.mm(self._queries, vectors.T, out=self._room)
+
+    def counted(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call, (queries, BINS)."""
+        counts, self._counts = self._counts, np.zeros_like(self._counts)
+        return counts
+
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return what `Candidates.kept` does."""
+        return self._waiting.kept(ids)
+
+
+class TorchScores:
+    """Scores on any device by operations of Torch, a few large blocks at a time."""
+
+    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
+        self._torch = torch = require("torch", "scan")
+        n = len(keys)
+        self._queries, self._device = queries[:n], queries.device
+        self._width = max(BLOCK, SCORES // max(1, n))
+        # Torch has no arithmetic of unsigned integers, so 64 bits hold the 32.
+        self._keys = torch.from_numpy(keys.astype(np.int64)).to(self._device)[:, None]
+        self._waiting = Candidates(n, keep, BLOCK)
+        self._counts = torch.zeros((n, BINS), dtype=torch.int64, device=self._device)
+        self._sharpen()
+
+    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
+        """Count the cosines of a block, and keep its matches."""
+        torch, at = self._torch, 0
+        hashes = torch.from_numpy(block.hashes.astype(np.int64)).to(self._device)
+        weights = torch.from_numpy(block.weights).to(self._device)
+        while at < len(block.vectors):
+            # Blocks grow with what was seen, else most of a first large one would be candidates.
+            part = slice(at, at + min(self._width, max(BLOCK, block.first + at)))
+            cosines = _products(torch, self._queries, block.vectors[part])
+            cosines.mul_(block.scales[part]).clamp_(-1, 1)
+            bins = (cosines * 1000.0 + 1000.0).to(torch.int64).clamp_(0, BINS - 1)
+            self._counts.scatter_add_(1, bins, weights[part].expand_as(bins))
+            if block.live:
+                self._offer(cosines, bins, hashes[part], block.first + at, ids)
+            at = part.stop
+
+    def _offer(
+        self, cosines: Any, bins: Any, hashes: Any, first: int, ids: NDArray[np.uint64]
+    ) -> None:
+        priorities = _priorities(hashes, self._keys)
+        rows, columns = (priorities <= self._cuts.gather(1, bins)).nonzero(as_tuple=True)
+        values = {
+            "cosine": cosines[rows, columns].cpu().numpy(),
+            "column": (columns + first).cpu().numpy(),
+            "priority": priorities[rows, columns].cpu().numpy(),
+        }
+        self._buffer(rows.cpu().numpy(), values, ids)
+
+    def _buffer(
+        self,
+        rows: NDArray[np.int64],
+        values: dict[str, NDArray[Any]],
+        ids: NDArray[np.uint64],
+    ) -> None:
+        """Buffer candidates, at most `BLOCK` of each query at a time; rows are in order."""
+        waiting, changed = self._waiting, False
+        place = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        for turn in range(0, int(place.max(initial=-1)) + 1, BLOCK):
+            now = (place >= turn) & (place < turn + BLOCK)
+            to = rows[now], waiting.filled[rows[now]] + place[now] - turn
+            for name, value in values.items():
+                waiting.matches[name][to] = value[now]
+            waiting.filled += np.bincount(rows[now], minlength=len(waiting.filled)).astype(np.int32)
+            changed |= waiting.make_room(ids)
+        if changed:
+            self._sharpen()
+
+    def _sharpen(self) -> None:
+        cuts = self._waiting.cuts.astype(np.int64)
+        self._cuts = self._torch.from_numpy(cuts).to(self._device)
+
+    def counted(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call, (queries, BINS)."""
+        counts = self._counts.cpu().numpy().copy()
+        self._counts.zero_()
+        return counts
+
+    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return what `Candidates.kept` does."""
+        return self._waiting.kept(ids)
+
+
+def _products(torch: Any, queries: Any, vectors: Any) -> Any:
+    """Return the products of all pairs in fp32, whatever the precision of `vectors`."""
+    if vectors.dtype == torch.float32:
+        return queries @ vectors.T
+    return torch.mm(queries.to(vectors.dtype), vectors.T, out_dtype=torch.float32)
+
+
+def _priorities(chunks: Any, keys: Any) -> Any:
+    """Return the priorities of all pairs, as `bayescontam.scan.kernels.priority_of` does."""
+    low = 0xFFFFFFFF
+    x = chunks ^ keys
+    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & low
+    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & low
+    return x ^ (x >> 16)
+
+
+@contextmanager
+def one_thread(torch: Any) -> Iterator[None]:
+    """Keep Torch to one thread inside the block: here it works inside others."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def workers(torch: Any, threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Give threads that work at once, with Torch limited to one in each of them and in this one."""
+    # Threads do not take the setting over from each other.
+    keep_to_one = partial(torch.set_num_threads, 1)
+    with one_thread(torch), ThreadPoolExecutor(threads, initializer=keep_to_one) as pool:
+        yield pool
+
+
+def scaled(torch: Any, vectors: Any, rows: NDArray[np.int64], what: str) -> tuple[Any, Any]:
+    """Return vectors as they are multiplied, and the scales that make products cosines."""
+    precise = torch.promote_types(vectors.dtype, torch.float32)
+    lengths = torch.linalg.vector_norm(vectors, dim=1, dtype=precise)
+    odd = ~((lengths > _LENGTHS[0]) & (lengths < _LENGTHS[1]))
+    if odd.any():
+        peaks = vectors[odd].abs().amax(1, keepdim=True).double()
+        if not peaks.isfinite().all():
+            row = rows[odd.cpu().numpy()][(~peaks.isfinite()).flatten().cpu().numpy()][0]
+            raise ValueError(f"{what} {row} is not finite")
+        peaks[peaks == 0] = 1
+        vectors = vectors.clone()
+        vectors[odd] = (vectors[odd] / peaks).to(vectors.dtype)
+        lengths[odd] = torch.linalg.vector_norm(vectors[odd], dim=1, dtype=precise)
+    scales = torch.where(lengths > 0, 1 / lengths, 0).float()
+    half = vectors.is_cuda and vectors.dtype in (torch.float16, torch.bfloat16)
+    return (vectors if half else vectors.float()), scales
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What is looked for."""
+
+    vectors: NDArray[np.float32]  # only directions count; zeros have cosine 0 with everything
+    keys: NDArray[np.uint32]  # decide the random sample of each query: hashes of seed and item
+    benchmarks: NDArray[np.int64]  # number of the benchmark that each query belongs to, from 0
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Chunks of one stratum.
+    """Chunks of one stratum."""
 
-    Attributes
-    ----------
-    stratum : tuple of str
-        Source and stratum.
-    hashes : uint64, (chunks,)
-        Identity of their texts, each once.
-    firsts : uint64, (chunks,)
-        Lowest hash of the occurrences of each.
-    places : int64, (chunks,)
-        Where that occurrence is found again.
-    copies : int64, (chunks,)
-        Number of occurrences of each.
-    vectors : floating, (chunks, dims)
-        Only directions count; zeros have cosine 0 with everything.
-    """
-
-    stratum: Stratum
-    hashes: NDArray[np.uint64]
-    firsts: NDArray[np.uint64]
-    places: NDArray[np.int64]
-    copies: NDArray[np.int64]
-    vectors: NDArray[Any]
+    stratum: Stratum  # source and stratum
+    hashes: NDArray[np.uint64]  # identity of their texts, each once
+    firsts: NDArray[np.uint64]  # lowest hash of the occurrences of each
+    places: NDArray[np.int64]  # where that occurrence is found again
+    copies: NDArray[np.int64]  # number of occurrences of each
+    vectors: NDArray[Any]  # only directions count; zeros have cosine 0 with everything
 
 
 class Searcher:
-    """Scores chunks against all queries and keeps what a `Sketch` needs.
-
-    Parameters
-    ----------
-    queries : Queries
-    keep : int
-        See `Sketch`.
-    device : str, default "cpu"
-        Torch device that scores: on a CPU in fp32, on a GPU in the precision that the
-        vectors come in.
-    threads : int, default 1
-        Threads on a CPU; each has its own queries, so the result is the same for any number.
-    compiled : bool, default true
-        Whether compiled loops count and choose on a CPU. Torch, which does so elsewhere,
-        is the reference.
-    """
+    """Scores chunks against all queries and keeps what a `Sketch` needs."""
 
     def __init__(
         self,
@@ -104,16 +393,10 @@ class Searcher:
         self._strata: dict[Stratum, NDArray[np.int64]] = {}
         self._chunks: dict[Stratum, int] = {}
         self._counts = np.zeros((len(queries.keys), BINS), np.int64)
-        self._known = Known()
+        self._known = ChunkIndex()
 
     def add(self, chunks: Chunks) -> None:
-        """Score chunks of one stratum.
-
-        Raises
-        ------
-        ValueError
-            If a vector is not finite; the searcher is of no use then.
-        """
+        """Score chunks of one stratum."""
         start = self._known.size
         new = self._known.learn(chunks.hashes, chunks.firsts, chunks.places, chunks.copies)
         with workers(self._torch, self._threads) as pool:
@@ -130,11 +413,11 @@ class Searcher:
 
     def _block(
         self, chunks: Chunks, rows: NDArray[np.int64], at: int, first: int, live: bool
-    ) -> Block:
+    ) -> SimilarityBlock:
         piece = rows[at : at + PIECE]
         whole = len(rows) == len(chunks.hashes)
         vectors = chunks.vectors[at : at + PIECE] if whole else chunks.vectors[piece]
-        return Block(
+        return SimilarityBlock(
             *self._take(vectors, piece, "vector"),
             chunks.hashes[piece].astype(np.uint32),
             chunks.copies[piece],
@@ -142,7 +425,7 @@ class Searcher:
             live,
         )
 
-    def _score(self, block: Block, pool: ThreadPoolExecutor) -> None:
+    def _score(self, block: SimilarityBlock, pool: ThreadPoolExecutor) -> None:
         # Made a list, so that an error in a thread is raised.
         list(pool.map(lambda scores: scores.add(block, self._known.ids), self._scores))
 

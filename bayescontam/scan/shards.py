@@ -1,4 +1,4 @@
-"""Shards: parts of the corpus, as they are searched and as matches are looked up in them."""
+"""Shards of texts and vectors, as they are searched and as matches are looked up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayescontam.scan.chunk import occurrence_hash
-from bayescontam.scan.embed import Embedder
+from bayescontam.scan.chunking import occurrence_hash
+from bayescontam.scan.embedders import Embedder
 from bayescontam.scan.search import Chunks
 from bayescontam.scan.vectors import VectorFile
 
@@ -64,16 +64,9 @@ def split_places(where: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
 
 @dataclass(frozen=True)
 class TextShard:
-    """A file of chunks with their texts; every text is embedded once.
+    """A file of chunks with their texts; every text is embedded once."""
 
-    Attributes
-    ----------
-    path : str
-        Parquet file with the columns of `CHUNK_SCHEMA`.
-    size : int
-    """
-
-    path: str
+    path: str  # parquet file with the columns of `CHUNK_SCHEMA`
     size: int
 
     @property
@@ -111,21 +104,12 @@ class TextShard:
 
 @dataclass(frozen=True)
 class VectorShard:
-    """Rows of a file of vectors.
-
-    Attributes
-    ----------
-    source : str
-    file : VectorFile
-    name : str
-        The file's path, as people see it.
-    start, stop : int
-        Rows.
-    """
+    """Rows of a file of vectors."""
 
     source: str
     file: VectorFile
-    name: str
+    name: str  # the file's path, as people see it
+    # start, stop: rows
     start: int
     stop: int
 

@@ -1,17 +1,19 @@
-"""Sketch: what a search keeps of all cosines, in a form that merges."""
+"""All cosines of a search in a form that merges: top matches, histogram, tail."""
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bayescontam._files import atomic_path, on_disk
 from bayescontam.scan.kernels import BINS, bins_of, merge_matches
-from bayescontam.storage import atomic_path
 
 Stratum = tuple[str, str]
 """Source, and stratum within it."""
@@ -27,6 +29,10 @@ ENTRY = np.dtype(
     ]
 )
 """A match; `Sketch` says what its fields are."""
+_SECONDS = 20.0
+"""Least time between two savings of what is merged."""
+_SHARE = 0.05
+"""Largest share of time that goes into saving: a sketch of many items is large."""
 
 
 @dataclass
@@ -41,41 +47,23 @@ class Sketch:
 
     Merging is associative and commutative.
 
-    Attributes
-    ----------
-    keep : int
-        Matches of a query that can be requested.
-    counts : int64, (queries, BINS)
-        Occurrences of chunks by cosine; bins are 0.001 wide and start at -1.
-    offsets : int64, (queries + 1,)
-        Where the matches of each query start in `matches`.
-    matches : ENTRY, (sum of matches,)
-        Largest cosine first, ties by chunk. ``chunk`` is the hash of a text, ``copies``
-        how often it occurs, ``first`` the lowest hash of its occurrences, ``where`` the
-        place of that one.
-    strata : dict of (source, stratum) to int64, (benchmarks, BINS)
-        Occurrences by cosine of each stratum, summed over the items of a benchmark.
-    chunks : dict of (source, stratum) to int
-        Occurrences of chunks seen.
-    shards : frozenset of int
-        Shards of the corpus that were seen. Sketches that share one are not merged.
-    tallies : dict of str to int
-        Whatever else was counted on the way.
-
-    References
-    ----------
     Cohen (2015), All-Distances Sketches, Revisited: HIP Estimators for Massive Graphs
     Analysis. https://doi.org/10.1109/TKDE.2015.2411606
     """
 
-    keep: int
+    keep: int  # matches of a query that can be requested
+    # occurrences of chunks by cosine; bins are 0.001 wide and start at -1
     counts: NDArray[np.int64]
-    offsets: NDArray[np.int64]
+    offsets: NDArray[np.int64]  # where the matches of each query start in `matches`
+    # largest cosine first, ties by chunk. `chunk` is the hash of a text, `copies` how often it
+    # occurs, `first` the lowest hash of its occurrences, `where` the place of that one.
     matches: NDArray[Any]
+    # occurrences by cosine of each stratum, summed over the items of a benchmark
     strata: dict[Stratum, NDArray[np.int64]] = field(default_factory=dict)
-    chunks: dict[Stratum, int] = field(default_factory=dict)
+    chunks: dict[Stratum, int] = field(default_factory=dict)  # occurrences of chunks seen
+    # shards of the corpus that were seen. Sketches that share one are not merged.
     shards: frozenset[int] = frozenset()
-    tallies: dict[str, int] = field(default_factory=dict)
+    tallies: dict[str, int] = field(default_factory=dict)  # whatever else was counted on the way
 
     @classmethod
     def empty(cls, queries: int, keep: int) -> Self:
@@ -132,21 +120,7 @@ class Sketch:
         return int(np.flatnonzero(above / max(1, above[0]) >= share).max(initial=0))
 
     def tail(self, query: int, lowest: int, size: int) -> NDArray[Any]:
-        """Return a uniform random sample of a query's distinct matches.
-
-        Parameters
-        ----------
-        query : int
-        lowest : int
-            Bin at and above which the matches lie.
-        size : int
-            Matches to draw, at most `keep`; fewer if there are fewer.
-
-        Returns
-        -------
-        ENTRY, (at most size,)
-            In the order of the draw, which is random too.
-        """
+        """Return a uniform random sample of a query's distinct matches."""
         matches = self.of(query)
         matches = matches[bins_of(matches["cosine"]) >= lowest]
         return matches[np.argsort(matches["priority"], kind="stable")][: self._within(size)]
@@ -203,3 +177,37 @@ def _added[KeyT, ValueT: (int, NDArray[np.int64])](
     for name, value in other.items():
         both[name] = both[name] + value if name in both else value
     return both
+
+
+class SketchMerger:
+    """Sketches of shards, merged as they arrive; the merged one is saved now and then.
+
+    A sketch says which shards it has seen, so that none counts twice after an interruption.
+    """
+
+    def __init__(self, folder: Path, empty: Sketch) -> None:
+        self._folder, self._path = folder, folder / "merged.npz"
+        self.sketch = Sketch.load(self._path) if self._path.exists() else empty
+        self._waiting: list[Path] = []
+        self._next = time.monotonic() + _SECONDS
+        for path in sorted(folder.glob("[0-9]*.npz")):
+            self.take(path.stem)
+
+    def take(self, key: str) -> None:
+        """Merge the sketch of a shard."""
+        path = self._folder / f"{key}.npz"
+        if int(key) not in self.sketch.shards:
+            self.sketch = self.sketch.merge(Sketch.load(path))
+        self._waiting.append(path)
+        if time.monotonic() > self._next:
+            self.save()
+
+    def save(self) -> None:
+        """Write what is merged, then remove what it was merged from."""
+        start = time.monotonic()
+        with on_disk(self._path):
+            self.sketch.save(self._path)
+            for path in self._waiting:
+                path.unlink(missing_ok=True)
+        self._waiting, now = [], time.monotonic()
+        self._next = now + max(_SECONDS, (now - start) / _SHARE)

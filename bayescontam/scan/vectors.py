@@ -1,4 +1,4 @@
-"""Vectors: files of embeddings that were made elsewhere."""
+"""Embeddings that were made elsewhere, read from files."""
 
 import os
 import tokenize
@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayescontam.bounds import Bounds
+from bayescontam._files import Bounds
+from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault
-from bayescontam.names import listed, visible
-from bayescontam.scan.files import is_remote, open_file
+from bayescontam.scan.sources import is_remote, open_file
 
 ROWS = 16_384
 """Vectors that are read at once."""
@@ -38,27 +38,13 @@ _WIDTHS = "16, 32 or 64 bits"
 
 @dataclass(frozen=True)
 class VectorFile:
-    """A file of vectors: ``.npy``, Parquet, or Arrow (file, stream or Feather).
+    """A file of vectors: ``.npy``, Parquet, or Arrow (file, stream or Feather)."""
 
-    Attributes
-    ----------
-    path : str
-        Path or fsspec address.
-    column : str
-        Column of vectors, where the file has columns; "" if it must have none.
-    """
-
-    path: str
-    column: str
+    path: str  # path or fsspec address
+    column: str  # column of vectors, where the file has columns; "" if it must have none
 
     def shape(self) -> tuple[int, int]:
-        """Return the numbers of vectors and of their dimensions.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be read or holds no vectors.
-        """
+        """Return the numbers of vectors and of their dimensions."""
         with self._faults():
             if self._kind == "npy":
                 with open_file(self.path) as file:
@@ -77,35 +63,12 @@ class VectorFile:
         return [(start, min(start + step, total)) for start in range(0, total, step)]
 
     def read(self, start: int, stop: int) -> Iterator[NDArray[Any]]:
-        """Give the vectors of rows `start` to `stop`, a part at a time, (rows, dims).
-
-        Raises
-        ------
-        DataError
-            If they cannot be read.
-        """
+        """Give the vectors of rows `start` to `stop`, a part at a time, (rows, dims)."""
         with self._faults():
             yield from (self._npy if self._kind == "npy" else self._table)(start, stop)
 
     def columns(self, names: list[str], rows: NDArray[np.int64]) -> dict[str, list[Any]]:
-        """Return the values of those of the columns `names` that there are, at some rows.
-
-        Parameters
-        ----------
-        names : list of str
-        rows : int64
-            Counted from 0, in any order, repeats included.
-
-        Returns
-        -------
-        dict of str to list
-            Empty where the file has no columns.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be read.
-        """
+        """Return the values of those of the columns `names` that there are, at some rows."""
         with self._faults():
             if self._kind == "npy" or not len(rows):
                 return {}
@@ -176,9 +139,9 @@ class VectorFile:
         if not self.column:
             raise self._fault("is no .npy file")
         if self.column not in schema.names:
-            there = f"columns there: {listed(schema.names, 30) or 'none'}"
+            there = f"columns there: {join_list(schema.names, 30) or 'none'}"
             advice = 'set vector = "…" to the one that holds the vectors'
-            raise self._fault(f"has no column '{visible(self.column)}'; {there}; {advice}")
+            raise self._fault(f"has no column '{printable(self.column)}'; {there}; {advice}")
         kind = schema.field(self.column).type
         lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
         if not (any(fits(kind) for fits in lists) and pa.types.is_floating(kind.value_type)):
@@ -235,7 +198,7 @@ class VectorFile:
             yield
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             code = getattr(error, "errno", None)
-            reason = os.strerror(code) if code else visible(str(error), 300)
+            reason = os.strerror(code) if code else printable(str(error), 300)
             raise self._fault(f"cannot be read ({reason})") from error
 
     def _fault(self, problem: str, column: str | None = None, row: int | None = None) -> DataError:

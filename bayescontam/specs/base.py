@@ -4,16 +4,16 @@ import difflib
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePath
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Tag, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, Tag, ValidationError
 
-from bayescontam.bounds import Bounds
+from bayescontam._files import Bounds, sha256
+from bayescontam._text import printable
 from bayescontam.errors import Fault, SpecError
-from bayescontam.names import visible
-from bayescontam.storage import sha256
 
 type Keys = tuple[str | int, ...]
 """Keys that lead to a place in a file; the entries of a list count from 0."""
@@ -111,7 +111,9 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
         return kind.model_validate(data)
     except ValidationError as error:
         found = [
-            _Found(dict(e), *_walk(kind, e["loc"])) for e in error.errors() if not _follows(dict(e))
+            _KeyPath(dict(e), *_locate_error(kind, e["loc"]))
+            for e in error.errors()
+            if not _follows(dict(e))
         ]
         problems = [(each.where, text) for each in found if (text := _problem(each, found))]
         faults = [
@@ -126,14 +128,14 @@ def content_hash(spec: Block) -> str:
     return sha256(json.dumps(spec.model_dump(), sort_keys=True).encode())
 
 
-def closest(word: str, allowed: Iterable[str]) -> str:
+def suggest(word: str, allowed: Iterable[str]) -> str:
     """Return a did-you-mean hint, or the list of what is allowed.
 
     Examples
     --------
-    >>> closest("sigm", ["sigma", "mean"])
+    >>> suggest("sigm", ["sigma", "mean"])
     "did you mean 'sigma'?"
-    >>> closest("zzz", ["sigma", "mean"])
+    >>> suggest("zzz", ["sigma", "mean"])
     'allowed: sigma, mean'
     """
     allowed = list(allowed)
@@ -141,7 +143,7 @@ def closest(word: str, allowed: Iterable[str]) -> str:
     return f"did you mean '{near[0]}'?" if near else "allowed: " + ", ".join(allowed)
 
 
-class _Found(NamedTuple):
+class _KeyPath(NamedTuple):
     """An error of pydantic, and where it lies."""
 
     error: dict[str, Any]
@@ -152,7 +154,7 @@ class _Found(NamedTuple):
     """Keys of the value that the error is about, if it may be of several types."""
 
 
-def _walk(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
+def _locate_error(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
     """Return the keys as the author wrote them, the last one's table, and the union passed.
 
     pydantic also names the branches of unions, which stand in no file.
@@ -164,7 +166,7 @@ def _walk(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
         branches = _branches(kind)
         if isinstance(part, int):
             written += (part,)
-        elif (meant := _meant(kind, part)) is not None:
+        elif (meant := _intended_branch(kind, part)) is not None:
             kind = meant
         elif len(branches) > 1 and (tagged := [b for b in branches if part in _families(b)]):
             kind = tagged[0]
@@ -186,7 +188,7 @@ def _follows(error: dict[str, Any]) -> bool:
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def _problem(found: _Found, all_found: list[_Found]) -> str:
+def _problem(found: _KeyPath, all_found: list[_KeyPath]) -> str:
     """Return what is wrong, or nothing where another error says it better.
 
     Each branch of a union has its say; who writes a list means the branch that takes lists.
@@ -211,22 +213,22 @@ def _entry(where: Keys, data: Any) -> str:
     return ""
 
 
-def _words(found: _Found) -> str:
+def _words(found: _KeyPath) -> str:
     error, where, table, _ = found
     context, kind = error.get("ctx", {}), error["type"]
     got = f"got {_shown(error['input'])}; "
     match kind:
         case "extra_forbidden":
             allowed = sorted({key for b in _branches(table) for key in b.model_fields})
-            return f"unknown key ({closest(str(where[-1]), allowed)})"
+            return f"unknown key ({suggest(str(where[-1]), allowed)})"
         case "missing":
             return "is missing and has no default"
         case "literal_error":
             words = context["expected"].replace(" or ", ", ").split(",")
-            return got + closest(str(error["input"]), [word.strip(" '") for word in words])
+            return got + suggest(str(error["input"]), [word.strip(" '") for word in words])
         case "union_tag_invalid":
             allowed = [word.strip(" '") for word in context["expected_tags"].split(",")]
-            return f"unknown family {_shown(context['tag'])} ({closest(context['tag'], allowed)})"
+            return f"unknown family {_shown(context['tag'])} ({suggest(context['tag'], allowed)})"
         case "union_tag_not_found":
             return "needs a key 'family', such as { family = \"normal\", sigma = 1.5 }"
         case "bool_type":
@@ -264,7 +266,7 @@ def _list_like(table: Any, where: Keys) -> str:
 
 
 def _shown(value: Any) -> str:
-    return visible(repr(value), 60)
+    return printable(repr(value), 60)
 
 
 def _branches(kind: Any) -> list[type[Block]]:
@@ -274,7 +276,7 @@ def _branches(kind: Any) -> list[type[Block]]:
     return [branch for arg in get_args(kind) for branch in _branches(arg)]
 
 
-def _meant(kind: Any, tag: str) -> Any:
+def _intended_branch(kind: Any, tag: str) -> Any:
     """Return the branch of a union that goes by a tag of pydantic's, if there is one."""
     for branch in get_args(_plain(kind)):
         if Tag(tag) in getattr(branch, "__metadata__", ()):
@@ -298,3 +300,53 @@ def _is_union(kind: Any) -> bool:
 def _families(kind: type[Block]) -> tuple[str, ...]:
     field = kind.model_fields.get("family")
     return get_args(field.annotation) if field else ()
+
+
+class WholeSpec(Block):
+    """The content of a spec's file, with the name and the text that it was read with."""
+
+    _name: str = PrivateAttr(default="unnamed")
+    _text: str = PrivateAttr(default="")
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its suffix."""
+        return self._name
+
+    @property
+    def text(self) -> str:
+        """The file as it was read, comments included."""
+        return self._text
+
+    @cached_property
+    def source(self) -> str:
+        """Path that it was read from, as messages say it; a shipped spec's file name."""
+        return "unnamed"
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the meaning: layout, comments and the file's name do not count."""
+        return content_hash(self)
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> Self:
+        """Return the spec of this kind that is written in `text`.
+
+        Parameters
+        ----------
+        text : str
+            TOML.
+        name : str
+            Path of the file; stands in error messages, and gives the spec its name.
+
+        Raises
+        ------
+        SpecError
+            With every fault found.
+        """
+        spec = validate(cls, parse_toml(text, name), name)
+        spec._name, spec._text = PurePath(name).stem, text
+        # Unlike a private attribute it has no part in equality: where a spec was read from
+        # is no difference between two.
+        spec.__dict__["source"] = name
+        return spec

@@ -6,9 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from bayescontam.names import visible
-from bayescontam.specs.base import Block
-from bayescontam.specs.whole import WholeSpec
+from bayescontam._text import printable
+from bayescontam.specs.base import Block, WholeSpec
 
 TextMode = Literal["input", "output", "input_output"]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
@@ -298,5 +297,5 @@ class Manifest(WholeSpec):
 def _unique(table: str, names: Iterable[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        shown = visible(repeated[0], 60)
+        shown = printable(repeated[0], 60)
         raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")

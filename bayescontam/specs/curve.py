@@ -1,12 +1,11 @@
-"""Curve specs: the model of P(duplicate | cosine) that judgements are read with."""
+"""Curve specs: the model of P(duplicate | cosine)."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from bayescontam.specs.base import Block
+from bayescontam.specs.base import Block, WholeSpec
 from bayescontam.specs.priors import Beta, HalfNormal, LogNormal, Normal, PositivePrior, RealPrior
-from bayescontam.specs.whole import WholeSpec
 
 Cosine = Annotated[float, Field(gt=-1, lt=1)]
 

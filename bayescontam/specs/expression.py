@@ -1,9 +1,9 @@
-"""Expression: a quantity written as a formula of parameters and estimands."""
+"""A quantity as a formula of parameters and estimands, parsed."""
 
 import ast
 from collections.abc import Iterator
 
-from bayescontam.names import visible
+from bayescontam._text import printable
 
 OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd)
 """Operators that an expression may have."""
@@ -48,13 +48,13 @@ class Expression:
         try:
             self.body = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-            raise ValueError(f"{visible(text, 80)!r} is no formula") from error
+            raise ValueError(f"{printable(text, 80)!r} is no formula") from error
         try:
-            self.names = frozenset(_names(self.body, visible(text, 80)))
+            self.names = frozenset(_names(self.body, printable(text, 80)))
         except RecursionError as error:
-            raise ValueError(f"{visible(text, 80)!r} is too long a formula") from error
+            raise ValueError(f"{printable(text, 80)!r} is too long a formula") from error
         if not self.names:
-            raise ValueError(f"{visible(text, 80)!r} names no quantity")
+            raise ValueError(f"{printable(text, 80)!r} names no quantity")
 
 
 def _names(node: ast.AST, text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reference: the keys of a spec's file, with what is allowed, the default and the meaning."""
+"""The keys of a spec's file: what is allowed, the default and the meaning."""
 
 import inspect
 import re

@@ -1,4 +1,4 @@
-"""Study specs: what is simulated, how it is fitted, and what is required of the fits."""
+"""Study specs: what is simulated, how it is fitted, and what fits must pass."""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +8,221 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
+from bayescontam._files import sha256
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.names import visible
-from bayescontam.specs.base import Block, closest
+from bayescontam.specs.base import Block, WholeSpec, suggest
 from bayescontam.specs.expression import Expression
-from bayescontam.specs.simulator import Count, Inside, Layout, Numbers, Share, Simulator
-from bayescontam.specs.whole import WholeSpec
-from bayescontam.storage import sha256
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Inside = Annotated[float, Field(gt=0, lt=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Numbers = Annotated[tuple[Finite, ...], Field(strict=False, min_length=1)]
+
+_FIXED = (
+    "ability", "ability_sd", "slope", "slope_sd", "difficulty_sd", "eps_sd", "parameters",
+)  # fmt: skip
+_PUBLISHED = ("genuine", "boost", "fresh")
+_SOURCES = (
+    ("model", "a model spec", ("prior", "fixed")),
+    ("fit", "the file of a fit", ("posterior",)),
+)
+"""Keys that say where true values come from, and the kinds that need them."""
+Analysis = Literal[
+    "decomposition",
+    "novelty",
+    "eight_models",
+    "versions",
+    "conceptarc",
+    "finetuning",
+    "prevalence",
+    "arc_concepts",
+]
+"""Modules of `bayescontam.published`."""
+Text = Annotated[str, StringConstraints(min_length=1)]
+GROUPS = ("parameters", "estimands", "log_likelihood")
+"""Groups of quantities; any other name is that of one parameter or estimand."""
+JAX_CHAINS = 8
+"""Chains of ``"jax"`` side by side, at least: what they adapt together is informed by all."""
+_WORDS: Any = {
+    "kind": True,
+    "published": True,
+    "full_replicates": True,
+    "meaning": True,
+    "limits": True,
+    "reason": True,
+    "simulator": {"fit": True},
+}
+"""Keys that change nothing of what is done."""
+
+
+class Simulator(Block):
+    """Where true values and simulated responses come from.
+
+    Attributes
+    ----------
+    kind : {"prior", "fixed", "published", "posterior"}
+        ``"prior"``: parameters are drawn from the prior of a model spec.
+        ``"fixed"``: the same, with the parameters below fixed at the values given.
+        ``"published"``: the published generator by exposures of concepts, which no model spec
+        describes. ``"posterior"``: parameters are drawn from the posterior of a fit, and its
+        items are answered once more.
+    model : str
+        Model spec, by name or by path from the study's folder. For ``"prior"`` and
+        ``"fixed"``.
+    fit : str
+        File of a fit, by path from the study's folder. For ``"posterior"``.
+    ability : float or list
+        Log-odds of a model's accuracy at the mean contamination (``theta``): one for all
+        models, or one for each. For ``"fixed"``.
+    ability_sd : float, default 0
+        Spread of abilities around that, over pairs of model and benchmark. For ``"fixed"``.
+    slope : float
+        Log-odds from surely clean to surely contaminated (``beta``), mean over pairs. For
+        ``"fixed"``.
+    slope_sd : float, default 0
+        Spread of slopes around that. For ``"fixed"``.
+    difficulty_sd : float
+        Spread of item difficulties (``sigma_delta``), which are drawn anew in each replicate.
+        For ``"fixed"``.
+    eps_sd : float
+        Spread of the model-by-item effects (``sigma_eps``). For ``"fixed"``.
+    parameters : table of str to float
+        Other parameters of the model spec, by name, each the same in all of its cells. For
+        ``"fixed"``.
+    genuine : float, default 0.35
+        Accuracy on a clean item. For ``"published"``.
+    boost : float, default 0.3
+        Gain in accuracy from clean to surely contaminated. For ``"published"``.
+    fresh : bool, default true
+        Whether exposures, tasks and contaminations are drawn anew in each replicate rather
+        than once for a cell. For ``"published"``.
+    """
+
+    kind: Literal["prior", "fixed", "published", "posterior"]
+    model: str = ""
+    fit: str = ""
+    ability: Finite | Numbers | None = None
+    ability_sd: NotNegative = 0.0
+    slope: Finite | None = None
+    slope_sd: NotNegative = 0.0
+    difficulty_sd: NotNegative | None = None
+    eps_sd: NotNegative | None = None
+    parameters: dict[str, Finite] = Field(default_factory=dict)
+    genuine: Share = 0.35
+    boost: Annotated[float, Field(ge=-1, le=1)] = 0.3
+    fresh: bool = True
+
+    @model_validator(mode="after")
+    def _keys_go_with_kind(self) -> Self:
+        allowed = {"fixed": _FIXED, "published": _PUBLISHED}.get(self.kind, ())
+        others = {*_FIXED, *_PUBLISHED} - set(allowed)
+        for key in sorted(self.model_fields_set & others):
+            kind = "published" if key in _PUBLISHED else "fixed"
+            raise ValueError(f"simulator.{key} is for simulator.kind = '{kind}'; leave it out")
+        for key, what, kinds in _SOURCES:
+            if bool(getattr(self, key)) != (self.kind in kinds):
+                needs = f"needs {what}" if self.kind in kinds else "has none; leave out"
+                raise ValueError(f"simulator.kind = '{self.kind}' {needs}: simulator.{key}")
+        if not 0 <= self.genuine + self.boost <= 1:
+            raise ValueError("simulator.genuine + simulator.boost must be an accuracy, in [0, 1]")
+        return self
+
+
+class Layout(Block):
+    """Size and contaminations of a simulated table.
+
+    Attributes
+    ----------
+    models : int, default 1
+        Models of each table.
+    benchmarks : int, default 1
+        Benchmarks of each table.
+    items : int, default 200
+        Items of each benchmark; every model answers all.
+    trials : int, default 1
+        Trials of each response.
+    contamination_mean : float, default 0.4
+        Mean of the Beta distribution from which contaminations of items are drawn, once for a
+        cell. Where ``simulator.kind`` is ``"published"`` they come from the exposures.
+    contamination_sd : float, default 0.2
+        Standard deviation of that distribution.
+    p_duplicate_sd : float, default 0
+        Uncertainty of each item's ``p_duplicate``: standard deviation as a share of the
+        largest possible, √(p (1 − p)). Only model specs with latent duplicates read it.
+    """
+
+    models: Count = 1
+    benchmarks: Count = 1
+    items: Annotated[int, Field(ge=2, le=1_000_000)] = 200
+    trials: Count = 1
+    contamination_mean: Inside = 0.4
+    contamination_sd: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
+    p_duplicate_sd: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+    @model_validator(mode="after")
+    def _spread_is_possible(self) -> Self:
+        mean, sd = self.contamination_mean, self.contamination_sd
+        if sd**2 >= mean * (1 - mean):
+            raise ValueError(
+                f"design.contamination_sd: got {sd:g}; with a mean of {mean:g} it must be less than"
+                f" {(mean * (1 - mean)) ** 0.5:.3g}"
+            )
+        return self
+
+
+class ReproductionSpec(WholeSpec):
+    """A published study, done again.
+
+    Attributes
+    ----------
+    kind : "reproduction"
+        What distinguishes such a file from that of a simulation study.
+    summary : str
+        One line that says what was published.
+    question, data, model, meaning, limits : str
+        Text of the page: paragraphs with an empty line between them. What is asked, of which
+        data, by which model; what the result means, and what it does not.
+    analysis : str
+        What is done.
+    published : str, optional
+        Table of printed numbers in ``studies/data``, without ``.csv``; empty if there are none.
+    seed : int, default 1
+        Seed of everything random.
+    settings : table
+        Numbers, texts and lists for the analysis.
+    full : table
+        Settings that ``--full`` puts in the place of those.
+    """
+
+    kind: Literal["reproduction"]
+    summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    question: Text
+    data: Text
+    model: Text
+    meaning: Text
+    limits: Text
+    analysis: Analysis
+    published: str = ""
+    seed: Annotated[int, Field(ge=0)] = 1
+    settings: dict[str, Any] = Field(default_factory=dict)
+    full: dict[str, Any] = Field(default_factory=dict)
+
+    def at_size(self, full: bool) -> dict[str, Any]:
+        """Return the settings, with those of ``full`` in their place if requested."""
+        return {**self.settings, **(self.full if full else {})}
+
+    @field_validator("full")
+    @classmethod
+    def _replaces_settings(cls, given: dict[str, Any], info: Any) -> dict[str, Any]:
+        known = info.data.get("settings", {})
+        for key in given:
+            if key not in known:
+                hint = suggest(key, known)
+                raise ValueError(f"full.{printable(key, 60)}: no such setting to replace ({hint})")
+        return given
 
 
 def _without_marks(name: str) -> str:
@@ -27,14 +235,8 @@ Name = Annotated[
     str, StringConstraints(min_length=1, max_length=60), AfterValidator(_without_marks)
 ]
 
-GROUPS = ("parameters", "estimands", "log_likelihood")
-"""Groups of quantities; any other name is that of one parameter or estimand."""
 
-JAX_CHAINS = 8
-"""Chains of ``"jax"`` side by side, at least: what they adapt together is informed by all."""
-
-
-class Sampling(Block):
+class SamplingSpec(Block):
     """How posteriors are sampled, at the first try.
 
     Attributes
@@ -133,16 +335,6 @@ class Estimator(Block):
         return self
 
 
-_WORDS: Any = {
-    "kind": True,
-    "published": True,
-    "full_replicates": True,
-    "meaning": True,
-    "limits": True,
-    "reason": True,
-    "simulator": {"fit": True},
-}
-"""Keys that change nothing of what is done."""
 GRID = {
     **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
     **dict.fromkeys(("ability", "genuine", "boost"), "simulator"),
@@ -210,7 +402,7 @@ class StudySpec(WholeSpec):
     expressions: dict[Name, str] = Field(default_factory=dict)
     grid: dict[str, Numbers] = Field(default_factory=dict)
     reference: Literal["min_observed", "zero"] | Share = "min_observed"
-    sampling: Sampling = Sampling()
+    sampling: SamplingSpec = SamplingSpec()
     gates: Gates = Gates()
     audit: Share = 0.02
 
@@ -285,8 +477,10 @@ class StudySpec(WholeSpec):
     def _grid_holds_lists(cls, given: Any) -> Any:
         for key, values in given.items() if isinstance(given, Mapping) else ():
             if not isinstance(values, list | tuple):
-                shown = visible(str(values), 40)
-                raise ValueError(f"{visible(key, 60)}: got {shown}; give a list, such as [{shown}]")
+                shown = printable(str(values), 40)
+                raise ValueError(
+                    f"{printable(key, 60)}: got {shown}; give a list, such as [{shown}]"
+                )
         return given
 
     @model_validator(mode="after")
@@ -306,7 +500,7 @@ class StudySpec(WholeSpec):
     def _grid_is_possible(self) -> Self:
         for key, values in self.grid.items():
             if key not in GRID:
-                raise ValueError(f"grid.{visible(key, 60)}: unknown key ({closest(key, GRID)})")
+                raise ValueError(f"grid.{printable(key, 60)}: unknown key ({suggest(key, GRID)})")
             if len(set(values)) < len(values):
                 raise ValueError(f"grid.{key}: a value stands there twice")
         cells, points = self.cells(), prod(map(len, self.grid.values()))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.responses import Responses
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.data.responses import Responses
 from tests.calibration.studies import planned
 
 

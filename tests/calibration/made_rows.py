@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from bayescontam.calibration.rows import COLUMNS, LEVELS, interval_columns
+from bayescontam.calibration.storage import COLUMNS, LEVELS, interval_columns
 
 PRIOR_SD, NOISE_SD, SIZE, RANKS = 1.0, 2.0, 8, 99
 

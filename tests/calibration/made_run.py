@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam.calibration.rows import SHARDS
+from bayescontam.calibration.storage import SHARDS
 from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
 

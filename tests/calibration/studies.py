@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from bayescontam.calibration.plan import Cell, Plan, plan_of
+from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.specs.study import StudySpec
 
 BOOTSTRAP = """

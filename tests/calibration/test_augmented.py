@@ -13,21 +13,25 @@ from scipy.special import expit, log_expit, logsumexp
 from scipy.stats import binom
 
 import bayescontam
-from bayescontam.calibration.augmented import Observed, doubled_spec
-from bayescontam.calibration.plan import Plan, plan_of
+from bayescontam.calibration.posterior_sbc import Observed, doubled_spec
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.run import run_study
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.uniformity import uniformity
+from bayescontam.calibration.runner import run_study
+from bayescontam.calibration.sbc import uniformity
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.calibration.study import Plan, plan_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, SpecError, UsageError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws, predictor, take_draws
-from bayescontam.inference.example import Layout, fitting, make_example
-from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.implied import response_accuracies
-from bayescontam.inference.own_effects import with_own_effects
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import Draws, predictor, stack_draws
+from bayescontam.inference.predictive import with_own_effects
+from bayescontam.inference.prior_predictive import (
+    ExampleLayout,
+    fitting,
+    make_example,
+    response_accuracies,
+)
+from bayescontam.inference.result import Fit
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import POSTERIOR
 from tests.given import given_fit
@@ -142,7 +146,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def log_predictive(counts: np.ndarray, one: Draws, own: Built) -> float:
+def log_predictive(counts: np.ndarray, one: Draws, own: BuiltModel) -> float:
     """Return log p(new answers | parameters, own answers) of one draw, on a grid of effects."""
     design = own.design
     if one.sigma_eps is None:
@@ -164,7 +168,7 @@ def log_predictive(counts: np.ndarray, one: Draws, own: Built) -> float:
 def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[str, int]) -> None:
     """log p(parameters, both) is log p(parameters, own) + log p(new answers), plus a constant."""
     spec, rng = load_spec(name), np.random.default_rng(4)
-    layout = fitting(spec, Layout(**({"models": 4, "benchmarks": 2, "items": 8} | sizes)))
+    layout = fitting(spec, ExampleLayout(**({"models": 4, "benchmarks": 2, "items": 8} | sizes)))
     frame = make_example(spec, layout, rng).frame
     frame = frame.assign(n_correct=rng.binomial(frame["n_trials"], 0.5))
     responses = Responses(frame, "own")
@@ -179,7 +183,7 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
             for name, each in values.items()
         }
     )
-    draws = take_draws(parameters, own.design)
+    draws = stack_draws(parameters, own.design)
     known = response_accuracies(with_own_effects(draws, own, rng, responses=False), own)
     counts = rng.binomial(own.design.n_trials, known[0])
     twice, _ = Observed(responses, own, parameters).augmented(counts)
@@ -201,7 +205,7 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
 
 def test_clean_models_of_a_column_are_clean_in_the_fits_of_both_tables(tmp_path: Path) -> None:
     spec, rng = load_spec("anchored"), np.random.default_rng(5)
-    layout = fitting(spec, Layout(models=3, benchmarks=1, items=8))
+    layout = fitting(spec, ExampleLayout(models=3, benchmarks=1, items=8))
     frame = make_example(spec, layout, rng).frame.assign(n_correct=rng.integers(0, 2, 24))
     given_fit(spec, Responses(frame, "own"), theta=np.zeros((1, 3, 1))).save(tmp_path / "fit.nc")
     observed = Observed.load(tmp_path / "fit.nc")
@@ -224,7 +228,7 @@ def test_a_fit_that_changes_during_a_run_is_refused(folder: Path, tmp_path: Path
 
 def test_single_and_repeated_trials_together_are_refused() -> None:
     spec = load_spec("hierarchical")
-    layout = fitting(spec, Layout(models=3, benchmarks=1, items=9, trials=2))
+    layout = fitting(spec, ExampleLayout(models=3, benchmarks=1, items=9, trials=2))
     frame = make_example(spec, layout, np.random.default_rng(1)).frame
     frame.loc[:4, "n_trials"] = 1
     with pytest.raises(SpecError, match=r"5 responses have one trial and others several"):
@@ -257,7 +261,7 @@ def test_the_fit_counts_and_its_path_does_not(folder: Path, plan: Plan, tmp_path
     text = POSTERIOR.replace("fit.nc", "other.nc")
     (tmp_path / "other.nc").write_bytes((folder / "fit.nc").read_bytes())
     assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash == plan.hash
-    again = Fitted.load(folder / "fit.nc")
+    again = Fit.load(folder / "fit.nc")
     again.tree["posterior"]["theta"] = again.tree["posterior"]["theta"] + 0.1
     again.save(tmp_path / "other.nc")
     assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash != plan.hash

@@ -6,7 +6,7 @@ from scipy.special import expit
 
 from bayescontam.calibration import bootstrap
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows, regressions
-from bayescontam.calibration.rows import BOUNDS, COLUMNS
+from bayescontam.calibration.storage import BOUNDS, COLUMNS
 from bayescontam.errors import DataError, FitError, UsageError
 
 
@@ -80,7 +80,7 @@ def test_steps_of_the_stated_length_cannot_raise_the_loss() -> None:
         trials = rng.poisson(1, (20, 30)).astype(float)
         k = rng.binomial(1, 0.5, 30)
         right = trials @ np.stack([k, k * x], axis=1)
-        problem = bootstrap._Problem(right, trials, x, 10 ** rng.uniform(-4, 0))
+        problem = bootstrap._NewtonLogistic(right, trials, x, 10 ** rng.uniform(-4, 0))
         at = rng.normal(0, [2.0, 0.5], (20, 2))
         step, _ = problem.step(at)
         change = np.abs(step[:, :1] + step[:, 1:] * x).max(axis=1)

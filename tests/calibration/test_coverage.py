@@ -2,12 +2,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.calibration.clusters import clustered_means
 from bayescontam.calibration.coverage import (
     ALL,
     COLUMNS,
     COUNTED,
     MISSED,
+    clustered_means,
     coverage_table,
     interval_score,
 )

@@ -6,27 +6,29 @@ import pytensor
 import pytest
 from scipy.special import expit
 
-from bayescontam.calibration.engines import (
-    Anew,
-    Compiled,
-    Drawn,
-    Engine,
-    Frozen,
+from bayescontam.calibration.samplers import (
+    NutpieSampler,
+    PyMCSampler,
+    RebuiltSampler,
+    ReusableModel,
+    SampledDraws,
+    Sampler,
+    data_of,
     engine_of,
-    longer,
+    lengthen,
+    use_data_containers,
 )
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying, data_of, let_data_vary
-from bayescontam.inference.build import build
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.design import make_design
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.study import Sampling
+from bayescontam.model.build import build
+from bayescontam.model.design import make_design
+from bayescontam.specs.registry import load_spec
+from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 SINGLE = load_spec("single")
-SAMPLING = Sampling(draws=1500, tune=400)
+SAMPLING = SamplingSpec(draws=1500, tune=400)
 
 
 def exact(responses: Responses) -> dict[str, tuple[float, float]]:
@@ -50,7 +52,7 @@ def exact(responses: Responses) -> dict[str, tuple[float, float]]:
     return result
 
 
-def check(drawn: Drawn, responses: Responses) -> None:
+def check(drawn: SampledDraws, responses: Responses) -> None:
     for name, (mean, sd) in exact(responses).items():
         chains = drawn.posterior.sizes["chain"]
         draws = drawn.posterior[name].to_numpy().reshape(chains, -1, 1)
@@ -60,20 +62,20 @@ def check(drawn: Drawn, responses: Responses) -> None:
 
 
 @pytest.fixture(scope="module", params=["nutpie", "pymc", "jax"])
-def engine(request: pytest.FixtureRequest, tables: list[Responses]) -> Engine:
+def engine(request: pytest.FixtureRequest, tables: list[Responses]) -> Sampler:
     """Compile an engine with the first table."""
     if request.param == "jax":
         pytest.importorskip("jax")
         pytest.importorskip("blackjax")
     made = engine_of(SINGLE, request.param, tables[0], moving=True)
     assert made.name == request.param
-    assert not isinstance(made, Anew)
+    assert not isinstance(made, RebuiltSampler)
     return made
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_model_compiled_once_draws_from_each_tables_posterior(
-    engine: Engine, tables: list[Responses], number: int
+    engine: Sampler, tables: list[Responses], number: int
 ) -> None:
     drawn = engine.draw(tables[number], 1, SAMPLING)
     check(drawn, tables[number])
@@ -85,11 +87,11 @@ def test_a_model_compiled_once_draws_from_each_tables_posterior(
 
 
 def test_a_model_built_anew_draws_from_the_same(tables: list[Responses]) -> None:
-    check(Anew(SINGLE, "pymc").draw(tables[1], 1, SAMPLING), tables[1])
+    check(RebuiltSampler(SINGLE, "pymc").draw(tables[1], 1, SAMPLING), tables[1])
 
 
-def test_draws_depend_on_the_seed_alone(engine: Engine, tables: list[Responses]) -> None:
-    short = Sampling(draws=50, tune=50)
+def test_draws_depend_on_the_seed_alone(engine: Sampler, tables: list[Responses]) -> None:
+    short = SamplingSpec(draws=50, tune=50)
     one = engine.draw(tables[1], 7, short).posterior
     engine.draw(tables[2], 3, short)
     assert engine.draw(tables[1], 7, short).posterior.equals(one)
@@ -100,25 +102,25 @@ def test_pymc_compiles_a_model_once(
     tables: list[Responses], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even to sample for longer; the density that is held against it is compiled apart."""
-    engine = Frozen(Varying(SINGLE, tables[0], moving=True))
-    engine.draw(tables[1], 1, Sampling(draws=50, tune=50))
-    monkeypatch.setattr(Varying, "check", lambda *_: None)
+    engine = PyMCSampler(ReusableModel(SINGLE, tables[0], moving=True))
+    engine.draw(tables[1], 1, SamplingSpec(draws=50, tune=50))
+    monkeypatch.setattr(ReusableModel, "check", lambda *_: None)
 
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("compiled")
 
     monkeypatch.setattr(pytensor, "function", compiled)
-    drawn = engine.draw(tables[2], 1, longer(Sampling(draws=50, tune=50)))
+    drawn = engine.draw(tables[2], 1, lengthen(SamplingSpec(draws=50, tune=50)))
     assert drawn.posterior.sizes["draw"] == 200
     with pytest.raises(AssertionError, match="compiled"):
-        Anew(SINGLE, "pymc").draw(tables[2], 1, Sampling(draws=50, tune=50))
+        RebuiltSampler(SINGLE, "pymc").draw(tables[2], 1, SamplingSpec(draws=50, tune=50))
 
 
 @pytest.mark.parametrize("name", ["hierarchical", "monotone"])
 def test_data_of_another_table_are_noticed(name: str) -> None:
     plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
     simulate, spec = simulator_of(plan, cell), load_spec(name)
-    varying = Varying(spec, simulate("first").responses, moving=False)
+    varying = ReusableModel(spec, simulate("first").responses, moving=False)
     (one, values), (other, _) = (varying.given(simulate(r).responses) for r in range(2))
     pm.set_data(values, model=varying.model)
     varying.check(one.design)
@@ -135,7 +137,7 @@ def test_a_model_given_another_table_is_the_model_of_that_table(name: str) -> No
     expected, rng = one.model, np.random.default_rng(1)
     start = expected.initial_point(1)
     points = [{k: rng.normal(0, 0.5, np.shape(v)) for k, v in start.items()} for _ in range(3)]
-    let_data_vary(other)
+    use_data_containers(other)
     with other.model:
         pm.set_data(data_of(one))
         gradient = other.model.compile_dlogp(mode="FAST_COMPILE")
@@ -154,7 +156,7 @@ def test_a_model_is_given_other_contaminations_of_several_models(trials: int) ->
         frame = simulate(replicate).responses.frame
         moved = rng.uniform(0, 1, frame["item"].nunique())[frame["item"].factorize()[0]]
         tables.append(Responses.from_frame(frame.assign(contamination=moved)))
-    varying = Varying(load_spec("hierarchical"), tables[0], moving=True)
+    varying = ReusableModel(load_spec("hierarchical"), tables[0], moving=True)
     built, values = varying.given(tables[1])
     pm.set_data(values, model=varying.model)
     varying.check(built.design)
@@ -166,7 +168,7 @@ def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:
     """Otherwise nutpie would read beyond its data, or say that it cannot begin."""
     plan, cell = planned("prior", items=25)
     simulate = simulator_of(plan, cell)
-    engine = Compiled(Varying(SINGLE, simulate("first").responses, moving=False))
+    engine = NutpieSampler(ReusableModel(SINGLE, simulate("first").responses, moving=False))
     few = Responses.from_frame(tables[0].frame.iloc[:20])
     with pytest.raises(ValueError, match="tables of one cell differ in 'model'"):
         engine.draw(few, 1, SAMPLING)
@@ -186,10 +188,10 @@ def test_hidden_contaminations_with_repeated_trials_are_built_anew(wanted: str, 
         pytest.importorskip("jax")
         pytest.importorskip("blackjax")
     engine = engine_of(load_spec("noisy_covariate"), wanted, first, False)
-    assert isinstance(engine, Anew)
+    assert isinstance(engine, RebuiltSampler)
     assert engine.name == used
 
 
 def test_the_second_try_is_longer_and_more_careful() -> None:
-    more = longer(Sampling(draws=300, tune=200, chains=3, target_accept=0.8))
+    more = lengthen(SamplingSpec(draws=300, tune=200, chains=3, target_accept=0.8))
     assert (more.draws, more.tune, more.chains, more.target_accept) == (1200, 400, 3, 0.99)

@@ -9,7 +9,7 @@ import pytest
 from pytensor.graph.fg import FunctionGraph
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayescontam.calibration.grids import lay_out, regular_axes
+from bayescontam.calibration.jax_sampler import grid_axes, lay_out
 
 
 def digits(shape: tuple[int, ...], steps: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -35,7 +35,7 @@ def compiled(vectors: list[Any], output: Any) -> tuple[Any, Any, list[Any]]:
 def test_regular_positions_are_told_by_their_axes(
     shape: tuple[int, ...], steps: tuple[int, ...]
 ) -> None:
-    axes = regular_axes(digits(shape, steps))
+    axes = grid_axes(digits(shape, steps))
     assert axes is not None
     sizes, found = zip(*axes, strict=True)
     np.testing.assert_array_equal(digits(sizes, found), digits(shape, steps))
@@ -46,7 +46,7 @@ def test_regular_positions_are_told_by_their_axes(
 )
 def test_other_positions_are_not(positions: list[int]) -> None:
     """They start late, leave some out, or do not repeat; one alone has no axis."""
-    assert regular_axes(np.array(positions, dtype=np.uint8)) is None
+    assert grid_axes(np.array(positions, dtype=np.uint8)) is None
 
 
 @pytest.mark.parametrize("models", [1, 3])

@@ -13,19 +13,22 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.calibration import replicate
-from bayescontam.calibration.chees import _proposal
-from bayescontam.calibration.engines import Engine, engine_of
-from bayescontam.calibration.jax_engine import Jax
-from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying, data_of, let_data_vary
-from bayescontam.calibration.vectors import Vectors, precision
+from bayescontam.calibration.jax_sampler import JaxSampler, Vectors, _proposal, precision
+from bayescontam.calibration.replicate import ReplicateRunner
+from bayescontam.calibration.samplers import (
+    ReusableModel,
+    Sampler,
+    data_of,
+    engine_of,
+    use_data_containers,
+)
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import MissingExtraError
-from bayescontam.inference.build import build
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.study import Sampling
+from bayescontam.specs.registry import load_spec
+from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 jax = pytest.importorskip("jax")
@@ -33,7 +36,7 @@ pytest.importorskip("blackjax")
 pytest.importorskip("pytensor.link.jax.dispatch")  # turns 64-bit types on, for good
 
 SINGLE = load_spec("single")
-SHORT = Sampling(draws=50, tune=50)
+SHORT = SamplingSpec(draws=50, tune=50)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +50,7 @@ def same_numbers() -> Iterator[None]:
 @pytest.mark.slow
 def test_many_tables_at_once_are_as_one_after_the_other(tables: list[Responses]) -> None:
     """In double precision: trajectories enlarge what is rounded in another way."""
-    engine = Jax(Varying(SINGLE, tables[0], moving=True), double=True)
+    engine = JaxSampler(ReusableModel(SINGLE, tables[0], moving=True), double=True)
     for seed, (table, drawn) in enumerate(
         zip(tables, engine.draw_all(tables, range(3), SHORT), strict=True)
     ):
@@ -70,7 +73,7 @@ def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
     outputs = [expected.logp(), expected.dlogp()]
     density = expected.compile_fn(outputs, mode="FAST_COMPILE")
     heights, slopes = map(np.array, zip(*(density(point) for point in points), strict=True))
-    let_data_vary(other)
+    use_data_containers(other)
     values = data_of(one)
     vectors = Vectors(other.model, list(values))
     order = [value.name for value in expected.value_vars]
@@ -149,11 +152,11 @@ def test_a_study_audits_it_by_pymc(monkeypatch: pytest.MonkeyPatch) -> None:
     sampling = 'sampling = { engine = "jax", draws = 200, tune = 200 }'
     plan, cell = planned("prior", "single", sampling, "gates.rhat = 1.1", items=20)
     plan = replace(plan, study=plan.study.model_copy(update={"audit": 1.0}))
-    replicates = Replicates(plan, cell)
+    replicates = ReplicateRunner(plan, cell)
 
-    first: list[Engine] = []
+    first: list[Sampler] = []
 
-    def either(spec: ModelSpec, name: str, table: Responses, moving: bool) -> Engine:
+    def either(spec: ModelSpec, name: str, table: Responses, moving: bool) -> Sampler:
         first.append(copy(first[0]) if first else engine_of(spec, name, table, moving))
         first[-1].name = name
         return first[-1]

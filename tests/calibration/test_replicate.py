@@ -10,17 +10,16 @@ import pytest
 import xarray as xr
 
 from bayescontam.calibration import replicate as replicating
-from bayescontam.calibration.engines import Drawn
-from bayescontam.calibration.gates import faults_of
-from bayescontam.calibration.measure import Measured
-from bayescontam.calibration.plan import Cell, Plan, plan_of
-from bayescontam.calibration.ranks import rank_of
-from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.rows import COLUMNS
+from bayescontam.calibration.quantities import Measured
+from bayescontam.calibration.replicate import ReplicateRunner
+from bayescontam.calibration.samplers import SampledDraws
+from bayescontam.calibration.sbc import rank_of
+from bayescontam.calibration.storage import COLUMNS, faults_of
+from bayescontam.calibration.study import Cell, Plan, plan_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
-from bayescontam.inference.build import build
-from bayescontam.responses import Responses
-from bayescontam.specs.study import Gates, Sampling, StudySpec
+from bayescontam.model.build import build
+from bayescontam.specs.study import Gates, SamplingSpec, StudySpec
 from tests.calibration.studies import planned
 
 RNG = np.random.default_rng(5)
@@ -33,9 +32,9 @@ class Fake:
 
     def __init__(self, spec: Any, tries: list[Any]) -> None:
         self._spec, self._tries = spec, tries
-        self.asked: list[tuple[int, Sampling]] = []
+        self.asked: list[tuple[int, SamplingSpec]] = []
 
-    def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         self.asked.append((seed, sampling))
         outcome = self._tries[len(self.asked) - 1]
         if isinstance(outcome, Exception):
@@ -45,7 +44,7 @@ class Fake:
         draws[:, 1] += shift
         dims = ("chain", "draw", "model", "benchmark")
         posterior = xr.Dataset({"theta": (dims, draws[0]), "beta": (dims, draws[1])})
-        return Drawn(posterior, diverged, build(self._spec, responses))
+        return SampledDraws(posterior, diverged, build(self._spec, responses))
 
 
 def rows_of(
@@ -54,7 +53,7 @@ def rows_of(
     plan, cell = planned("prior", "single", *lines, items=10)
     fake = Fake(plan.specs["single"], tries)
     monkeypatch.setattr(replicating, "engine_of", lambda *_: fake)
-    return Replicates(plan, cell).rows(0), fake
+    return ReplicateRunner(plan, cell).rows(0), fake
 
 
 def test_a_formula_without_a_value_is_no_fault_of_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,19 +125,19 @@ def test_nothing_in_common_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Measured((), np.empty((2, 9, 0)))
     monkeypatch.setattr(replicating, "measure", lambda *_: nothing)
     with pytest.raises(SpecError, match="the estimator 'single' has none of the quantities"):
-        Replicates(plan, cell).rows(0)
+        ReplicateRunner(plan, cell).rows(0)
 
 
 def test_a_bootstrap_that_has_nothing_asked_for_is_refused() -> None:
     plan, cell = _beside_bootstrap("single", "quantities = ['novelty_gap']")
     with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
-        Replicates(plan, cell).rows(0)
+        ReplicateRunner(plan, cell).rows(0)
 
 
 def test_what_no_fit_is_needed_for_is_told_without_one() -> None:
-    Replicates(*_beside_bootstrap("single")).check()
+    ReplicateRunner(*_beside_bootstrap("single")).check()
     with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
-        Replicates(*_beside_bootstrap("single", "quantities = ['theta']")).check()
+        ReplicateRunner(*_beside_bootstrap("single", "quantities = ['theta']")).check()
     head = (
         'summary = "s"\nreplicates = 4\ndesign.items = 12\nsimulator.kind = "prior"\n'
         'simulator.model = "hierarchical"\n[[estimators]]\nname = "other"\nmodel = "anchored"\n'
@@ -147,7 +146,7 @@ def test_what_no_fit_is_needed_for_is_told_without_one() -> None:
     with pytest.raises(
         SpecError, match=r"estimators: the estimator 'other' cannot be fitted .*clean"
     ):
-        Replicates(plan, plan.cells[0]).check()
+        ReplicateRunner(plan, plan.cells[0]).check()
 
 
 @pytest.mark.parametrize(
@@ -157,8 +156,8 @@ def test_truth_and_estimate_at_two_references_are_refused(model: str, told: str 
     """Nobody could distinguish a bias from another meaning of genuine ability."""
     message = "the estimator 'bootstrap' reports genuine ability at contamination 0"
     with pytest.raises(SpecError, match=f"reference: {message}.*{told or 'truth'}.*leave the boo"):
-        Replicates(*_beside_bootstrap(model)).rows(0)
-    rows = Replicates(*_beside_bootstrap(model, "quantities = ['accuracy']")).rows(0)
+        ReplicateRunner(*_beside_bootstrap(model)).rows(0)
+    rows = ReplicateRunner(*_beside_bootstrap(model, "quantities = ['accuracy']")).rows(0)
     assert set(rows["quantity"]) == {"accuracy"}
 
 
@@ -170,7 +169,7 @@ def test_a_plug_in_for_a_latent_event_needs_a_reference_of_both() -> None:
     )
     for line, refused in (("", True), ("reference = 'zero'\n", False)):
         plan = plan_of(StudySpec.parse(f"{head}{line}{estimator}", "test.toml"), Path())
-        replicates = Replicates(plan, plan.cells[0])
+        replicates = ReplicateRunner(plan, plan.cells[0])
         if refused:
             with pytest.raises(
                 SpecError, match=r"reference: the estimator 'plug-in' .* set 'zero'"
@@ -194,7 +193,7 @@ def test_replicates_have_seeds_of_their_own(monkeypatch: pytest.MonkeyPatch) -> 
     plan, cell = planned("prior", "single", items=10)
     fake = Fake(plan.specs["single"], [(0, 0.0)] * 4)
     monkeypatch.setattr(replicating, "engine_of", lambda *_: fake)
-    first, again = Replicates(plan, cell), Replicates(plan, cell)
+    first, again = ReplicateRunner(plan, cell), ReplicateRunner(plan, cell)
     tables = [each.rows(replicate) for each, replicate in ((first, 0), (first, 1), (again, 0))]
     seeds = [seed for seed, _ in fake.asked]
     assert seeds[0] == seeds[2] != seeds[1]
@@ -260,7 +259,7 @@ def test_bootstrap_rows_carry_the_truth_in_both_definitions() -> None:
         update={"name": "b", "kind": "bootstrap", "model": "", "resamples": 200}
     )
     plan = replicating.Plan(plan.study.model_copy(update={"estimators": (bootstrap,)}), {}, None)
-    rows = Replicates(plan, cell).rows(2)
+    rows = ReplicateRunner(plan, cell).rows(2)
     assert list(rows.columns) == list(COLUMNS)
     own = rows.set_index("quantity")
     assert own.loc["genuine_ability_nominal", "truth"] == 0.35
@@ -284,13 +283,13 @@ def test_an_estimator_that_is_told_the_reverse_is_wrong(monkeypatch: pytest.Monk
     seen: list[pd.DataFrame] = []
 
     class Watching(Fake):
-        def draw(self, responses: Responses, seed: int, sampling: Sampling) -> Drawn:
+        def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
             seen.append(responses.frame)
             return super().draw(responses, seed, sampling)
 
     fake = Watching(plan.specs["single"], [(0, 0.0)])
     monkeypatch.setattr(replicating, "engine_of", lambda *_: fake)
-    replicates = Replicates(plan, cell)
+    replicates = ReplicateRunner(plan, cell)
     replicates.rows(0)
     plain = replicates._simulate(0).responses.frame
     np.testing.assert_allclose(seen[0]["contamination"], 1 - plain["contamination"])

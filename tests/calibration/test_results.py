@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration.coverage import COLUMNS as COVERAGE_COLUMNS
-from bayescontam.calibration.plan import plan_of
-from bayescontam.calibration.record import start_record
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.rows import COLUMNS, read_rows
 from bayescontam.calibration.sbc import COLUMNS as SBC_COLUMNS
+from bayescontam.calibration.storage import COLUMNS, read_rows, start_record
+from bayescontam.calibration.study import plan_of
 from bayescontam.errors import UsageError
 from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows

@@ -18,13 +18,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.calibration import run as running
-from bayescontam.calibration.audit import audits
-from bayescontam.calibration.replicate import Replicates
+from bayescontam.calibration import runner as running
+from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.rows import read_rows
-from bayescontam.calibration.run import run_study
-from bayescontam.calibration.shards import PATIENCE, Shards, Task, tasks_of
+from bayescontam.calibration.runner import run_study
+from bayescontam.calibration.storage import PATIENCE, Shards, StudyTask, audits, read_rows, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import BOOTSTRAP, SINGLE, planned
@@ -135,7 +133,7 @@ def test_a_missing_shard_alone_is_made_anew(whole: pd.DataFrame, tmp_path: Path)
 
 RUN = """
 import sys
-from bayescontam.calibration.run import run_study
+from bayescontam.calibration.runner import run_study
 run_study(sys.argv[1], sys.argv[2], replicates=40, block=4, jobs=int(sys.argv[3]))
 """
 """A run of 80 replicates in 20 shards, to be killed; five kills leave some of it to do."""
@@ -202,7 +200,7 @@ def test_compiled_fits_that_are_killed_at_any_moment_end_with_the_same_rows(tmp_
 
 TERMINATED = """
 import sys
-from bayescontam.calibration.shards import Shards
+from bayescontam.calibration.storage import Shards
 add = Shards.add
 def told(self, *arguments):
     add(self, *arguments)
@@ -242,7 +240,7 @@ def test_a_killed_worker_of_ray_changes_nothing(
     pytest.importorskip("ray")
     add, taken, killed = Shards.add, 0, 0
 
-    def killing(self: Shards, task: Task, own: pd.DataFrame) -> None:
+    def killing(self: Shards, task: StudyTask, own: pd.DataFrame) -> None:
         nonlocal taken, killed
         add(self, task, own)
         taken += 1
@@ -261,7 +259,7 @@ def test_two_workers_one_of_which_is_killed_change_nothing(
 ) -> None:
     add, killed = Shards.add, 0
 
-    def killing(self: Shards, task: Task, own: pd.DataFrame) -> None:
+    def killing(self: Shards, task: StudyTask, own: pd.DataFrame) -> None:
         nonlocal killed
         add(self, task, own)
         if not killed:
@@ -410,18 +408,18 @@ def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
     with Shards(tmp_path, plan, size=3, clock=lambda: now) as kept:
         counts = []
         for cell, replicate in ((0, 4), (0, 2), (1, 0), (0, 3), (1, 1)):
-            kept.add(Task(cell, replicate), table.assign(replicate=replicate))
+            kept.add(StudyTask(cell, replicate), table.assign(replicate=replicate))
             counts.append(len(shards(tmp_path)))
         assert counts == [0, 0, 0, 1, 1]
         now += PATIENCE
-        kept.add(Task(0, 7), table.assign(replicate=7))
+        kept.add(StudyTask(0, 7), table.assign(replicate=7))
         assert len(shards(tmp_path)) == 3
-        kept.add(Task(0, 8), table.assign(replicate=8))
+        kept.add(StudyTask(0, 8), table.assign(replicate=8))
         assert len(shards(tmp_path)) == 3
         # Fits of many workers that end together: what would be lost counts, not the clock.
-        kept.add(Task(1, 8), table.assign(replicate=8, seconds=[PATIENCE / 2, PATIENCE / 2]))
+        kept.add(StudyTask(1, 8), table.assign(replicate=8, seconds=[PATIENCE / 2, PATIENCE / 2]))
         assert len(shards(tmp_path)) == 5
-        kept.add(Task(1, 9), table.assign(replicate=9))
+        kept.add(StudyTask(1, 9), table.assign(replicate=9))
         assert len(shards(tmp_path)) == 5
     assert len(shards(tmp_path)) == 6
     first = pd.read_parquet(tmp_path / "rows" / f"{plan.cells[0].hash}-000002.parquet")
@@ -431,15 +429,15 @@ def test_rows_wait_for_a_full_shard_or_for_some_seconds(tmp_path: Path) -> None:
 def test_what_is_done_is_kept_when_a_replicate_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Replicates.rows
+    made = ReplicateRunner.rows
 
-    def failing(self: Replicates, replicate: int) -> pd.DataFrame:
+    def failing(self: ReplicateRunner, replicate: int) -> pd.DataFrame:
         if replicate == 5:
             raise ZeroDivisionError("a mistake")
         return made(self, replicate)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Replicates, "rows", failing)
+        patch.setattr(ReplicateRunner, "rows", failing)
         with pytest.raises(TaskError, match=r"'cell 'boost=0', replicate 5': ZeroDivisionError"):
             run_study(STUDY, tmp_path / "out", jobs=1)
     assert sorted(set(read_rows(tmp_path / "out")["replicate"])) == [0, 1, 2, 3, 4]

@@ -8,12 +8,11 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import chi2
 
-from bayescontam.calibration.plan import plan_of
-from bayescontam.calibration.published import exposures
-from bayescontam.calibration.simulate import Simulated, simulator_of
+from bayescontam.calibration.simulators import Simulated, exposures, simulator_of
+from bayescontam.calibration.study import plan_of
+from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
-from bayescontam.responses import Responses
-from bayescontam.specs.simulator import Layout
+from bayescontam.specs.study import Layout
 from tests.calibration.studies import planned, study
 from tests.simulated import concept_exposure
 

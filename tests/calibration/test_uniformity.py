@@ -3,12 +3,7 @@ import pytest
 from arviz_stats.ecdf_utils import get_pointwise_confidence_band, simulate_confidence_bands
 from scipy.stats import binom, kstest, norm
 
-from bayescontam.calibration.uniformity import (
-    detectable,
-    envelope_probability,
-    points,
-    uniformity,
-)
+from bayescontam.calibration.sbc import detectable, envelope_probability, points, uniformity
 
 
 def p_values(values: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def unraisable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no stage last long enough for a line, however busy the machine is."""
-    monkeypatch.setattr("bayescontam.progress.PATIENCE", 600.0)
+    monkeypatch.setattr("bayescontam._progress.PATIENCE", 600.0)
 
 
 @pytest.fixture

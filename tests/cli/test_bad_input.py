@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-import bayescontam.inference.fit
+import bayescontam.inference.pipeline
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]
@@ -78,7 +78,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     def sampled(*_: Any) -> NoReturn:
         pytest.fail("the sampler was started")
 
-    monkeypatch.setattr(bayescontam.inference.fit, "sample", sampled)
+    monkeypatch.setattr(bayescontam.inference.pipeline, "sample", sampled)
 
 
 @pytest.fixture

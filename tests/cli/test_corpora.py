@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.specs.catalogue import load_manifest, shipped_manifests
+from bayescontam.specs.registry import load_manifest, shipped_manifests
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]

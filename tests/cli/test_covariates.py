@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.duplicates import Curve
+from bayescontam.evidence.curve import Curve
 from bayescontam.inference.checks import Check, Outcome
 from tests.cli.conftest import FEW_DRAWS, Done
 from tests.evidence.made import judged, make_curve, make_draws, make_scan, match

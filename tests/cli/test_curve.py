@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.duplicates import Curve
+from bayescontam.evidence.curve import Curve
 from bayescontam.inference.checks import Outcome
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import FEW_DRAWS, Done

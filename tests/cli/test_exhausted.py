@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 import xarray as xr
 
-import bayescontam.importers.table
-from bayescontam.inference.fitted import Fitted
+import bayescontam.data.tables
+from bayescontam.inference.result import Fit
 from tests.cli.conftest import Done
 
 TABLE = "model,benchmark,item,correct\nm,b,i,1\n"
@@ -39,7 +39,7 @@ def test_what_ran_out_is_named(
     def fails(*_: Any) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(bayescontam.importers.table, "unpacked", fails)
+    monkeypatch.setattr(bayescontam.data.tables, "unpacked", fails)
     (tmp_path / "a.csv").write_text(TABLE)
     done = run("fit", tmp_path / "a.csv", "--out", tmp_path / "o.nc")
     assert done.status == 2
@@ -57,7 +57,7 @@ def test_a_fit_too_large_for_the_disk_is_not_half_written(tmp_path: Path) -> Non
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
         with pytest.raises(OSError, match="File too large") as caught:
-            Fitted(tree).save(tmp_path / "o.nc")
+            Fit(tree).save(tmp_path / "o.nc")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno == errno.EFBIG

@@ -15,10 +15,11 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayescontam.api import Fit, Outcome
-from bayescontam.execute import usable_cores
-from bayescontam.inference import engines
-from bayescontam.responses import read_responses
+from bayescontam.data.responses import read_responses
+from bayescontam.inference import sampling as engines
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.result import Fit
+from bayescontam.parallel import usable_cores
 from tests.cli.conftest import FEW_DRAWS, Done, Made, environment, hostile_table
 from tests.simulated import simulate
 

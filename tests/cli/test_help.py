@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from bayescontam.cli.app import app
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.cli.conftest import Done, command, environment
 
 Run = Callable[..., Done]
@@ -191,5 +191,5 @@ def test_an_interrupted_verb_exits_130(run: Run, monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bayescontam.specs.catalogue.shipped_models", interrupted)
+    monkeypatch.setattr("bayescontam.specs.registry.shipped_models", interrupted)
     assert run("models", "list") == Done(130, "", "interrupted; no file was left half written\n")

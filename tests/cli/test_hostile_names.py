@@ -11,7 +11,7 @@ from typing import NoReturn
 import pandas as pd
 import pytest
 
-from bayescontam.api import Fit
+from bayescontam.inference.result import Fit
 from tests.cli.conftest import NAMES, Done, Made, command
 
 Run = Callable[..., Done]

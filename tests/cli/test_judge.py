@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayescontam.data.judgements import read_judgements
 from bayescontam.evidence.pairs import choose_pairs, top_pairs
-from bayescontam.judgements import read_judgements
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done
 from tests.report.made_scan import BENCHMARKS, ITEMS, make_scan

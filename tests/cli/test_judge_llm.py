@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.evidence.llm import endpoint as module
+from bayescontam.data.judgements import PAIR, read_judgements
+from bayescontam.evidence.llm import client as module
 from bayescontam.evidence.pairs import choose_pairs
-from bayescontam.judgements import PAIR, read_judgements
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment
 from tests.evidence.llm.server import Reply, Request, Server, fault, running, verdict

@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.inference.implied import implied
+from bayescontam.inference.prior_predictive import implied
 from bayescontam.report.spec_page import spec_page
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.registry import load_spec
 from tests.cli.conftest import Done, hostile_table
 
 Run = Callable[..., Done]

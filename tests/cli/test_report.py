@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.cli.report import _items
-from bayescontam.evidence.duplicates import FORMAT, Curve
+from bayescontam.evidence.curve import FORMAT, Curve
 from tests.cli.conftest import NAMES, Done, Made
 from tests.report.made_curve import make_curve
 from tests.report.made_scan import make_scan

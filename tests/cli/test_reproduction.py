@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.reproduction.run import DATA
-from bayescontam.reproduction.study import Study
-from bayescontam.specs.catalogue import shipped_folder
+from bayescontam.published.study import DATA, Study
+from bayescontam.specs.registry import shipped_folder
 from tests.cli.conftest import Done
 from tests.reproduction.made import TEXT, findings, with_analysis
 

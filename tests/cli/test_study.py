@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.calibration import run as running
-from bayescontam.specs.catalogue import load_study, shipped_studies
+from bayescontam.calibration import runner as running
 from bayescontam.specs.reference import study_keys_page
+from bayescontam.specs.registry import load_study, shipped_studies
 from tests.calibration.studies import BOOTSTRAP, SINGLE
 from tests.cli.conftest import Done
 

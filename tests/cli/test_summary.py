@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.api import Fit
+from bayescontam.inference.result import Fit
 from tests.cli.conftest import Done, Made
 
 Run = Callable[..., Done]

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-import bayescontam.api
+import bayescontam.inference.pipeline
+from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError
-from bayescontam.responses import Responses
 from bayescontam.specs.model import ModelSpec
 from tests.cli.conftest import Done
 
@@ -39,7 +39,7 @@ def fit(
             fitting.table, fitting.spec = table, spec
             raise FitError("stopped")
 
-        monkeypatch.setattr(bayescontam.api, "fit_responses", stop)
+        monkeypatch.setattr(bayescontam.inference.pipeline, "fit_responses", stop)
         for name, text in files.items():
             (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
         return run("fit", f"{next(iter(files))}.csv", *arguments, "--out", "fit.nc"), fitting

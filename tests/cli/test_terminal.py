@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from rich.cells import cell_len
 
-from bayescontam.cli.table import FIRST_ROWS, LAST_ROWS, lay_out
 from bayescontam.cli.terminal import (
+    FIRST_ROWS,
+    LAST_ROWS,
+    lay_out,
     print_checks,
     print_headline,
     print_lines,
@@ -29,7 +31,7 @@ NAMES = [
 
 
 def headline(seed: int = 0, models: int = len(NAMES), benchmarks: tuple[str, ...] = ("quiz",)):
-    """Return a table such as `bayescontam.report.tables.headline` makes."""
+    """Return a table such as `bayescontam.report.fit_tables.headline` makes."""
     rng = np.random.default_rng(seed)
     names = NAMES if models == len(NAMES) else [f"model {i}" for i in range(models)]
     rows = list(itertools.product(names, benchmarks))

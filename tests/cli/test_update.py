@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from bayescontam.cli import update as verb
+from bayescontam.cli import fit as verb
 from bayescontam.errors import UsageError
 from tests.given import counts_table, rough_fit
 

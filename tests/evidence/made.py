@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.duplicates import FORMAT, Curve
+from bayescontam.evidence.curve import FORMAT, Curve, CurveDraws
 from bayescontam.inference.checks import Check
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.scan.results import Scan

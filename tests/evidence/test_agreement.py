@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam.data.judgements import Judgements
 from bayescontam.evidence.agreement import agreement
-from bayescontam.judgements import Judgements
 from tests.data import shared
 
 pytest.importorskip("sklearn")

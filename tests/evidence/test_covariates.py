@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.covariates import Covariates, read_covariates
-from bayescontam.evidence.covariates import covariates_table
-from bayescontam.evidence.weighing import weigh
+from bayescontam.data.covariates import Covariates, read_covariates
+from bayescontam.evidence.covariates import covariates_table, weigh
 from bayescontam.scan.results import Scan
 from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
 

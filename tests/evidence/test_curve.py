@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import BuiltCurve, basis, build_curve
-from bayescontam.evidence.curve_draws import take_curve
-from bayescontam.evidence.verdicts import make_verdicts
-from bayescontam.specs.catalogue import load_curve
+from bayescontam.evidence.curve import take_curve
+from bayescontam.evidence.curve_model import BuiltCurve, basis, build_curve, make_verdicts
 from bayescontam.specs.curve import CurveSpec, Shape
+from bayescontam.specs.registry import load_curve
 from tests.evidence.made import judged, line, make_draws
 
 SPEC = load_curve("monotone")

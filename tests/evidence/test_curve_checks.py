@@ -10,18 +10,17 @@ import xarray as xr
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import BuiltCurve, build_curve
-from bayescontam.evidence.curve_checks import (
+from bayescontam.evidence.curve import (
     BINS,
     FEWEST,
+    CurveDraws,
     bins,
     evidence_checks,
     marginal,
     predictive_checks,
     replicate,
 )
-from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.verdicts import Verdicts, make_verdicts
+from bayescontam.evidence.curve_model import BuiltCurve, Verdicts, build_curve, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.specs.curve import CurveSpec
 from tests.evidence.made import judged, line, make_curve, make_draws

@@ -12,10 +12,10 @@ from scipy.special import expit
 from scipy.stats import lognorm, norm
 
 from bayescontam.errors import FitError, UsageError
-from bayescontam.evidence.duplicates import Curve, CurveOptions, fit_curve
+from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.engines import Sampling
-from bayescontam.specs.catalogue import load_curve
+from bayescontam.inference.sampling import Sampling
+from bayescontam.specs.registry import load_curve
 from tests.evidence.made import JUDGED, judged, line, make_curve, make_draws
 
 SPEC = load_curve("monotone")

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.exposure import ItemExposure
-from bayescontam.evidence.matched import Matched
+from bayescontam.evidence.curve import CurveDraws
+from bayescontam.evidence.item_matches import ItemExposure, Matched
 from tests.evidence.made import line, make_draws
 
 SIGMAS = [0.0, 0.7, 1.8]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayescontam.evidence.duplicates import Curve
-from bayescontam.evidence.matched import KINDS, Matched, Matches
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.item_matches import KINDS, Matched, Matches
 from bayescontam.scan.results import Scan
 from tests.evidence.made import Row, judged, make_curve, make_draws, make_scan, match
 

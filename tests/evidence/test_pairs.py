@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.judgements import PAIR, Judgements
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.pairs import choose_pairs, located, scan_pairs, top_pairs
-from bayescontam.judgements import PAIR, Judgements
+from bayescontam.evidence.pairs import choose_pairs, positions_in_scan, scan_pairs, top_pairs
 from bayescontam.scan.results import Scan
 from tests.evidence.made import make_scan as make_small
 from tests.evidence.made import match
@@ -194,7 +194,7 @@ def test_choices_that_cannot_be_are_refused(scan: Scan, choose: Any) -> None:
 def test_judgements_find_their_pairs(scan: Scan) -> None:
     chosen = choose_pairs(scan, 50, seed=3)
     frame = chosen[KEYS].assign(judge="Ada", is_duplicate=[0, 1] * 25)
-    found = located(Judgements.from_frame(frame), scan)
+    found = positions_in_scan(Judgements.from_frame(frame), scan)
     assert found["is_duplicate"].tolist() == [0, 1] * 25
     for name in ("cosine", "chunk_id", "stratum", "copies", "start", "end", "listed"):
         assert found[name].tolist() == chosen[name].tolist()
@@ -206,14 +206,14 @@ def test_a_blank_source_is_filled_in_where_it_is_clear(tmp_path: Path) -> None:
         ("1", "web", "e", 0, 12, 0.7), ("2", "books", "d", 0, 11, 0.6),
     ]  # fmt: skip
     scan = _small(tmp_path, rows)
-    found = located(_judged(("1", "", "e", 0, "A"), ("2", "", "d", 0, "A")), scan)
+    found = positions_in_scan(_judged(("1", "", "e", 0, "A"), ("2", "", "d", 0, "A")), scan)
     assert found["source"].tolist() == ["web", "books"]
     assert found["cosine"].tolist() == [0.7, 0.6]
     with pytest.raises(DataError, match=r"j\.csv: .*document 'd', chunk 0 stands in several"):
-        located(_judged(("1", "", "d", 0, "A")), scan, missing="drop")
+        positions_in_scan(_judged(("1", "", "d", 0, "A")), scan, missing="drop")
     twice = _judged(("1", "", "e", 0, "A"), ("1", "web", "e", 0, "A"))
     with pytest.raises(DataError, match="judged twice by one judge once its source is filled in"):
-        located(twice, scan)
+        positions_in_scan(twice, scan)
 
 
 def test_judgements_of_other_pairs_are_refused_or_dropped(tmp_path: Path) -> None:
@@ -223,13 +223,13 @@ def test_judgements_of_other_pairs_are_refused_or_dropped(tmp_path: Path) -> Non
         ("2", "web", "d", 0, "B"),
     )  # fmt: skip
     with pytest.raises(DataError, match=r"3 judgements are of pairs that .* lacks") as caught:
-        located(judged, scan)
+        positions_in_scan(judged, scan)
     assert len(caught.value.faults) == 3
-    found = located(judged, scan, missing="drop")
+    found = positions_in_scan(judged, scan, missing="drop")
     assert _keys(found) == [("b", "1", "web", "d", 0)]
-    assert located(_judged(("7", "", "x", 0, "A")), scan, missing="drop").empty
+    assert positions_in_scan(_judged(("7", "", "x", 0, "A")), scan, missing="drop").empty
     with pytest.raises(UsageError, match="allowed are 'error' and 'drop'"):
-        located(judged, scan, missing="skip")  # type: ignore[arg-type]
+        positions_in_scan(judged, scan, missing="skip")  # type: ignore[arg-type]
 
 
 def test_documents_of_one_name_are_judged_by_their_best_chunk(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_documents_of_one_name_are_judged_by_their_best_chunk(tmp_path: Path) ->
     assert scan_pairs(scan)["chunk_id"].tolist() == [11, 10]
     assert choose_pairs(scan, 5, seed=1)["chunk_id"].tolist() == [11]
     assert top_pairs(scan, 5)["chunk_id"].tolist() == [11]
-    assert located(_judged(("1", "web", "d", 0, "A")), scan)["chunk_id"].tolist() == [11]
+    assert positions_in_scan(_judged(("1", "web", "d", 0, "A")), scan)["chunk_id"].tolist() == [11]
 
 
 SPLIT = [
@@ -253,7 +253,7 @@ def test_a_document_is_known_by_its_nearest_chunk(tmp_path: Path) -> None:
     assert pairs["lead"].tolist() == [0, 0, 2, 2, 0, 1]
     assert pairs["lead_cosine"].tolist() == [0.9, 0.8, 0.7, 0.7, 0.9, 0.4]
     assert pairs["place"].tolist() == [1, 2, 3, 3, 1, 1]
-    found = located(_judged(("1", "web", "e", 0, "A")), scan)
+    found = positions_in_scan(_judged(("1", "web", "e", 0, "A")), scan)
     assert found[["cosine", "lead_cosine", "place"]].to_numpy().tolist() == [[0.6, 0.7, 3.0]]
 
 

@@ -9,13 +9,13 @@ import pytest
 from scipy.stats import poisson
 
 from bayescontam.errors import DataError, UsageError
+from bayescontam.evidence.covariates import ItemContamination
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
-from bayescontam.evidence.weighing import Weighed
 
 DRAWS = 4000
 
 
-def made(p: Any, benchmarks: Any = "quiz", draws: int = DRAWS) -> Weighed:
+def made(p: Any, benchmarks: Any = "quiz", draws: int = DRAWS) -> ItemContamination:
     """Return items of these probabilities of a duplicate in the corpus, the same in all draws.
 
     Half of the duplicates are in the scanned part; of two best matches, the first has half
@@ -25,7 +25,7 @@ def made(p: Any, benchmarks: Any = "quiz", draws: int = DRAWS) -> Weighed:
     names = np.broadcast_to(np.asarray(benchmarks, dtype=object), p.shape[1:])
     items = pd.DataFrame({"benchmark": names, "item": [f"i{k}" for k in range(p.shape[1])]})
     halves = np.stack([1 - p / 4, 1 - p / 2], axis=-1)
-    return Weighed(
+    return ItemContamination(
         items=items, sources=("web", "books"), shares=np.array([0.5, 0.5]), kinds=("exact",),
         ranks=(1, 2), none=1 - p, none_by_source=halves, none_by_kind=1 - p[..., None] / 8,
         none_scanned=1 - p / 2, none_by_rank=halves, expected=p, expected_scanned=p / 2,

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.curve_checks import marginal
-from bayescontam.evidence.duplicates import Curve, CurveOptions, fit_curve
+from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve, marginal
 from bayescontam.inference.checks import Outcome
-from bayescontam.scan.embed import load_embedder
-from bayescontam.specs.catalogue import load_curve
+from bayescontam.scan.embedders import load_embedder
 from bayescontam.specs.corpus import Embedding
+from bayescontam.specs.registry import load_curve
 from tests.data import shared
 
 CHECKS = ("divergences", "R-hat of estimands", "Bulk ESS of estimands", "Judgements by cosine")

@@ -15,11 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam.data.judgements import KINDS, PAIR, read_judgements
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.pairs import choose_pairs
 from bayescontam.evidence.sheets import LONGEST, export_sheet, import_sheet
-from bayescontam.judged import KINDS
-from bayescontam.judgements import PAIR, read_judgements
 from bayescontam.scan.results import Scan
 from tests.report.made_scan import make_scan
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.verdicts import Verdicts, first_runs, is_model, make_verdicts
+from bayescontam.evidence.curve_model import Verdicts, first_runs, is_model, make_verdicts
 from tests.evidence.made import Row, judged
 
 ROWS = [

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.errors import UsageError
-from bayescontam.evidence.duplicates import Curve
-from bayescontam.evidence.matched import KINDS
+from bayescontam.evidence.covariates import RANKS, ItemContamination, weigh
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.item_matches import KINDS
 from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE
-from bayescontam.evidence.weighing import RANKS, Weighed, weigh
 from bayescontam.scan.results import Scan
 from tests.evidence.made import judged, line, make_curve, make_draws, make_scan, match
 
@@ -242,7 +242,7 @@ def test_items_keep_the_order_of_the_scan(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
     weighed = weigh(scan, curve_of(), draws=2)
     pd.testing.assert_frame_equal(weighed.items, scan.items[["benchmark", "item"]])
-    assert isinstance(weighed, Weighed)
+    assert isinstance(weighed, ItemContamination)
 
 
 def test_short_documents_are_not_counted_as_searched(tmp_path: Path) -> None:

@@ -59,12 +59,12 @@ def make_fit(name: str) -> None:
 
 def make_scan() -> None:
     """Write a corpus, its finished scan, and a scan that stopped while it searched."""
-    from bayescontam.scan.merging import Merging
+    from bayescontam.scan.sketch import SketchMerger
 
-    take = Merging.take
+    take = SketchMerger.take
     taken: list[str] = []
 
-    def stopping(self: Merging, key: str) -> None:
+    def stopping(self: SketchMerger, key: str) -> None:
         take(self, key)
         taken.append(key)
         if len(taken) == 2:
@@ -76,7 +76,7 @@ def make_scan() -> None:
         shutil.copy(SCANS / MANIFEST, folder)
         done = bayescontam.run_scan(MANIFEST, "finished", jobs=1, device="cpu")
         write_judgements(done.matches, SCANS / JUDGEMENTS)
-        with mock.patch.object(Merging, "take", stopping), ended_early():
+        with mock.patch.object(SketchMerger, "take", stopping), ended_early():
             bayescontam.run_scan(MANIFEST, "stopped", jobs=1, device="cpu")
         for name in ("finished", "stopped"):
             replaced(folder / name, SCANS / name)

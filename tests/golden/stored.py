@@ -10,15 +10,18 @@ from unittest import mock
 import xarray as xr
 
 import bayescontam
-from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.golden.tables import table_of
 
 FILES = Path(__file__).parent / "files"
 SCANS, STUDIES, ANSWERS = FILES / "scan", FILES / "study", FILES / "answers"
 CURVE = FILES / "curve.nc.xz"
 
-SAMPLER, PRIOR_DRAWS = "bayescontam.inference.fit.sample", "bayescontam.inference.fit.PRIOR_DRAWS"
+SAMPLER, PRIOR_DRAWS = (
+    "bayescontam.inference.pipeline.sample",
+    "bayescontam.inference.pipeline.PRIOR_DRAWS",
+)
 """What fits call to draw from a posterior, and how many draws of the prior they make."""
 OPTIONS: dict[str, Any] = {
     "seed": 7, "draws": 50, "tune": 300, "chains": 2, "cores": 1, "reference": "zero",

@@ -13,7 +13,7 @@ import pytest
 from pytensor.compile.mode import Mode
 
 import bayescontam
-from bayescontam.specs.catalogue import shipped_models
+from bayescontam.specs.registry import shipped_models
 from tests.golden.expected import check_numbers
 from tests.golden.stored import changed_spec
 from tests.golden.tables import table_of

@@ -14,7 +14,7 @@ import xarray as xr
 
 import bayescontam
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.specs.catalogue import shipped_models
+from bayescontam.specs.registry import shipped_models
 from tests.golden.expected import check_numbers
 from tests.golden.stored import FITS, SAMPLER, StoredFit, fit_of
 

@@ -13,25 +13,25 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.calibration.plan import plan_of
-from bayescontam.evidence.llm.cache import cache_key
-from bayescontam.evidence.llm.prompt import Question, load_prompt, shipped_prompts
+from bayescontam.calibration.study import plan_of
+from bayescontam.data.importers.runs import fingerprint
+from bayescontam.evidence.llm.client import Question, load_prompt, shipped_prompts
+from bayescontam.evidence.llm.judge import cache_key
 from bayescontam.evidence.sheets import sheet_key
-from bayescontam.importers.identity import fingerprint
-from bayescontam.inference.build import build
-from bayescontam.inference.folds import By, fold_of, units_of
-from bayescontam.scan.chunk import occurrence_hash, text_hash
-from bayescontam.scan.embed import load_embedder
+from bayescontam.inference.crossval import By, fold_of, units_of
+from bayescontam.model.build import build
+from bayescontam.scan.chunking import occurrence_hash, text_hash
+from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.items import Item
-from bayescontam.scan.thinning import priority
-from bayescontam.specs.catalogue import (
+from bayescontam.scan.sampling import priority
+from bayescontam.specs.corpus import Embedding
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import (
     shipped_folder,
     shipped_manifests,
     shipped_models,
     shipped_studies,
 )
-from bayescontam.specs.corpus import Embedding
-from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import StudySpec
 from tests.golden.expected import check_numbers
 from tests.golden.tables import TABLES, table_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.seeds import stream
+from bayescontam._random import stream
 
 PACKAGE = Path(__file__).parents[2] / "bayescontam"
 PASSED_ON = {"(*)", "(…)", "(…, …, *)"}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam.data.importers.arc import ArcTasks, membership, read_arc, read_concepts
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.arc import ArcTasks, membership, read_arc, read_concepts
 
 GOOD = {"input": [[0, 1], [2, 3], [4, 5]], "output": [[9]]}
 

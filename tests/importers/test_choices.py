@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from bayescontam.data.importers.base import select
+from bayescontam.data.importers.runs import Run, model_names
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.choices import chosen
-from bayescontam.importers.runs import Run, model_names
 
 KNOWN = {"a": Counter(x=3, y=2), "b": Counter(z=1), "c=d": Counter({"x": 1, "p=q": 1})}
 
@@ -22,7 +22,7 @@ KNOWN = {"a": Counter(x=3, y=2), "b": Counter(z=1), "c=d": Counter({"x": 1, "p=q
     ],
 )
 def test_names_are_taken_where_they_occur(given: list[str], taken: list[str]) -> None:
-    assert list(chosen("metric", given, KNOWN).values()) == taken
+    assert list(select("metric", given, KNOWN).values()) == taken
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_names_are_taken_where_they_occur(given: list[str], taken: list[str]) ->
 )
 def test_what_is_not_clear_is_refused(given: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=f"--metric: {message}"):
-        chosen("metric", given, KNOWN)
+        select("metric", given, KNOWN)
 
 
 def test_only_runs_that_differ_are_distinguished() -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.cli import import_
-from bayescontam.importers import COMMANDS
-from bayescontam.importers.lm_eval import import_lm_eval
-from bayescontam.importers.matrix import import_matrix
+from bayescontam.cli import app as import_
+from bayescontam.data.importers.lm_eval import import_lm_eval
+from bayescontam.data.importers.matrix import import_matrix
+from bayescontam.data.tools import COMMANDS
 from tests.cli.conftest import FEW_DRAWS, command
 
 CHOICES = ("--filter", "flexible", "--metric", "acc")
@@ -89,4 +89,4 @@ def test_a_file_that_cannot_be_written_is_refused_first(
 
 
 def test_messages_on_tables_name_every_command() -> None:
-    assert [command.name for command in import_.app.registered_commands] == list(COMMANDS)
+    assert [command.name for command in import_.import_app.registered_commands] == list(COMMANDS)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import bayescontam
+from bayescontam.data.importers.logs import Imported
+from bayescontam.data.importers.runs import original_name
 from bayescontam.errors import DataError
-from bayescontam.importers.imported import Imported
-from bayescontam.importers.runs import original_name
 from tests.importers.test_hostile_logs import lm_eval, sample, trials
 from tests.importers.test_tools import HARNESS, details, dump, lighteval, rows, solved
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bayescontam.data.importers.every_eval_ever import import_every_eval_ever as load
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.every_eval_ever import import_every_eval_ever as load
 
 ITEMS = 6
 

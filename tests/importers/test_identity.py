@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayescontam.data.importers.base import LeftOut
+from bayescontam.data.importers.lm_eval import import_lm_eval
+from bayescontam.data.importers.logs import Imported, imported
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.imported import Imported, imported
-from bayescontam.importers.left_out import LeftOut
-from bayescontam.importers.lm_eval import import_lm_eval
 from tests.data import shared
 from tests.importers.test_hostile_logs import lm_eval, sample
 

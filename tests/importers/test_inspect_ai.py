@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayescontam.data.importers.inspect_ai import Scoring, import_inspect
+from bayescontam.data.importers.logs import Imported
 from bayescontam.errors import DataError, MissingExtraError, UsageError
-from bayescontam.importers.imported import Imported
-from bayescontam.importers.inspect_ai import import_inspect
-from bayescontam.importers.inspect_scores import Scoring
 from tests.importers.write_inspect import EPOCHS, MODELS, SAMPLES, TASKS, fails, value
 
 CHOICES: dict[str, Any] = {

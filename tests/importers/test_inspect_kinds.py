@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bayescontam.data.importers.inspect_ai import import_inspect
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.inspect_ai import import_inspect
 
 pytest.importorskip("inspect_ai")
 NAN = float("nan")

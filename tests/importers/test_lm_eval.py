@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bayescontam
+from bayescontam.data.importers.lm_eval import import_lm_eval
+from bayescontam.data.importers.logs import Imported
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.imported import Imported
-from bayescontam.importers.lm_eval import import_lm_eval
-from bayescontam.responses import Responses
 from tests.importers.write_lm_eval import ANSWERS, DOCS, RUNS, TASKS, digit, wordy
 
 CHOICES = {"filter": ["flexible"], "metric": ["acc"]}

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.lm_eval import import_lm_eval
 from tests.importers.test_hostile_logs import MODEL, lm_eval, sample, trials
 
 

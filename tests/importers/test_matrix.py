@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam.data.importers.matrix import import_matrix
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.matrix import import_matrix
 
 CELLS = st.sampled_from([0, 1, None])
 

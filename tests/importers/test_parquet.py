@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bayescontam.data.importers.lighteval import import_lighteval
+from bayescontam.data.tables import parquet_batches, read_table
 from bayescontam.errors import DataError
-from bayescontam.importers.lighteval import import_lighteval
-from bayescontam.importers.parquet import parquet_batches
-from bayescontam.importers.table import read_table
 
 LONG = "x" * 100_000
 CELLS = {

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam.data.responses import Responses
+from bayescontam.data.tables import load_table, read_table
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers.table import load_table, read_table
-from bayescontam.responses import Responses
 from tests.data import HOSTILE, names, shared
 from tests.weighed import run_and_weigh
 
@@ -283,7 +283,7 @@ def test_a_list_read_in_pieces_is_the_list(
     path = tmp_path_factory.mktemp("list") / "a.json"
     path.write_text(json.dumps(rows, indent=indent) + "\n")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayescontam.importers.json_rows._PIECE", size)
+        patch.setattr("bayescontam.data.jsonl._PIECE", size)
         frame = read_table(path)
     for position, row in enumerate(rows):
         for name in frame.columns:
@@ -384,7 +384,7 @@ def test_a_million_rows_take_little_memory(tmp_path: Path) -> None:
             rows = (f"model {model},quiz,item {i},{i % 2},{i % 11 / 10}\n" for i in range(20_000))
             file.writelines(rows)
     code = (
-        "from bayescontam.responses import read_responses\n"
+        "from bayescontam.data.responses import read_responses\n"
         "assert len(read_responses(sys.argv[1]).frame) == 1_000_000\n"
     )
     message, peak = run_and_weigh(code, path)

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 import bayescontam
+from bayescontam.data.importers.logs import Imported
+from bayescontam.data.tools import TOOLS, import_advice, tool_of
 from bayescontam.errors import DataError, UsageError
-from bayescontam.importers import TOOLS
-from bayescontam.importers.imported import Imported
-from bayescontam.importers.tools import import_advice, tool_of
 from tests.data import shared
 from tests.importers.test_every_eval_ever import quiz, write
 from tests.importers.test_hostile_logs import lm_eval, sample

@@ -9,21 +9,21 @@ from pytensor.graph.replace import clone_replace
 from scipy import stats
 from scipy.special import expit, logsumexp
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.coordinates import Informed
-from bayescontam.inference.draws import log_odds, take_draws
-from bayescontam.inference.effects import zero_sum_basis
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import log_odds, stack_draws
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.effects import zero_sum_basis
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
 
 
-def built(text: str | None = None, name: str = "hierarchical", **shape) -> Built:
+def built(text: str | None = None, name: str = "hierarchical", **shape) -> BuiltModel:
     spec = load_spec(name) if text is None else ModelSpec.parse(text, "mine.toml")
     return build(spec, Responses.from_frame(simulate(3, **shape).responses))
 
@@ -42,7 +42,7 @@ class TestInformed:
     mu, sigma, value = 0.3, 0.7, rng.normal(size=5)
 
     def evaluate(self, what: str, value) -> np.ndarray:
-        transform = Informed(self.estimate, self.se)
+        transform = DataInformedTransform(self.estimate, self.se)
         result = getattr(transform, what)(pt.as_tensor(value), None, None, self.mu, self.sigma)
         return np.asarray(result.eval())
 
@@ -243,7 +243,7 @@ def test_draws_give_the_log_odds_of_the_model():
         n: (("chain", "draw", f"{n}_x"), v.reshape(1, 1, -1))
         for n, v in zip(names, drawn, strict=False)
     }
-    draws = take_draws(xr.Dataset(data), b.design)
+    draws = stack_draws(xr.Dataset(data), b.design)
     np.testing.assert_allclose(log_odds(draws, b.design)[0], drawn[-1])
     of_own = b.design.benchmark_of_item == 1
     assert (drawn[2][of_own] == 0).all()

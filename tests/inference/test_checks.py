@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from bayescontam.inference.build import build
+from bayescontam.data.responses import Responses
 from bayescontam.inference.checks import (
     Check,
     Outcome,
@@ -17,9 +17,9 @@ from bayescontam.inference.checks import (
     sampling_checks,
 )
 from bayescontam.inference.design_checks import SPILLOVER, design_checks
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 RNG = np.random.default_rng(0)

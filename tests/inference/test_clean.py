@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam import api
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, SpecError, UsageError
-from bayescontam.inference.clean import refuse_contaminated, refuse_idle_clean
-from bayescontam.inference.design import make_design
-from bayescontam.inference.predictor import contamination_shift, response_slopes
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference import pipeline
+from bayescontam.model.design import make_design
+from bayescontam.model.exposure import refuse_contaminated, refuse_idle_clean
+from bayescontam.model.predictor import contamination_shift, response_slopes
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 
 
 def anchored(which: str) -> ModelSpec:
@@ -128,11 +128,11 @@ def test_no_contradiction_is_none(contamination: list[float]) -> None:
 
 
 def test_clean_by_name_is_refused_before_a_fit_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bayescontam.inference.fit.sample", lambda *_: pytest.fail("sampled"))
+    monkeypatch.setattr("bayescontam.inference.pipeline.sample", lambda *_: pytest.fail("sampled"))
     frame = _responses([0, 0, 0, 1, 1, 1], 0).frame.drop(columns="clean")
     frame["n_correct"] = np.array([1, 0] * 3)
     with pytest.raises(DataError, match="model 'b' is declared clean, but contamination"):
-        api.fit(frame, "anchored", clean=["a", "b"])
+        pipeline.fit(frame, "anchored", clean=["a", "b"])
     with pytest.raises(UsageError, match="'hierarchical' does not use the column 'clean'"):
-        api.fit(frame, "hierarchical", clean=["a"])
+        pipeline.fit(frame, "hierarchical", clean=["a"])
     refuse_idle_clean(load_spec("hierarchical"), [])

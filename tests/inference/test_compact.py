@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayescontam.inference import compact
-from bayescontam.inference.compact import Positions, item_level, rounded, spaced, without_items
+from bayescontam.inference import stored as compact
+from bayescontam.inference.stored import Positions, item_level, rounded, spaced, without_items
 
 CHAINS, DRAWS = 4, 1500
 

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import bayescontam
+from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.compare import LeaveOut, compare_fits
-from bayescontam.inference.pointwise import Pointwise, Sampled
-from bayescontam.responses import Responses
+from bayescontam.inference.crossval import Pointwise, Sampled
 from tests.crossvalidated import plain_fit, table
 
 FEW = {"draws": 300, "tune": 300, "chains": 2}

@@ -5,15 +5,15 @@ import pytest
 import xarray as xr
 from scipy import integrate, optimize, stats
 
-from bayescontam.inference.build import build
+from bayescontam.data.responses import Responses
 from bayescontam.inference.confounding import (
     confounding_curves,
     confounding_table,
     shifted_curves,
+    sign_by_assumption,
 )
-from bayescontam.inference.shifted import ShiftedWeights, locations_around, log_ratios
-from bayescontam.inference.signs import sign_along
-from bayescontam.responses import Responses
+from bayescontam.inference.sensitivity import ShiftedWeights, log_ratios, prior_locations
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import HalfNormal, Logistic, Normal, StudentT
 from tests.simulated import simulate
@@ -222,17 +222,17 @@ def test_items_that_are_alike_have_no_curves() -> None:
 
 
 def test_the_locations_hold_the_priors_own_and_zero() -> None:
-    locations = locations_around(PRIOR)
+    locations = prior_locations(PRIOR)
     assert locations[12] == 0.5 or locations[13] == 0.5
     assert 0.0 in locations
     np.testing.assert_allclose(locations[[0, -1]], [0.5 - 3.6, 0.5 + 3.6])
     assert np.all(np.diff(locations) > 0)
-    centred = locations_around(Normal(family="normal", sigma=2))
+    centred = prior_locations(Normal(family="normal", sigma=2))
     assert len(centred) == 25
     assert centred[12] == 0
-    far = locations_around(Normal(family="normal", mu=9, sigma=1))
+    far = prior_locations(Normal(family="normal", mu=9, sigma=1))
     assert far.min() == 6
-    wide = locations_around(Logistic(family="logistic", s=1))  # 0.841 = logistic(1.668)
+    wide = prior_locations(Logistic(family="logistic", s=1))  # 0.841 = logistic(1.668)
     assert wide[19] == pytest.approx(np.log(stats.norm.cdf(1) / stats.norm.cdf(-1)))
 
 
@@ -257,7 +257,7 @@ def test_ratios_are_those_of_the_densities() -> None:
     ],
 )
 def test_signs_in_words(chance: list[float], own: float, at: float, text: str) -> None:
-    found = sign_along(np.array([-1.0, 0.0, 1.0]), np.array(chance), own, 0.9)
+    found = sign_by_assumption(np.array([-1.0, 0.0, 1.0]), np.array(chance), own, 0.9)
     assert found == (pytest.approx(at, nan_ok=True), text)
 
 

@@ -5,17 +5,17 @@ import pandas as pd
 import pytensor.tensor as pt
 import pytest
 
-from bayescontam.inference.coordinates import (
+from bayescontam.data.responses import Responses
+from bayescontam.model.design import make_design
+from bayescontam.model.effects import zero_sum_basis
+from bayescontam.model.transforms import (
     CommonFirst,
-    Nested,
-    Rough,
+    LinearisedEstimate,
+    PooledTransform,
     rough_difficulties,
     rough_discriminations,
 )
-from bayescontam.inference.design import make_design
-from bayescontam.inference.effects import zero_sum_basis
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import logistic
 
 
@@ -35,7 +35,7 @@ def test_levels_of_rows_are_told_as_well_as_their_errors_say() -> None:
         for seed in range(400):
             level, cells = table(12, 2, spread, seed)
             noise = np.random.default_rng(1000 + seed).normal(0, 0.2, cells.shape)
-            rough = Rough(cells + noise, np.full(cells.shape, 0.2)).level_of_rows()
+            rough = LinearisedEstimate(cells + noise, np.full(cells.shape, 0.2)).level_of_rows()
             squares.append([(rough.estimate - level) ** 2, (spread**2 + rough.se**2) / 2])
         actual, told = np.mean(squares, axis=(0, 2))
         # One of twelve is lost to the columns' means.
@@ -45,7 +45,7 @@ def test_levels_of_rows_are_told_as_well_as_their_errors_say() -> None:
 def test_a_mean_is_told_by_what_its_effects_differ_by() -> None:
     """Against the conditional posterior of a mean, effects integrated out."""
     mean, se, tau, sigma, count = 0.7, 0.2, 0.5, 1.3, 3.0
-    nested = Nested(np.array([mean]), np.array([se]), np.array([count]))
+    nested = PooledTransform(np.array([mean]), np.array([se]), np.array([count]))
     values = np.array([-1.0, 0.0, 1.0])
     shifted = np.asarray(nested.backward(values, tau, sigma).eval())
     precision = 1 / sigma**2 + count / (tau**2 + se**2)
@@ -75,7 +75,7 @@ def test_what_items_have_in_common_comes_first(regressed: bool) -> None:
         common.append(2)
     values = np.arange(7.0) ** 2
     np.testing.assert_allclose(basis.items(basis.coordinates(values)), values, atol=1e-12)
-    found = basis.rough(Rough(values, np.full(7, 0.5)))
+    found = basis.rough(LinearisedEstimate(values, np.full(7, 0.5)))
     assert np.isinf(found.se).nonzero()[0].tolist() == sorted(common)
     assert found.estimate[common].tolist() == [0.0] * len(common)
     others = np.setdiff1d(np.arange(7), common)
@@ -134,7 +134,9 @@ def test_cells_that_were_not_answered_say_nothing_of_a_row() -> None:
     # About at random, so that each column's mean stays near that of its rows.
     missing = np.random.default_rng(2).random(cells.shape) < 0.3
     missing[7] = True
-    rough = Rough(np.where(missing, 50.0, cells), np.where(missing, np.inf, se)).level_of_rows()
+    rough = LinearisedEstimate(
+        np.where(missing, 50.0, cells), np.where(missing, np.inf, se)
+    ).level_of_rows()
     told = ~missing.all(axis=1)
     assert np.isinf(rough.se[7])
     assert rough.estimate[7] == 0
@@ -147,7 +149,7 @@ def test_coordinates_of_a_basis_have_the_errors_of_independent_rows() -> None:
     rng = np.random.default_rng(3)
     basis, se = zero_sum_basis(5), rng.uniform(0.2, 2, 5)
     levels = rng.normal(size=5)
-    rough = Rough(levels, se).along(basis)
+    rough = LinearisedEstimate(levels, se).along(basis)
     precision = np.diag(basis.T @ np.diag(1 / se**2) @ basis)
     assert rough.se == pytest.approx(1 / np.sqrt(precision))
     assert basis @ rough.estimate == pytest.approx(levels - levels.mean())

@@ -11,19 +11,27 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import bayescontam
+from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference import leaving
-from bayescontam.inference.build import build
-from bayescontam.inference.crossvalidation import Work, by_folds, one_by_one
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.foldcache import fingerprint, fold_key
-from bayescontam.inference.folds import units_of
-from bayescontam.inference.leaving import Leave, Source, leave_out, predicted
-from bayescontam.inference.pointwise import Sampled
-from bayescontam.inference.prediction import Prediction
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference import crossval as leaving
+from bayescontam.inference.crossval import (
+    CrossValidation,
+    Leave,
+    RefitData,
+    Sampled,
+    fingerprint,
+    fold_key,
+    kfold,
+    predicted,
+    refit_without,
+    reloo,
+    units_of,
+)
+from bayescontam.inference.posterior import Draws
+from bayescontam.inference.predictive import Prediction
+from bayescontam.inference.sampling import Sampling
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 from tests.crossvalidated import KEYS, plain_fit, table
 from tests.given import changed, given_fit
 from tests.simulated import concept_exposure, logistic
@@ -75,7 +83,7 @@ def test_each_unit_has_the_mean_density_of_its_fold(
 ) -> None:
     frame = table()
     sampler = Sampler(monkeypatch)
-    found = by_folds({"x": plain_fit(frame)}, by, folds, Work())["x"]
+    found = kfold({"x": plain_fit(frame)}, by, folds, CrossValidation())["x"]
     expected = sampler.log_mean(frame, groups).sort_index()
     np.testing.assert_allclose(found.elpd, expected.to_numpy(), rtol=1e-12)
     # Every response was seen by all fits but one.
@@ -90,13 +98,13 @@ def test_rows_in_another_order_give_the_same_figures(monkeypatch: pytest.MonkeyP
     shuffled = frame.sort_values(KEYS).sample(frac=1, random_state=3)
     # The constants stand for models and benchmarks by position: keep their order.
     shuffled = shuffled.sort_values(["benchmark", "model"], kind="stable")
-    both = by_folds({"x": plain_fit(frame), "y": plain_fit(shuffled)}, "item", 3, Work())
+    both = kfold({"x": plain_fit(frame), "y": plain_fit(shuffled)}, "item", 3, CrossValidation())
     np.testing.assert_allclose(both["x"].elpd, both["y"].elpd, rtol=1e-12)
 
 
 def test_sampling_of_folds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     Sampler(monkeypatch)
-    found = by_folds({"x": plain_fit(table())}, "model", 3, Work())["x"]
+    found = kfold({"x": plain_fit(table())}, "model", 3, CrossValidation())["x"]
     assert isinstance(found.sampled, Sampled)
     assert (found.sampled.fits, found.sampled.failed) == (3, 3)
     assert found.sampled.divergences == 1 + 2 + 3
@@ -110,8 +118,8 @@ class TestCache:
     def test_an_interrupted_run_goes_on(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        work = Work(cache=tmp_path / "folds")
-        whole = by_folds_with(Sampler(monkeypatch), Work())
+        work = CrossValidation(cache=tmp_path / "folds")
+        whole = by_folds_with(Sampler(monkeypatch), CrossValidation())
         with pytest.raises(KeyboardInterrupt):
             by_folds_with(Sampler(monkeypatch, stop_after=2), work)
         assert len(list((tmp_path / "folds").iterdir())) == 2
@@ -126,12 +134,12 @@ class TestCache:
     def test_what_is_not_the_same_is_made_again(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str
     ) -> None:
-        by_folds_with(Sampler(monkeypatch), Work(cache=tmp_path))
+        by_folds_with(Sampler(monkeypatch), CrossValidation(cache=tmp_path))
         again = Sampler(monkeypatch)
         if change == "broken file":
             next(tmp_path.iterdir()).write_text("{", encoding="utf-8")
         seed, data = int(change == "seed"), int(change == "responses")
-        by_folds_with(again, Work(seed=seed, cache=tmp_path), data)
+        by_folds_with(again, CrossValidation(seed=seed, cache=tmp_path), data)
         assert len(again.seeds) == (1 if change == "broken file" else 4)
 
     def test_contamination_counts_although_the_hash_of_responses_leaves_it_out(
@@ -140,15 +148,15 @@ class TestCache:
         spec = load_spec("single")
         for shift in (0.0, 0.1):
             frame = table().assign(contamination=np.linspace(0, 0.9, 24) + shift)
-            source = Source(spec, Responses.from_frame(frame), Sampling())
+            source = RefitData(spec, Responses.from_frame(frame), Sampling())
             leave = Leave(np.array([1]), np.array([1]), 1)
             key = fold_key(source, fingerprint(source.design()), leave)
             (tmp_path / key).touch()
         assert len(list(tmp_path.iterdir())) == 2
 
 
-def by_folds_with(_: Sampler, work: Work, data: int = 0) -> Any:
-    return by_folds({"x": plain_fit(table(seed=data))}, "response", 4, work)["x"]
+def by_folds_with(_: Sampler, work: CrossValidation, data: int = 0) -> Any:
+    return kfold({"x": plain_fit(table(seed=data))}, "response", 4, work)["x"]
 
 
 def test_only_responses_of_bad_k_are_refitted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +164,7 @@ def test_only_responses_of_bad_k_are_refitted(monkeypatch: pytest.MonkeyPatch) -
     order = Responses.from_frame(frame).frame
     k = np.where(order["item"].isin(["i2", "i6"]) & (order["model"] == "m1"), 0.9, 0.2)
     sampler = Sampler(monkeypatch)
-    found = one_by_one({"x": plain_fit(frame, k), "y": plain_fit(frame)}, Work())
+    found = reloo({"x": plain_fit(frame, k), "y": plain_fit(frame)}, CrossValidation())
     expected = pd.Series(-5.0, index=pd.MultiIndex.from_frame(order[KEYS]))
     for key in [("m1", "a", "i2"), ("m1", "b", "i6")]:
         expected[key] = sampler.log_mean(frame, KEYS)[key]
@@ -219,9 +227,9 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
     """One model on one benchmark: two parameters. One response alone, and two together."""
     frame = concept_exposure(seed=11, items=40)
     sampling = Sampling(draws=2000, chains=2)
-    source = Source(load_spec("single"), Responses.from_frame(frame), sampling)
+    source = RefitData(load_spec("single"), Responses.from_frame(frame), sampling)
     design = source.design()
-    left = leave_out(source, design, Leave(np.array(LEFT), np.array([0, 1, 1]), 1))
+    left = refit_without(source, design, Leave(np.array(LEFT), np.array([0, 1, 1]), 1))
     d, k = design.contamination, design.n_correct
     assert d is not None
     theta, beta = np.meshgrid(np.linspace(-4, 4, 321), np.linspace(-9, 9, 361), indexing="ij")
@@ -241,7 +249,7 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
 def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     frame = table(models=4, items=30, seed=2).assign(benchmark="b")
     spec = changed(load_spec("hierarchical"), contamination={"form": "none"})
-    source = Source(spec, Responses.from_frame(frame), Sampling(draws=800, tune=400, chains=2))
+    source = RefitData(spec, Responses.from_frame(frame), Sampling(draws=800, tune=400, chains=2))
     design = source.design()
     rows = np.flatnonzero(design.item == 7)
     kept: dict[str, xr.Dataset] = {}
@@ -254,7 +262,7 @@ def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     sample = leaving.sample
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaving, "sample", keep)
-        leave_out(source, design, Leave(rows, np.zeros(len(rows), dtype=int), 3))
+        refit_without(source, design, Leave(rows, np.zeros(len(rows), dtype=int), 3))
     posterior = kept["posterior"]
     z = posterior["delta"][..., 7] / posterior["sigma_delta"][..., 0]
     # Every fifth draw: NUTS draws of a free parameter are about independent.
@@ -272,10 +280,10 @@ def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> Non
         load_spec("hierarchical"), contamination={"form": "none"}, difficulty={"form": "none"}
     )
     sampling = Sampling(draws=3000, chains=2)
-    source = Source(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)
+    source = RefitData(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)
     design = source.design()
     rows_of = np.flatnonzero(design.model == design.models.index("m3"))
-    left = leave_out(source, design, Leave(rows_of, np.arange(items), 5))
+    left = refit_without(source, design, Leave(rows_of, np.arange(items), 5))
     mu, sigma = np.meshgrid(np.linspace(-6, 6, 241), np.linspace(0.01, 6, 240), indexing="ij")
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     p = expit(mu[..., None] + sigma[..., None] * nodes)

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import expit
 
-from bayescontam.inference.density import Rows, log_density
+from bayescontam.inference.predictive import Rows, log_density
 
 GUESSES = [0.0, 0.25]
 

@@ -7,10 +7,15 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from bayescontam.inference.curves import dose_response
-from bayescontam.inference.difficulties import counted, difficulty, placed, spelt_out, stand_ins
-from bayescontam.inference.estimands import estimands
-from bayescontam.inference.stored_groups import stored_items
+from bayescontam.inference.estimands import dose_response, estimands
+from bayescontam.inference.posterior import (
+    count_by_level,
+    difficulty,
+    draw_difficulties,
+    expand_to_items,
+    representative_items,
+)
+from bayescontam.inference.stored import stored_items
 from tests.integrated import built_of, draws_of, in_order, log_odds, spec_of, table, values_of
 from tests.simulated import logistic
 
@@ -46,7 +51,9 @@ def test_a_difficulty_has_its_distribution_given_everything_else(case):
     built = built_of(spec_of(name, **changed), frame)
     count = 3000
     one = draws_of(built, 1, seed=4)
-    drawn = placed(one[np.zeros(count, dtype=int)], built.lattice, np.random.default_rng(1))
+    drawn = draw_difficulties(
+        one[np.zeros(count, dtype=int)], built.lattice, np.random.default_rng(1)
+    )
     scale = one.sigma_delta[0][built.design.benchmark_of_item]
     z = difficulty(drawn, built.lattice) / scale
     items = [0, 1, *range(2, len(built.design.items), 5)]
@@ -65,7 +72,9 @@ def test_difficulties_of_one_draw_are_independent_given_the_parameters():
     frame = table(items=(40,), models=5)
     built = built_of(spec_of("hierarchical"), frame)
     one = draws_of(built, 1, seed=4)
-    drawn = placed(one[np.zeros(3000, dtype=int)], built.lattice, np.random.default_rng(1))
+    drawn = draw_difficulties(
+        one[np.zeros(3000, dtype=int)], built.lattice, np.random.default_rng(1)
+    )
     correlation = np.corrcoef(difficulty(drawn, built.lattice).T)
     others = correlation[np.triu_indices(len(correlation), 1)]
     assert np.abs(others).max() < 5 / np.sqrt(3000)
@@ -75,7 +84,7 @@ def test_difficulties_from_the_prior_are_normal():
     built = built_of(spec_of("hierarchical"), table(items=(30,)))
     one = draws_of(built, 1, seed=4)
     many = one[np.zeros(3000, dtype=int)]
-    drawn = placed(many, built.lattice, np.random.default_rng(1), responses=False)
+    drawn = draw_difficulties(many, built.lattice, np.random.default_rng(1), responses=False)
     delta = difficulty(drawn, built.lattice)
     for item in (0, 7, 29):
         assert stats.kstest(delta[:, item], stats.norm(0, one.sigma_delta[0, 0]).cdf).pvalue > 1e-4
@@ -83,7 +92,7 @@ def test_difficulties_from_the_prior_are_normal():
 
 def test_benchmarks_of_which_no_item_is_shared_have_no_difficulties():
     built = built_of(spec_of("hierarchical"), table(items=(14, 14, 12), unshared=True))
-    drawn = placed(draws_of(built, 5), built.lattice, np.random.default_rng(1))
+    drawn = draw_difficulties(draws_of(built, 5), built.lattice, np.random.default_rng(1))
     delta = difficulty(drawn, built.lattice)
     alone = built.design.benchmark_of_item == 2
     assert (delta[:, alone] == 0).all()
@@ -94,21 +103,23 @@ def test_draws_do_not_depend_on_the_number_of_threads():
     built = built_of(spec_of("hierarchical"), table())
     draws = draws_of(built, 20)
     first, second, other = (
-        placed(draws, built.lattice, np.random.default_rng(seed), cores=cores)
+        draw_difficulties(draws, built.lattice, np.random.default_rng(seed), cores=cores)
         for seed, cores in ((1, 1), (1, 2), (2, 1))
     )
     np.testing.assert_array_equal(first.place, second.place)
     np.testing.assert_array_equal(first.offset, second.offset)
     assert (first.place != other.place).any()
-    assert placed(draws, None, np.random.default_rng(1)) is draws
+    assert draw_difficulties(draws, None, np.random.default_rng(1)) is draws
 
 
 def test_difficulties_of_some_items_are_those_of_all():
     built = built_of(spec_of("hierarchical"), table())
-    drawn = placed(draws_of(built, 6), built.lattice, np.random.default_rng(1))
+    drawn = draw_difficulties(draws_of(built, 6), built.lattice, np.random.default_rng(1))
     items = np.array([9, 2, 21])
-    every = spelt_out(drawn, built.lattice).delta
-    np.testing.assert_array_equal(spelt_out(drawn, built.lattice, items).delta, every[:, items])
+    every = expand_to_items(drawn, built.lattice).delta
+    np.testing.assert_array_equal(
+        expand_to_items(drawn, built.lattice, items).delta, every[:, items]
+    )
 
 
 SUMS = {
@@ -132,8 +143,8 @@ SUMS = {
 def test_estimands_are_those_of_difficulties_spelt_out(case, reference):
     name, changed, frame, error = SUMS[case]
     built = built_of(spec_of(name, **changed), frame)
-    drawn = placed(draws_of(built, 8), built.lattice, np.random.default_rng(1))
-    plain, whole = replace(built, lattice=None), spelt_out(drawn, built.lattice)
+    drawn = draw_difficulties(draws_of(built, 8), built.lattice, np.random.default_rng(1))
+    plain, whole = replace(built, lattice=None), expand_to_items(drawn, built.lattice)
     own = estimands(drawn, built, (2, 4), reference)
     expected = estimands(whole, plain, (2, 4), reference)
     assert own.keys() == expected.keys()
@@ -150,10 +161,11 @@ def test_estimands_are_those_of_difficulties_spelt_out(case, reference):
 
 def test_stand_ins_count_every_item_once():
     built = built_of(spec_of("hierarchical"), table(items=(60, 50)))
-    drawn = counted(
-        placed(draws_of(built, 3), built.lattice, np.random.default_rng(1)), built.lattice
+    drawn = count_by_level(
+        draw_difficulties(draws_of(built, 3), built.lattice, np.random.default_rng(1)),
+        built.lattice,
     )
-    seen = stand_ins(built).design
+    seen = representative_items(built).design
     assert drawn.tally.shape == (3, len(seen.items))
     of = seen.benchmark_of_item
     for row in drawn.tally:
@@ -162,8 +174,8 @@ def test_stand_ins_count_every_item_once():
 
 def test_what_is_kept_of_items_is_told_by_all_draws():
     built = built_of(spec_of("hierarchical"), table())
-    drawn = placed(draws_of(built, 50), built.lattice, np.random.default_rng(1))
-    delta = spelt_out(drawn, built.lattice).delta
+    drawn = draw_difficulties(draws_of(built, 50), built.lattice, np.random.default_rng(1))
+    delta = expand_to_items(drawn, built.lattice).delta
     posterior = xr.Dataset(coords={"chain": [0, 1], "draw": np.arange(25)})
     kept = stored_items(drawn, posterior, built, np.array([3, 24]), whole=False)
     np.testing.assert_allclose(kept["mean"], delta.mean(axis=0), atol=1e-5)

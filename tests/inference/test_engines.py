@@ -8,7 +8,7 @@ import pytest
 
 import bayescontam
 from bayescontam.errors import UsageError
-from bayescontam.inference.engines import Sampling, sample_model
+from bayescontam.inference.sampling import Sampling, sample_model
 from tests.simulated import Simulated, coverage, simulate
 
 

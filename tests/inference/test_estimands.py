@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import Draws
 from bayescontam.inference.estimands import estimands, ranks, reference_levels
+from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import posterior_checks
 from bayescontam.inference.summary import summarise
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 CHAINS, DRAWS = 2, 6
@@ -93,7 +93,7 @@ def test_estimands_are_standardised_over_items(built, draws, reference):
 
 def test_parts_of_the_draws_change_nothing(built, draws, monkeypatch):
     whole = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
-    monkeypatch.setattr("bayescontam.inference.population.CACHED", 2 * len(built.design))
+    monkeypatch.setattr("bayescontam.inference.estimands.CACHED", 2 * len(built.design))
     parts = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
     assert CHAINS * DRAWS > 4
     assert parts.identical(whole)

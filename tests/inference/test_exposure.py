@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError
-from bayescontam.inference.design import Design, make_design
-from bayescontam.inference.exposure import draw_nodes
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.design import Design, make_design
+from bayescontam.model.exposure import draw_nodes
+from bayescontam.specs.registry import load_spec
 
 
 def test_nodes_are_drawn_by_their_weight():

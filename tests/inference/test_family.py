@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bayescontam.report.assumed import assumptions
+from bayescontam.report.fit_text import assumptions
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
 
 

@@ -13,7 +13,7 @@ import xarray as xr
 
 import bayescontam
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.result import Fit
 from tests.data import HOSTILE
 
 NAMES = [*HOSTILE[:40], "nul\0here", "nul\0there", "\\x00"]
@@ -116,7 +116,7 @@ def test_levels_that_are_none_are_refused(fit, level):
 
 def test_missing_file_is_named():
     with pytest.raises(FitError, match=r"no-such.nc: no such file"):
-        Fitted.load("no-such.nc")
+        Fit.load("no-such.nc")
 
 
 @pytest.mark.parametrize("content", [b"", b"not netCDF at all", b"\x89HDF\r\n\x1a\n broken"])
@@ -124,14 +124,14 @@ def test_other_files_are_refused(content, tmp_path):
     path = tmp_path / "other.nc"
     path.write_bytes(content)
     with pytest.raises(FitError, match=r"other.nc: is not a fit of bayescontam"):
-        Fitted.load(path)
+        Fit.load(path)
 
 
 def test_other_netcdf_is_refused(tmp_path):
     path = tmp_path / "other.nc"
     xr.Dataset({"x": ("a", [1, 2])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(FitError, match="is not a fit of bayescontam"):
-        Fitted.load(path)
+        Fit.load(path)
 
 
 def test_other_hdf5_is_refused_without_warnings(tmp_path):
@@ -141,7 +141,7 @@ def test_other_hdf5_is_refused_without_warnings(tmp_path):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         with pytest.raises(FitError, match=r"other.nc: is not a fit of bayescontam"):
-            Fitted.load(path)
+            Fit.load(path)
     assert not seen
 
 
@@ -149,9 +149,9 @@ def test_other_format_is_refused(fit, tmp_path):
     record = fit.record | {"format": 99}
     tree = fit.tree.copy()
     tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
-    Fitted(tree).save(tmp_path / "later.nc")
+    Fit(tree).save(tmp_path / "later.nc")
     with pytest.raises(FitError, match="has format 99, this version of bayescontam reads format 2"):
-        Fitted.load(tmp_path / "later.nc")
+        Fit.load(tmp_path / "later.nc")
 
 
 def test_nothing_is_left_of_a_failed_save(fit, tmp_path):

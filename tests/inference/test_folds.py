@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.design import Design, make_design
-from bayescontam.inference.folds import By, fold_of, units_of
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.crossval import By, fold_of, units_of
+from bayescontam.model.design import Design, make_design
+from bayescontam.specs.registry import load_spec
 
 BY: list[By] = ["response", "item", "model"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.inference.groups import alike_groups, letters, letters_of
+from bayescontam.inference.ranking import compact_letters, indistinguishable_groups, letters_of
 
 
 @st.composite
@@ -35,7 +35,7 @@ def largest_sets(apart: np.ndarray) -> set[tuple[int, ...]]:
 def test_pairs_share_a_letter_if_and_only_if_not_distinguished(
     apart: np.ndarray,
 ) -> None:
-    groups = alike_groups(apart)
+    groups = indistinguishable_groups(apart)
     assert set(groups) <= largest_sets(apart)
     assert len(set(groups)) == len(groups)
     shown = [set(text.split()) for text in letters_of(groups, len(apart))]
@@ -46,7 +46,7 @@ def test_pairs_share_a_letter_if_and_only_if_not_distinguished(
 
 @given(pairs_apart())
 def test_no_group_can_be_done_without(apart: np.ndarray) -> None:
-    groups = alike_groups(apart)
+    groups = indistinguishable_groups(apart)
     for i in range(len(groups)):
         rest = groups[:i] + groups[i + 1 :]
         shown = [{k for k, group in enumerate(rest) if m in group} for m in range(len(apart))]
@@ -60,20 +60,20 @@ def test_models_apart_by_a_distance_have_all_largest_sets(means: list[float], fa
     """Where means decide alone, every largest set is needed."""
     at = np.sort(means)[::-1]
     apart = np.abs(at[:, None] - at) >= far
-    assert set(alike_groups(apart)) == largest_sets(apart)
-    assert all(np.ptp(group) == len(group) - 1 for group in alike_groups(apart))
+    assert set(indistinguishable_groups(apart)) == largest_sets(apart)
+    assert all(np.ptp(group) == len(group) - 1 for group in indistinguishable_groups(apart))
 
 
 def test_groups_are_in_the_order_of_the_models() -> None:
     apart = np.ones((5, 5), dtype=bool)
     for a, b in [(0, 1), (1, 2), (0, 4)]:
         apart[a, b] = apart[b, a] = False
-    assert alike_groups(apart) == [(0, 1), (0, 4), (1, 2), (3,)]
+    assert indistinguishable_groups(apart) == [(0, 1), (0, 4), (1, 2), (3,)]
 
 
 def test_the_given_pairs_are_left_as_they_are() -> None:
     apart = np.array([[False, True], [True, False]])
-    alike_groups(apart)
+    indistinguishable_groups(apart)
     assert apart.tolist() == [[False, True], [True, False]]
 
 
@@ -82,11 +82,11 @@ def test_the_published_example() -> None:
     apart = np.zeros((5, 5), dtype=bool)
     for a, b in [(1, 5), (2, 3), (2, 5), (3, 5)]:
         apart[a - 1, b - 1] = apart[b - 1, a - 1] = True
-    assert alike_groups(apart) == [(0, 1, 3), (0, 2, 3), (3, 4)]
+    assert indistinguishable_groups(apart) == [(0, 1, 3), (0, 2, 3), (3, 4)]
 
 
 def test_letters_go_on_after_z() -> None:
-    names = letters(800)
+    names = compact_letters(800)
     assert names[:2] + names[25:28] + names[701:703] == ["a", "b", "z", "aa", "ab", "zz", "aaa"]
     assert len(set(names)) == 800
 
@@ -94,5 +94,5 @@ def test_letters_go_on_after_z() -> None:
 def test_a_thousand_models_are_grouped_in_seconds() -> None:
     """By intervals of one length, so that every run of models within it is a group."""
     at = np.arange(1000)
-    groups = alike_groups(np.abs(at[:, None] - at) > 300)
+    groups = indistinguishable_groups(np.abs(at[:, None] - at) > 300)
     assert groups == [tuple(range(first, first + 301)) for first in range(700)]

@@ -10,16 +10,15 @@ from scipy.special import expit
 from scipy.stats import beta, binom, norm
 
 import bayescontam
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError, UsageError
-from bayescontam.inference.build import build
-from bayescontam.inference.density import Rows, log_density
-from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.example import Layout, make_example
-from bayescontam.inference.guess import response_guess
-from bayescontam.inference.mathematics import mathematics, prior_meanings
+from bayescontam.inference.posterior import Draws, response_guess, stack_draws
+from bayescontam.inference.predictive import Rows, log_density
+from bayescontam.inference.prior_predictive import ExampleLayout, make_example
 from bayescontam.inference.sensitivity import log_prior
-from bayescontam.report.assumed import spec_assumptions
-from bayescontam.responses import Responses
+from bayescontam.model.build import build
+from bayescontam.model.describe import mathematics, prior_meanings
+from bayescontam.report.fit_text import spec_assumptions
 from bayescontam.specs.model import ModelSpec
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
 from tests.given import changed
@@ -109,7 +108,7 @@ def draws_of(guess: np.ndarray, responses: Responses) -> tuple[Draws, object]:
         "theta": (("chain", "draw", "cell"), np.array([[[0.3], [-0.2]]])),
         "guess": (("chain", "draw", "benchmark"), guess[None]),
     }
-    return take_draws(xr.Dataset(data), b.design), b
+    return stack_draws(xr.Dataset(data), b.design), b
 
 
 def test_every_draw_has_its_own_guessing() -> None:
@@ -186,7 +185,9 @@ def test_the_model_says_where_guessing_comes_from_and_draws_by_it() -> None:
 
 
 def test_made_up_tables_have_the_column_that_the_spec_asks_for() -> None:
-    made = make_example(spec_of('"column"'), Layout(models=2, items=4), np.random.default_rng(1))
+    made = make_example(
+        spec_of('"column"'), ExampleLayout(models=2, items=4), np.random.default_rng(1)
+    )
     assert sorted(made.frame["guess"].unique()) == [0.1, 0.25]
     build(spec_of('"column"'), made)
 

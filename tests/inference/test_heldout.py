@@ -6,11 +6,10 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from bayescontam.inference.build import Built, build_design
-from bayescontam.inference.design import make_design
-from bayescontam.inference.heldout import hold_out
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import BuiltModel, build_design
+from bayescontam.model.design import hold_out, make_design
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 ROWS = np.array([0, 3, *range(20, 40), 55, 111])
@@ -22,7 +21,7 @@ def table(trials: int) -> pd.DataFrame:
     return made.assign(p_duplicate=made["contamination"])
 
 
-def built(name: str, frame: pd.DataFrame, rows: np.ndarray) -> Built:
+def built(name: str, frame: pd.DataFrame, rows: np.ndarray) -> BuiltModel:
     spec = load_spec(name)
     return build_design(spec, hold_out(make_design(spec, Responses.from_frame(frame)), rows))
 
@@ -38,13 +37,13 @@ def flipped(frame: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     )
 
 
-def some_point(model: Built) -> dict[str, np.ndarray]:
+def some_point(model: BuiltModel) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     point = model.model.initial_point()
     return {name: rng.normal(0, 0.5, np.shape(value)) for name, value in point.items()}
 
 
-def log_density(model: Built) -> float:
+def log_density(model: BuiltModel) -> float:
     fn = model.model.compile_logp(mode="FAST_COMPILE")
     return float(fn(some_point(model)))
 

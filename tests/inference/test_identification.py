@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayescontam.inference.build import build
-from bayescontam.inference.design import make_design
+from bayescontam.data.responses import Responses
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import reference_levels
 from bayescontam.inference.identification import extrapolation, identify
 from bayescontam.inference.own_slopes import OwnSlopes
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
+from bayescontam.model.design import make_design
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 N = 20_000

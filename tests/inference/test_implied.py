@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logit
 
-from bayescontam.inference.implied import QUANTILES, Implied, implied
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.prior_predictive import QUANTILES, Implied, implied
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.implied import DRAWS, row, spec_of, table, within
 
 SIMULATED = 20_000

@@ -8,11 +8,17 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, SpecError, UsageError
-from bayescontam.inference.example import Layout, fitting, make_example, names_of
-from bayescontam.inference.implied import QUANTILES, implied
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.inference.prior_predictive import (
+    QUANTILES,
+    ExampleLayout,
+    fitting,
+    implied,
+    make_example,
+    names_of,
+)
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.implied import DRAWS, spec_of, table, within
 
 
@@ -66,7 +72,7 @@ def test_a_pair_that_was_not_answered_has_no_part():
 
 def test_a_made_up_table_is_as_it_says():
     spec = spec_of('ability.by = "topic"\nlikelihood.guess = { quiz = 0.2, exam = 0.1 }')
-    layout = Layout(models=3, benchmarks=3, items=400, trials=5, contamination=(2.0, 6.0))
+    layout = ExampleLayout(models=3, benchmarks=3, items=400, trials=5, contamination=(2.0, 6.0))
     frame = make_example(spec, layout, np.random.default_rng(1)).frame
     assert frame.groupby("benchmark", sort=False)["model"].nunique().to_dict() == {
         "quiz": 3, "exam": 3, "bench 1": 3,
@@ -93,7 +99,7 @@ def test_names_that_a_spec_gives_all_come():
         """
     )
     assert names_of(["bench 1", "exam"], "bench", 3) == ["bench 1", "exam", "bench 2"]
-    layout = fitting(spec, Layout(models=1, benchmarks=1, items=4))
+    layout = fitting(spec, ExampleLayout(models=1, benchmarks=1, items=4))
     assert (layout.models, layout.benchmarks) == (3, 2)
     responses = make_example(spec, layout, np.random.default_rng(1))
     assert responses.models == ("human", "model 2", "model 1")
@@ -133,7 +139,7 @@ def test_spillover_lifts_by_the_mean_contamination_of_a_model():
         priors.spillover = { family = "normal", mu = 3.0, sigma = 1e-9 }
         """
     )
-    layout = Layout(models=4, benchmarks=2, items=30)
+    layout = ExampleLayout(models=4, benchmarks=2, items=30)
     frame = make_example(spec, layout, np.random.default_rng(2)).frame
     found = implied(spec, responses=Responses.from_frame(frame), draws=100, reference="zero")
     by_cell = frame.groupby(["model", "benchmark"], sort=False)["contamination"].mean()

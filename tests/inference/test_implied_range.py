@@ -11,8 +11,8 @@ import logging
 
 import pytest
 
-from bayescontam.inference.implied import implied
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.inference.prior_predictive import implied
+from bayescontam.specs.registry import load_spec, shipped_models
 
 LOW, HIGH = 0.02, 0.98
 LEAST = 0.002

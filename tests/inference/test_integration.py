@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bayescontam.inference import integration, lattice
-from bayescontam.inference.checks import Outcome
-from bayescontam.inference.integration import integration_check, integration_errors
-from bayescontam.inference.pooled_loo import pooled_leave_one_out
+from bayescontam.inference import checks as integration
+from bayescontam.inference.checks import Outcome, integration_check, integration_errors
+from bayescontam.inference.loo import pooled_leave_one_out
+from bayescontam.model import marginal as lattice
 from tests.integrated import built_of, draws_of, log_likelihood, spec_of, table, values_of
 
 CASES = {

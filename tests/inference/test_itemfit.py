@@ -7,12 +7,17 @@ import xarray as xr
 from scipy.special import expit, logit
 from scipy.stats import kstest
 
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.itemfit import Answers, item_fit, score_items
-from bayescontam.inference.suspects import item_sentences, item_table
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.item_fit import (
+    Answers,
+    item_fit,
+    item_sentences,
+    item_table,
+    score_items,
+)
+from bayescontam.inference.posterior import Draws
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 from tests.given import changed
 
 DRAWS = 40

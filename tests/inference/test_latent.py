@@ -13,10 +13,10 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import bayescontam
-from bayescontam.inference.build import build
+from bayescontam.data.responses import Responses
 from bayescontam.inference.design_checks import design_checks
-from bayescontam.inference.logitnormal import logit_normal
-from bayescontam.responses import Responses
+from bayescontam.model.build import build
+from bayescontam.model.quadrature import logit_normal
 from bayescontam.specs.model import ModelSpec
 from tests.hidden import assert_recovered, simulated
 

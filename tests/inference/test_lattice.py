@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import make_design
-from bayescontam.inference.lattice import LEVELS, Lattice, item_levels, make_lattice
-from bayescontam.responses import Responses
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import make_design
+from bayescontam.model.marginal import LEVELS, Lattice, item_levels, make_lattice
 from tests.integrated import in_order, spec_of, table
 
 FEW = (0.0, 0.3, 1.0)
@@ -101,7 +101,7 @@ def test_doses_are_counted_from_the_means_of_the_table(name):
     frame = table(levels=FEW, missing=0.3)
     lattice = made(name, frame)
     design = lattice.design
-    rows = in_order(frame, Built(None, spec_of(name), design.whole, None))  # type: ignore[arg-type]
+    rows = in_order(frame, BuiltModel(None, spec_of(name), design.whole, None))  # type: ignore[arg-type]
     item, model = design.whole.item, design.whole.model
     level = lattice.level[item, lattice.basis[item].argmax(axis=1)]
     own = level * len(design.models) + model

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from bayescontam.inference.likelihood import log_likelihood, logistic, softplus
+from bayescontam.model.likelihood import log_likelihood, logistic, softplus
 
 
 def test_softplus_is_exact_everywhere():

@@ -9,16 +9,21 @@ import xarray as xr
 from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.coordinates import rough_logits
-from bayescontam.inference.draws import Draws, exposed, log_odds, take_draws
-from bayescontam.inference.located import located
-from bayescontam.inference.logitnormal import logit_normal
+from bayescontam.data.responses import Responses
 from bayescontam.inference.loo import _Block, _blocks, _mixed
-from bayescontam.inference.mixture import in_trials
-from bayescontam.inference.prediction import Prediction
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.responses import Responses
+from bayescontam.inference.posterior import (
+    Draws,
+    draw_contamination,
+    exposed,
+    log_odds,
+    stack_draws,
+)
+from bayescontam.inference.predictive import Prediction
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.measurement_error import in_trials
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.quadrature import logit_normal
+from bayescontam.model.transforms import rough_logits
 from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
@@ -34,7 +39,7 @@ form = "none"
 THETA, BETA, SIGMA, SHIFT = np.array([0.3, -0.4]), 2.5, 0.8, 0.7
 
 
-def built(trials: int) -> Built:
+def built(trials: int) -> BuiltModel:
     """Two models on four items; with several trials, every third response has only one."""
     frame = simulate(5, models=2, benchmarks=1, items=4, trials=trials).responses
     if trials > 1:
@@ -45,7 +50,7 @@ def built(trials: int) -> Built:
     return build(ModelSpec.parse(SPEC, "mine.toml"), Responses.from_frame(frame))
 
 
-def draws_of(b: Built, count: int) -> Draws:
+def draws_of(b: BuiltModel, count: int) -> Draws:
     """One draw, `count` times."""
     rng = np.random.default_rng(2)
     values = {
@@ -58,10 +63,10 @@ def draws_of(b: Built, count: int) -> Draws:
         name: (("chain", "draw", f"{name}_x"), np.tile(v, (1, count, 1)))
         for name, v in values.items()
     }
-    return take_draws(xr.Dataset(data), b.design)
+    return stack_draws(xr.Dataset(data), b.design)
 
 
-def probabilities(b: Built) -> np.ndarray:
+def probabilities(b: BuiltModel) -> np.ndarray:
     """P(duplicate) of each item at the draw."""
     p = b.design.contamination[np.unique(b.design.item, return_index=True)[1]]
     inside, result = (p > 0) & (p < 1), p.copy()
@@ -70,16 +75,16 @@ def probabilities(b: Built) -> np.ndarray:
     return result
 
 
-def base(b: Built) -> np.ndarray:
+def base(b: BuiltModel) -> np.ndarray:
     d = b.design
     return THETA[d.model] + BETA * (d.contamination - d.contamination.mean())
 
 
-def events(b: Built) -> list[np.ndarray]:
+def events(b: BuiltModel) -> list[np.ndarray]:
     return [np.array(e) for e in itertools.product((0, 1), repeat=len(b.design.items))]
 
 
-def weight(b: Built, event: np.ndarray) -> float:
+def weight(b: BuiltModel, event: np.ndarray) -> float:
     q = probabilities(b)
     return float(np.log(np.where(event == 1, q, 1 - q) + 1e-300).sum())
 
@@ -111,7 +116,7 @@ def test_contamination_is_drawn_given_everything_else(trials):
     log_p = np.array([weight(b, e) + density(e) for e in events(b)])
     p = np.exp(log_p - logsumexp(log_p))
     exact = (p[:, None] * np.array(events(b))).sum(axis=0)
-    found, moments = located(draws, b, np.random.default_rng(1))
+    found, moments = draw_contamination(draws, b, np.random.default_rng(1))
     np.testing.assert_allclose(moments.mean, exact, atol=1e-6)
     np.testing.assert_allclose(moments.sd, np.sqrt(exact * (1 - exact)), atol=1e-6)
     np.testing.assert_allclose(found.node.mean(axis=0), exact, atol=0.015)
@@ -123,7 +128,9 @@ def test_contamination_is_drawn_given_everything_else(trials):
 
 def test_without_responses_contamination_is_as_probable_as_before():
     b = built(1)
-    found, moments = located(draws_of(b, 10), b, np.random.default_rng(1), responses=False)
+    found, moments = draw_contamination(
+        draws_of(b, 10), b, np.random.default_rng(1), responses=False
+    )
     np.testing.assert_allclose(moments.mean, probabilities(b), atol=1e-12)
     assert (found.node[:, 3] == 0).all()
 

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.inference.logitnormal import WIDEST, logit_normal
+from bayescontam.model.quadrature import WIDEST, logit_normal
 
 
 def moments(location: float, scale: float) -> tuple[float, float]:

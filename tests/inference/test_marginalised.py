@@ -6,14 +6,15 @@ import pymc as pm
 import pytest
 from scipy import integrate, stats
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference import lattice, marginalised
-from bayescontam.inference.build import Built
-from bayescontam.inference.design import make_design
-from bayescontam.inference.marginalised import plan_lattice, why_sampled
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.inference.terms import plan_terms
-from bayescontam.responses import Responses
+from bayescontam.model import marginal as lattice
+from bayescontam.model import marginal as marginalised
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import make_design
+from bayescontam.model.marginal import make_grid, reason_not_marginalised
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from tests.inference.test_build import coordinates
 from tests.integrated import built_of, doses, log_integral, log_likelihood, log_odds, spec_of, table
@@ -28,7 +29,7 @@ BEND = {"contamination": {"knots": (0.2, 0.5)}}
 class Compiled:
     """A model as functions of a point, in the sampler's coordinates."""
 
-    def __init__(self, built: Built) -> None:
+    def __init__(self, built: BuiltModel) -> None:
         model = built.model
         self.start = model.initial_point()
         self.built = built
@@ -193,14 +194,14 @@ def _error(frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch, **changed: floa
     return abs(_log_density(built, values) - log_likelihood(frame, values, built))
 
 
-def _log_density(built: Built, values: dict[str, np.ndarray]) -> float:
+def _log_density(built: BuiltModel, values: dict[str, np.ndarray]) -> float:
     """Return the log density of the responses at given abilities, slopes and spreads."""
     import pytensor.tensor as pt
 
     made = built.lattice
     assert made is not None
     effects = {"theta": pt.constant(values["theta"].ravel()), "beta": values["beta"].ravel()}
-    level, step = marginalised.at_levels(effects, made, pt.zeros, pt.ones)
+    level, step = marginalised.predictor_at_levels(effects, made, pt.zeros, pt.ones)
     scale = values["sigma_delta"][made.design.benchmark_of_item]
     density = marginalised.log_density(level, step * scale, made, made.nodes)
     return float(density.eval())
@@ -283,26 +284,26 @@ def test_refusals_say_why(reason, monkeypatch):
     spec, responses = spec_of(name, **changed), Responses.from_frame(frame)
     design = make_design(spec, responses)
     terms = plan_terms(spec, design)
-    assert why_sampled(spec, design, terms) == reason
+    assert reason_not_marginalised(spec, design, terms) == reason
     message = f"difficulties: got 'marginalised', but {reason}; use 'sampled', or 'auto'"
     with pytest.raises(UsageError, match=message):
-        plan_lattice(spec, design, terms, "marginalised")
+        make_grid(spec, design, terms, "marginalised")
     monkeypatch.setattr(marginalised, "LARGE", 1)
-    assert plan_lattice(spec, design, terms, "auto") is None
+    assert make_grid(spec, design, terms, "auto") is None
     assert built_of(spec, frame, "auto").lattice is None
 
 
 def test_noisy_contamination_is_sampled():
     frame, spec = LATENT, spec_of("noisy_covariate")
     design = make_design(spec, Responses.from_frame(frame))
-    assert why_sampled(spec, design, plan_terms(spec, design)) == (
+    assert reason_not_marginalised(spec, design, plan_terms(spec, design)) == (
         "contamination is not known exactly"
     )
 
 
 def _planned(spec: ModelSpec, frame: pd.DataFrame, difficulties: str) -> object:
     design = make_design(spec, Responses.from_frame(frame))
-    return plan_lattice(spec, design, plan_terms(spec, design), difficulties)
+    return make_grid(spec, design, plan_terms(spec, design), difficulties)
 
 
 def test_auto_integrates_large_tables_only(monkeypatch):

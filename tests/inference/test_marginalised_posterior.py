@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.difficulties import placed, spelt_out
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import estimands
+from bayescontam.inference.posterior import draw_difficulties, expand_to_items, stack_draws
+from bayescontam.inference.sampling import Sampling, sample
 from tests.integrated import built_of, spec_of, table
 
 pytestmark = pytest.mark.slow
@@ -21,10 +20,12 @@ def figures(difficulties: str) -> dict[str, np.ndarray]:
     sampling = Sampling(draws=DRAWS, tune=1000, chains=CHAINS, cores=1)
     posterior, stats = sample(built, sampling, 4, progress=False)
     assert int(stats["diverging"].sum()) == 0
-    draws = placed(take_draws(posterior, built.design), built.lattice, np.random.default_rng(5))
+    draws = draw_difficulties(
+        stack_draws(posterior, built.design), built.lattice, np.random.default_rng(5)
+    )
     names = ("theta", "mu", "beta", "beta_bar", "sigma_delta", "sigma_theta")
     told = {name: posterior[name].to_numpy() for name in names}
-    told["delta"] = spelt_out(draws, built.lattice).delta.reshape(CHAINS, DRAWS, -1)
+    told["delta"] = expand_to_items(draws, built.lattice).delta.reshape(CHAINS, DRAWS, -1)
     cells = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
     told |= {name: cells[name].to_numpy() for name in cells.data_vars}
     told |= {f"{name} squared": told[name] ** 2 for name in ("theta", "sigma_delta", "delta")}

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from bayescontam.inference.build import build
-from bayescontam.inference.mathematics import mathematics, prior_meanings
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import build
+from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.simulated import simulate
 
 

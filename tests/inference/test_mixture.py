@@ -9,14 +9,14 @@ import pytest
 from scipy import integrate, special, stats
 from scipy.special import expit, logsumexp
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.coordinates import Rough, rough_logits
-from bayescontam.inference.logitnormal import logit_normal
-from bayescontam.inference.mixture import in_trials
-from bayescontam.inference.priors import SMALLEST
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.measurement_error import in_trials
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.quadrature import logit_normal
+from bayescontam.model.transforms import LinearisedEstimate, rough_logits
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.inference.test_build import coordinates, prior_point
 from tests.simulated import simulate
 
@@ -28,7 +28,7 @@ def table(seed: int = 3, sd: float = 0.15, **shape: int) -> pd.DataFrame:
     return frame.assign(contamination=d, p_duplicate=d, contamination_sd=sd)
 
 
-def latent(frame: pd.DataFrame, text: str = "") -> Built:
+def latent(frame: pd.DataFrame, text: str = "") -> BuiltModel:
     spec = ModelSpec.parse(
         f"summary = 'x'\n[contamination]\nexposure = 'latent'\n{text}", "mine.toml"
     )
@@ -41,7 +41,7 @@ def log_density(model: pm.Model, names: list[str], point: dict[str, np.ndarray])
     return float(model.compile_logp(vars=[model[n] for n in names], jacobian=False)(values))
 
 
-def predictor(b: Built, point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def predictor(b: BuiltModel, point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return log-odds at the mean, and the slope, of each response."""
     d = b.design
     of_models = np.asarray(point.get("beta_model", 0.0)).reshape(-1, 1)
@@ -52,7 +52,7 @@ def predictor(b: Built, point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.nd
     return (eta - point["delta"][d.item] if "delta" in point else eta), slope
 
 
-def enumerated(b: Built, weight, response) -> float:
+def enumerated(b: BuiltModel, weight, response) -> float:
     """Sum over every combination of duplicated and clean items."""
     d, total = b.design, []
     for events in itertools.product((0, 1), repeat=len(d.items)):
@@ -65,7 +65,7 @@ def bernoulli(p: np.ndarray):
     return lambda events: stats.bernoulli(p).logpmf(events).sum()
 
 
-def p_of_items(b: Built) -> np.ndarray:
+def p_of_items(b: BuiltModel) -> np.ndarray:
     first = np.unique(b.design.item, return_index=True)[1]
     return b.design.contamination[first]
 
@@ -307,7 +307,7 @@ def test_predictive_draws_follow_the_model(name, trials):
 
 def test_trials_tell_eta_whatever_the_contamination():
     """The reason for `in_trials`: one mode where two would be far apart."""
-    rough = Rough(np.array([1.0]), np.array([0.3]))
+    rough = LinearisedEstimate(np.array([1.0]), np.array([0.3]))
     part = in_trials(2.0, rough.se)
     shift = 3.0
     modes = []

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayescontam.inference.ordering import (
-    first_places,
-    joint_intervals,
-    p_all_hold,
+from bayescontam.inference.rank_statistics import (
+    p_all_differences,
+    p_best,
     p_first,
-    p_larger,
+    p_superior,
     shared_ranks,
+    simultaneous_intervals,
 )
 
 COUNTS = [(12, 20), (15, 20), (15, 21), (40, 80)]
@@ -33,7 +33,7 @@ def tied_draws(draw: st.DrawFn) -> np.ndarray:
 @given(tied_draws())
 def test_ranks_pairs_and_first_places_are_counted(ability: np.ndarray) -> None:
     draws, models = ability.shape
-    ranks, better, first = shared_ranks(ability), p_larger(ability), p_first(ability)
+    ranks, better, first = shared_ranks(ability), p_superior(ability), p_first(ability)
     for a in range(models):
         share = 0.0
         for d in range(draws):
@@ -56,7 +56,7 @@ def test_beta_posteriors_are_ordered_as_integrals_say() -> None:
     """Posteriors of accuracies under uniform priors, on a fine grid."""
     posteriors, rng = [stats.beta(k + 1, n - k + 1) for k, n in COUNTS], np.random.default_rng(1)
     ability = np.stack([p.rvs(DRAWS, random_state=rng) for p in posteriors], axis=1)
-    better, first = p_larger(ability), p_first(ability)
+    better, first = p_superior(ability), p_first(ability)
     x = np.linspace(0, 1, 20_001)
     below = np.array([p.cdf(x) for p in posteriors])
     for a, one in enumerate(posteriors):
@@ -77,7 +77,7 @@ def test_correlated_normals_are_compared_within_draws() -> None:
     ability = np.random.default_rng(2).multivariate_normal(mean, cov, DRAWS)
     sd = np.sqrt(cov[0, 0] + cov[1, 1] - 2 * cov[0, 1])
     expected = stats.norm.cdf((mean[0] - mean[1]) / sd)
-    assert_share(p_larger(ability)[0, 1], expected)
+    assert_share(p_superior(ability)[0, 1], expected)
     apart = stats.norm.cdf(0.02 / np.sqrt(2 * 0.05**2))
     assert expected > 0.89
     assert apart < 0.62
@@ -97,7 +97,7 @@ def smallest_band(values: np.ndarray, level: float) -> tuple[np.ndarray, np.ndar
 def test_joint_intervals_are_the_narrowest_band_that_holds(
     ability: np.ndarray, level: float
 ) -> None:
-    found, wanted = joint_intervals(ability, level), smallest_band(ability, level)
+    found, wanted = simultaneous_intervals(ability, level), smallest_band(ability, level)
     np.testing.assert_array_equal(found, wanted)
     inside = ((ability >= found[0]) & (ability <= found[1])).all(axis=1).mean()
     assert inside >= level - 1e-9
@@ -107,7 +107,7 @@ def test_joint_intervals_of_independent_columns_have_the_known_width() -> None:
     """Of d independent columns each interval must hold level ** (1 / d)."""
     columns, level = 6, 0.9
     values = np.random.default_rng(3).normal(size=(DRAWS, columns))
-    low, high = joint_intervals(values, level)
+    low, high = simultaneous_intervals(values, level)
     each = level ** (1 / columns)
     np.testing.assert_allclose(high, stats.norm.ppf((1 + each) / 2), atol=0.06)
     np.testing.assert_allclose(low, stats.norm.ppf((1 - each) / 2), atol=0.06)
@@ -117,15 +117,15 @@ def test_all_orders_hold_as_often_as_all_draws_have_them() -> None:
     """Of three independent normals with one mean, a named order of all has chance 1/6."""
     ability = np.random.default_rng(4).normal(size=(DRAWS, 3))
     said = np.triu(np.ones((3, 3), dtype=bool), 1)
-    assert_share(p_all_hold(ability, said), 1 / 6)
-    assert p_all_hold(ability, np.zeros((3, 3), dtype=bool)) == 1
+    assert_share(p_all_differences(ability, said), 1 / 6)
+    assert p_all_differences(ability, np.zeros((3, 3), dtype=bool)) == 1
 
 
 def test_first_places_are_shared_by_equal_models() -> None:
     rng = np.random.default_rng(1)
     ability = rng.integers(0, 3, (200, 5)).astype(float)
-    parts = first_places(shared_ranks(ability)[:, :, None])[..., 0]
+    parts = p_best(shared_ranks(ability)[:, :, None])[..., 0]
     np.testing.assert_allclose(parts.sum(axis=1), 1)
     np.testing.assert_allclose(parts.mean(axis=0), p_first(ability))
     ranks = np.array([[1.5], [np.nan], [1.5]])
-    np.testing.assert_array_equal(first_places(ranks), [[0.5], [np.nan], [0.5]])
+    np.testing.assert_array_equal(p_best(ranks), [[0.5], [np.nan], [0.5]])

@@ -8,11 +8,11 @@ import pytest
 from scipy import optimize, stats
 from scipy.special import expit
 
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import Draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.own_slopes import own_slopes
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import Draws
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 
 PRIOR = 2.0
 ABILITY_SD = 3.0

@@ -7,11 +7,9 @@ import pytest
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from bayescontam.inference.build import Built
-from bayescontam.inference.difficulties import placed
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.loo import leave_one_out
-from bayescontam.inference.pooled_loo import can_pool, pooled_leave_one_out
+from bayescontam.inference.loo import can_pool, leave_one_out, pooled_leave_one_out
+from bayescontam.inference.posterior import Draws, draw_difficulties
+from bayescontam.model.build import BuiltModel
 from tests.integrated import (
     built_of,
     draws_of,
@@ -29,7 +27,7 @@ Z, WEIGHT = np.polynomial.hermite_e.hermegauss(80)
 WEIGHT = WEIGHT / WEIGHT.sum()
 
 
-def by_hand(frame, built: Built, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
+def by_hand(frame, built: BuiltModel, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
     """Return densities given the others, and given all responses, dims (draw, response)."""
     rows, item = in_order(frame, built), built.design.item
     right = rows["n_correct"].to_numpy()[:, None] == 1
@@ -88,7 +86,7 @@ def test_it_tells_what_difficulties_spelt_out_tell():
     near = {name: getattr(draws, name) for name in ("theta", "beta", "sigma_delta")}
     near = {name: v + rng.normal(0, 0.1, v.shape) for name, v in near.items()}
     draws = replace(draws, **near)
-    plain = leave_one_out(placed(draws, built.lattice, rng), built, rng)
+    plain = leave_one_out(draw_difficulties(draws, built.lattice, rng), built, rng)
     pooled = pooled_leave_one_out(draws, built, rng)
     assert not can_pool(built)
     np.testing.assert_allclose(pooled["elpd"], plain["elpd"], atol=0.1)

@@ -7,16 +7,14 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.build import build
 from bayescontam.inference.design_checks import design_checks
-from bayescontam.inference.difficulties import difficulty, placed
-from bayescontam.inference.draws import Draws
-from bayescontam.inference.estimands import estimands
-from bayescontam.inference.fit import Options
-from bayescontam.inference.population import Population, comparable, over_all
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.estimands import Population, comparable, estimands, over_all
+from bayescontam.inference.pipeline import Options
+from bayescontam.inference.posterior import Draws, difficulty, draw_difficulties
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 
 MODELS, ITEMS = 3, 8
 DOSE = np.array([0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.2, 0.8])
@@ -171,7 +169,7 @@ def test_models_that_share_no_item_have_no_ranks():
 
 
 def test_too_many_pairs_are_refused_with_a_remedy(monkeypatch):
-    monkeypatch.setattr("bayescontam.inference.population.MOST_PAIRS", 20)
+    monkeypatch.setattr("bayescontam.inference.estimands.MOST_PAIRS", 20)
     built = build(load_spec("hierarchical"), table())
     with pytest.raises(UsageError, match=r"24 pairs of models and items.*--items answered"):
         Population.of(built, "all")
@@ -196,7 +194,7 @@ def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
         scale = {"sigma_delta": np.full((size, 1), 1.3)}
         draws = Draws(*(np.repeat(v, size, axis=0) for v in (one.theta, one.beta)), None, None,
                       None, **scale)  # fmt: skip
-        draws = placed(draws[:1], built.lattice, np.random.default_rng(3))
+        draws = draw_difficulties(draws[:1], built.lattice, np.random.default_rng(3))
         draws = draws[np.zeros(size, dtype=int)]
         delta = difficulty(draws[:1], built.lattice)
     else:

@@ -9,15 +9,11 @@ import pytest
 import xarray as xr
 from scipy.special import expit, logit
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.predictor import (
-    contamination_shift,
-    linear_predictor,
-    response_slopes,
-)
-from bayescontam.responses import Responses
+from bayescontam.inference.posterior import Draws, stack_draws
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.predictor import contamination_shift, linear_predictor, response_slopes
 from bayescontam.specs.model import ModelSpec
 
 EVERYTHING = """
@@ -47,12 +43,12 @@ def table(seed: int = 0) -> pd.DataFrame:
     return Responses.from_frame(pd.DataFrame(rows, columns=names)).frame.drop(columns="n_trials")
 
 
-def built(text: str = EVERYTHING, frame: pd.DataFrame | None = None) -> Built:
+def built(text: str = EVERYTHING, frame: pd.DataFrame | None = None) -> BuiltModel:
     frame = table() if frame is None else frame
     return build(ModelSpec.parse(text, "mine.toml"), Responses.from_frame(frame.assign(n_trials=1)))
 
 
-def drawn(b: Built, count: int = 3) -> Draws:
+def drawn(b: BuiltModel, count: int = 3) -> Draws:
     """Return draws of all effects from the prior."""
     names = [n for n in ("theta", "beta", "delta", "alpha", "increments", "kappa", "gamma",
                          "spillover") if n in b.model.named_vars]  # fmt: skip
@@ -61,7 +57,7 @@ def drawn(b: Built, count: int = 3) -> Draws:
         n: (("chain", "draw", f"{n}_cell"), np.reshape(v, (1, count, -1)))
         for n, v in zip(names, values, strict=True)
     }
-    return take_draws(xr.Dataset(data), b.design)
+    return stack_draws(xr.Dataset(data), b.design)
 
 
 def rise(d: float, parts: np.ndarray) -> float:
@@ -70,7 +66,7 @@ def rise(d: float, parts: np.ndarray) -> float:
     return float(np.interp(d, [0.0, 0.3, 0.6, 1.0], heights))
 
 
-def by_hand(frame: pd.DataFrame, draws: Draws, b: Built, s: int) -> tuple[Any, Any]:
+def by_hand(frame: pd.DataFrame, draws: Draws, b: BuiltModel, s: int) -> tuple[Any, Any]:
     """Return log-odds and slope of each response for one draw, row by row."""
     design = b.design
     assert draws.beta is not None
@@ -131,7 +127,7 @@ def test_the_model_samples_the_formula(text: str) -> None:
     )
     data = {n: (("chain", "draw", f"{n}_cell"), np.reshape(v, (1, 1, -1)))
             for n, v in zip(names, values, strict=False)}  # fmt: skip
-    draws = take_draws(xr.Dataset(data), b.design)
+    draws = stack_draws(xr.Dataset(data), b.design)
     wanted, _ = by_hand(table(), draws, b, 0)
     if text is ON_ACCURACY:
         wanted = logit(on_accuracy(table(), draws, b, 0, table()["contamination"], 0.0))
@@ -167,7 +163,7 @@ def test_a_shift_is_the_difference_of_two_predictors(level: float) -> None:
 
 
 def on_accuracy(
-    frame: pd.DataFrame, draws: Draws, b: Built, s: int, d: pd.Series, lift: Any
+    frame: pd.DataFrame, draws: Draws, b: BuiltModel, s: int, d: pd.Series, lift: Any
 ) -> Any:
     """Return accuracies of responses at a contamination, a weighted mean of their two ends."""
     eta, slope = by_hand(frame, draws, b, s)

@@ -9,11 +9,11 @@ import pymc as pm
 import pytest
 from scipy.special import expit, logit
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.mathematics import mathematics
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.data.responses import Responses
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.describe import mathematics
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.inference.test_predictor import EVERYTHING, ON_ACCURACY, table
 
 KNOWN = {
@@ -54,7 +54,9 @@ def zero_for_clean_models(lines: list[str]) -> list[str]:
     return [name.replace("D", "met") for name in re.findall(r"(\w+)(?:\[m,b\])? = 0", said)]
 
 
-def symbols(frame: pd.DataFrame, b: Built, values: Mapping[str, np.ndarray]) -> dict[str, object]:
+def symbols(
+    frame: pd.DataFrame, b: BuiltModel, values: Mapping[str, np.ndarray]
+) -> dict[str, object]:
     """Return what each printed symbol is for each response, from the table alone."""
     design = b.design
     own = {

@@ -5,12 +5,11 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from bayescontam.inference.build import build
-from bayescontam.inference.checks import Outcome
-from bayescontam.inference.prior_conflict import conflict_check, extremity
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.checks import Outcome, conflict_check, extremity
+from bayescontam.model.build import build
 from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, Normal, StudentT
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 

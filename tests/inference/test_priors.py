@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 from scipy import integrate
 
-from bayescontam.inference.priors import Straightened, distribution, variable
+from bayescontam.model.priors import QuantileTransform, distribution, variable
 from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, PositivePrior
 
 PRIORS = [
@@ -17,7 +17,7 @@ NAMES = [prior.family for prior in PRIORS]
 
 
 def test_a_straightened_coordinate_can_be_taken_back() -> None:
-    coordinate = Straightened(0.2)
+    coordinate = QuantileTransform(0.2)
     values = np.array([1e-9, 1e-3, 0.2, 1.0, 30.0])
     at = coordinate.forward(values).eval()
     assert coordinate.backward(at).eval() == pytest.approx(values, rel=1e-6)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import roots_jacobi
 
-from bayescontam.inference.quadrature import beta_quadrature
+from bayescontam.model.quadrature import beta_quadrature
 
 KEPT = 5
 

@@ -8,14 +8,13 @@ import pytest
 from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
 
-from bayescontam.inference.build import build
-from bayescontam.inference.density import Rows
-from bayescontam.inference.design import make_design
-from bayescontam.inference.own_effects import draw_effects
-from bayescontam.inference.repeats import MOST_NUMBERS, Repeats, add_repeats
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.predictive import Rows, draw_effects
+from bayescontam.model.build import build
+from bayescontam.model.design import make_design
+from bayescontam.model.repeats import MOST_NUMBERS, Repeats, add_repeats
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayescontam.inference.build import build
+from bayescontam.data.responses import Responses
 from bayescontam.inference.sensitivity import log_prior, power_scaling
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_spec
 from tests.inference.test_build import coordinates, prior_point
 from tests.simulated import simulate
 

@@ -9,7 +9,7 @@ import pytest
 from pytensor.gradient import jacobian
 from scipy import stats
 
-from bayescontam.inference.simplex import EQUAL, TOTAL_SD, Sizes
+from bayescontam.model.priors import EQUAL, TOTAL_SD, SoftmaxSizes
 
 ALPHA = 0.5
 COUNTS = np.array([0, 3, 40, 1])
@@ -18,14 +18,14 @@ COUNTS = np.array([0, 3, 40, 1])
 
 def test_parts_come_back():
     parts = np.array([[0.2, 0.3, 0.5], [1e-9, 1e-3, 1 - 1e-9 - 1e-3]])
-    sizes = Sizes(3)
+    sizes = SoftmaxSizes(3)
     np.testing.assert_allclose(sizes.backward(sizes.forward(parts)).eval(), parts, rtol=1e-7)
 
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_volume_is_that_of_parts_and_sum(count):
     x = pt.dvector("x")
-    sizes = Sizes(count)
+    sizes = SoftmaxSizes(count)
     log_sum = pt.log(pt.sum(pt.softplus(x)))
     moved = jacobian(pt.concatenate([sizes.backward(x)[:-1], log_sum[None]]), x)
     value = np.random.default_rng(1).normal(1, 2, count)
@@ -41,7 +41,7 @@ def test_parts_keep_their_distribution(alpha):
     step, count = 0.1, 2
     axis = np.arange(-36, 12, step)
     x = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, count)
-    sizes, value = Sizes(count), pt.dmatrix("value")
+    sizes, value = SoftmaxSizes(count), pt.dmatrix("value")
     parts = sizes.backward(value)
     log_density = pm.logp(pm.Dirichlet.dist(np.full(count, alpha)), parts)
     log_density = log_density + sizes.log_jac_det(value)
@@ -59,7 +59,7 @@ def test_parts_keep_their_distribution(alpha):
 def test_sampled_parts_are_those_of_the_conjugate_posterior():
     with pm.Model():
         parts = pm.Dirichlet(
-            "parts", np.full(COUNTS.size, ALPHA), default_transform=Sizes(COUNTS.size)
+            "parts", np.full(COUNTS.size, ALPHA), default_transform=SoftmaxSizes(COUNTS.size)
         )
         pm.Multinomial("counts", COUNTS.sum(), parts, observed=COUNTS)
         fit = pm.sample(

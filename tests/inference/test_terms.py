@@ -3,11 +3,11 @@
 import pandas as pd
 import pytest
 
-from bayescontam.inference.design import make_design
-from bayescontam.inference.terms import plan_terms
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.model.design import make_design
+from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.simulated import simulate
 
 

@@ -46,18 +46,18 @@ def smallest_ess(eta: Callable[[float | None], np.ndarray], frame: pd.DataFrame,
 
 def ours() -> dict[str, float]:
     """Fit with this package: its model, its default sampler."""
-    from bayescontam.inference.build import build
-    from bayescontam.inference.draws import take_draws
+    from bayescontam.data.responses import Responses
     from bayescontam.inference.estimands import estimands
-    from bayescontam.responses import Responses
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.inference.posterior import stack_draws
+    from bayescontam.model.build import build
+    from bayescontam.specs.registry import load_spec
 
     frame = simulate(seed=1).responses
     started = time.perf_counter()
     built = build(load_spec("hierarchical"), Responses.from_frame(frame))
     tree, compiled, sampled = _nutpie(built.model, target_accept=0.9)
     posterior = tree["posterior"].to_dataset()
-    result = estimands(take_draws(posterior, built.design), built, (4, 1000), "min_observed")
+    result = estimands(stack_draws(posterior, built.design), built, (4, 1000), "min_observed")
     chosen = result["estimands"][list(ESTIMANDS)]
     ess = float(az.ess(chosen).to_array().min())
     return {"compile": compiled - started, "sample": sampled - compiled, "ess": ess}

@@ -33,9 +33,9 @@ def data() -> pd.DataFrame:
 
 def ours(difficulties: str) -> dict:
     """Fit abilities by benchmark with this package."""
-    from bayescontam.inference.build import build
-    from bayescontam.responses import Responses
-    from bayescontam.specs.catalogue import load_spec
+    from bayescontam.data.responses import Responses
+    from bayescontam.model.build import build
+    from bayescontam.specs.registry import load_spec
     from tests.given import changed
 
     responses = Responses.from_frame(data())

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bayescontam.calibration.plan import Cell, Plan, plan_of
-from bayescontam.calibration.replicate import Replicates
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.inference.build import build
+from bayescontam.calibration.replicate import ReplicateRunner
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.inference.convergence import convergence
+from bayescontam.model.build import build
 from bayescontam.specs.study import StudySpec
 
 STUDY = """
@@ -58,7 +58,7 @@ def ours(sampling: str) -> Callable[[int], dict[str, Any]]:
     """Return what makes replicates as a worker of `bayescontam study run` does."""
 
     def run(number: int) -> dict[str, Any]:
-        replicates, ess, times = Replicates(*planned(sampling)), [], [clock()]
+        replicates, ess, times = ReplicateRunner(*planned(sampling)), [], [clock()]
         for replicate in range(number):
             rows = replicates.rows(replicate)
             times.append(clock())

@@ -8,13 +8,13 @@ import numpy as np
 import xarray as xr
 
 import bayescontam
+from bayescontam._random import stream
 from bayescontam.errors import DataError
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import Draws, predictor
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.exposure import draw_nodes
-from bayescontam.seeds import stream
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.inference.posterior import Draws, predictor
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.exposure import draw_nodes
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.performance.specs import Case, Result, answered, below, fared, quantities, with_counts
 
 SIZES: Mapping[str, tuple[int, tuple[int, ...]]] = {
@@ -60,7 +60,7 @@ def sized(case: Case) -> Result:
     }
 
 
-def plausible(built: Built, rng: np.random.Generator) -> Draws:
+def plausible(built: BuiltModel, rng: np.random.Generator) -> Draws:
     """Return one draw of all effects: their spreads from the middle of the priors.
 
     Abilities have a standard deviation of 1, slopes are about 1.5, difficulties have a

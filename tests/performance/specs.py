@@ -16,20 +16,18 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.inference.build import Built, build
+from bayescontam._progress import progress_bar
+from bayescontam._random import stream
+from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.draws import Draws, take_draws
-from bayescontam.inference.engines import Sampling, sample
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.example import Layout, make_example
-from bayescontam.inference.implied import response_accuracies
-from bayescontam.inference.located import located
+from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.progress import progress_bar
-from bayescontam.responses import Responses
-from bayescontam.seeds import stream
-from bayescontam.specs.catalogue import load_spec, shipped_models
+from bayescontam.inference.prior_predictive import ExampleLayout, make_example, response_accuracies
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_models
 from tests.compiled import Compiled
 
 SPREAD = (0.7, 2.0)
@@ -78,7 +76,7 @@ class Case:
         grouped = spec.likelihood.trials == "items"
         counts = [max(2, n // EACH) for n in self.items] if grouped else list(self.items)
         trials = EACH if grouped else self.trials
-        layout = Layout(self.models, len(counts), max(counts), trials, SPREAD)
+        layout = ExampleLayout(self.models, len(counts), max(counts), trials, SPREAD)
         frame = make_example(spec, layout, rng).frame
         number = frame["item"].str.removeprefix("item ").astype(int)
         names = frame["benchmark"].unique()
@@ -115,7 +113,7 @@ def with_counts(responses: Responses, counts: np.ndarray) -> Responses:
     return Responses.from_frame(frame, source=responses.source)
 
 
-def answered(truth: Draws, built: Built, rng: np.random.Generator) -> np.ndarray:
+def answered(truth: Draws, built: BuiltModel, rng: np.random.Generator) -> np.ndarray:
     """Draw answers, given one draw of all effects."""
     return rng.binomial(built.design.n_trials, response_accuracies(truth, built)[0])
 
@@ -126,7 +124,7 @@ def answered(truth: Draws, built: Built, rng: np.random.Generator) -> np.ndarray
 class Sampler(Compiled):
     """A model compiled once for all data sets of a case, which reports how it fared too."""
 
-    def sample(self, built: Built, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+    def sample(self, built: BuiltModel, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return posterior draws and statistics of the sampler for the counts of `built`."""
         default = Sampling()
         tree = self.tree(
@@ -163,7 +161,7 @@ class Recovery:
         counts = answered(truth, self.built, rng)
         simulated = build(self.spec, with_counts(self.responses, counts))
         posterior, stats = self.sampled(simulated, number)
-        draws, _ = located(take_draws(posterior, simulated.design), simulated, rng)
+        draws, _ = draw_contamination(stack_draws(posterior, simulated.design), simulated, rng)
         told = quantities(estimands(draws, simulated, (CHAINS, DRAWS), "min_observed"), posterior)
         true = quantities(estimands(truth, self.built, (1, 1), "min_observed"), parameters)
         return {
@@ -177,7 +175,7 @@ class Recovery:
             "left_out": [symbol for symbol, _ in simulated.terms.left_out],
         }
 
-    def sampled(self, simulated: Built, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+    def sampled(self, simulated: BuiltModel, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return posterior draws and statistics of the sampler for a data set.
 
         What ``eta`` stands for depends on the counts where contamination is not known and

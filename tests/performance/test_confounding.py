@@ -8,12 +8,12 @@ import pymc as pm
 import pytest
 
 import bayescontam
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.engines import Sampling, sample_model
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import summarise
-from bayescontam.responses import Responses
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from tests.simulated import simulate
 
@@ -103,7 +103,7 @@ def test_one_prior_moved_agrees_with_a_refit_there() -> None:
         pm.Potential("moved", pm.logp(ends[0], first) - pm.logp(ends[1], first))
     posterior, _ = sample_model(model, SAMPLING, 7, False)
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    groups = estimands(take_draws(posterior, built.design), built, shape, "min_observed")
+    groups = estimands(stack_draws(posterior, built.design), built, shape, "min_observed")
     refit = summarise(groups["estimands"])
     first_only = long(fit.confounding(), location, "own").xs(
         "bench-0", level="benchmark", drop_level=False

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.inference.build import build, build_design
+from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.crossvalidation import Work, by_folds
-from bayescontam.inference.engines import Sampling, sample
-from bayescontam.inference.heldout import hold_out
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.crossval import CrossValidation, kfold
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.model.build import build, build_design
+from bayescontam.model.design import hold_out
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.given import changed
 from tests.simulated import logistic
 
@@ -67,7 +67,7 @@ def test_difficulty_helps_to_predict_new_items_and_new_models(by: str, items: in
 
 def test_folds_of_responses_agree_with_psis_loo(fits: dict[str, bayescontam.Fit]) -> None:
     fit = {"random": fits["random"]}
-    found = by_folds(fit, "response", 10, Work())["random"]
+    found = kfold(fit, "response", 10, CrossValidation())["random"]
     loo = fits["random"].tree["loo"]
     print(float(loo["elpd"].sum()), found.elpd.sum(), found.sampled)
     # Each of ten folds lacks a tenth of the responses: a little is lost, nothing is won.
@@ -77,7 +77,7 @@ def test_folds_of_responses_agree_with_psis_loo(fits: dict[str, bayescontam.Fit]
 
 def test_several_jobs_give_the_same_figures(fits: dict[str, bayescontam.Fit]) -> None:
     fit = {"none": fits["none"]}
-    one, two = (by_folds(fit, "model", 2, Work(jobs=jobs))["none"].elpd for jobs in (1, 2))
+    one, two = (kfold(fit, "model", 2, CrossValidation(jobs=jobs))["none"].elpd for jobs in (1, 2))
     np.testing.assert_allclose(one, two, rtol=1e-9)
 
 

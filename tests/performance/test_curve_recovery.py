@@ -10,9 +10,8 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from bayescontam.evidence.curve import build_curve
-from bayescontam.evidence.verdicts import Verdicts
-from bayescontam.specs.catalogue import load_curve
+from bayescontam.evidence.curve_model import Verdicts, build_curve
+from bayescontam.specs.registry import load_curve
 
 DATA_SETS = 200
 LEVELS = (0.5, 0.8, 0.95)

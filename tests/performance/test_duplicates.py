@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayescontam.scanning import run_scan
-from bayescontam.specs.quick import quick_manifest
+from bayescontam.scan.run import run_scan
+from bayescontam.specs.registry import quick_manifest
 from tests.data import shared
 
 pytest.importorskip("torch")

@@ -37,9 +37,9 @@ def chunks() -> list[str]:
     """Return texts of mixed lengths, none twice."""
     import pandas as pd
 
-    from bayescontam.scan.chunk import Chunker
-    from bayescontam.scan.embed import load_embedder
-    from bayescontam.scan.read import Document
+    from bayescontam.scan.chunking import Chunker
+    from bayescontam.scan.documents import Document
+    from bayescontam.scan.embedders import load_embedder
     from bayescontam.specs.corpus import Chunking, Embedding
 
     embedder = load_embedder(Embedding(), "cpu")
@@ -54,7 +54,7 @@ def contest(texts: list[str], threads: int) -> dict[str, float]:
     """Return the best times of both, in turns, and the largest difference of cosines."""
     import torch
 
-    from bayescontam.scan.embed import load_embedder
+    from bayescontam.scan.embedders import load_embedder
     from bayescontam.specs.corpus import Embedding
 
     torch.set_num_threads(threads)
@@ -92,7 +92,7 @@ def in_processes(texts: list[str], processes: int) -> float:
 
 
 def one_part(texts: list[str]) -> float:
-    from bayescontam.scan.embed import load_embedder
+    from bayescontam.scan.embedders import load_embedder
     from bayescontam.specs.corpus import Embedding
 
     embedder = load_embedder(Embedding(batch_tokens=1024), "cpu")

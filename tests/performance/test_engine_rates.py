@@ -21,13 +21,12 @@ import numpy as np
 import pytest
 
 import bayescontam
-from bayescontam.calibration.engines import Compiled, Drawn
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying
+from bayescontam._files import atomic_path
+from bayescontam.calibration.samplers import NutpieSampler, ReusableModel, SampledDraws
+from bayescontam.calibration.simulators import simulator_of
 from bayescontam.inference.convergence import convergence
-from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.study import Sampling
-from bayescontam.storage import atomic_path
+from bayescontam.specs.registry import load_spec
+from bayescontam.specs.study import SamplingSpec
 from tests.performance.sbc_contestants import CONTESTANTS, planned
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
@@ -109,11 +108,15 @@ def table(results: dict[str, Any]) -> str:
 
 
 def test_engines_agree_on_every_parameter() -> None:
-    from bayescontam.calibration.jax_engine import Jax
+    from bayescontam.calibration.jax_sampler import JaxSampler
 
     table = simulator_of(*planned(""))(0).responses
-    ours = Jax(Varying(SPEC, table, False)).draw(table, 1, Sampling(draws=4000, tune=300))
-    theirs = Compiled(Varying(SPEC, table, False)).draw(table, 1, Sampling(draws=4000))
+    ours = JaxSampler(ReusableModel(SPEC, table, False)).draw(
+        table, 1, SamplingSpec(draws=4000, tune=300)
+    )
+    theirs = NutpieSampler(ReusableModel(SPEC, table, False)).draw(
+        table, 1, SamplingSpec(draws=4000)
+    )
     assert list(ours.posterior) == list(theirs.posterior)
     for name, values in theirs.posterior.items():
         assert ours.posterior[name].dims == values.dims
@@ -121,7 +124,7 @@ def test_engines_agree_on_every_parameter() -> None:
         assert (np.abs(mean - other) < 4.5 * np.hypot(error, its)).all()
 
 
-def figures(drawn: Drawn, name: Any) -> tuple[np.ndarray, np.ndarray]:
+def figures(drawn: SampledDraws, name: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return means and their Monte Carlo errors."""
     sizes = drawn.posterior.sizes
     draws = drawn.posterior[name].to_numpy().reshape(sizes["chain"], sizes["draw"], -1)
@@ -145,11 +148,11 @@ def test_a_thousand_tables_at_once_on_a_gpu() -> None:
 
 def rate(number: int, repeats: int = 1) -> float:
     """Return seconds a table takes, of so many at once, without what is compiled once."""
-    from bayescontam.calibration.jax_engine import Jax
+    from bayescontam.calibration.jax_sampler import JaxSampler
 
     simulate = simulator_of(*planned(""))
     tables = [simulate(replicate).responses for replicate in range(number)]
-    engine, sampling = Jax(Varying(SPEC, tables[0], False)), Sampling(tune=200)
+    engine, sampling = JaxSampler(ReusableModel(SPEC, tables[0], False)), SamplingSpec(tune=200)
     engine.draw_all(tables, range(number), sampling)
     started = time.perf_counter()
     for _ in range(repeats):

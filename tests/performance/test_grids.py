@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.calibration import chees, vectors
-from bayescontam.calibration.simulate import simulator_of
-from bayescontam.calibration.varying import Varying
-from bayescontam.specs.catalogue import load_spec
-from bayescontam.specs.study import Sampling
+from bayescontam.calibration import jax_sampler as chees
+from bayescontam.calibration import jax_sampler as vectors
+from bayescontam.calibration.samplers import ReusableModel
+from bayescontam.calibration.simulators import simulator_of
+from bayescontam.specs.registry import load_spec
+from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 REPEATS = 5
-SAMPLING = Sampling(engine="jax", tune=200)
+SAMPLING = SamplingSpec(engine="jax", tune=200)
 
 
 @pytest.mark.timeout(1800)
@@ -45,11 +46,11 @@ def test_grids_and_gradients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compiled() -> Callable[[int], Any]:
     """Return a function of a seed that samples one table, compiled."""
-    from bayescontam.calibration.jax_engine import Jax
+    from bayescontam.calibration.jax_sampler import JaxSampler
 
     plan, cell = planned("prior", "hierarchical", models=8, benchmarks=2, items=400)
     table = simulator_of(plan, cell)(0).responses
-    engine = Jax(Varying(load_spec("hierarchical"), table, False))
+    engine = JaxSampler(ReusableModel(load_spec("hierarchical"), table, False))
     _, values = engine._varying.given(table)
 
     def fit(seed: int) -> Any:

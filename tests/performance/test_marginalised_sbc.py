@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.difficulties import difficulty, placed
-from bayescontam.inference.draws import take_draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.lattice import Lattice
+from bayescontam.inference.posterior import difficulty, draw_difficulties, stack_draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.responses import Responses
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.marginal import Lattice
 from tests.integrated import spec_of
 from tests.simulated import logistic
 
@@ -38,12 +37,12 @@ def table(counts: np.ndarray, d: np.ndarray) -> Responses:
 class Compiled:
     """The model compiled once: what depends on the answers is data of it."""
 
-    def __init__(self, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, built: BuiltModel, monkeypatch: pytest.MonkeyPatch) -> None:
         import nutpie
         import pymc as pm
 
-        from bayescontam.inference import build as building
-        from bayescontam.inference import marginalised
+        from bayescontam.model import build as building
+        from bayescontam.model import marginal as marginalised
 
         self.nodes = built.lattice.nodes
 
@@ -70,7 +69,7 @@ class Compiled:
     def data(self, lattice: Lattice) -> dict[str, np.ndarray]:
         return {"correct": lattice.correct, "count": self.classes(lattice)[2]}
 
-    def draw(self, built: Built, seed: int):  # type: ignore[no-untyped-def]
+    def draw(self, built: BuiltModel, seed: int):  # type: ignore[no-untyped-def]
         import nutpie
 
         data = self._compiled.with_data(**self.data(built.lattice))
@@ -81,9 +80,9 @@ class Compiled:
         return tree["posterior"].to_dataset()
 
 
-def quantities(posterior, built: Built, rng: np.random.Generator) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
+def quantities(posterior, built: BuiltModel, rng: np.random.Generator) -> dict[str, np.ndarray]:  # type: ignore[no-untyped-def]
     """Return draws of what is ranked, dims (draw, …)."""
-    draws = placed(take_draws(posterior, built.design), built.lattice, rng)
+    draws = draw_difficulties(stack_draws(posterior, built.design), built.lattice, rng)
     cells = estimands(draws, built, (1, len(draws)), "zero")["estimands"]
     told = {name: cells[name].to_numpy()[0, :, :, 0] for name in ("accuracy", "overfitting")}
     flat = {"theta": draws.theta, "slope": draws.beta, "sigma_delta": draws.sigma_delta}

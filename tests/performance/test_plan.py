@@ -12,35 +12,34 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import take_draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.plan.information import QUANTITIES
-from bayescontam.inference.plan.scenes import Scene
-from bayescontam.inference.plan.truth import Sizes, Truth
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.power.laplace import QUANTITIES
+from bayescontam.power.scenario import Assumptions, SampleSizes, Scenario
+from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "30"))
-DESIGNS: dict[str, tuple[Sizes, str, Mapping[str, float]]] = {
-    "1 model, 400 items": (Sizes(400), "single", {}),
-    "4 models, 2 benchmarks, 200 items": (Sizes(200, 4, 2), "hierarchical", {}),
+DESIGNS: dict[str, tuple[SampleSizes, str, Mapping[str, float]]] = {
+    "1 model, 400 items": (SampleSizes(400), "single", {}),
+    "4 models, 2 benchmarks, 200 items": (SampleSizes(200, 4, 2), "hierarchical", {}),
     "2 models, 250 items, 10 generations": (
-        Sizes(250, 2, 1, 10), "hierarchical", {"sigma_eps": 3.0},
+        SampleSizes(250, 2, 1, 10), "hierarchical", {"sigma_eps": 3.0},
     ),
     "2 models, 150 items, 5 generations": (
-        Sizes(150, 2, 1, 5), "hierarchical", {"sigma_eps": 1.5},
+        SampleSizes(150, 2, 1, 5), "hierarchical", {"sigma_eps": 1.5},
     ),
-    "3 models, 60 items": (Sizes(60, 3), "hierarchical", {}),
-    "4 models, 1 of them clean, 200 items": (Sizes(200, 4, clean=1), "anchored", {}),
+    "3 models, 60 items": (SampleSizes(60, 3), "hierarchical", {}),
+    "4 models, 1 of them clean, 200 items": (SampleSizes(200, 4, clean=1), "anchored", {}),
 }  # fmt: skip
 
 
-def intervals(posterior: xr.Dataset, built: Built) -> np.ndarray:
+def intervals(posterior: xr.Dataset, built: BuiltModel) -> np.ndarray:
     """Return 95 % intervals of the estimands, (end, quantity, model, benchmark)."""
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    draws = take_draws(posterior, built.design)
+    draws = stack_draws(posterior, built.design)
     told = estimands(draws, built, shape, "min_observed")["estimands"]
     ends = [told[name].quantile([0.025, 0.975], ("chain", "draw")) for name in QUANTITIES]
     return np.stack([end.to_numpy() for end in ends], axis=1)
@@ -50,7 +49,7 @@ def intervals(posterior: xr.Dataset, built: Built) -> np.ndarray:
 @pytest.mark.parametrize("name", DESIGNS)
 def test_planned_widths_and_powers_are_those_of_fits(name: str) -> None:
     sizes, spec, spreads = DESIGNS[name]
-    scene = Scene(sizes, Truth(spreads=spreads), load_spec(spec))
+    scene = Scenario(sizes, Assumptions(spreads=spreads), load_spec(spec))
     compiled, planned, sampled, shown, seconds = None, [], [], [], np.zeros(2)
     z = norm.ppf(0.975)
     for replicate in range(DATA_SETS):

@@ -14,12 +14,11 @@ import pytest
 import xarray as xr
 from scipy.special import expit
 
-from bayescontam.inference.build import Built, build
-from bayescontam.inference.draws import take_draws
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.located import located
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import draw_contamination, stack_draws
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))
@@ -56,10 +55,10 @@ def respond(p: np.ndarray, shared: bool, rng: np.random.Generator) -> tuple[Resp
     return Responses.from_frame(table), fraction
 
 
-def figures(posterior: xr.Dataset, built: Built, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def figures(posterior: xr.Dataset, built: BuiltModel, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return draws of the mean slope, and of each model's overfitting fraction."""
-    draws = take_draws(posterior, built.design)
-    draws, _ = located(draws, built, np.random.default_rng(seed))
+    draws = stack_draws(posterior, built.design)
+    draws, _ = draw_contamination(draws, built, np.random.default_rng(seed))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     told = estimands(draws, built, shape, "zero")["estimands"]["overfitting_fraction"]
     return posterior["beta_bar"].to_numpy().ravel(), told.to_numpy().reshape(len(draws), -1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.report.page import write_report
+from bayescontam.report.fit_page import write_report
 from tests.report import test_page
 from tests.report.made_fit import made_fit
 

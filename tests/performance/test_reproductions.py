@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.report.reproduction import write_reproduction_report
-from bayescontam.reproduction.run import run_reproduction
+from bayescontam.published.study import run_reproduction
+from bayescontam.report.published_page import write_reproduction_report
 
 NAMES = ["arc-decomposition", "arc-versions", "eight-models", "novelty"]
 MOST_SECONDS = 600

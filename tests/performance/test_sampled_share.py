@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.weighing import duplicate_curve, weigh_scan
+from bayescontam.evidence.covariates import duplicate_curve, weigh_scan
 from tests.evidence.simulated import Corpus, judge, simulate
 
 CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))

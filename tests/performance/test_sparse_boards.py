@@ -12,15 +12,15 @@ import pytest
 from scipy.special import expit
 from scipy.stats import spearmanr
 
-from bayescontam.execute import usable_cores
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
-from bayescontam.inference.engines import Sampling, sample
+from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.ordering import p_larger
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.rank_statistics import p_superior
+from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.model.build import build
+from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec, restored_spec
+from bayescontam.specs.registry import load_spec
 
 BOARDS = int(os.environ.get("BAYESCONTAM_BOARDS", "200"))
 STRENGTH = 0.8
@@ -71,12 +71,12 @@ def judged(seed: int) -> list[dict[str, float]]:
             built = build(spec, Responses.from_frame(frame))
             posterior, _ = sample(built, SAMPLING, seed, False)
         shape = posterior.sizes["chain"], posterior.sizes["draw"]
-        cells = estimands(take_draws(posterior, built.design), built, shape, "zero", items)
+        cells = estimands(stack_draws(posterior, built.design), built, shape, "zero", items)
         order = [built.design.models.index(f"m{m:02d}") for m in range(len(truth))]
         accuracy = cells["estimands"]["accuracy"].to_numpy()[..., 0].reshape(-1, len(truth))
         accuracy = accuracy[:, order]
         low, high = np.quantile(accuracy, [0.025, 0.975], axis=0)
-        better = p_larger(accuracy)
+        better = p_superior(accuracy)
         claimed = better >= 0.95
         wrong = truth[:, None] < truth[None, :]
         raw = frame.groupby("model")["correct"].mean().sort_index().to_numpy()

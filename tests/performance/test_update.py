@@ -7,7 +7,7 @@ cores as there are, up to four.
 import numpy as np
 import pandas as pd
 
-from bayescontam.responses import read_responses
+from bayescontam.data.responses import read_responses
 from tests.data import shared
 from tests.refits import LeftOut, compared, left_out
 from tests.simulated import simulate

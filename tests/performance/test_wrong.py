@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.run import run_study
+from bayescontam.calibration.runner import run_study
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
 SHOWN = ["estimator", "quantity", "p_adjusted", "shift", "spread", "outcome"]

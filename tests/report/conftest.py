@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fitted
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.data.responses import Responses
+from bayescontam.inference.pipeline import Options, fit_responses
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.specs.registry import load_spec
 
 MODELS = ("<script>document.title=0</script>", "m" * 10_000, "$a_1^2$ \\frac{ 中\x07")
 BENCHMARKS = ("Quiz", "quiz\n<b>")
@@ -17,7 +17,7 @@ SAMPLING = Sampling(draws=200, tune=200, chains=2, cores=2)
 
 
 @pytest.fixture(scope="session")
-def hostile() -> Fitted:
+def hostile() -> Fit:
     """Three models and two benchmarks with hostile names; the last model is clean."""
     rng = np.random.default_rng(5)
     rows = []
@@ -34,7 +34,7 @@ def hostile() -> Fitted:
 
 
 @pytest.fixture(scope="session")
-def by_concept() -> Fitted:
+def by_concept() -> Fit:
     """Three models, five concepts of one benchmark, no contamination."""
     rng = np.random.default_rng(6)
     names = ["above", "<i>below</i>", "left", "right", "c" * 300]
@@ -49,6 +49,6 @@ def by_concept() -> Fitted:
     )
 
 
-def _fit(table: pd.DataFrame, spec: str) -> Fitted:
+def _fit(table: pd.DataFrame, spec: str) -> Fit:
     responses = Responses.from_frame(table, source="made <up>.csv")
     return fit_responses(responses, load_spec(spec), Options(seed=1, sampling=SAMPLING))

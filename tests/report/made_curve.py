@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.evidence.duplicates import FORMAT, Curve
-from bayescontam.specs.catalogue import load_curve
+from bayescontam.evidence.curve import FORMAT, Curve
+from bayescontam.specs.registry import load_curve
 
 COLUMNS = [
     "benchmark", "item", "source", "document", "chunk", "cosine", "best", "judge",

@@ -7,20 +7,20 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.inference import fit as fitting
-from bayescontam.inference.build import Built
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fitted
+from bayescontam.data.responses import Responses
+from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.model.build import BuiltModel
+from bayescontam.specs.registry import load_spec
 
 CHAINS = 2
 
 
 def made_fit(
     models: list[str], benchmarks: list[str], items: int, draws: int, spec: str = "hierarchical"
-) -> Fitted:
+) -> Fit:
     """Return a fit that no sampler made, whole in every other way.
 
     Parameters
@@ -34,7 +34,7 @@ def made_fit(
         Model spec.
     """
 
-    def sample(built: Built, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+    def sample(built: BuiltModel, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
         _, known = prior_draws(built, CHAINS * draws, np.random.default_rng(2))
         return _in_chains(known), _stats(draws)
 

@@ -6,9 +6,9 @@ import xarray as xr
 from scipy import stats
 
 import bayescontam
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.result import Fit
 from bayescontam.report.confounding import confounding_section, sign_table
-from bayescontam.report.page import render
+from bayescontam.report.fit_page import render
 from bayescontam.specs.model import ModelSpec
 from tests.report.test_page import Parsed
 from tests.simulated import simulate
@@ -122,7 +122,7 @@ def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> N
     one = curves.assign(**lines, **ends).isel(model=[1])
     tree = fit.tree.copy()
     tree["confounding"] = xr.DataTree(one)
-    section = confounding_section(Fitted(tree))
+    section = confounding_section(Fit(tree))
     assert section is not None
     assert [row["overfitting_zero"] for row in section["rows"].to_dict("records")] == pytest.approx(
         [np.nan] * 2, nan_ok=True
@@ -133,12 +133,12 @@ def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> N
 def test_a_page_without_curves_says_why(fit: bayescontam.Fit) -> None:
     tree = fit.tree.copy()
     tree["confounding"] = xr.DataTree(xr.Dataset({"reason": "Nothing <differs>."}))
-    html = render(Fitted(tree))
+    html = render(Fit(tree))
     assert "There are no curves along it: Nothing &lt;differs&gt;." in html
     assert "picture-confounding" not in html
     assert bayescontam.Fit(tree).confounding().empty
 
 
-def test_other_fits_have_no_such_section(hostile: Fitted) -> None:
+def test_other_fits_have_no_such_section(hostile: Fit) -> None:
     assert confounding_section(hostile) is None
     assert bayescontam.Fit(hostile.tree).confounding().empty

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report import words
-from bayescontam.report.contaminated import contaminated_section
-from bayescontam.report.evidence import Evidence, gather
-from bayescontam.report.page import render
+from bayescontam.inference.result import Fit
+from bayescontam.report import format as words
+from bayescontam.report.fit_page import render
+from bayescontam.report.matches import Evidence, contaminated_section, gather
 from tests.report import test_page
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.made_curve import judge, make_curve
@@ -51,7 +50,7 @@ def evidence(made: MadeScan) -> Evidence:
 
 
 @pytest.fixture(scope="module")
-def with_exposure(hostile: Fitted) -> Fitted:
+def with_exposure(hostile: Fit) -> Fit:
     """The fit as if contamination had been latent: the last items are the likeliest."""
     data = hostile.tree["constant_data"].to_dataset()
     count = data.sizes["item"]
@@ -65,16 +64,14 @@ def with_exposure(hostile: Fitted) -> Fitted:
     tree["exposure"] = xr.DataTree(
         group.assign_coords(item=data["item"].to_numpy(), benchmark=data["benchmark"].to_numpy())
     )
-    return Fitted(tree)
+    return Fit(tree)
 
 
-def section(fit: Fitted, evidence: Evidence) -> dict[str, Any]:
+def section(fit: Fit, evidence: Evidence) -> dict[str, Any]:
     return contaminated_section(fit, evidence, words.Names(MODELS, "name-model"))
 
 
-def test_items_with_duplicates_come_first(
-    hostile: Fitted, evidence: Evidence, made: MadeScan
-) -> None:
+def test_items_with_duplicates_come_first(hostile: Fit, evidence: Evidence, made: MadeScan) -> None:
     told = section(hostile, evidence)
     count = int((made.cosines.max(axis=1) > THRESHOLD).sum())
     p = [row["p_duplicate"] for row in told["rows"]]
@@ -85,7 +82,7 @@ def test_items_with_duplicates_come_first(
     assert not told["has_posterior"]
 
 
-def test_accuracies_are_those_of_the_responses(hostile: Fitted, evidence: Evidence) -> None:
+def test_accuracies_are_those_of_the_responses(hostile: Fit, evidence: Evidence) -> None:
     data = hostile.tree["constant_data"].to_dataset()
     correct = hostile.tree["observed_data"]["n_correct"].to_numpy()
     for row, card in list(
@@ -97,7 +94,7 @@ def test_accuracies_are_those_of_the_responses(hostile: Fitted, evidence: Eviden
         assert card["about"][0].count(f"{MODELS[0]} {correct[own][0]:.2f}") == 1
 
 
-def test_the_posterior_orders_the_items(with_exposure: Fitted, evidence: Evidence) -> None:
+def test_the_posterior_orders_the_items(with_exposure: Fit, evidence: Evidence) -> None:
     told = section(with_exposure, evidence)
     means = [row["posterior_mean"] for row in told["rows"]]
     assert told["has_posterior"]
@@ -106,24 +103,24 @@ def test_the_posterior_orders_the_items(with_exposure: Fitted, evidence: Evidenc
     assert told["rows"][0]["item"] == "i1-29"
 
 
-def test_what_does_not_fit_together_is_told(hostile: Fitted, evidence: Evidence) -> None:
+def test_what_does_not_fit_together_is_told(hostile: Fit, evidence: Evidence) -> None:
     notes = " ".join(section(hostile, evidence)["notes"])
     assert "20 items of the fit are not in the scan." in notes
     assert re.search(r"differs from the probability of a duplicate for \d\d items", notes)
 
 
-def test_items_of_one_name_are_distinguished(evidence: Evidence, hostile: Fitted) -> None:
+def test_items_of_one_name_are_distinguished(evidence: Evidence, hostile: Fit) -> None:
     """A fit labels items of two benchmarks that share a name by benchmark, too."""
     data = hostile.tree["constant_data"].to_dataset()
     benchmarks = data["benchmark"].to_numpy()[data["benchmark_of_item"].to_numpy()]
     labels = [f"{b}/{i}" for b, i in zip(benchmarks, data["item"].to_numpy(), strict=True)]
     tree = hostile.tree.copy()
     tree["constant_data"] = xr.DataTree(data.assign_coords(item=labels))
-    told, plain = section(Fitted(tree), evidence), section(hostile, evidence)
+    told, plain = section(Fit(tree), evidence), section(hostile, evidence)
     assert [row["accuracy"] for row in told["rows"]] == [row["accuracy"] for row in plain["rows"]]
 
 
-def test_the_page_links_items_to_their_texts(with_exposure: Fitted, evidence: Evidence) -> None:
+def test_the_page_links_items_to_their_texts(with_exposure: Fit, evidence: Evidence) -> None:
     html = render(with_exposure, None, evidence)
     page = Parsed(html)
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
@@ -136,13 +133,13 @@ def test_the_page_links_items_to_their_texts(with_exposure: Fitted, evidence: Ev
     assert 'id="contaminated"' not in render(with_exposure)
 
 
-def test_the_page_tells_what_judges_said(hostile: Fitted, evidence: Evidence) -> None:
+def test_the_page_tells_what_judges_said(hostile: Fit, evidence: Evidence) -> None:
     text = Parsed(render(hostile, None, evidence)).text
     assert text.count("<i>Bob</i>: a duplicate") == 5
     assert "Contamination, with the responses" not in text
 
 
-def test_no_item_in_common_is_told(hostile: Fitted) -> None:
+def test_no_item_in_common_is_told(hostile: Fit) -> None:
     made = make_scan()
     names = tuple(made.items["benchmark"].unique())
     evidence = gather(made, make_curve(names, SOURCES))
@@ -152,7 +149,7 @@ def test_no_item_in_common_is_told(hostile: Fitted) -> None:
 
 @pytest.mark.browser
 def test_a_link_unfolds_the_texts(
-    browser: Any, hostile: Fitted, evidence: Evidence, tmp_path: Any
+    browser: Any, hostile: Fit, evidence: Evidence, tmp_path: Any
 ) -> None:
     path = tmp_path / "report.html"
     path.write_text(render(hostile, None, evidence), encoding="utf-8")

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.report import cosines
-from bayescontam.report.lexical import against_words
+from bayescontam.report import scan_figures as cosines
 from bayescontam.report.matches import best_matches
-from bayescontam.report.picture import Picture
+from bayescontam.report.plots import Picture
+from bayescontam.report.scan_figures import against_words
 from tests.report.made_scan import BENCHMARKS, ITEMS, MadeScan, make_scan
 from tests.report.test_figures import is_drawn
 

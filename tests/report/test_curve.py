@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import beta
 
 from bayescontam.errors import UsageError
-from bayescontam.report import curve_figures, curve_tables
-from bayescontam.report.curve import render_curve, write_curve_report
+from bayescontam.report import curve_page as curve_figures
+from bayescontam.report import curve_page as curve_tables
+from bayescontam.report.curve_page import render_curve, write_curve_report
 from tests.report import test_page
 from tests.report.made_curve import COLUMNS, SENSITIVITY, SPECIFICITY, make_curve
 from tests.report.test_page import Parsed

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report import tables
+from bayescontam.inference.result import Fit
+from bayescontam.report import fit_tables as tables
 from bayescontam.report.export import whole_tables, write_tables
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 
@@ -17,7 +17,7 @@ EVERY = {
 WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins"}
 
 
-def test_every_table_is_written_whole(hostile: Fitted, tmp_path: Path) -> None:
+def test_every_table_is_written_whole(hostile: Fit, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     write_tables(hostile, folder)
     assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in EVERY}
@@ -29,12 +29,12 @@ def test_every_table_is_written_whole(hostile: Fitted, tmp_path: Path) -> None:
     assert len(pd.read_csv(folder / "estimands.csv")) == len(hostile.estimands())
 
 
-def test_without_contamination_there_are_fewer(by_concept: Fitted) -> None:
+def test_without_contamination_there_are_fewer(by_concept: Fit) -> None:
     known = whole_tables(by_concept, by_concept.estimands())
     assert set(known) == EVERY - WITHOUT_CONTAMINATION | {"concepts"}
 
 
-def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fitted) -> None:
+def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fit) -> None:
     table = whole_tables(hostile, hostile.estimands())["better"]
     ability = hostile.tree["estimands"]["genuine_ability"]
     assert len(table) == 3 * 2 + 2 * 1
@@ -48,7 +48,7 @@ def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fitted) -> N
     assert not ((table["benchmark"] == UNANSWERED[1]) & (table["model"] == UNANSWERED[0])).any()
 
 
-def test_predicted_scores_are_quantiles_of_replicates(hostile: Fitted) -> None:
+def test_predicted_scores_are_quantiles_of_replicates(hostile: Fit) -> None:
     table = whole_tables(hostile, hostile.estimands())["predicted"]
     known = hostile.tree["predictive"].to_dataset()
     assert len(table) == 5
@@ -64,7 +64,7 @@ def test_predicted_scores_are_quantiles_of_replicates(hostile: Fitted) -> None:
         assert row.surprise == pytest.approx(z, rel=1e-4)
 
 
-def test_curves_and_bins_hold_what_is_drawn(hostile: Fitted) -> None:
+def test_curves_and_bins_hold_what_is_drawn(hostile: Fit) -> None:
     known = whole_tables(hostile, hostile.estimands())
     curves = hostile.tree["curves"].to_dataset()
     first = known["curves"].query("model == @MODELS[0] and benchmark == @BENCHMARKS[0]")
@@ -77,7 +77,7 @@ def test_curves_and_bins_hold_what_is_drawn(hostile: Fitted) -> None:
     assert bins["contamination"].between(0, 1).all()
 
 
-def test_a_folder_that_cannot_be_made_is_refused(hostile: Fitted, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_refused(hostile: Fit, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="file: no folder can be made there"):
         write_tables(hostile, tmp_path / "file")

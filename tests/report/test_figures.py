@@ -9,10 +9,14 @@ import xarray as xr
 from arviz_stats.base.array import array_stats
 from PIL import Image
 
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report import concepts as concept_figures
-from bayescontam.report import diagnostics, dose, figures, predictions, tables
-from bayescontam.report.picture import (
+from bayescontam.inference.result import Fit
+from bayescontam.report import diagnostics
+from bayescontam.report import dose_figures as dose
+from bayescontam.report import fit_figures as concept_figures
+from bayescontam.report import fit_figures as figures
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import predictive as predictions
+from bayescontam.report.plots import (
     Picture,
     drawable,
     finish,
@@ -25,7 +29,7 @@ from tests.data import HOSTILE
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 
 
-def pictures(fit: Fitted) -> list[Picture]:
+def pictures(fit: Fit) -> list[Picture]:
     headline, slopes = tables.headline(fit), tables.slopes(fit)
     made = [
         figures.raw_against_genuine(fit, headline),
@@ -78,7 +82,7 @@ def test_every_picture_is_drawn_and_described(
         assert len(picture.alt) + len(picture.caption) < 1500, picture.name
 
 
-def test_a_pair_that_was_not_answered_is_not_drawn(hostile: Fitted) -> None:
+def test_a_pair_that_was_not_answered_is_not_drawn(hostile: Fit) -> None:
     observed = dose.observed_scores(hostile)
     assert UNANSWERED not in observed.index
     picture = dose.dose_response(hostile, tables.headline(hostile))
@@ -86,7 +90,7 @@ def test_a_pair_that_was_not_answered_is_not_drawn(hostile: Fitted) -> None:
     assert picture.alt.startswith("Dose-response curves of 3 pairs")  # without the clean model
 
 
-def test_observed_scores_are_means_of_the_data(hostile: Fitted) -> None:
+def test_observed_scores_are_means_of_the_data(hostile: Fit) -> None:
     observed = dose.observed_scores(hostile)
     for pair, part in observed.groupby(level=[0, 1]):
         model, benchmark = pair
@@ -146,7 +150,7 @@ def test_labels_are_distinct_and_drawable() -> None:
     assert drawable("\ue000x") == "\\ue000x"
 
 
-def test_pictures_repeat_to_the_byte(hostile: Fitted) -> None:
+def test_pictures_repeat_to_the_byte(hostile: Fit) -> None:
     headline = tables.headline(hostile)
     first, second = (figures.raw_against_genuine(hostile, headline) for _ in range(2))
     assert first.image == second.image
@@ -165,7 +169,7 @@ def test_the_settings_of_others_are_left_alone() -> None:
     assert (plt.rcParams["text.parse_math"], plt.rcParams["font.size"]) == before
 
 
-def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fitted) -> None:
+def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fit) -> None:
     table, draws = diagnostics.convergence_table(hostile)
     assert draws.sizes["quantity"] == diagnostics.WORST < len(table)
     assert table["quantity"].is_unique
@@ -178,7 +182,7 @@ def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fitted) 
 
 
 @pytest.mark.parametrize("change", ["divergent", "stuck"])
-def test_pictures_of_a_bad_fit(hostile: Fitted, change: str) -> None:
+def test_pictures_of_a_bad_fit(hostile: Fit, change: str) -> None:
     tree = hostile.tree.copy()
     if change == "divergent":
         diverging = xr.zeros_like(tree["sample_stats"]["diverging"])
@@ -188,7 +192,7 @@ def test_pictures_of_a_bad_fit(hostile: Fitted, change: str) -> None:
         slope = tree["posterior"]["beta_bar"].copy()
         slope[0] = 3.0  # one chain never moved
         tree["posterior"] = tree["posterior"].assign(beta_bar=slope)
-    bad = Fitted(tree)
+    bad = Fit(tree)
     table, draws = diagnostics.convergence_table(bad)
     made = diagnostics.sampling_pictures(bad, table, draws)
     assert all(is_drawn(picture) for picture in made)
@@ -198,15 +202,15 @@ def test_pictures_of_a_bad_fit(hostile: Fitted, change: str) -> None:
         assert "5 divergent" in made[0].alt
 
 
-def test_one_model_has_no_ranks(hostile: Fitted) -> None:
+def test_one_model_has_no_ranks(hostile: Fit) -> None:
     def first_model(data: xr.Dataset) -> xr.Dataset:
         return data.isel(model=[0]) if "model" in data.dims else data
 
-    fit = Fitted(hostile.tree.map_over_datasets(first_model))
+    fit = Fit(hostile.tree.map_over_datasets(first_model))
     assert figures.ranks(fit, tables.headline(fit)) is None
 
 
-def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fitted) -> None:
+def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fit) -> None:
     told, draws = diagnostics.convergence_table(hostile, hostile.estimands())
     for place, row in enumerate(told.head(diagnostics.WORST).itertuples()):
         cells = draws.isel(quantity=place).to_numpy()
@@ -221,11 +225,11 @@ def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fitted) -> Non
         assert np.isclose(rows["ess_bulk"], wanted).sum() == 1
 
 
-def test_a_parameter_that_only_repeats_another_has_no_row(hostile: Fitted) -> None:
+def test_a_parameter_that_only_repeats_another_has_no_row(hostile: Fit) -> None:
     tree = hostile.tree.copy()
     posterior = tree["posterior"].to_dataset()
     tree["posterior"] = xr.DataTree(posterior.assign(beta_bar_again=posterior["beta_bar"]))
-    table, _ = diagnostics.convergence_table(Fitted(tree))
+    table, _ = diagnostics.convergence_table(Fit(tree))
     assert not table["quantity"].str.startswith("beta_bar_again").any()
     pd.testing.assert_frame_equal(table, diagnostics.convergence_table(hostile)[0])
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.inference.verdicts import Overfitting
-from bayescontam.report.finding import finding
+from bayescontam.report.fit_text import finding
 
 SHOWN, SMALL, OPEN = Overfitting.SHOWN, Overfitting.AT_MOST_SMALL, Overfitting.INCONCLUSIVE
 

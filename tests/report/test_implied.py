@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.implied import Implied, implied
-from bayescontam.report.implied import (
+from bayescontam.inference.prior_predictive import Implied, implied
+from bayescontam.report.prior_page import (
     check_ending,
     label,
     prior_picture,
@@ -22,9 +23,8 @@ from bayescontam.report.implied import (
     shown,
     write_prior,
 )
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 
 
 @pytest.fixture(scope="module")

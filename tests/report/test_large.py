@@ -10,9 +10,13 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report import listed, overview, ranking, tables, words
-from bayescontam.report.page import render, write_report
+from bayescontam.inference.result import Fit
+from bayescontam.report import fit_figures as overview
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import format as listed
+from bayescontam.report import format as words
+from bayescontam.report import ranking
+from bayescontam.report.fit_page import render, write_report
 from tests.report import test_page
 from tests.report.made_fit import made_fit
 from tests.report.test_figures import is_drawn
@@ -29,17 +33,17 @@ TOOLS = 3 + 1 + 13
 
 
 @pytest.fixture(scope="session")
-def large() -> Fitted:
+def large() -> Fit:
     return made_fit(MODELS, BENCHMARKS, items=6, draws=50)
 
 
 @pytest.fixture(scope="session")
-def headline(large: Fitted) -> pd.DataFrame:
+def headline(large: Fit) -> pd.DataFrame:
     return tables.headline(large)
 
 
 @pytest.fixture(scope="session")
-def html(large: Fitted) -> str:
+def html(large: Fit) -> str:
     return render(large)
 
 
@@ -77,7 +81,7 @@ def test_every_pair_is_in_the_tables_with_its_value(html: str, headline: pd.Data
     np.testing.assert_allclose(np.reshape(told, (390, 6)), pd.concat(parts), rtol=1e-5)
 
 
-def test_the_overview_shows_every_pair(large: Fitted, headline: pd.DataFrame) -> None:
+def test_the_overview_shows_every_pair(large: Fit, headline: pd.DataFrame) -> None:
     scatter = overview.scatter(headline)
     effect = overview.effect_map(headline, "overfitting", "overfitting_verdict", "headline")
     assert effect is not None
@@ -113,11 +117,11 @@ def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
 
 
 def test_rows_beyond_what_fits_are_left_to_files(
-    large: Fitted, headline: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+    large: Fit, headline: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listed, "MOST_LISTED", 10)
     slopes = tables.slopes(large)
-    known = listed.listed(slopes, "slope", "slopes")
+    known = listed.longest_rows(slopes, "slope", "slopes")
     largest = set(slopes["slope"].abs().nlargest(10))
     assert {abs(row["slope"]) for row in known["rows"]} == largest
     assert known["of"] == 390
@@ -128,7 +132,7 @@ def test_rows_beyond_what_fits_are_left_to_files(
 
 
 def test_ranks_within_many_benchmarks_are_left_to_files(
-    large: Fitted, monkeypatch: pytest.MonkeyPatch
+    large: Fit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = ranking.ranking_section(large)
     assert whole is not None
@@ -147,9 +151,9 @@ def test_ranks_within_many_benchmarks_are_left_to_files(
         assert [row["model"] for row in one["rows"]] == list(own["model"])
 
 
-def test_many_references_are_told_as_a_range(large: Fitted) -> None:
+def test_many_references_are_told_as_a_range(large: Fit) -> None:
     assert words.reference_text(large).startswith("the smallest observed contamination, 0 in every")
-    many = Fitted(large.tree.copy())
+    many = Fit(large.tree.copy())
     curves = many.tree["curves"].to_dataset()
     shift = curves["contamination"] + xr.DataArray(0.01 * np.arange(13), dims="benchmark")
     many.tree["curves"] = xr.DataTree(curves.assign(contamination=shift))
@@ -177,9 +181,7 @@ def test_the_page_of_a_thousand_models_is_small_and_can_be_searched() -> None:
     assert "of 1,124,250 pairs of models" in ranks
 
 
-def test_progress_is_shown(
-    large: Fitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_progress_is_shown(large: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_report(large, tmp_path / "a.html", tables_in=tmp_path / "tables", progress=True)
     shown = capsys.readouterr().err
     assert "judging  100 %" in shown

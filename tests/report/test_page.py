@@ -12,12 +12,12 @@ import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report import tables, words
-from bayescontam.report.finding import finding
-from bayescontam.report.page import render, write_report
-from bayescontam.report.picture import NARROW, WIDTH
-from bayescontam.report.verdicts import checks_sentence
+from bayescontam.inference.result import Fit
+from bayescontam.report import fit_tables as tables
+from bayescontam.report import format as words
+from bayescontam.report.fit_page import render, write_report
+from bayescontam.report.fit_text import checks_sentence, finding
+from bayescontam.report.plots import NARROW, WIDTH
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.made_fit import made_fit
 from tests.report.test_tables import a_check, extrapolated, with_checks
@@ -49,7 +49,7 @@ class Parsed(HTMLParser):
 
 
 @pytest.fixture(scope="session")
-def html(hostile: Fitted) -> str:
+def html(hostile: Fit) -> str:
     return render(hostile, COMPARISON)
 
 
@@ -58,7 +58,7 @@ def page(html: str) -> Parsed:
     return Parsed(html)
 
 
-def test_the_page_says_what_it_must(page: Parsed, hostile: Fitted) -> None:
+def test_the_page_says_what_it_must(page: Parsed, hostile: Fit) -> None:
     text = " ".join(page.text.split())
     for paragraph in finding(tables.headline(hostile), hostile.smallest_effect):
         assert paragraph in text
@@ -77,7 +77,7 @@ def test_the_page_says_what_it_must(page: Parsed, hostile: Fitted) -> None:
     assert "the smallest observed contamination, 0 in every benchmark" in text
 
 
-def test_the_table_shows_the_estimands(page: Parsed, hostile: Fitted) -> None:
+def test_the_table_shows_the_estimands(page: Parsed, hostile: Fit) -> None:
     text = " ".join(page.text.split())
     for row in tables.headline(hostile).itertuples():
         assert f"{row.raw_accuracy:.3f}" in text
@@ -118,7 +118,7 @@ def test_nothing_points_outside(page: Parsed, html: str) -> None:
     assert len(html) < 4_000_000
 
 
-def test_extrapolation_is_shown_where_there_is_some(page: Parsed, hostile: Fitted) -> None:
+def test_extrapolation_is_shown_where_there_is_some(page: Parsed, hostile: Fit) -> None:
     assert "Extrapolated by" not in page.text
     assert "rests on the form of the dose-response" not in page.text
     slopes = (
@@ -131,13 +131,13 @@ def test_extrapolation_is_shown_where_there_is_some(page: Parsed, hostile: Fitte
     assert slopes.count("0.125") == 2
 
 
-def test_comparison_is_shown_only_if_given(html: str, by_concept: Fitted) -> None:
+def test_comparison_is_shown_only_if_given(html: str, by_concept: Fit) -> None:
     assert "&lt;b&gt;one&lt;/b&gt;" in html
     assert "−12.35" in html
     assert 'id="comparison"' not in render(by_concept)
 
 
-def test_a_page_of_concepts(by_concept: Fitted) -> None:
+def test_a_page_of_concepts(by_concept: Fit) -> None:
     page = Parsed(render(by_concept))
     ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     assert {"concepts", "ranks", "checks"} <= ids
@@ -146,7 +146,7 @@ def test_a_page_of_concepts(by_concept: Fitted) -> None:
     assert "c" * 300 in page.text
 
 
-def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fitted) -> None:
+def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fit) -> None:
     checks = a_check("divergences", Outcome.FAILED), a_check("E-BFMI", Outcome.PASSED)
     html = render(with_checks(hostile, *checks))
     head = html.split("<main>")[0]
@@ -155,7 +155,7 @@ def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fitted) -> None:
     assert "<b>Divergences</b> 1 (required: &lt; 1). A sentence." in head
 
 
-def test_title_and_note_are_on_top_and_are_text(hostile: Fitted) -> None:
+def test_title_and_note_are_on_top_and_are_text(hostile: Fit) -> None:
     html = render(hostile, title="<i>Two</i> quizzes", note="One <b>\x07.\n\nTwo\nlines.")
     head = html.split("<main>")[0]
     assert "<title>&lt;i&gt;Two&lt;/i&gt; quizzes</title>" in head
@@ -163,9 +163,7 @@ def test_title_and_note_are_on_top_and_are_text(hostile: Fitted) -> None:
     assert '<p class="own long">One &lt;b&gt;\\x07.</p>\n<p class="own long">Two lines.</p>' in head
 
 
-def test_the_first_screen_says_what_is_assumed_in_four_lines(
-    hostile: Fitted, by_concept: Fitted
-) -> None:
+def test_the_first_screen_says_what_is_assumed_in_four_lines(hostile: Fit, by_concept: Fit) -> None:
     for fit in (hostile, by_concept):
         html = render(fit)
         first, _, rest = html.partition('<details class="more" id="details">')
@@ -182,7 +180,7 @@ def test_names_that_differ_by_case_are_both_there(page: Parsed) -> None:
     assert "Quiz" in page.text
 
 
-def test_the_file_is_written_whole_or_not_at_all(hostile: Fitted, tmp_path: Path) -> None:
+def test_the_file_is_written_whole_or_not_at_all(hostile: Fit, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(hostile, path)
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
@@ -194,8 +192,8 @@ def test_the_file_is_written_whole_or_not_at_all(hostile: Fitted, tmp_path: Path
 @pytest.mark.parametrize(
     ("reference", "said"), [("zero", "contamination 0 in"), (0.25, "contamination 0.25 in")]
 )
-def test_the_reference_is_told(hostile: Fitted, reference: Any, said: str) -> None:
-    fit = Fitted(hostile.tree)
+def test_the_reference_is_told(hostile: Fit, reference: Any, said: str) -> None:
+    fit = Fit(hostile.tree)
     fit.__dict__["record"] = hostile.record | {"reference": reference}
     assert said in words.reference_text(fit)
 

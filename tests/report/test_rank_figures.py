@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from bayescontam.calibration.sbc import ranked
-from bayescontam.report.rank_figures import _envelope, _panel
+from bayescontam.report.study_figures import _envelope, _panel
 from tests.calibration.made_rows import made_rows
 
 

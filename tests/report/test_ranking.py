@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from bayescontam.inference.fitted import Fitted
+from bayescontam._text import printable
 from bayescontam.inference.ranking import rank_models
-from bayescontam.names import visible
+from bayescontam.inference.result import Fit
 from bayescontam.report import ranking as ranks
-from bayescontam.report.page import render
-from bayescontam.report.words import number
+from bayescontam.report.fit_page import render
+from bayescontam.report.format import number
 from tests.ranked import ranked_fit
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.test_figures import is_drawn
 from tests.report.test_page import Parsed
 
 
-def made(models: int, benchmarks: int = 2, seed: int = 1) -> Fitted:
+def made(models: int, benchmarks: int = 2, seed: int = 1) -> Fit:
     rng = np.random.default_rng(seed)
     means = np.linspace(0.9, 0.2, models)[:, None] + rng.normal(0, 0.03, (models, benchmarks))
     raw = np.round(means + rng.normal(0, 0.05, means.shape), 1)
@@ -26,7 +26,7 @@ def section(html: str) -> str:
     return html.split('id="ranks"')[1].split("</section>")[0]
 
 
-def test_the_page_ranks_across_and_within_benchmarks(hostile: Fitted) -> None:
+def test_the_page_ranks_across_and_within_benchmarks(hostile: Fit) -> None:
     part = section(render(hostile))
     text = " ".join(Parsed(part).text.split())
     across, first = rank_models(hostile), rank_models(hostile, BENCHMARKS[0])
@@ -40,7 +40,7 @@ def test_the_page_ranks_across_and_within_benchmarks(hostile: Fitted) -> None:
         assert number(value) in tail
     assert part.count("<table") == 6  # ranks and pairs, across and for each of two benchmarks
     assert "picture-ranking" in part
-    assert visible(BENCHMARKS[1]) in text
+    assert printable(BENCHMARKS[1]) in text
     assert "nan" not in text.lower().split()
 
 
@@ -57,7 +57,7 @@ def test_changes_of_rank_are_marked_with_their_probability() -> None:
     assert np.isnan(rows[1]["p_moved"])
 
 
-def test_one_benchmark_has_one_ranking(by_concept: Fitted) -> None:
+def test_one_benchmark_has_one_ranking(by_concept: Fit) -> None:
     told = ranks.ranking_section(by_concept)
     assert told is not None
     assert told["across"] is None

@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.report.comparison import comparison_lines
-from bayescontam.report.reproduction import render_reproduction, write_reproduction_report
-from bayescontam.report.reproduction_figures import drawn
-from bayescontam.reproduction.findings import Picture
-from bayescontam.reproduction.record import Record
+from bayescontam.published.study import PictureData, Record
+from bayescontam.report.published_page import (
+    comparison_lines,
+    drawn,
+    render_reproduction,
+    write_reproduction_report,
+)
 from tests.reproduction.made import HOSTILE, TEXT, findings
 from tests.reproduction.test_record import RUN
 
@@ -70,12 +72,12 @@ def test_markdown_has_a_line_for_each_number(record: Record) -> None:
 
 def test_a_picture_without_rows_is_left_out() -> None:
     table = pd.DataFrame(columns=["value", "series"])
-    assert drawn(Picture("shares", "t", "", table, "", ""), "p") is None
+    assert drawn(PictureData("shares", "t", "", table, "", ""), "p") is None
 
 
 def test_panels_have_their_names_and_a_common_legend() -> None:
     table = findings().pictures[2].table
-    picture = drawn(Picture("shares", "t", "", table, "x axis", "y axis"), "p")
+    picture = drawn(PictureData("shares", "t", "", table, "x axis", "y axis"), "p")
     assert picture is not None
     text = picture.image.decode()
     assert picture.kind == "svg+xml"

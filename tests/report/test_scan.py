@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.report import matches, scope
-from bayescontam.report.cards import BESIDE, FIRST, FURTHER
-from bayescontam.report.scan import render_scan, write_scan_report
+from bayescontam.report import matches
+from bayescontam.report import scan_page as scope
+from bayescontam.report.matches import BESIDE, FIRST, FURTHER
+from bayescontam.report.scan_page import render_scan, write_scan_report
 from bayescontam.scan.results import Scan
 from tests.report import test_page
 from tests.report.made_scan import BENCHMARKS, MadeScan, make_scan

@@ -3,7 +3,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayescontam.report import matches, scope
+from bayescontam.report import matches
+from bayescontam.report import scan_page as scope
 from tests.report.made_scan import CHUNKS, MadeScan, make_scan
 
 

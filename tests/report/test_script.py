@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bayescontam.report.template import script
+from bayescontam.report.html import script
 from tests.report import test_page
 
 browser = test_page.browser  # the fixture

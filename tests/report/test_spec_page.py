@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.inference.mathematics import mathematics, prior_meanings
-from bayescontam.report.assumed import assumptions, spec_assumptions
+from bayescontam.model.describe import mathematics, prior_meanings
+from bayescontam.report.fit_text import assumptions, spec_assumptions
 from bayescontam.report.spec_page import spec_page, write_spec_pages
-from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_models
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_folder, shipped_models
 from tests.given import rough_fit
 
 

@@ -10,13 +10,12 @@ import pytest
 from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.results import StudyResults
 from bayescontam.errors import UsageError
+from bayescontam.published.study import NO_INTERVAL
 from bayescontam.report import study_tables
-from bayescontam.report.comparison import comparison_of
-from bayescontam.report.study import render_study, write_study_report
+from bayescontam.report.published_page import comparison_of
 from bayescontam.report.study_figures import _reach
-from bayescontam.report.study_published import _figure, published_rows
-from bayescontam.report.study_words import design, verdict
-from bayescontam.reproduction.findings import NO_INTERVAL
+from bayescontam.report.study_page import design, render_study, verdict, write_study_report
+from bayescontam.report.study_tables import _figure, published_rows
 from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run

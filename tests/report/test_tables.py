@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from bayescontam.inference.checks import Check, Outcome
-from bayescontam.inference.fitted import Fitted
+from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import (
     EXPLAINED,
     Identification,
@@ -15,17 +15,17 @@ from bayescontam.inference.verdicts import (
     identify_spillover,
     overfitting_verdict,
 )
-from bayescontam.report import tables
-from bayescontam.report.verdicts import checks_sentence
+from bayescontam.report import fit_tables as tables
+from bayescontam.report.fit_text import checks_sentence
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 from tests.report.made_fit import made_fit
 
 
-def with_checks(fit: Fitted, *checks: Check) -> Fitted:
+def with_checks(fit: Fit, *checks: Check) -> Fit:
     record = fit.record | {"checks": [check.to_dict() for check in checks]}
     tree = fit.tree.copy()
     tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
-    return Fitted(tree)
+    return Fit(tree)
 
 
 def a_check(name: str, outcome: Outcome) -> Check:
@@ -33,7 +33,7 @@ def a_check(name: str, outcome: Outcome) -> Check:
 
 
 @pytest.mark.parametrize("level", [0.95, 0.5])
-def test_headline_holds_the_estimands(hostile: Fitted, level: float) -> None:
+def test_headline_holds_the_estimands(hostile: Fit, level: float) -> None:
     estimands = hostile.estimands(level)
     table = tables.headline(hostile, estimands).set_index(["model", "benchmark"])
     for row in estimands.itertuples():
@@ -48,7 +48,7 @@ def test_headline_holds_the_estimands(hostile: Fitted, level: float) -> None:
             assert table.loc[(row.model, row.benchmark), "slope_verdict"] == row.verdict
 
 
-def test_headline_has_the_answered_pairs_in_the_order_of_the_fit(hostile: Fitted) -> None:
+def test_headline_has_the_answered_pairs_in_the_order_of_the_fit(hostile: Fit) -> None:
     table = tables.headline(hostile)
     pairs = [(m, b) for m in MODELS for b in BENCHMARKS if (m, b) != UNANSWERED]
     assert list(zip(table["model"], table["benchmark"], strict=True)) == pairs
@@ -56,7 +56,7 @@ def test_headline_has_the_answered_pairs_in_the_order_of_the_fit(hostile: Fitted
     assert filled.notna().all(axis=None)
 
 
-def test_ranks_are_within_benchmarks(hostile: Fitted) -> None:
+def test_ranks_are_within_benchmarks(hostile: Fit) -> None:
     table = tables.headline(hostile)
     for _, part in table.groupby("benchmark"):
         assert sorted(part["rank"]) == list(range(1, len(part) + 1))
@@ -65,7 +65,7 @@ def test_ranks_are_within_benchmarks(hostile: Fitted) -> None:
         assert part["p_best"].sum() == pytest.approx(1)
 
 
-def test_a_clean_model_has_no_overfitting_and_no_nan(hostile: Fitted) -> None:
+def test_a_clean_model_has_no_overfitting_and_no_nan(hostile: Fit) -> None:
     table = tables.headline(hostile)
     clean = table[table["model"] == MODELS[2]]
     assert (clean["overfitting"] == 0).all()
@@ -77,7 +77,7 @@ def test_a_clean_model_has_no_overfitting_and_no_nan(hostile: Fitted) -> None:
     assert clean.drop(columns=ends).notna().all(axis=None)
 
 
-def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fitted) -> None:
+def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fit) -> None:
     table = tables.headline(by_concept)
     assert not [name for name in table if "overfitting" in name or "slope" in name]
     assert {"accuracy", "accuracy_low", "rank"} <= set(table)
@@ -88,7 +88,7 @@ def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fitte
     assert "contamination" not in line
 
 
-def test_concepts_hold_estimands_and_observed_scores(by_concept: Fitted, hostile: Fitted) -> None:
+def test_concepts_hold_estimands_and_observed_scores(by_concept: Fit, hostile: Fit) -> None:
     table = tables.by_concept(by_concept)
     assert len(table) == 15
     assert (table["items"] == 8).all()
@@ -100,7 +100,7 @@ def test_concepts_hold_estimands_and_observed_scores(by_concept: Fitted, hostile
     assert tables.by_concept(hostile).empty
 
 
-def test_slopes_carry_their_identification(hostile: Fitted) -> None:
+def test_slopes_carry_their_identification(hostile: Fit) -> None:
     table = tables.slopes(hostile)
     assert len(table) == 5
     assert table["sentence"].str.len().min() > 20
@@ -110,17 +110,17 @@ def test_slopes_carry_their_identification(hostile: Fitted) -> None:
     }  # fmt: skip
 
 
-def extrapolated(fit: Fitted, value: float) -> Fitted:
+def extrapolated(fit: Fit, value: float) -> Fit:
     """Return the fit with the reference that far outside the range of its last model."""
     known = fit.tree["identification"].to_dataset()
     beyond = xr.zeros_like(known["contraction"])
     beyond[{"model": -1}] = value
     tree = fit.tree.copy()
     tree["identification"] = xr.DataTree(known.assign(extrapolation=beyond))
-    return Fitted(tree)
+    return Fit(tree)
 
 
-def test_slopes_carry_the_figures_behind_them(hostile: Fitted) -> None:
+def test_slopes_carry_the_figures_behind_them(hostile: Fit) -> None:
     fit = extrapolated(hostile, 0.25)
     table = tables.slopes(fit).set_index(["model", "benchmark"])
     known = fit.tree["identification"].to_dataset()
@@ -133,22 +133,22 @@ def test_slopes_carry_the_figures_behind_them(hostile: Fitted) -> None:
     }  # fmt: skip
 
 
-def test_fits_of_earlier_versions_say_nothing_of_extrapolation(hostile: Fitted) -> None:
+def test_fits_of_earlier_versions_say_nothing_of_extrapolation(hostile: Fit) -> None:
     tree = hostile.tree.copy()
     known = tree["identification"].to_dataset().drop_vars("extrapolation", errors="ignore")
     tree["identification"] = xr.DataTree(known)
-    table = tables.slopes(Fitted(tree))
+    table = tables.slopes(Fit(tree))
     assert table["extrapolation"].isna().all()
     pd.testing.assert_series_equal(table["slope"], tables.slopes(hostile)["slope"])
 
 
-def test_sensitivity_has_no_row_for_what_was_not_answered(hostile: Fitted) -> None:
+def test_sensitivity_has_no_row_for_what_was_not_answered(hostile: Fit) -> None:
     table = tables.sensitivity(hostile)
     assert len(table) == 5
     assert table["diagnosis"].str.len().min() > 0
 
 
-def test_a_failed_check_shows_in_the_verdict_line(hostile: Fitted) -> None:
+def test_a_failed_check_shows_in_the_verdict_line(hostile: Fit) -> None:
     failed = with_checks(
         hostile, a_check("divergences", Outcome.FAILED), a_check("E-BFMI", Outcome.PASSED)
     )
@@ -163,7 +163,7 @@ def test_cautions_are_named_and_are_no_failures() -> None:
     assert checks_sentence((passed, caution)) == "No check failed, 1 caution (b), of 2 checks"
 
 
-def test_checks_hold_every_check(hostile: Fitted) -> None:
+def test_checks_hold_every_check(hostile: Fit) -> None:
     table = tables.checks(hostile)
     assert list(table["name"]) == [check.name for check in hostile.checks()]
     assert list(table) == ["name", "outcome", "value", "threshold", "sentence"]

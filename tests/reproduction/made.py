@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.inference.fitted import Fitted
-from bayescontam.reproduction.findings import Comparison, Findings, Picture, Titled
-from bayescontam.reproduction.study import Study
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.data.published_tables import read_published
+from bayescontam.inference.result import Fit
+from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
+from bayescontam.specs.study import ReproductionSpec
 
 HOSTILE = "<script>document.title=0</script>"
 TEXT = f"""
@@ -47,7 +46,7 @@ def study(folder: Path, settings: dict[str, Any], published: str = "", **changes
 class Quick(Study):
     """A study whose fits are short: good for whether things work, not for what they say."""
 
-    def fit(self, *given: Any, **settings: Any) -> Fitted:
+    def fit(self, *given: Any, **settings: Any) -> Fit:
         return super().fit(*given, **{"draws": 150, "tune": 200, "chains": 2, **settings})
 
 
@@ -79,10 +78,10 @@ def findings() -> Findings:
             Comparison("spread", "", 0.07, NAN, NAN, 0.08, NAN, NAN, "one number"),
         ),
         (
-            Picture("intervals", "Some intervals", "A caption.", intervals, "accuracy", ""),
-            Picture("curves", "A curve", "", curves, "x", "accuracy"),
-            Picture("shares", "Two shares", "", shares.assign(published=1.5), "x", "share"),
-            Picture("grid", "A grid", "", grid, "concept", "model"),
+            PictureData("intervals", "Some intervals", "A caption.", intervals, "accuracy", ""),
+            PictureData("curves", "A curve", "", curves, "x", "accuracy"),
+            PictureData("shares", "Two shares", "", shares.assign(published=1.5), "x", "share"),
+            PictureData("grid", "A grid", "", grid, "concept", "model"),
         ),
         (Titled("A table, 95 %", "Its caption.", intervals),),
         ("A note.",),
@@ -91,6 +90,6 @@ def findings() -> Findings:
 
 def with_analysis(monkeypatch: pytest.MonkeyPatch, analyse: Any) -> None:
     """Put `analyse` in the place of the analysis of a decomposition."""
-    module: Any = ModuleType("bayescontam.reproduction.decomposition")
+    module: Any = ModuleType("bayescontam.published.decomposition")
     module.analyse = analyse
-    monkeypatch.setitem(sys.modules, "bayescontam.reproduction.decomposition", module)
+    monkeypatch.setitem(sys.modules, "bayescontam.published.decomposition", module)

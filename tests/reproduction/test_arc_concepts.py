@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.published_tables import read_published
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.reproduction.exposures import documents_with
-from bayescontam.reproduction.posed import MADE, Posed, diluted, extrapolated, made, real, shares
-from bayescontam.reproduction.study import Study
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import shipped_folder
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.published.quantities import documents_with
+from bayescontam.published.simulate import GENERATED_TASKS as MADE
+from bayescontam.published.simulate import ConceptBenchmark, diluted, extrapolated, real, shares
+from bayescontam.published.simulate import generated_benchmark as made
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import shipped_folder
+from bayescontam.specs.study import ReproductionSpec
 from tests.data import shared
 
 
@@ -70,7 +72,7 @@ def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_told() -> No
     none = Responses.from_frame(
         pd.DataFrame({"model": ["m"], "benchmark": ["b"], "item": ["i"], "correct": [1]}), source=""
     )
-    posed = Posed("quiz", none, [], drawn, {})
+    posed = ConceptBenchmark("quiz", none, [], drawn, {})
     slopes = [np.polyfit(drawn[k], drawn[k + 1], 1)[0] for k in range(0, 600, 2)]
     assert f"about {1 - np.mean(slopes):.0%}." in diluted(posed)
     assert "about 0%." in diluted(replace(posed, contamination=drawn[:1].repeat(3, 0)))

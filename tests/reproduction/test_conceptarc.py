@@ -8,22 +8,24 @@ import pytest
 import xarray as xr
 from scipy.stats import beta
 
+from bayescontam.data.published_tables import read_printed, read_published
 from bayescontam.errors import DataError
-from bayescontam.reproduction import conceptarc
-from bayescontam.reproduction.conceptarc import alone, gap, p_best
-from bayescontam.reproduction.conceptarc_answers import (
+from bayescontam.published import conceptarc
+from bayescontam.published.conceptarc import (
     FIRST,
     HUMANS,
     SECOND,
     TABLE,
+    alone,
     disagreements,
+    gap,
     item_responses,
+    p_best,
     table_responses,
 )
-from bayescontam.reproduction.study import Study
-from bayescontam.specs.catalogue import shipped_folder
-from bayescontam.specs.printed import read_printed, read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import shipped_folder
+from bayescontam.specs.study import ReproductionSpec
 from tests.data import shared
 
 

@@ -6,15 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.calibration.published import contamination_of
+from bayescontam.calibration.simulators import contamination_of
+from bayescontam.data.importers.arc import read_arc, read_concepts
 from bayescontam.errors import UsageError
-from bayescontam.importers.arc import read_arc, read_concepts
-from bayescontam.reproduction.exposures import (
-    counted_exposures,
-    covariates_of,
-    given_exposures,
-)
-from bayescontam.reproduction.made_tasks import CONCEPTS, CONCEPTS_FILE, TEST, TRAIN, make_tasks
+from bayescontam.published.quantities import counted_exposures, covariates_of, given_exposures
+from bayescontam.published.simulate import CONCEPTS, CONCEPTS_FILE, TEST, TRAIN, make_tasks
 
 DRAWS = 20_000
 

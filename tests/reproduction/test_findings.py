@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.reproduction.findings import NEEDED, Comparison, Kind, Picture
+from bayescontam.published.study import NEEDED, Comparison, Kind, PictureData
 
 NAN = float("nan")
 
@@ -31,7 +31,7 @@ def test_a_picture_without_a_column_that_it_needs_is_refused(kind: Kind) -> None
     *others, last = NEEDED[kind]
     table = pd.DataFrame(columns=others)
     with pytest.raises(UsageError, match=f"picture 't' of kind '{kind}': .* no column '{last}'"):
-        Picture(kind, "t", "", table, "", "")
+        PictureData(kind, "t", "", table, "", "")
 
 
 def test_an_unknown_kind_of_picture_is_refused() -> None:
@@ -39,4 +39,4 @@ def test_an_unknown_kind_of_picture_is_refused() -> None:
     with pytest.raises(
         UsageError, match="got kind 'pie'; allowed: intervals, curves, shares, grid"
     ):
-        Picture(kind, "t", "", pd.DataFrame(), "", "")
+        PictureData(kind, "t", "", pd.DataFrame(), "", "")

@@ -10,12 +10,14 @@ import xarray as xr
 from scipy import stats
 from scipy.special import expit
 
-from bayescontam.calibration.plan import changed_spec
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fit import Options, fit_responses
-from bayescontam.inference.fitted import Fitted
-from bayescontam.reproduction import ecology
-from bayescontam.reproduction.finetuning import (
+from bayescontam.calibration.study import changed_spec
+from bayescontam.data.published_tables import read_published
+from bayescontam.data.responses import Responses
+from bayescontam.inference.pipeline import Options, fit_responses
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.published import ecology
+from bayescontam.published.finetuning import (
     ERRORS,
     GENERATIONS,
     ITEMS,
@@ -26,18 +28,16 @@ from bayescontam.reproduction.finetuning import (
     pooled,
     printed_rows,
 )
-from bayescontam.reproduction.gains import (
+from bayescontam.published.quantities import (
     Cells,
     effects_variance,
     expected_cells,
     logistic_mean,
     own_cells,
 )
-from bayescontam.reproduction.study import Study
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec, shipped_folder
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import load_spec, shipped_folder
+from bayescontam.specs.study import ReproductionSpec
 
 FEW = Sampling(draws=150, tune=250, chains=2, cores=1)
 
@@ -146,7 +146,7 @@ def halves() -> Responses:
     return Responses.from_frame(table)
 
 
-def fitted(responses: Responses, spec: str, changes: dict[str, object]) -> Fitted:
+def fitted(responses: Responses, spec: str, changes: dict[str, object]) -> Fit:
     model = changed_spec(load_spec(spec), changes, "test")
     return fit_responses(responses, model, Options(seed=1, sampling=FEW))
 

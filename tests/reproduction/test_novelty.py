@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.reproduction import novelty
-from bayescontam.reproduction.findings import Findings
-from bayescontam.reproduction.record import Record
-from bayescontam.specs.printed import read_published
+from bayescontam.data.published_tables import read_published
+from bayescontam.published import novelty
+from bayescontam.published.study import Findings, Record
 from tests.reproduction.made import TEXT, Quick, spec
 from tests.reproduction.test_record import RUN
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.reproduction.prevalence import by_share, first_ranks, judged_items, judgements
-from bayescontam.reproduction.searched import Searched, named_after, searched_of
-from bayescontam.reproduction.study import Study
-from bayescontam.specs.catalogue import shipped_folder
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.data.published_tables import read_published
+from bayescontam.published.prevalence import by_share, first_ranks, judged_items, judgements
+from bayescontam.published.simulate import ScanWithTruth, named_after, searched_of
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import shipped_folder
+from bayescontam.specs.study import ReproductionSpec
 from tests.evidence.made import make_scan, match
 
 MATCHES = [
@@ -22,7 +22,7 @@ MATCHES = [
 
 
 @pytest.fixture
-def searched(tmp_path: Path) -> Searched:
+def searched(tmp_path: Path) -> ScanWithTruth:
     scan = make_scan(tmp_path / "scan", MATCHES)
     return searched_of("quiz", scan, lambda item, document: document.startswith(f"good-{item}"))
 
@@ -35,7 +35,7 @@ def study(tmp_path: Path) -> Study:
     return Study(spec, settings, read_published(spec.published), tmp_path)
 
 
-def test_the_first_duplicate_of_each_item_has_its_rank(searched: Searched) -> None:
+def test_the_first_duplicate_of_each_item_has_its_rank(searched: ScanWithTruth) -> None:
     assert first_ranks(searched).to_dict() == {"a": 1, "b": 3, "c": inf}
 
 
@@ -46,7 +46,7 @@ def test_only_the_first_chunk_of_a_document_holds_the_duplicate(tmp_path: Path) 
 
 
 def test_a_part_of_the_corpus_holds_its_share_of_duplicates(
-    searched: Searched, study: Study
+    searched: ScanWithTruth, study: Study
 ) -> None:
     """Item a has two duplicates, b one, c none: 1 − (1 − s)² and s, over three items."""
     table = by_share(study, searched).set_index("share")
@@ -57,7 +57,7 @@ def test_a_part_of_the_corpus_holds_its_share_of_duplicates(
 
 
 def test_judged_are_the_best_match_and_one_other_of_each_judged_item(
-    searched: Searched, study: Study
+    searched: ScanWithTruth, study: Study
 ) -> None:
     one = replace(study, settings={**study.settings, "judged_items": 0.34})
     (chosen,) = judged_items(one, searched)

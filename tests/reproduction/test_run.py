@@ -5,13 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.calibration.run import run_study
+from bayescontam.calibration.runner import run_study
+from bayescontam.data import published_tables as printed
 from bayescontam.errors import DataError, SpecError, UsageError
-from bayescontam.reproduction.findings import Findings
-from bayescontam.reproduction.record import Record
-from bayescontam.reproduction.run import DATA, run_reproduction
-from bayescontam.reproduction.study import Study
-from bayescontam.specs import printed
+from bayescontam.published.study import DATA, Findings, Record, Study, run_reproduction
 from tests.reproduction.made import TEXT, findings, spec, with_analysis
 
 

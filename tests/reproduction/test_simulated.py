@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from bayescontam.reproduction import decomposition, eight_models, novelty, versions
-from bayescontam.reproduction.simulated import (
+from bayescontam.published import decomposition, eight_models, novelty, versions
+from bayescontam.published.simulate import (
     Corpus,
     Generator,
     coverage,

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.reproduction import study as module
+from bayescontam.published import study as module
 from tests.reproduction.made import Quick, spec, study
 
 

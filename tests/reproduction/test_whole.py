@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from bayescontam.evidence.duplicates import CurveOptions
-from bayescontam.inference.engines import Sampling
-from bayescontam.inference.fitted import Fitted
-from bayescontam.report.reproduction import render_reproduction
-from bayescontam.reproduction import prevalence
-from bayescontam.reproduction.record import Record
-from bayescontam.reproduction.study import Study
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_study, shipped_folder, shipped_studies
+from bayescontam.data.published_tables import read_published
+from bayescontam.data.responses import Responses
+from bayescontam.evidence.curve import CurveOptions
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.published import prevalence
+from bayescontam.published.study import Record, Study
+from bayescontam.report.published_page import render_reproduction
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.printed import read_published
-from bayescontam.specs.reproduction import ReproductionSpec
+from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.study import ReproductionSpec
 from tests.reproduction.made import Quick
 from tests.reproduction.test_record import RUN
 
@@ -39,12 +38,12 @@ class Sparing(Quick):
     """A study that fits tables once that differ in their numbers alone, which no test looks at."""
 
     @cached_property
-    def made(self) -> dict[str, Fitted]:
+    def made(self) -> dict[str, Fit]:
         return {}
 
     def fit(
         self, name: str, responses: Any, spec: ModelSpec | str = "hierarchical", **settings: Any
-    ) -> Fitted:
+    ) -> Fit:
         frame = responses.frame if isinstance(responses, Responses) else responses
         labels = frame.select_dtypes(exclude="number").to_csv(index=False)
         key = f"{spec!r} {sorted(settings)} {list(frame.columns)} {labels}"
@@ -67,7 +66,7 @@ def test_a_study_becomes_a_page(name: str, tmp_path: Path, monkeypatch: pytest.M
     spec = ReproductionSpec.parse(text, name)
     settings = {**spec.at_size(False), **SMALL[name]}
     study: Study = Sparing(spec, settings, read_published(spec.published), tmp_path)
-    found = import_module(f"bayescontam.reproduction.{spec.analysis}").analyse(study)
+    found = import_module(f"bayescontam.published.{spec.analysis}").analyse(study)
     assert all(each.source for each in found.comparisons)
     assert bool(found.comparisons) == (name != "eight-models")  # printed as a picture only
     Record(name, text, (RUN,), found).save(tmp_path)

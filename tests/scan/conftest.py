@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayescontam.scanning import Scan
+from bayescontam.scan.run import Scan
 from tests.scan.small import Small, Truth, scan, true_scan, write_small
 
 

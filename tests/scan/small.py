@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam.scan.chunk import Chunker, occurrence_hash, text_hash
-from bayescontam.scan.embed import load_embedder
-from bayescontam.scanning import Scan, run_scan
+from bayescontam.scan.chunking import Chunker, occurrence_hash, text_hash
+from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.run import Scan, run_scan
 from bayescontam.specs.corpus import Chunking, Embedding, Manifest
 from tests.scan.corpora import manifest, text, write_items, write_records
 

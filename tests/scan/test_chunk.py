@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.errors import UsageError
-from bayescontam.scan.chunk import Chunk, Chunker, occurrence_hash, text_hash
-from bayescontam.scan.tokens import TokenCounter
+from bayescontam.scan.chunking import Chunk, Chunker, occurrence_hash, text_hash
+from bayescontam.scan.transformer import TokenCounter
 from bayescontam.specs.corpus import Chunking
 from tests.data import shared
 

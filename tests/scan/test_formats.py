@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from bayescontam.scan import formats
 from bayescontam.scan.fields import Fields, Unreadable
-from bayescontam.scan.formats import arrow_records, json_records, parquet_records, text_record
-from bayescontam.scan.tally import Tally
+from bayescontam.scan.formats import (
+    Tally,
+    arrow_records,
+    json_records,
+    parquet_records,
+    text_record,
+)
 
 
 def shown(records: Any) -> list[tuple[int, Any]]:

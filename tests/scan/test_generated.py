@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.generated import generate
+from bayescontam.scan.demo_prose import PASSAGES, Plot, told
+from bayescontam.scan.demo_tasks import SUMS, TASKS
 from bayescontam.scan.lexical import lexical_scores
-from bayescontam.scan.phrases.passages import PASSAGES
-from bayescontam.scan.phrases.plot import Plot, told
-from bayescontam.scan.phrases.sums import SUMS
-from bayescontam.scan.phrases.tasks import TASKS
+from bayescontam.scan.synthetic import generate
 from bayescontam.specs.corpus import Generated, Lexical, Source
 
 zstandard = pytest.importorskip("zstandard")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, UsageError
-from bayescontam.scan.read import Document, Input, Tally, list_inputs, read_documents
+from bayescontam.scan.documents import Document, Input, Tally, list_inputs, read_documents
 from bayescontam.specs.corpus import Source
 
 datasets = pytest.importorskip("datasets")

@@ -10,8 +10,7 @@ import fsspec
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.scan.inputs import Input
-from bayescontam.scan.listing import list_inputs
+from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
 
 FILES = [

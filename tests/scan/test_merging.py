@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import TaskError
-from bayescontam.scan import merging
-from bayescontam.scan.merging import Merging
-from bayescontam.scan.sketch import Sketch
+from bayescontam.scan import sketch as merging
+from bayescontam.scan.sketch import Sketch, SketchMerger
 from tests.scan.searches import hashes, make_chunks, make_queries, search
 
 QUERIES, SHARDS, KEEP = 6, 8, 5
@@ -39,8 +38,8 @@ def save(folder: Path, sketches: list[Sketch], *shards: int) -> None:
         sketches[shard].save(folder / f"{shard:06d}.npz")
 
 
-def start(folder: Path) -> Merging:
-    return Merging(folder, Sketch.empty(QUERIES, KEEP))
+def start(folder: Path) -> SketchMerger:
+    return SketchMerger(folder, Sketch.empty(QUERIES, KEEP))
 
 
 def assert_is_of(sketch: Sketch, sketches: list[Sketch], *shards: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bayescontam.errors import TaskError
 from bayescontam.scan.items import Item
-from bayescontam.scan.outputs import Found, edges, write_table, write_tables
+from bayescontam.scan.results import SearchTables, edges, write_table, write_tables
 from bayescontam.scan.search import Searcher
 from bayescontam.scan.shards import VectorShard
 from bayescontam.scan.sketch import Sketch
@@ -21,7 +21,7 @@ ITEMS = [Item("one", "a", "x y"), Item("one", "b", "y z"), Item("two", "a", "z x
 ROWS, PARTS = 50, 4
 
 
-def made(folder: Path) -> tuple[Found, np.ndarray]:
+def made(folder: Path) -> tuple[SearchTables, np.ndarray]:
     """Search a file of vectors in four parts; return what was found, and all cosines."""
     rng = np.random.default_rng(3)
     vectors = rng.normal(size=(ROWS * PARTS, 3)).astype(np.float32)
@@ -38,7 +38,7 @@ def made(folder: Path) -> tuple[Found, np.ndarray]:
         for chunks in shard.chunks(number, None):
             searcher.add(chunks)
         sketch = sketch.merge(searcher.sketch(number))
-    return Found(sketch, ITEMS, [2, 2, 300], 254, shards), cosines_of(queries, vectors)
+    return SearchTables(sketch, ITEMS, [2, 2, 300], 254, shards), cosines_of(queries, vectors)
 
 
 @pytest.fixture

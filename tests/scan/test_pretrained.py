@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.scan.embed import load_embedder
-from bayescontam.scan.pretrained import quiet
+from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.transformer import quiet
 from bayescontam.specs.corpus import Embedding
 
 torch = pytest.importorskip("torch")

@@ -18,7 +18,7 @@ import pytest
 import zstandard
 
 from bayescontam.errors import DataError
-from bayescontam.scan.read import Document, Input, Tally, list_inputs, read_documents
+from bayescontam.scan.documents import Document, Input, Tally, list_inputs, read_documents
 from bayescontam.specs.corpus import Source
 from tests.data import shared
 

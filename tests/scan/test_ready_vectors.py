@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayescontam.errors import DataError
-from bayescontam.scan.embed import load_embedder
-from bayescontam.scanning import Scan, run_scan
+from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.run import Scan, run_scan
 from bayescontam.specs.corpus import Embedding, Manifest
 from tests.scan.corpora import manifest, write_items, write_records
 from tests.scan.searches import cosines_of

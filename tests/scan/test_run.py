@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.weighing import scanned_shares
-from bayescontam.scan.embed import load_embedder
+from bayescontam.evidence.covariates import scanned_shares
+from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.items import Item
 from bayescontam.scan.lexical import lexical_scores
-from bayescontam.scanning import Scan, run_scan
+from bayescontam.scan.run import Scan, run_scan
 from bayescontam.specs.corpus import Embedding, Lexical
 from tests.data import shared
 from tests.scan.corpora import leftovers, manifest, text, write_items, write_records

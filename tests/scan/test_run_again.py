@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import bayescontam
-from bayescontam.scan.merging import Merging
-from bayescontam.scanning import Scan, run_scan
+from bayescontam.scan.run import Scan, run_scan
+from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search
 from tests.scan.corpora import (
     leftovers,
@@ -32,9 +32,9 @@ class Stop(BaseException):
 
 def interrupted(made: Manifest, out: Path, after: int, **options: Any) -> None:
     """Scan, and stop when some shards are merged."""
-    take, count = Merging.take, 0
+    take, count = SketchMerger.take, 0
 
-    def counting(self: Merging, key: str) -> None:
+    def counting(self: SketchMerger, key: str) -> None:
         nonlocal count
         take(self, key)
         count += 1
@@ -42,7 +42,7 @@ def interrupted(made: Manifest, out: Path, after: int, **options: Any) -> None:
             raise Stop
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Merging, "take", counting)
+        patch.setattr(SketchMerger, "take", counting)
         with pytest.raises(Stop):
             scan(made, out, **options)
 
@@ -66,7 +66,7 @@ def test_a_finished_scan_is_returned_at_once(
         raise AssertionError("something is computed")
 
     before = (scanned.folder / "scan.json").stat().st_mtime_ns
-    monkeypatch.setattr("bayescontam.scan.execution.run_tasks", forbidden)
+    monkeypatch.setattr("bayescontam.scan.pipeline.run_tasks", forbidden)
     monkeypatch.setattr("bayescontam.scan.run.write_tables", forbidden)
     again = scan(small.manifest, scanned.folder, base=small.folder)
     assert again.record == scanned.record

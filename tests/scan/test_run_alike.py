@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.scanning import Scan
+from bayescontam.scan.run import Scan
 from tests.scan.corpora import tables_of, write_records
 from tests.scan.small import ATOL, Small, scan, small_manifest
 

@@ -20,12 +20,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan import cutoffs as cutoffs_module
-from bayescontam.scan import sample as sample_module
-from bayescontam.scan.cutoffs import target
-from bayescontam.scan.read import Document, Input, list_inputs
-from bayescontam.scan.sample import Cutoffs, cutoffs, priority, sample_input, sampled
-from bayescontam.scan.thinning import HIGHEST
+from bayescontam.scan import documents as sample_module
+from bayescontam.scan import sampling as cutoffs_module
+from bayescontam.scan.documents import (
+    Cutoffs,
+    Document,
+    Input,
+    cutoffs,
+    list_inputs,
+    priority,
+    sample_input,
+    sampled,
+)
+from bayescontam.scan.sampling import HIGHEST, target
 from bayescontam.specs.corpus import Source
 
 LONGEST = 2**20

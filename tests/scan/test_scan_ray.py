@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bayescontam.scan.merging import Merging
-from bayescontam.scanning import run_scan
+from bayescontam.scan.run import run_scan
+from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Manifest
 from tests.scan.corpora import (
     leftovers,
@@ -95,9 +95,9 @@ def test_ray_finds_the_same(made: tuple[Path, Manifest], wanted: dict[str, bytes
 def test_killed_actors_change_nothing(
     made: tuple[Path, Manifest], wanted: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, merged, killed = Merging.take, 0, 0
+    take, merged, killed = SketchMerger.take, 0, 0
 
-    def killing(self: Merging, key: str) -> None:
+    def killing(self: SketchMerger, key: str) -> None:
         nonlocal merged, killed
         take(self, key)
         merged += 1
@@ -105,7 +105,7 @@ def test_killed_actors_change_nothing(
             os.kill(actors()[0], signal.SIGKILL)
             killed += 1
 
-    monkeypatch.setattr(Merging, "take", killing)
+    monkeypatch.setattr(SketchMerger, "take", killing)
     out = on_ray(made, "killed")
     assert killed == 3
     assert tables_of(out) == wanted

@@ -248,7 +248,7 @@ def test_compiled_and_torch_agree(name):
 
 def test_compiled_and_torch_are_equal_without_rounding(monkeypatch):
     # Small blocks of Torch, so that there are several, and more candidates than fit at once.
-    monkeypatch.setattr("bayescontam.scan.scores.SCORES", 2000 * 9)
+    monkeypatch.setattr("bayescontam.scan.search.SCORES", 2000 * 9)
     rng = np.random.default_rng(2)
     queries = make_queries(exact_vectors(rng, 9))
     parts = [make_chunks(exact_vectors(rng, n), hashes(n), (str(n), "")) for n in (9000, 9500)]

@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.chunk import occurrence_hash, text_hash
-from bayescontam.scan.embed import load_embedder
-from bayescontam.scan.shards import (
-    CHUNK_SCHEMA,
-    TextShard,
-    VectorShard,
-    places,
-    split_places,
-)
+from bayescontam.scan.chunking import occurrence_hash, text_hash
+from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.shards import CHUNK_SCHEMA, TextShard, VectorShard, places, split_places
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.specs.corpus import Embedding
 

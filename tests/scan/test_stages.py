@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bayescontam.scan.pipeline import Pipeline
-from bayescontam.scanning import run_scan
+from bayescontam.scan.run import run_scan
 from tests.scan.corpora import manifest, shard_lines, text, write_items
 
 HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets", "ray")
@@ -18,7 +18,7 @@ HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets
 def test_workers_that_read_load_no_models() -> None:
     code = f"""
 import sys
-import bayescontam.scan.stages
+import bayescontam.scan.pipeline
 print([name for name in {HEAVY} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -38,13 +38,13 @@ print([name for name in ("torch", "transformers", "sentence_transformers") if na
 import pickle, sys
 from pathlib import Path
 import pandas as pd
-from bayescontam.scan.embed import load_embedder
-from bayescontam.scan.queries import Meter
-from bayescontam.scan.sample import Cutoffs
-from bayescontam.scan.stages import ChunkStage
+from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.items import TokenizerInfo
+from bayescontam.scan.sampling import Cutoffs
+from bayescontam.scan.pipeline import ChunkStage
 from bayescontam.specs.corpus import Chunking, Embedding
 embedder = load_embedder(Embedding(model=sys.argv[2]), "cpu")
-meter = Meter(embedder.count, embedder.max_tokens, {})
+meter = TokenizerInfo(embedder.count, embedder.max_tokens, {})
 stage = ChunkStage(Path(), Path(), Cutoffs(pd.DataFrame()), meter, Chunking(), 16)
 Path(sys.argv[1]).write_bytes(pickle.dumps(stage))
 """

@@ -2,7 +2,7 @@
 
 import json
 
-from bayescontam.scan.tally import Tally
+from bayescontam.scan.formats import Tally
 
 
 def made(path: str, reasons: list[str]) -> Tally:

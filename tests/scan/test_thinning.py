@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.scan.thinning import HIGHEST, SURE, Thinner, priority
+from bayescontam.scan.sampling import HIGHEST, SURE, BottomKFilter, priority
 
 
 def test_the_priority_is_the_published_hash() -> None:
@@ -22,7 +22,7 @@ def test_the_priority_is_the_published_hash() -> None:
 def test_thinning_loses_nothing_of_the_sample(share: float, inputs: int) -> None:
     rng = np.random.default_rng(inputs)
     strata = {"large": 150_000, "middle": 20_000, "small": 300, "tiny": 1}
-    thinners = [Thinner(share) for _ in range(inputs)]
+    thinners = [BottomKFilter(share) for _ in range(inputs)]
     kept: dict[str, list[int]] = {stratum: [] for stratum in strata}
     for stratum, count in strata.items():
         ranks = rng.integers(0, 2**64, count, dtype=np.uint64).tolist()
@@ -45,7 +45,7 @@ def test_thinning_loses_nothing_of_the_sample(share: float, inputs: int) -> None
 def test_what_is_said_to_be_complete_is(share: float, count: int, values: int) -> None:
     rng = np.random.default_rng(count)
     ranks = (rng.integers(1, values + 1, count, dtype=np.uint64) << np.uint64(55)).tolist()
-    thinner = Thinner(share)
+    thinner = BottomKFilter(share)
     kept = Counter(rank for rank in ranks if thinner.keeps("a", rank))
     limit = thinner.complete_to("a")
     assert min(ranks) <= limit

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayescontam._files import atomic_path
 from bayescontam.errors import UsageError
-from bayescontam.scan.workplace import Workplace, read_json, write_json
-from bayescontam.storage import atomic_path
+from bayescontam.scan.work_folder import WorkFolder, read_json, write_json
 
 HOLD = """
 import sys
-from bayescontam.scan.workplace import Workplace
-with Workplace(sys.argv[1]).locked():
+from bayescontam.scan.work_folder import WorkFolder
+with WorkFolder(sys.argv[1]).locked():
     print("locked", flush=True)
     sys.stdin.read()
 """
 LOG = """
 import sys
-from bayescontam.scan.workplace import Workplace
-place = Workplace(sys.argv[1])
+from bayescontam.scan.work_folder import WorkFolder
+place = WorkFolder(sys.argv[1])
 for i in range(200):
     place.log(f"{sys.argv[2]} {i} " + sys.argv[2] * 300)
 """
@@ -40,10 +40,10 @@ def started(program: str, *arguments: object) -> "subprocess.Popen[str]":
 
 
 def test_a_workplace_is_made_with_the_folders_above_it(tmp_path: Path) -> None:
-    place = Workplace(tmp_path / "a" / "b")
+    place = WorkFolder(tmp_path / "a" / "b")
     assert place.folder.is_dir()
     assert [path.name for path in place.folder.iterdir()] == [".lock"]
-    assert Workplace(str(place.folder)).folder == place.folder
+    assert WorkFolder(str(place.folder)).folder == place.folder
 
 
 @pytest.mark.parametrize("name", ["file", "file/below", "no\0", "x" * 300])
@@ -51,7 +51,7 @@ def test_what_can_be_no_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("kept")
     advice = r"cannot be used \(.+\); --out needs a folder that can be written to$"
     with pytest.raises(UsageError, match=advice):
-        Workplace(tmp_path / name)
+        WorkFolder(tmp_path / name)
     assert (tmp_path / "file").read_text() == "kept"
 
 
@@ -63,26 +63,26 @@ def test_a_folder_without_permission_is_refused(
 
     monkeypatch.setattr("tempfile.TemporaryFile", denied)  # root may write anywhere
     with pytest.raises(UsageError, match=r"cannot be used \(Permission denied\); --out needs"):
-        Workplace(tmp_path)
+        WorkFolder(tmp_path)
 
 
 def test_a_lock_keeps_others_out_until_it_ends(tmp_path: Path) -> None:
-    with Workplace(tmp_path).locked():
+    with WorkFolder(tmp_path).locked():
         with (
             pytest.raises(UsageError, match="another scan works in this folder; wait for it"),
-            Workplace(tmp_path).locked(),
+            WorkFolder(tmp_path).locked(),
         ):
             pass
-        with Workplace(tmp_path / "other").locked():
+        with WorkFolder(tmp_path / "other").locked():
             pass
-    with Workplace(tmp_path).locked():
+    with WorkFolder(tmp_path).locked():
         pass
 
 
 def test_a_lock_ends_with_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), Workplace(tmp_path).locked():
+    with pytest.raises(KeyError), WorkFolder(tmp_path).locked():
         raise KeyError
-    with Workplace(tmp_path).locked():
+    with WorkFolder(tmp_path).locked():
         pass
 
 
@@ -91,20 +91,20 @@ def test_a_scan_that_is_refused_leaves_no_folder_of_its_own(tmp_path: Path, exis
     folder = tmp_path / "scan"
     if existed:
         folder.mkdir()
-    with pytest.raises(KeyError), Workplace(folder).locked():
+    with pytest.raises(KeyError), WorkFolder(folder).locked():
         raise KeyError
     assert folder.exists() == existed
-    with Workplace(tmp_path / "other").locked():
+    with WorkFolder(tmp_path / "other").locked():
         (tmp_path / "other" / "scan.log").touch()
     assert (tmp_path / "other" / "scan.log").exists()
 
 
 def test_clearing_does_not_let_others_in(tmp_path: Path) -> None:
-    place = Workplace(tmp_path)
+    place = WorkFolder(tmp_path)
     with place.locked():
         place.stage("read")
         place.clear()
-        with pytest.raises(UsageError, match="another scan"), Workplace(tmp_path).locked():
+        with pytest.raises(UsageError, match="another scan"), WorkFolder(tmp_path).locked():
             pass
 
 
@@ -113,11 +113,11 @@ def test_the_lock_of_a_killed_scan_does_not_last(tmp_path: Path, signal_: int) -
     with started(HOLD, tmp_path) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
-        with pytest.raises(UsageError, match="another scan"), Workplace(tmp_path).locked():
+        with pytest.raises(UsageError, match="another scan"), WorkFolder(tmp_path).locked():
             pass
         other.send_signal(signal_)
         other.wait(60)
-        with Workplace(tmp_path).locked():
+        with WorkFolder(tmp_path).locked():
             pass
 
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_locked_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".lock").mkdir()
     with (
         pytest.raises(UsageError, match=r"cannot be locked \(Is a directory\); --out needs"),
-        Workplace(tmp_path).locked(),
+        WorkFolder(tmp_path).locked(),
     ):
         pass
 
@@ -138,17 +138,17 @@ CONDITIONS: list[tuple[object, ...]] = [
 
 
 def test_stages_of_other_conditions_have_other_folders(tmp_path: Path) -> None:
-    place = Workplace(tmp_path)
+    place = WorkFolder(tmp_path)
     for one, other in combinations(CONDITIONS, 2):
         assert place.stage("read", *one) != place.stage("read", *other)
     assert place.stage("read", 1) != place.stage("chunk", 1)
 
 
 def test_stages_of_equal_conditions_share_a_folder(tmp_path: Path) -> None:
-    folder = Workplace(tmp_path).stage("read", {"a": 1, "b": (2, 3)})
+    folder = WorkFolder(tmp_path).stage("read", {"a": 1, "b": (2, 3)})
     assert folder.parent == tmp_path / "work"
     (folder / "000000.json").write_text("{}")
-    again = Workplace(tmp_path).stage("read", {"b": [2, 3], "a": 1})
+    again = WorkFolder(tmp_path).stage("read", {"b": [2, 3], "a": 1})
     assert again == folder
     assert (again / "000000.json").read_text() == "{}"
 
@@ -157,13 +157,13 @@ def test_a_folder_with_files_of_somebody_else_is_refused(tmp_path: Path) -> None
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds files, and no scan; --out needs a new or empty"):
-        Workplace(tmp_path)
+        WorkFolder(tmp_path)
     assert (tmp_path / "work" / "thesis.txt").read_text() == "mine"
 
 
 def test_conditions_that_do_not_tell_their_value_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not JSON serializable"):
-        Workplace(tmp_path).stage("read", object())
+        WorkFolder(tmp_path).stage("read", object())
 
 
 def half_written(path: Path) -> Path:
@@ -177,7 +177,7 @@ def half_written(path: Path) -> Path:
 
 
 def test_what_a_killed_scan_left_half_written_is_removed(tmp_path: Path) -> None:
-    place = Workplace(tmp_path)
+    place = WorkFolder(tmp_path)
     stage = place.stage("read")
     other = place.stage("search")
     left = [half_written(folder / "a.parquet") for folder in (stage, other, tmp_path)]
@@ -192,7 +192,7 @@ def test_what_a_killed_scan_left_half_written_is_removed(tmp_path: Path) -> None
 
 
 def test_clearing_removes_work_alone(tmp_path: Path) -> None:
-    place = Workplace(tmp_path)
+    place = WorkFolder(tmp_path)
     (place.stage("read") / "000000.json").write_text("{}")
     (tmp_path / "scan.json").write_text("{}")
     place.clear()
@@ -201,7 +201,7 @@ def test_clearing_removes_work_alone(tmp_path: Path) -> None:
 
 
 def test_a_line_of_the_log_has_a_time_and_is_one_line(tmp_path: Path) -> None:
-    place = Workplace(tmp_path)
+    place = WorkFolder(tmp_path)
     place.log("first")
     place.log("two\nlines \x1b[31m \udcff é " + "x" * 1000)
     first, second = (tmp_path / "scan.log").read_text(encoding="utf-8").splitlines()

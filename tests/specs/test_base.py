@@ -4,8 +4,8 @@ import pytest
 
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import Block, validate
-from bayescontam.specs.catalogue import load_spec
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 
 
 class Shelves(Block):

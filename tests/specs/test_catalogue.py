@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import SpecError
-from bayescontam.specs.catalogue import load_manifest, load_spec, shipped_folder, shipped_manifests
+from bayescontam.specs.registry import load_manifest, load_spec, shipped_folder, shipped_manifests
 
 MANIFEST = 'summary = "mine"\n[generated]\n'
 
@@ -60,6 +60,6 @@ def test_an_installed_package_has_its_specs_inside(
     inside.mkdir(parents=True)
     (inside / "other.toml").write_text(MANIFEST, encoding="utf-8")
     (tmp_path / "specs").mkdir()
-    monkeypatch.setattr("bayescontam.specs.catalogue.__file__", str(tmp_path / "specs" / "c.py"))
+    monkeypatch.setattr("bayescontam.specs.registry.__file__", str(tmp_path / "specs" / "c.py"))
     assert shipped_manifests() == ("other",)
     assert load_manifest("other").name == "other"

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import Block
-from bayescontam.specs.catalogue import load_manifest, shipped_folder, shipped_manifests
 from bayescontam.specs.corpus import (
     Benchmark,
     Chunking,
@@ -23,6 +22,7 @@ from bayescontam.specs.corpus import (
     Search,
     Source,
 )
+from bayescontam.specs.registry import load_manifest, shipped_folder, shipped_manifests
 
 HOW: dict[str, type[Block]] = {
     "reading": Reading,

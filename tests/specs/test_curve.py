@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import SpecError
-from bayescontam.specs.catalogue import load_curve
 from bayescontam.specs.curve import CurveSpec
+from bayescontam.specs.registry import load_curve
 
 HEAD = 'summary = "mine"\n'
 

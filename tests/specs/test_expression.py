@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayescontam.calibration.formula import evaluated
+from bayescontam.calibration.expression import evaluated
 from bayescontam.specs.expression import FUNCTIONS, Expression
 
 RNG = np.random.default_rng(1)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bayescontam.errors import SpecError
-from bayescontam.specs.base import closest
-from bayescontam.specs.catalogue import load_spec, shipped_folder, shipped_models
+from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_folder, shipped_models
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
@@ -289,7 +289,7 @@ def test_an_unknown_key_anywhere_is_refused_and_named(
     ],
 )
 def test_closest(word: str, allowed: list[str], hint: str) -> None:
-    assert closest(word, allowed) == hint
+    assert suggest(word, allowed) == hint
 
 
 def test_names_and_paths_are_distinguished(tmp_path: Path) -> None:

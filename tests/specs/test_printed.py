@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam.data import published_tables as printed
+from bayescontam.data.published_tables import read_published
 from bayescontam.errors import DataError, UsageError
-from bayescontam.specs import printed
-from bayescontam.specs.printed import read_published
 
 HEAD = "quantity,where,value,low,high,source\n"
 

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayescontam.errors import SpecError
-from bayescontam.scan.listing import list_inputs
+from bayescontam.scan.sources import list_inputs
 from bayescontam.specs.corpus import Manifest
-from bayescontam.specs.quick import quick_manifest
+from bayescontam.specs.registry import quick_manifest
 from tests.data import names
 
 # Whatever a path may hold: no NUL, and here nothing that is no Unicode.

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.calibration.plan import plan_of
+from bayescontam.calibration.study import plan_of
 from bayescontam.errors import SpecError, UsageError
-from bayescontam.specs.catalogue import load_study, shipped_models, shipped_studies
+from bayescontam.specs.registry import load_study, shipped_models, shipped_studies
 from bayescontam.specs.study import StudySpec
 
 FIXED = """

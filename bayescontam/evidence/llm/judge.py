@@ -1,31 +1,157 @@
-"""Judge: pairs to judgements of a language model."""
+"""Pairs judged by a language model, every answer stored at once."""
 
+import asyncio
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
+from bayescontam._files import check_table_ending, check_writable, make_folder, sha256, write_text
+from bayescontam._optional import require
+from bayescontam._progress import Advance, progress_bar
+from bayescontam._text import join_list, printable
+from bayescontam.data.judgements import PAIR, Judgements, read_judgements, write_judgements
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
-from bayescontam.evidence.llm.answer import Answer
-from bayescontam.evidence.llm.budget import Budget
-from bayescontam.evidence.llm.cache import Cache, cache_key
-from bayescontam.evidence.llm.endpoint import Endpoint
-from bayescontam.evidence.llm.failure import Failure
-from bayescontam.evidence.llm.interview import Interview
-from bayescontam.evidence.llm.prompt import CUT, Question, load_prompt
-from bayescontam.judgements import PAIR, Judgements
-from bayescontam.names import listed
+from bayescontam.evidence.llm.client import (
+    CUT,
+    Answer,
+    Budget,
+    BudgetReachedError,
+    Caller,
+    Endpoint,
+    Failure,
+    Question,
+    load_prompt,
+)
 
+_FORMAT = 2
+"""Version of answers: 1 where ``subset`` and ``superset`` each had the meaning of the other.
+To be raised when an answer given before must not stand for one given now."""
+_FOLDER = f"v{_FORMAT}"
+"""Folder of answers of this version; those of version 1 stand beside it."""
+_TRIALS = 3
+"""Questions that are asked one at a time until the endpoint has answered one."""
 _KEYS = list(PAIR)
+
+
+def cache_key(question: Question, model: str, run: int, temperature: float | None) -> str:
+    """Return the key of an answer: a hash of all that it depends on but the endpoint."""
+    parts = [_FORMAT, question.messages(), model, run, temperature]
+    return sha256(json.dumps(parts).encode())
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A folder of answers; each is written whole or not at all."""
+
+    folder: Path  # made where there is none
+    note: str = ""  # why answers that the folder holds are not used
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> "Cache":
+        """Make the folder if need be."""
+        path = make_folder(folder)
+        note = (
+            f"{printable(str(path))}: answers of an earlier version of bayescontam are not used:"
+            " 'subset' and 'superset' each had the meaning of the other; remove them, or name"
+            " another folder"
+        )
+        return cls(path, note if any(path.glob("??/*.json")) else "")
+
+    def get(self, key: str) -> Answer | None:
+        """Return an answer, or None where there is none that can be read."""
+        try:
+            return Answer.model_validate_json(self._path(key).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Keep an answer."""
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, answer.model_dump_json() + "\n")
+
+    def _path(self, key: str) -> Path:
+        # Folders of a few hundred files each stay quick everywhere.
+        return self.folder / _FOLDER / key[:2] / f"{key[2:]}.json"
+
+
+@dataclass
+class JudgeSession:
+    """Questions and what came of them so far."""
+
+    questions: dict[str, Question]
+    cache: Cache | None
+    # by the same keys; at first the answers that the cache holds
+    outcomes: dict[str, Answer | Failure] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.cache:
+            found = {key: self.cache.get(key) for key in self.questions}
+            self.outcomes |= {key: answer for key, answer in found.items() if answer}
+
+    def hold(self, endpoint: Endpoint, budget: Budget, *, progress: bool = False) -> None:
+        """Ask what has no outcome yet, as far as the budget goes."""
+        missing = [key for key in self.questions if key not in self.outcomes]
+        if not missing:
+            return
+        require("openai", "scan")
+        portal = require("anyio.from_thread", "scan").start_blocking_portal
+        # The loop runs in a thread of its own: a notebook has one running in this thread.
+        with progress_bar(progress, "judge", len(missing), "pairs") as advance, portal() as loop:
+            try:
+                loop.call(self._ask_all, iter(missing), endpoint, budget, advance)
+            except BaseExceptionGroup as group:
+                raise group.exceptions[0] from group.exceptions[0].__cause__
+
+    async def _ask_all(
+        self, keys: Iterator[str], endpoint: Endpoint, budget: Budget, advance: Advance
+    ) -> None:
+        caller = Caller(endpoint, budget)
+        try:
+            # One by one at first: what is wrong with every call costs few calls.
+            for _ in range(_TRIALS):
+                if not caller.answered:
+                    await self._ask(islice(keys, 1), caller, advance)
+            self._stop_unless_answered(caller)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(endpoint.concurrency):
+                    group.create_task(self._ask(keys, caller, advance))
+        finally:
+            await caller.close()
+
+    async def _ask(self, keys: Iterator[str], caller: Caller, advance: Advance) -> None:
+        for key in keys:
+            try:
+                outcome = await caller.ask(self.questions[key])
+            except BudgetReachedError:
+                return
+            self.outcomes[key] = outcome
+            if self.cache and isinstance(outcome, Answer):
+                self.cache.put(key, outcome)
+            advance(1)
+
+    def _stop_unless_answered(self, caller: Caller) -> None:
+        failures = [known for known in self.outcomes.values() if isinstance(known, Failure)]
+        if not caller.answered and len(failures) >= _TRIALS:
+            last = failures[-1]
+            raise TaskError(
+                f"{caller.endpoint.place}: no answer to the first {_TRIALS} pairs; the last call "
+                f"ended with {last.reason}: {last.detail}"
+            )
 
 
 def judge_name(model: str, run: int = 1) -> str:
     """Return the name of a language model as a judge.
 
-    Examples
-    --------
     >>> judge_name("small"), judge_name("small", run=2)
     ('llm:small', 'llm:small#2')
     """
@@ -44,51 +170,7 @@ def judge_pairs(
     cut: int = CUT,
     progress: bool = False,
 ) -> Judgements:
-    """Have a language model judge whether pairs are duplicates.
-
-    Parameters
-    ----------
-    pairs : pandas.DataFrame
-        ``benchmark``, ``item``, ``source``, ``document``, ``chunk``, ``text`` (of the item)
-        and ``chunk_text``; one row for each pair. The model is shown the two texts only.
-    endpoint : Endpoint
-        Model, and how it is called.
-    prompt : path-like, default "general"
-        Name of a shipped prompt ("programming", "puzzle", "question_answering", "general"),
-        or path of a text file that says what a duplicate is.
-    run : int, default 1
-        Number of the run; another one asks anew, to see whether the model agrees with itself.
-    cache : path-like, optional
-        Folder of answers; those that it holds are not requested again. Without one, what is
-        interrupted loses its answers.
-    max_calls : int, optional
-        Calls that may be made, retries included; default: no limit.
-    max_tokens : int, optional
-        Tokens that calls may take, as the endpoint reports them, else a quarter of the
-        characters; default: no limit. See `Budget`.
-    cut : int, default 20,000
-        Characters of each text that the model is shown.
-    progress : bool, default False
-        Show a progress bar.
-
-    Returns
-    -------
-    Judgements
-        One row for each pair that was reached. A pair without an answer has ``is_duplicate``
-        <NA> and a ``comment`` that says why. ``notes`` hold the counts.
-
-    Raises
-    ------
-    UsageError
-        If a setting cannot be used, or the endpoint refuses key or model.
-    TaskError
-        If the endpoint cannot be reached or answers nothing, or the budget is too small for
-        one pair.
-    DataError
-        If the pairs cannot be used.
-    MissingExtraError
-        If the extra ``scan`` is not installed.
-    """
+    """Have a language model judge whether pairs are duplicates."""
     limits = {"run": run, "max_calls": max_calls, "max_tokens": max_tokens, "cut": cut}
     for name, value in limits.items():
         if value is not None and value < 1:
@@ -123,18 +205,20 @@ def _prepared(
     run: int,
     cache: str | os.PathLike[str] | None,
     cut: int,
-) -> tuple[list[str], Interview]:
+) -> tuple[list[str], JudgeSession]:
     """Return the key of every pair, and the interview, in which equal texts meet once."""
     needed = [*_KEYS, "text", "chunk_text"]
     if absent := [name for name in needed if name not in pairs.columns]:
-        raise DataError([Fault("pairs", f"lacks {listed(absent)}; needed are {listed(needed)}")])
+        raise DataError(
+            [Fault("pairs", f"lacks {join_list(absent)}; needed are {join_list(needed)}")]
+        )
     if pairs.empty:
         raise DataError([Fault("pairs", "no rows; give at least one pair")])
     texts = zip(pairs["text"], pairs["chunk_text"], strict=True)
     questions = [Question(prompt, item, chunk, cut) for item, chunk in texts]
     keys = [cache_key(q, endpoint.model, run, endpoint.temperature) for q in questions]
     store = None if cache is None else Cache.open(cache)
-    return keys, Interview(dict(zip(keys, questions, strict=True)), store)
+    return keys, JudgeSession(dict(zip(keys, questions, strict=True)), store)
 
 
 def _counts(outcomes: list[Answer | Failure | None], budget: Budget) -> Iterator[str]:
@@ -162,3 +246,44 @@ def _cells(outcome: Answer | Failure) -> dict[str, object]:
         return {"comment": cells.pop("reasoning"), **cells}
     comment = f"unjudged ({outcome.reason}): {outcome.detail}"
     return {"is_duplicate": pd.NA, "kind": "", "confidence": np.nan, "comment": comment}
+
+
+def add_judgements(
+    out: str | os.PathLike[str],
+    pairs: pd.DataFrame,
+    endpoint: Endpoint,
+    *,
+    run: int = 1,
+    **options: Any,
+) -> list[str]:
+    """Judge the pairs that a file has no verdict of, and add them to it."""
+    check_table_ending(out, "judgements")
+    check_writable(out)
+    earlier = _read(out)
+    left = pairs if earlier is None else _unjudged(pairs, earlier, judge_name(endpoint.model, run))
+    notes = []
+    if done := len(pairs) - len(left):
+        notes.append(
+            f"{done:,} of {len(pairs):,} pairs are judged in {printable(str(out))} already"
+        )
+    if left.empty:
+        return notes
+    made = judge_pairs(left, endpoint, run=run, **options)
+    earlier = _read(out)  # anew: hours later, other judges may have been added
+    write_judgements(out, earlier.merged(made) if earlier else made)
+    judged = int(made.frame["is_duplicate"].notna().sum())
+    found = int(made.frame["is_duplicate"].sum())
+    counts = f"{judged:,} pairs were judged, {found:,} of them duplicates: {printable(str(out))}"
+    return [*notes, *made.notes, counts]
+
+
+def _read(path: str | os.PathLike[str]) -> Judgements | None:
+    return read_judgements(path) if Path(path).exists() else None
+
+
+def _unjudged(pairs: pd.DataFrame, earlier: Judgements, judge: str) -> pd.DataFrame:
+    known = earlier.frame
+    known = known[(known["judge"] == judge) & known["is_duplicate"].notna()]
+    keys = list(PAIR)
+    found = pd.MultiIndex.from_frame(pairs[keys]).isin(pd.MultiIndex.from_frame(known[keys]))
+    return pairs[~found]

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.llm import endpoint as module
-from bayescontam.evidence.llm.endpoint import Endpoint
+from bayescontam.evidence.llm import client as module
+from bayescontam.evidence.llm.client import Endpoint
 from tests.evidence.llm.server import Server, running
 
 pytest.importorskip("openai")

@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from bayescontam.evidence.llm.answer import Answer, Kind, read_answer
-from bayescontam.judged import KINDS
+from bayescontam.data.judgements import KINDS
+from bayescontam.evidence.llm.client import Answer, Kind, read_answer
 from tests.evidence.llm.server import VERDICT
 
 TEXT = json.dumps(VERDICT)

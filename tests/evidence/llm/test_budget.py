@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bayescontam.evidence.llm import budget as module
-from bayescontam.evidence.llm.budget import Budget, BudgetReachedError
+from bayescontam.evidence.llm import client as module
+from bayescontam.evidence.llm.client import Budget, BudgetReachedError
 
 SIZE = 4_000
 """Characters: 1,000 tokens."""

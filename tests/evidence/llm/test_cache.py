@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm.answer import Answer
-from bayescontam.evidence.llm.cache import Cache, cache_key
-from bayescontam.evidence.llm.prompt import Question
+from bayescontam.evidence.llm.client import Answer, Question
+from bayescontam.evidence.llm.judge import Cache, cache_key
 from tests.evidence.llm.server import VERDICT
 
 KEY = "ab" + "0" * 62

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from bayescontam.data.judgements import Judgements
 from bayescontam.errors import TaskError, UsageError
-from bayescontam.evidence.llm import endpoint as module
-from bayescontam.evidence.llm.endpoint import Endpoint
+from bayescontam.evidence.llm import client as module
+from bayescontam.evidence.llm.client import Endpoint
 from bayescontam.evidence.llm.judge import judge_pairs
-from bayescontam.judgements import Judgements
 from tests.evidence.llm.conftest import made_pairs
 from tests.evidence.llm.server import (
     VERDICT,

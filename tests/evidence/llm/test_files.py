@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayescontam.data.judgements import Judgements, read_judgements, write_judgements
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm.endpoint import Endpoint
-from bayescontam.evidence.llm.files import add_judgements
-from bayescontam.judgements import Judgements, read_judgements, write_judgements
+from bayescontam.evidence.llm.client import Endpoint
+from bayescontam.evidence.llm.judge import add_judgements
 from tests.evidence.llm.conftest import made_pairs
 from tests.evidence.llm.server import Server, completion, fault, verdict
 

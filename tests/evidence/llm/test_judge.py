@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import DataError, TaskError, UsageError
-from bayescontam.evidence.llm.endpoint import Endpoint
+from bayescontam.evidence.llm.client import Endpoint
 from bayescontam.evidence.llm.judge import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 from tests.evidence.llm.server import Reply, Request, Server, completion, fault, verdict
@@ -23,7 +23,7 @@ Make = Callable[..., Endpoint]
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import sys
-from bayescontam.evidence.llm.endpoint import Endpoint
+from bayescontam.evidence.llm.client import Endpoint
 from bayescontam.evidence.llm.judge import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam.data.judgements import KINDS
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm.prompt import Question, load_prompt, shipped_prompts
-from bayescontam.judged import KINDS
+from bayescontam.evidence.llm.client import Question, load_prompt, shipped_prompts
 
 
 def messages(question: Question) -> tuple[str, str]:

@@ -5,8 +5,8 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import expit
 
-from bayescontam.inference.density import Rows
-from bayescontam.inference.joining.marginal import Marginal
+from bayescontam.inference.predictive import Rows
+from bayescontam.updating.marginalise import Marginal
 
 COUNTS = [(0, 10), (10, 10), (4, 10), (1, 2), (250, 300)]
 SCALES = np.array([0.02, 0.3, 1.1, 2.7])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, polygamma
 
-from bayescontam.inference.joining.nodes import log_mean, place_nodes
+from bayescontam.model.quadrature import log_mean, place_nodes
 
 
 def test_moments_of_skewed_densities():

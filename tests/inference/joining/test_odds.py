@@ -5,12 +5,20 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logsumexp
 
-from bayescontam.inference.density import Rows
-from bayescontam.inference.joining import odds
-from bayescontam.inference.joining.difficulties import Difficulties, Items, _log_joint, log_answers
-from bayescontam.inference.joining.marginal import Marginal
-from bayescontam.inference.joining.nodes import Nodes
-from bayescontam.inference.joining.odds import FARTHEST, Mixture, log_joint, near
+from bayescontam.inference.predictive import Rows
+from bayescontam.model.quadrature import Nodes
+from bayescontam.updating import marginalise as odds
+from bayescontam.updating.marginalise import (
+    MAX_LOG_ODDS,
+    BernoulliMixture,
+    ItemBlock,
+    ItemDifficulties,
+    Marginal,
+    _log_joint,
+    log_answers,
+    log_joint,
+    near,
+)
 
 RNG = np.random.default_rng(8)
 
@@ -25,8 +33,8 @@ def test_products_are_sums_of_logs(center: float, position: float) -> None:
     """Far out the product of an item's 40 answers would overflow, and is made in runs."""
     item = np.repeat(np.arange(7), [1, 40, 3, 7, 0, 40, 2])
     k = RNG.integers(0, 2, len(item)) * 1.0
-    centers = np.clip(RNG.normal(0, center, (5, len(item))), -FARTHEST, FARTHEST)
-    at = np.clip(RNG.normal(0, position, (5, 7, 3)), -FARTHEST, FARTHEST)
+    centers = np.clip(RNG.normal(0, center, (5, len(item))), -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    at = np.clip(RNG.normal(0, position, (5, 7, 3)), -MAX_LOG_ODDS, MAX_LOG_ODDS)
     each = one_by_one(k, centers[..., None] - at[:, item])
     exact = np.stack([each[:, item == i].sum(axis=1) for i in range(7)], axis=1)
     np.testing.assert_allclose(log_joint(k, centers, at, item), exact, rtol=1e-11, atol=1e-11)
@@ -40,13 +48,15 @@ def test_items_without_answers_say_nothing() -> None:
 def test_the_farthest_does_not_overflow() -> None:
     item, k = np.zeros(50, int), np.zeros(50)
     with np.errstate(all="raise"):
-        found = log_joint(k, np.full((1, 50), FARTHEST), np.full((1, 1, 1), -FARTHEST), item)
-    assert found[0, 0, 0] == pytest.approx(-50 * 2 * FARTHEST)
+        found = log_joint(
+            k, np.full((1, 50), MAX_LOG_ODDS), np.full((1, 1, 1), -MAX_LOG_ODDS), item
+        )
+    assert found[0, 0, 0] == pytest.approx(-50 * 2 * MAX_LOG_ODDS)
 
 
 def test_what_lies_too_far_or_nowhere_is_not_near() -> None:
-    assert near(np.array([-FARTHEST, FARTHEST]), np.zeros(0))
-    for far in (1.01 * FARTHEST, -1.01 * FARTHEST, np.inf, np.nan):
+    assert near(np.array([-MAX_LOG_ODDS, MAX_LOG_ODDS]), np.zeros(0))
+    for far in (1.01 * MAX_LOG_ODDS, -1.01 * MAX_LOG_ODDS, np.inf, np.nan):
         assert not near(np.zeros(3), np.array([0.0, far]))
 
 
@@ -57,12 +67,12 @@ def mixed(count: int, farthest: float) -> tuple[np.ndarray, ...]:
     return k, center, position, log_weight - logsumexp(log_weight, axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("farthest", [3.0, 50.0, FARTHEST])
+@pytest.mark.parametrize("farthest", [3.0, 50.0, MAX_LOG_ODDS])
 def test_difficulties_are_summed_out(farthest: float) -> None:
     k, center, position, log_weight = mixed(7, farthest)
     each = one_by_one(k, center[..., None] - position)
     exact = logsumexp(log_weight + each, axis=-1)
-    found = Mixture.of(k, position, log_weight).log_density(center)
+    found = BernoulliMixture.of(k, position, log_weight).log_density(center)
     np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-14)
 
 
@@ -71,10 +81,12 @@ def marginal(k: np.ndarray, guess: float = 0.0, n: int = 1) -> Marginal:
     return Marginal(rows, np.full(len(k), -1))
 
 
-def difficulties(own: Marginal, position: np.ndarray, log_weight: np.ndarray) -> Difficulties:
+def difficulties(own: Marginal, position: np.ndarray, log_weight: np.ndarray) -> ItemDifficulties:
     none, whole = np.zeros(0, int), np.arange(position.shape[1])
-    items = Items(whole, whole, none, none, 0 * whole, whole == whole, 0.0 * whole, whole + 1.0, 7)
-    return Difficulties(items, own, Nodes(position, log_weight))
+    items = ItemBlock(
+        whole, whole, none, none, 0 * whole, whole == whole, 0.0 * whole, whole + 1.0, 7
+    )
+    return ItemDifficulties(items, own, Nodes(position, log_weight))
 
 
 def test_both_ways_agree_and_the_longer_one_is_for_all_else(
@@ -91,14 +103,14 @@ def test_both_ways_agree_and_the_longer_one_is_for_all_else(
         ]
 
     quick = both(marginal(k))
-    monkeypatch.setattr(odds, "FARTHEST", 0.0)
+    monkeypatch.setattr(odds, "MAX_LOG_ODDS", 0.0)
     for one, other in zip(quick, both(marginal(k)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11)
     for unlike in (marginal(k, guess=0.25), marginal(k, n=2)):
         assert not unlike.are_single.any()
-        monkeypatch.setattr(odds, "FARTHEST", 300.0)
+        monkeypatch.setattr(odds, "MAX_LOG_ODDS", 300.0)
         near_by = both(unlike)
-        monkeypatch.setattr(odds, "FARTHEST", 0.0)
+        monkeypatch.setattr(odds, "MAX_LOG_ODDS", 0.0)
         for one, other in zip(near_by, both(unlike), strict=True):
             np.testing.assert_array_equal(one, other)
 

@@ -10,30 +10,28 @@ import xarray as xr
 from scipy import integrate, stats
 from scipy.special import betaln, expit, logit, logsumexp
 
-from bayescontam.inference.design import make_design
-from bayescontam.inference.fitted import Fitted
-from bayescontam.inference.joining import admission
-from bayescontam.inference.joining.admission import _Admission
-from bayescontam.inference.joining.expectation import expectation
-from bayescontam.inference.joining.newcomer import (
-    Newcomer,
+from bayescontam.data.responses import Responses
+from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.summary import DrawWeights, summarise_weighted
+from bayescontam.model.design import make_design
+from bayescontam.specs.registry import load_spec
+from bayescontam.updating import importance as admission
+from bayescontam.updating.conditional_prior import expectation
+from bayescontam.updating.importance import _Admission, propose
+from bayescontam.updating.new_model import (
+    NewModel,
     join_responses,
     make_newcomer,
     refit_reason,
     split_models,
 )
-from bayescontam.inference.joining.proposal import propose
-from bayescontam.inference.joining.remembered import remembered
-from bayescontam.inference.joining.updated import update_draws
-from bayescontam.inference.joining.weighted import Weights, summarise_weighted
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.updating.update import update_draws
 from tests.given import changed, counts_spec, counts_table, given_fit
 
 
-def arrived(fit: Fitted, new: pd.DataFrame) -> Newcomer:
+def arrived(fit: Fit, new: pd.DataFrame) -> NewModel:
     """Return a newcomer with these responses."""
-    old = remembered(fit)
+    old = responses_from_fit(fit)
     joined = join_responses(fit.spec, old, Responses.from_frame(new))
     return make_newcomer(fit.spec, old, joined)
 
@@ -56,7 +54,7 @@ def one_model(k: int, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def counted() -> tuple[Fitted, float, float]:
+def counted() -> tuple[Fit, float, float]:
     """A fit of exact posterior draws, and the joint posterior's answer for the new model."""
     log_prior = stats.norm(0, 1.5).logpdf(MU)[:, None] + stats.halfnorm(0, 1).logpdf(SCALE)
     log_old = log_prior + sum(one_model(k, n)[0] for k, n in COUNTS)
@@ -298,7 +296,9 @@ def test_responses_are_rebuilt_with_names_that_benchmarks_share():
         for b, m, i in itertools.product(["two", "b"], ["z", "aa", "y"], range(5))
     ]  # fmt: skip
     responses = Responses.from_frame(pd.DataFrame(rows[3:]))
-    rebuilt = remembered(given_fit(load_spec("hierarchical"), responses, theta=np.zeros((1, 3, 2))))
+    rebuilt = responses_from_fit(
+        given_fit(load_spec("hierarchical"), responses, theta=np.zeros((1, 3, 2)))
+    )
     keys = ["model", "benchmark", "item"]
     pd.testing.assert_frame_equal(
         rebuilt.frame.sort_values(keys, ignore_index=True),
@@ -317,7 +317,7 @@ def test_clean_models_of_a_column_are_rebuilt():
     block = spec.contamination.model_copy(update={"clean_column": "untouched"})
     spec = spec.model_copy(update={"contamination": block})
     fit = given_fit(spec, Responses.from_frame(pd.DataFrame(rows)), theta=np.zeros((1, 3, 1)))
-    rebuilt = make_design(spec, remembered(fit))
+    rebuilt = make_design(spec, responses_from_fit(fit))
     assert dict(zip(rebuilt.models, rebuilt.clean.tolist(), strict=True)) == {
         "A": True, "B": False, "C": True,
     }  # fmt: skip
@@ -347,7 +347,7 @@ def test_models_are_split_whole():
 @pytest.mark.parametrize("size", [1, 2, 401])
 def test_draws_that_count_the_same_have_the_interval_of_numpy(size: int) -> None:
     values = np.random.default_rng(3).standard_normal(size)
-    weights = Weights(np.full(size, 1 / size), np.arange(size), (1, size))
+    weights = DrawWeights(np.full(size, 1 / size), np.arange(size), (1, size))
     found = weights.interval(values, 0.9)
     assert found == pytest.approx(tuple(np.quantile(values, [0.05, 0.95])), abs=1e-12)
 
@@ -358,7 +358,7 @@ def test_weighted_figures_are_those_of_the_target():
     size, shift = 20_000, 0.5
     x = rng.standard_normal(size)
     share = np.exp(shift * x)
-    weights = Weights(share / share.sum(), np.arange(size), (4, size // 4))
+    weights = DrawWeights(share / share.sum(), np.arange(size), (4, size // 4))
     estimands = xr.Dataset(
         {"accuracy": (("chain", "draw", "benchmark"), x[None, :, None])}, {"benchmark": ["b"]}
     )

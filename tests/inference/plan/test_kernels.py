@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import expit
 
-from bayescontam.inference.plan.kernels import Plain, Repeated, mixed, normal_grid
+from bayescontam.power.laplace import BernoulliKernel, RepeatedKernel, mix_moments, normal_grid
 
 
 def p_of(eta: float, guess: float) -> float:
@@ -28,7 +28,7 @@ def integral(f: object, k: int, n: int, guess: float, center: float, sigma: floa
 
 @pytest.mark.parametrize("guess", [0.0, 0.25])
 def test_plain_score_is_the_derivative_and_information_its_mean_square(guess: float) -> None:
-    kernel, n, step = Plain(5, guess), 5, 1e-5
+    kernel, n, step = BernoulliKernel(5, guess), 5, 1e-5
     k, center = np.arange(6.0), np.array(0.7)
     above, below = (kernel.curvature(k, center + s).value for s in (step, -step))
     score = kernel.curvature(k, center).score
@@ -39,7 +39,7 @@ def test_plain_score_is_the_derivative_and_information_its_mean_square(guess: fl
 
 def test_plain_score_is_finite_at_certain_answers() -> None:
     for center in (-800.0, 800.0):
-        one = Plain(1, 0.0).curvature(np.array([0.0, 1.0]), np.array(center))
+        one = BernoulliKernel(1, 0.0).curvature(np.array([0.0, 1.0]), np.array(center))
         assert np.isfinite(one.score).all()
         assert np.isfinite(one.information).all()
 
@@ -48,7 +48,7 @@ def test_plain_score_is_finite_at_certain_answers() -> None:
     ("sigma", "guess", "k"), [(0.5, 0.0, 3), (3.0, 0.0, 10), (3.0, 0.0, 6), (2.0, 0.25, 2)]
 )
 def test_repeated_curvature_is_that_of_the_integral(sigma: float, guess: float, k: int) -> None:
-    kernel = Repeated(10, guess, sigma, -4.0, 4.0)
+    kernel = RepeatedKernel(10, guess, sigma, -4.0, 4.0)
     wide = 1e-2
     log = [
         np.log(integral(lambda eta: 1.0, k, 10, guess, 0.8 + s, sigma)) for s in (-wide, 0, wide)
@@ -64,7 +64,7 @@ def test_repeated_curvature_is_that_of_the_integral(sigma: float, guess: float, 
 
 @pytest.mark.parametrize(("sigma", "k"), [(0.7, 4), (3.0, 10)])
 def test_repeated_moments_are_those_of_the_integral(sigma: float, k: int) -> None:
-    kernel, center, shift = Repeated(10, 0.0, sigma, -4.0, 4.0), 0.4, -0.9
+    kernel, center, shift = RepeatedKernel(10, 0.0, sigma, -4.0, 4.0), 0.4, -0.9
 
     def moment(f: object, at: float = center) -> float:
         total = integral(lambda eta: 1.0, k, 10, 0.0, at, sigma)
@@ -91,8 +91,8 @@ def test_repeated_moments_are_those_of_the_integral(sigma: float, k: int) -> Non
 
 
 def test_mixture_of_one_is_itself() -> None:
-    plain = Plain(3, 0.0).curvature(np.array([[2.0]]), np.array([[0.3]]))
-    one = mixed(plain, np.zeros(1))
+    plain = BernoulliKernel(3, 0.0).curvature(np.array([[2.0]]), np.array([[0.3]]))
+    one = mix_moments(plain, np.zeros(1))
     assert np.array(one).ravel() == pytest.approx(np.array(plain).ravel())
 
 

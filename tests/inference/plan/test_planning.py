@@ -9,22 +9,25 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.covariates import Covariates
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
-from bayescontam.inference.build import build
-from bayescontam.inference.draws import take_draws
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.plan import scenes
-from bayescontam.inference.plan.components import fitted_spreads
-from bayescontam.inference.plan.information import QUANTITIES
-from bayescontam.inference.plan.observed import observed_contamination
-from bayescontam.inference.plan.planning import Wish, expect, plan
-from bayescontam.inference.plan.scenes import Scene, Simulated
-from bayescontam.inference.plan.solving import solve
-from bayescontam.inference.plan.truth import Sizes, Truth
-from bayescontam.responses import Responses
-from bayescontam.specs.catalogue import load_spec
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.model.build import build
+from bayescontam.power import scenario as scenes
+from bayescontam.power.laplace import QUANTITIES
+from bayescontam.power.power import PowerRequest, expected_precision, plan, solve
+from bayescontam.power.random_effects import fitted_spreads
+from bayescontam.power.scenario import (
+    Assumptions,
+    SampleSizes,
+    Scenario,
+    SimulatedDesign,
+    observed_contamination,
+)
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec
 from tests.compiled import Compiled
 
 ALIKE = dict.fromkeys(
@@ -34,11 +37,11 @@ ALIKE = dict.fromkeys(
 Z = norm.ppf(0.975)
 
 
-def scene(sizes: Sizes, spec: str = "single", **truth: object) -> Scene:
-    return Scene(sizes, Truth(**truth), load_spec(spec))  # type: ignore[arg-type]
+def scene(sizes: SampleSizes, spec: str = "single", **truth: object) -> Scenario:
+    return Scenario(sizes, Assumptions(**truth), load_spec(spec))  # type: ignore[arg-type]
 
 
-def ready(given: Scene, one: Simulated) -> Responses:
+def ready(given: Scenario, one: SimulatedDesign) -> Responses:
     """Return a simulated data set as a table."""
     table = given.table.assign(n_correct=one.counts.astype(int))
     return Responses.from_frame(table)
@@ -49,7 +52,7 @@ def ready(given: Scene, one: Simulated) -> Responses:
 
 @pytest.mark.parametrize("name", ["hierarchical", "single", "anchored"])
 def test_components_have_the_covariance_of_the_built_model(name: str) -> None:
-    sizes = Sizes(20, 4, 3, 1, clean=1 if name == "anchored" else 0)
+    sizes = SampleSizes(20, 4, 3, 1, clean=1 if name == "anchored" else 0)
     given = scene(sizes, name)
     built = build(given.spec, ready(given, given.simulate(1, 0)))
     values = {"sigma_a": 0.8, "sigma_theta": 0.5, "sigma_bm": 0.6, "sigma_bb": 0.3,
@@ -75,7 +78,7 @@ def test_components_have_the_covariance_of_the_built_model(name: str) -> None:
 
 
 def test_log_odds_add_up_as_the_features_say() -> None:
-    given = scene(Sizes(30, 3, 2, clean=1), "anchored")
+    given = scene(SampleSizes(30, 3, 2, clean=1), "anchored")
     effects = np.random.default_rng(0).normal(size=(3, 6))
     effects[2] = np.tile(effects[2, :2], 3)  # the regression on contamination is shared
     cells = effects.reshape(3, 3, 2).swapaxes(1, 2)[:, :, None, :]
@@ -91,7 +94,7 @@ def test_log_odds_add_up_as_the_features_say() -> None:
 )
 def test_average_accuracy_is_the_supposed_one(spreads: Mapping[str, float]) -> None:
     given = scene(
-        Sizes(2000, 2, 2, 3), "hierarchical", accuracy=0.7, spreads={**ALIKE, **spreads},
+        SampleSizes(2000, 2, 2, 3), "hierarchical", accuracy=0.7, spreads={**ALIKE, **spreads},
     )  # fmt: skip
     given.parts[:] = [part for part in given.parts if part.overall]  # no model is better
     mean = np.mean([given.simulate(3, r).counts.mean() / 3 for r in range(4)])
@@ -99,7 +102,7 @@ def test_average_accuracy_is_the_supposed_one(spreads: Mapping[str, float]) -> N
 
 
 def test_designs_of_all_sizes_share_the_spreads() -> None:
-    small, large = (scene(Sizes(items, 3), "hierarchical") for items in (50, 400))
+    small, large = (scene(SampleSizes(items, 3), "hierarchical") for items in (50, 400))
     for replicate in range(3):
         assert small.simulate(1, replicate).spreads == large.simulate(1, replicate).spreads
     assert small.simulate(1, 0).spreads != small.simulate(1, 1).spreads
@@ -107,7 +110,7 @@ def test_designs_of_all_sizes_share_the_spreads() -> None:
 
 
 def test_true_estimands_follow_from_their_definition() -> None:
-    given = scene(Sizes(100, 1), spreads=ALIKE, contamination=0.25, slope=2.0, accuracy=0.5)
+    given = scene(SampleSizes(100, 1), spreads=ALIKE, contamination=0.25, slope=2.0, accuracy=0.5)
     one = given.simulate(1, 0)
     level = one.effects[0, 0]
     clean, dirty = expit(level - 2.0 * 0.25), expit(level + 2.0 * 0.75)
@@ -119,7 +122,7 @@ def test_true_estimands_follow_from_their_definition() -> None:
 
 def test_given_contaminations_keep_their_spread_in_few_items() -> None:
     values = np.random.default_rng(0).beta(1, 3, 5000)
-    few = Truth(contamination=[values]).of_items(0, 50)
+    few = Assumptions(contamination=[values]).of_items(0, 50)
     assert few.mean() == pytest.approx(values.mean(), abs=0.01)
     assert few.std() == pytest.approx(values.std(), rel=0.05)
     assert set(few) <= set(values)
@@ -148,7 +151,7 @@ def posterior_by_grid(k: np.ndarray, d: np.ndarray, reference: float) -> dict[st
 
 
 def test_single_posterior_is_that_of_a_grid() -> None:
-    given = scene(Sizes(120), contamination=[np.array([0.0, 0.2, 0.5, 1.0])])
+    given = scene(SampleSizes(120), contamination=[np.array([0.0, 0.2, 0.5, 1.0])])
     for replicate in range(3):
         one = given.simulate(5, replicate)
         mean, sd = given.fitted(one)
@@ -161,72 +164,78 @@ def test_single_posterior_is_that_of_a_grid() -> None:
 
 
 def test_width_of_genuine_ability_is_that_of_a_proportion() -> None:
-    given = scene(Sizes(1000), spreads=ALIKE, contamination=0.4, accuracy=0.6, slope=1.0)
+    given = scene(SampleSizes(1000), spreads=ALIKE, contamination=0.4, accuracy=0.6, slope=1.0)
     clean = given.true(given.simulate(1, 0))[1, 0, 0]
-    width = np.median(expect(given, Wish(data_sets=20), 1).widths)
+    width = np.median(expected_precision(given, PowerRequest(data_sets=20), 1).widths)
     assert width == pytest.approx(2 * Z * np.sqrt(clean * (1 - clean) / 600), rel=0.02)
 
 
 def test_power_is_that_of_two_proportions() -> None:
-    given = scene(Sizes(600), spreads=ALIKE, contamination=0.3, accuracy=0.6, slope=0.5)
+    given = scene(SampleSizes(600), spreads=ALIKE, contamination=0.3, accuracy=0.6, slope=0.5)
     level = given.simulate(1, 0).effects[0, 0]
     p = expit(level + 0.5 * np.array([-0.3, 0.7]))
     error = np.sqrt((p * (1 - p) / np.array([420, 180])).sum())
     exact = norm.sf(Z - (p[1] - p[0]) / error)
-    table = plan([given.sizes], given.truth, given.spec, Wish(data_sets=400), seed=2)
+    table = plan([given.sizes], given.truth, given.spec, PowerRequest(data_sets=400), seed=2)
     assert 0.6 < exact < 0.9
     assert table["power"][0] == pytest.approx(exact, abs=4 * table["power_mcse"][0])
     assert 0.015 < table["power_mcse"][0] < 0.025
 
 
 def test_detectable_slope_is_2_8_standard_errors() -> None:
-    given = scene(Sizes(2000), spreads=ALIKE, contamination=0.5, accuracy=0.5, slope=0.0)
-    detectable = np.median(expect(given, Wish(data_sets=20), 1).detectable)
+    given = scene(SampleSizes(2000), spreads=ALIKE, contamination=0.5, accuracy=0.5, slope=0.0)
+    detectable = np.median(expected_precision(given, PowerRequest(data_sets=20), 1).detectable)
     assert detectable == pytest.approx(2.802 * np.sqrt(2 * 4 / 1000), rel=0.03)
 
 
 @pytest.mark.parametrize(
     ("spec", "sizes", "sets", "least", "most"),
     [
-        ("single", Sizes(600), 400, 0.72, 0.86),
+        ("single", SampleSizes(600), 400, 0.72, 0.86),
         # Pairs are more alike here than a fit can know, so that more is found than promised.
-        ("hierarchical", Sizes(400, 4, 2), 40, 0.76, 0.96),
+        ("hierarchical", SampleSizes(400, 4, 2), 40, 0.76, 0.96),
     ],
 )
 def test_a_detectable_slope_is_found_with_the_stated_probability(
-    spec: str, sizes: Sizes, sets: int, least: float, most: float
+    spec: str, sizes: SampleSizes, sets: int, least: float, most: float
 ) -> None:
     slope = 0.0
     for _ in range(2):  # what is detectable depends a little on the slope itself
         world = {"spreads": ALIKE, "contamination": 0.5, "accuracy": 0.5, "slope": slope}
         slope = float(
-            np.median(expect(scene(sizes, spec, **world), Wish(data_sets=20), 1).detectable)
+            np.median(
+                expected_precision(
+                    scene(sizes, spec, **world), PowerRequest(data_sets=20), 1
+                ).detectable
+            )
         )
     world["slope"] = slope
-    found = expect(scene(sizes, spec, **world), Wish(data_sets=sets), 2).shown.mean()
+    found = expected_precision(
+        scene(sizes, spec, **world), PowerRequest(data_sets=sets), 2
+    ).shown.mean()
     assert least < found < most
 
 
 def test_without_an_effect_overfitting_is_shown_one_time_in_twenty() -> None:
-    given = scene(Sizes(300), spreads=ALIKE, slope=0.0)
-    expected = expect(given, Wish(data_sets=400), 1)
+    given = scene(SampleSizes(300), spreads=ALIKE, slope=0.0)
+    expected = expected_precision(given, PowerRequest(data_sets=400), 1)
     assert expected.shown.mean() == pytest.approx(0.05, abs=0.035)
     assert expected.overfitting == pytest.approx(0.0)
 
 
 def test_items_that_stand_for_several_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Effects of responses are of a known spread: a drawn one sets what 25 data sets detect."""
-    sizes, wish, spreads = Sizes(2400, 3), Wish(data_sets=25), {"sigma_eps": 1.0}
-    whole = expect(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
+    sizes, wish, spreads = SampleSizes(2400, 3), PowerRequest(data_sets=25), {"sigma_eps": 1.0}
+    whole = expected_precision(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
     monkeypatch.setattr(scenes, "MOST_ROWS", 1200)
-    part = expect(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
+    part = expected_precision(scene(sizes, "hierarchical", spreads=spreads), wish, 1)
     assert np.median(part.widths) == pytest.approx(np.median(whole.widths), rel=0.04)
     assert np.median(part.detectable) == pytest.approx(np.median(whole.detectable), rel=0.05)
     assert part.shown.mean() == pytest.approx(whole.shown.mean(), abs=0.12)
 
 
 def test_effects_without_a_term_are_averaged_over() -> None:
-    given = scene(Sizes(1500), "single", spreads={"sigma_eps": 2.0})
+    given = scene(SampleSizes(1500), "single", spreads={"sigma_eps": 2.0})
     assert "eps" not in given.terms
     data = [given.simulate(1, r) for r in range(30)]
     error = [given.fitted(one).mean[:3, 0, 0] - given.true(one)[:3, 0, 0] for one in data]
@@ -239,7 +248,7 @@ def test_effects_without_a_term_are_averaged_over() -> None:
     assert factor == pytest.approx(np.log(mean / (1 - mean)), rel=0.07)
 
 
-def fits(given: Scene, count: int) -> tuple[np.ndarray, np.ndarray]:
+def fits(given: Scenario, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return mean widths of 95 % intervals as planned and as sampled, dims (quantity,)."""
     planned, sampled, compiled = [], [], None
     for replicate in range(count):
@@ -247,7 +256,7 @@ def fits(given: Scene, count: int) -> tuple[np.ndarray, np.ndarray]:
         planned.append(2 * Z * given.fitted(one).sd[:, given.told])
         built = build(given.spec, ready(given, one))
         compiled = compiled or Compiled(built)
-        draws = take_draws(compiled.draw(built, 1, cores=1), built.design)
+        draws = stack_draws(compiled.draw(built, 1, cores=1), built.design)
         told = estimands(draws, built, (2, 500), "min_observed")["estimands"]
         ends = [
             np.stack([told[name].quantile(q, ("chain", "draw")) for name in QUANTITIES])
@@ -260,10 +269,10 @@ def fits(given: Scene, count: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "spec"),
-    [(Sizes(400), "single"), (Sizes(80, 3), "hierarchical")],
+    [(SampleSizes(400), "single"), (SampleSizes(80, 3), "hierarchical")],
     ids=["single", "several models"],
 )
-def test_planned_widths_are_those_of_fits(sizes: Sizes, spec: str) -> None:
+def test_planned_widths_are_those_of_fits(sizes: SampleSizes, spec: str) -> None:
     """Of more designs, generations among them, ``tests/performance/test_plan.py`` shows it."""
     planned, sampled = fits(scene(sizes, spec), 6)
     ratio = planned / sampled
@@ -275,25 +284,29 @@ def test_planned_widths_are_those_of_fits(sizes: Sizes, spec: str) -> None:
 
 
 def test_table_has_a_row_for_each_design() -> None:
-    designs = [Sizes(100), Sizes(400)]
-    table = plan(designs, Truth(), load_spec("single"), Wish(width=0.15, data_sets=20), seed=1)
+    designs = [SampleSizes(100), SampleSizes(400)]
+    table = plan(
+        designs, Assumptions(), load_spec("single"), PowerRequest(width=0.15, data_sets=20), seed=1
+    )
     assert table["items"].tolist() == [100, 400]
     assert (table["width_low"] <= table["width"]).all()
     assert (table["width"] <= table["width_high"]).all()
     assert table["width"][0] / table["width"][1] == pytest.approx(2.0, rel=0.05)
     assert table["p_width"].tolist() == [0.0, 1.0]
     assert (table["p_width_mcse"] > 0).all()
-    again = plan(designs, Truth(), load_spec("single"), Wish(width=0.15, data_sets=20), seed=1)
+    again = plan(
+        designs, Assumptions(), load_spec("single"), PowerRequest(width=0.15, data_sets=20), seed=1
+    )
     pd.testing.assert_frame_equal(table, again)
-    bare = plan(designs[:1], Truth(), load_spec("single"), Wish(data_sets=20), seed=1)
+    bare = plan(designs[:1], Assumptions(), load_spec("single"), PowerRequest(data_sets=20), seed=1)
     assert "p_width" not in bare
 
 
 def test_solved_items_follow_the_formula() -> None:
-    truth = Truth(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
-    found = solve("items", Sizes(2), truth, load_spec("single"), Wish(width=0.1, data_sets=20),
-                  seed=1)  # fmt: skip
-    given = Scene(Sizes(1000), truth, load_spec("single"))
+    truth = Assumptions(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
+    request = PowerRequest(width=0.1, data_sets=20)
+    found = solve("items", SampleSizes(2), truth, load_spec("single"), request, seed=1)
+    given = Scenario(SampleSizes(1000), truth, load_spec("single"))
     clean = given.true(given.simulate(1, 0))[1, 0, 0]
     exact = 2 * (2 * Z / 0.1) ** 2 * clean * (1 - clean)
     assert found.sizes is not None
@@ -306,23 +319,25 @@ def test_solved_items_follow_the_formula() -> None:
 
 
 def test_what_is_not_reached_is_said() -> None:
-    wish, spec = Wish(width=0.01, data_sets=10), load_spec("single")
-    found = solve("items", Sizes(2), Truth(spreads=ALIKE), spec, wish, seed=1, most=500)
+    wish, spec = PowerRequest(width=0.01, data_sets=10), load_spec("single")
+    found = solve("items", SampleSizes(2), Assumptions(spreads=ALIKE), spec, wish, seed=1, most=500)
     assert found.sizes is None
     assert found.table["items"].max() == 500
     assert "Not reached with 500 items" in found.sentence
     # 4 p (1 - p) (1.96 / 0.01)² / 0.7 items, of a p near one half
     needed = int(found.sentence.split("about ")[1].split(" would")[0].replace(",", ""))
     assert needed == pytest.approx((2 * Z / 0.01) ** 2 * 0.25 / 0.7, rel=0.1)
-    more = solve("models", Sizes(50), Truth(), load_spec("hierarchical"), wish, seed=1, most=3)
+    more = solve(
+        "models", SampleSizes(50), Assumptions(), load_spec("hierarchical"), wish, seed=1, most=3
+    )
     assert more.sizes is None
     assert "number of items" in more.sentence
 
 
 def test_generations_and_the_fewest() -> None:
-    wish, spec = Wish("overfitting", 0.99, data_sets=10), load_spec("hierarchical")
-    found = solve("generations", Sizes(40, 2), Truth(), spec, wish, seed=1)
-    assert found.sizes == Sizes(40, 2, 1, 1)
+    wish, spec = PowerRequest("overfitting", 0.99, data_sets=10), load_spec("hierarchical")
+    found = solve("generations", SampleSizes(40, 2), Assumptions(), spec, wish, seed=1)
+    assert found.sizes == SampleSizes(40, 2, 1, 1)
     assert found.sentence.startswith("1 generation, the fewest tried")
 
 
@@ -352,25 +367,28 @@ def test_observed_contamination_is_that_of_items() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Sizes(1), "items: got 1; allowed is 2 or more"),
-        (lambda: Sizes(10, 0), "models: got 0"),
-        (lambda: Sizes(10, 300), "300 models × benchmarks; at most 200"),
-        (lambda: Sizes(10, 2, clean=2), "clean: got 2"),
-        (lambda: Truth(accuracy=1.0), "accuracy: got 1.0"),
-        (lambda: Truth(slope=float("nan")), "slope: got nan"),
-        (lambda: Truth(contamination=0.0), "no number of them shows a slope"),
-        (lambda: Truth(contamination=0.001).of_items(0, 50), "is 0 of them"),
-        (lambda: Truth(contamination=[np.full(9, 0.3)]).of_items(0, 9), "all items of benchmark 1"),
-        (lambda: Truth(spreads={"sigma_ep": 1.0}), "did you mean 'sigma_eps'"),
-        (lambda: Truth(spreads={"sigma_eps": -1.0}), "allowed is 0 to 100"),
-        (lambda: Wish(width=0.0), "width: got 0; allowed is more than 0"),
-        (lambda: Wish("ability"), "quantity: got 'ability'"),  # type: ignore[arg-type]
-        (lambda: Wish(assurance=1.0), "assurance: got 1.0"),
-        (lambda: Wish(data_sets=3), "data_sets: got 3"),
-        (lambda: scene(Sizes(20), "positive"), "contamination.sign = 'positive'"),
-        (lambda: scene(Sizes(20), "concepts"), "ability.by = 'concept'"),
-        (lambda: scene(Sizes(20, 3), "anchored"), "clean: got 0"),
-        (lambda: scene(Sizes(20, 3, clean=1), "hierarchical"), "clean: got 1"),
+        (lambda: SampleSizes(1), "items: got 1; allowed is 2 or more"),
+        (lambda: SampleSizes(10, 0), "models: got 0"),
+        (lambda: SampleSizes(10, 300), "300 models × benchmarks; at most 200"),
+        (lambda: SampleSizes(10, 2, clean=2), "clean: got 2"),
+        (lambda: Assumptions(accuracy=1.0), "accuracy: got 1.0"),
+        (lambda: Assumptions(slope=float("nan")), "slope: got nan"),
+        (lambda: Assumptions(contamination=0.0), "no number of them shows a slope"),
+        (lambda: Assumptions(contamination=0.001).of_items(0, 50), "is 0 of them"),
+        (
+            lambda: Assumptions(contamination=[np.full(9, 0.3)]).of_items(0, 9),
+            "all items of benchmark 1",
+        ),
+        (lambda: Assumptions(spreads={"sigma_ep": 1.0}), "did you mean 'sigma_eps'"),
+        (lambda: Assumptions(spreads={"sigma_eps": -1.0}), "allowed is 0 to 100"),
+        (lambda: PowerRequest(width=0.0), "width: got 0; allowed is more than 0"),
+        (lambda: PowerRequest("ability"), "quantity: got 'ability'"),  # type: ignore[arg-type]
+        (lambda: PowerRequest(assurance=1.0), "assurance: got 1.0"),
+        (lambda: PowerRequest(data_sets=3), "data_sets: got 3"),
+        (lambda: scene(SampleSizes(20), "positive"), "contamination.sign = 'positive'"),
+        (lambda: scene(SampleSizes(20), "concepts"), "ability.by = 'concept'"),
+        (lambda: scene(SampleSizes(20, 3), "anchored"), "clean: got 0"),
+        (lambda: scene(SampleSizes(20, 3, clean=1), "hierarchical"), "clean: got 1"),
     ],
 )  # fmt: skip
 def test_impossible_plans_are_refused(make: object, message: str) -> None:
@@ -383,16 +401,18 @@ def test_accuracy_below_guessing_is_refused() -> None:
     likelihood = spec.likelihood.model_copy(update={"guess": 0.25})
     guessing: ModelSpec = spec.model_copy(update={"likelihood": likelihood})
     with pytest.raises(UsageError, match="more than blind guessing"):
-        Scene(Sizes(20), Truth(accuracy=0.2), guessing)
-    given = Scene(Sizes(400), Truth(accuracy=0.5, spreads=ALIKE), guessing)
+        Scenario(SampleSizes(20), Assumptions(accuracy=0.2), guessing)
+    given = Scenario(SampleSizes(400), Assumptions(accuracy=0.5, spreads=ALIKE), guessing)
     assert given.simulate(1, 0).counts.mean() == pytest.approx(0.5, abs=0.08)
 
 
 def test_solve_needs_a_width_and_a_range() -> None:
     spec = load_spec("single")
     with pytest.raises(UsageError, match="needs the wanted width"):
-        solve("items", Sizes(20), Truth(), spec, Wish(), seed=1)
+        solve("items", SampleSizes(20), Assumptions(), spec, PowerRequest(), seed=1)
     with pytest.raises(UsageError, match="most: got 5"):
-        solve("items", Sizes(20), Truth(), spec, Wish(width=0.1), seed=1, most=5)
+        solve(
+            "items", SampleSizes(20), Assumptions(), spec, PowerRequest(width=0.1), seed=1, most=5
+        )
     with pytest.raises(UsageError, match="solve: got 'item'"):
-        solve("item", Sizes(20), Truth(), spec, Wish(width=0.1), seed=1)  # type: ignore[arg-type]
+        solve("item", SampleSizes(20), Assumptions(), spec, PowerRequest(width=0.1), seed=1)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""Tables that users bring: responses, covariates, judgements, and logs of other tools."""

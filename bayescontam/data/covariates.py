@@ -1,0 +1,360 @@
+"""Contamination of items, by item or by model and item, with its uncertainty."""
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._text import join_list, printable
+from bayescontam._types import BoolArray, IntArray
+from bayescontam.data.mismatches import mismatch_reasons, without_partner
+from bayescontam.data.tables import load_table
+from bayescontam.data.validation import (
+    MEASURES,
+    MISSING,
+    FaultList,
+    Scale,
+    cast_columns,
+    first_of_group,
+    flag_duplicate_columns,
+    format_value,
+    need_columns,
+    read_measures,
+    read_names,
+    to_plain_frame,
+    validate_unique,
+)
+from bayescontam.errors import DataError, Fault, UsageError
+
+type Missing = Literal["error", "zero", "drop", "impute"]
+_MISSING: tuple[Missing, ...] = ("error", "zero", "drop", "impute")
+
+_NEEDED = {
+    "benchmark": "add one: the benchmark that each item belongs to",
+    "item": "add one: the item's name as in the responses",
+    "contamination": "add one: numbers from 0 (surely clean) to 1 (surely contaminated)",
+}
+_KNOWN = ("benchmark", "item", "model", *MEASURES)
+
+
+def read_covariates(
+    path: str | os.PathLike[str], *, contamination_scale: Scale = "share"
+) -> "Covariates":
+    """Read and validate a file of contamination covariates.
+
+    Parameters
+    ----------
+    path : path-like
+        CSV, TSV, JSON Lines or Parquet file; see `Covariates.from_frame` for its columns.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        See `Covariates.from_frame`.
+
+    Returns
+    -------
+    Covariates
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or not of a known kind.
+    DataError
+        If the table cannot be used; it lists every fault.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "covariates.csv")
+    ...     _ = file.write_text("benchmark,item,contamination\\nquiz,q1,0.9\\nquiz,q2,0\\n")
+    ...     covariates = read_covariates(file)
+    >>> covariates.frame["contamination"].tolist()
+    [0.9, 0.0]
+    """
+    table, source = load_table(path), os.fspath(path)
+    frame, notes = cast_columns(
+        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
+    )
+    found = Covariates.from_frame(frame, source=source, contamination_scale=contamination_scale)
+    return replace(found, notes=(*table.notes, *notes, *found.notes))
+
+
+@dataclass(frozen=True, eq=False)
+class Covariates:
+    """A validated table of contamination covariates; make one with `from_frame`.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``benchmark``, ``item``, ``model`` if given ("" = all models without a row of their
+        own), ``contamination``, then those given of ``contamination_sd``, ``p_duplicate``,
+        ``p_duplicate_sd``, then all other columns unchanged.
+    source : str
+        Where the table came from.
+    notes : tuple of str
+        What was changed on the way in.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        source: str = "DataFrame",
+        contamination_scale: Scale = "share",
+    ) -> "Covariates":
+        """Validate a table of covariates.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Needs ``benchmark``, ``item`` and ``contamination`` in [0, 1]. May have ``model``,
+            ``contamination_sd`` and ``p_duplicate_sd`` (0 or more), ``p_duplicate`` in [0, 1],
+            and any others.
+        source : str, default "DataFrame"
+            Name of the table in messages.
+        contamination_scale : {"share", "percent", "count"}, default "share"
+            What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
+            or a count n, such as the documents that hold the item, read as
+            log(1 + n) / log(1 + largest n of the table).
+
+        Returns
+        -------
+        Covariates
+
+        Raises
+        ------
+        DataError
+            If the table cannot be used; it lists every fault.
+        """
+        table = to_plain_frame(frame, source)
+        faults = FaultList(source, np.arange(1, len(table) + 1))
+        need_columns(table, _NEEDED, _KNOWN, faults)
+        keys = [name for name in ("benchmark", "item", "model") if name in table.columns]
+        clean: dict[str, Any] = {
+            name: read_names(table, name, faults, blank_ok=name == "model") for name in keys
+        }
+        for name in keys:
+            flag_duplicate_columns(clean[name], name, faults)
+        advice = "give it, or remove the row or the column"
+        clean |= read_measures(table, faults, advice, contamination_scale)
+        if "p_duplicate_sd" in table.columns and "p_duplicate" not in table.columns:
+            faults.add("is of no use without a column 'p_duplicate'; add it", "p_duplicate_sd")
+        if set(_NEEDED) <= set(table.columns):
+            names = pd.DataFrame({name: clean[name] for name in keys})
+            first = first_of_group(names, keys, np.ones(len(names), dtype=bool))
+            validate_unique(first, keys, "keep one", faults)
+        faults.raise_if_any()
+        extras = {name: table[name] for name in table.columns if name not in clean}
+        return cls(pd.DataFrame(clean | extras), source, tuple(faults.notes))
+
+    def attached_to(
+        self, responses: pd.DataFrame, source: str, *, missing: Missing = "error"
+    ) -> tuple[pd.DataFrame, list[str]]:
+        """Return responses with the number columns of these covariates, and notes on it.
+
+        `Responses.with_contamination` is the public way; see there.
+        """
+        if missing not in _MISSING:
+            raise UsageError(f"missing={missing!r}: allowed are {join_list(_MISSING)}")
+        columns = [name for name in MEASURES if name in self.frame.columns]
+        if taken := [name for name in columns if name in responses.columns]:
+            raise UsageError(
+                f"{printable(source)}: has {join_list(taken)} already, and so have "
+                f"{printable(self.source)}; use one source: leave the covariates away, or remove "
+                "the columns"
+            )
+        self._refuse_absent_models(responses)
+        at = self._rows_for(responses)
+        lost: BoolArray = at < 0
+        likely = self._likely_reasons(responses, at) if lost.any() else []
+        # Names that are spelled in another way were not searched in vain, and nor was nothing.
+        if lost.any() and (missing == "error" or lost.all() or (missing == "zero" and likely)):
+            zero = "" if likely else "zero (searched and not found), "
+            choices = f"{zero}drop or impute" if not lost.all() else ""
+            raise self._unmatched(responses, lost, source, likely, choices)
+        values = self.frame[columns].iloc[np.maximum(at, 0)].set_axis(responses.index)
+        head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
+        joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
+        notes = [*self.notes, *self._unused(at)]
+        astray = self._astray(responses, at, missing) if lost.any() else []
+        notes += [f"caution: {reason}" for reason in (*likely, *astray)]
+        if lost.any() and missing == "impute":
+            bare = set(joined["benchmark"][lost]) - set(joined["benchmark"][~lost])
+            if bare:
+                rows: BoolArray = joined["benchmark"].isin(bare).to_numpy()
+                raise self._unmatched(responses, rows, source, likely, "zero or drop")
+            notes += self._impute(joined, lost, columns)
+        elif lost.any() and missing == "zero":
+            joined.loc[lost, columns] = 0.0
+            notes.append(f"{_counted(responses, lost)} without a covariate got contamination 0")
+        elif lost.any():
+            notes.append(f"dropped {_counted(responses, lost)} without a contamination")
+            joined = joined[~lost].reset_index(drop=True)
+        return joined, notes
+
+    def _rows_for(self, responses: pd.DataFrame) -> IntArray:
+        """Return for each response the position of its row in `frame`, or -1."""
+        keys = ["benchmark", "item"]
+        if "model" not in self.frame.columns:
+            return _positions(self.frame, responses, keys)
+        general = self.frame["model"] == ""
+        own = _positions(self.frame[~general], responses, [*keys, "model"])
+        return np.where(own >= 0, own, _positions(self.frame[general], responses, keys))
+
+    def _refuse_absent_models(self, responses: pd.DataFrame) -> None:
+        """Refuse what programs write for no name, such as NA of R, unless a model is so named."""
+        if "model" not in self.frame.columns:
+            return
+        models = self.frame["model"]
+        absent = models.str.strip().str.casefold().isin(MISSING - {""})
+        faults = FaultList(self.source, np.arange(1, len(models) + 1))
+        problem = (
+            "got {}, and no response is of a model of that name; leave the cell blank where a row "
+            "is for all models, or write the model's name as in the responses"
+        )
+        faults.flag(
+            (absent & ~models.isin(responses["model"])).to_numpy(), "model", problem, models
+        )
+        faults.raise_if_any()
+
+    def _astray(self, responses: pd.DataFrame, at: IntArray, missing: Missing) -> list[str]:
+        """Return which names that match nothing may be those of responses without a row."""
+        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
+        found = []
+        for key in ("model", "benchmark"):
+            if key in self.frame.columns:
+                strange = set(unused[key]) - set(responses[key]) - {""}
+                bare = set(lost[key]) - set(self.frame[key]) - set(responses[key][at >= 0])
+                found += without_partner(key, bare, strange, self.source)
+        # A list of what was found says of the rest that it is clean: each name on it must count.
+        flagged = unused[unused["contamination"] > 0] if missing == "zero" else unused[:0]
+        for name, rows in flagged.groupby("benchmark", sort=False):
+            items = set(responses.loc[responses["benchmark"] == name, "item"])
+            others = [item for item in rows["item"].unique() if item not in items]
+            if items and others:
+                found.append(
+                    f"item of {format_value(name)}: {len(others):,} with contamination above 0 in "
+                    f"{printable(self.source)} match no response: {join_list(others, 5)}; if "
+                    "they were "
+                    "answered under other names, those have contamination 0 now: write both alike"
+                )
+        return found
+
+    def _unused(self, at: IntArray) -> list[str]:
+        unused = len(self.frame) - len(np.unique(at[at >= 0]))
+        note = f"{unused:,} of {len(self.frame):,} covariate rows match no response"
+        return [note] if unused else []
+
+    def _likely_reasons(self, responses: pd.DataFrame, at: IntArray) -> list[str]:
+        """Return what the names show of why responses match no row, a sentence for each key."""
+        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
+        found = []
+        if "model" in self.frame.columns:
+            models = set(self.frame["model"]) - {""}
+            bare = set(lost["model"]) - models
+            found += mismatch_reasons("model", bare, models - set(responses["model"]), self.source)
+        benchmarks = set(lost["benchmark"]) - set(self.frame["benchmark"])
+        others = set(unused["benchmark"]) - set(responses["benchmark"])
+        reasons = mismatch_reasons("benchmark", benchmarks, others, self.source)
+        found += reasons
+        known = set(self.frame["item"]) if reasons else set()
+        for name in lost["benchmark"].unique():
+            own = known or set(unused.loc[unused["benchmark"] == name, "item"])
+            answered = responses.loc[responses["benchmark"] == name, "item"]
+            missed = set(lost.loc[lost["benchmark"] == name, "item"]) - own
+            what = f"item of {format_value(name)}"
+            found += mismatch_reasons(what, missed, own - set(answered), self.source)
+        return found
+
+    def _unmatched(
+        self,
+        responses: pd.DataFrame,
+        lost: BoolArray,
+        source: str,
+        likely: list[str],
+        choices: str,
+    ) -> DataError:
+        """Return the error on responses without a row, with a fault for each cause."""
+        missed, faults = responses[lost], []
+        by_model = "model" in self.frame.columns
+        bare = responses["model"][~np.isin(responses["model"], responses["model"][~lost])].unique()
+        if by_model and 0 < len(bare) < responses["model"].nunique():
+            problem = f"no contamination for any response of {join_list(bare)}"
+            faults.append(Fault(source, problem))
+            missed = missed[~missed["model"].isin(bare)]
+        for name, rows in missed.groupby("benchmark", sort=False):
+            items = rows["item"].unique()
+            total = responses.loc[responses["benchmark"] == name, "item"].nunique()
+            of = f" of {join_list(rows['model'].unique(), 3)}" if by_model else ""
+            problem = (
+                f"no contamination for {len(items):,} of {total:,} items of "
+                f"{format_value(name)}{of}: "
+                f"{join_list(items, 5)}"
+            )
+            faults.append(Fault(source, problem))
+        advice = list(likely)
+        known = self.frame["benchmark"].unique()
+        if not set(missed["benchmark"]) <= set(known):
+            advice.append(f"the benchmarks of {printable(self.source)} are {join_list(known)}")
+        last = (
+            f"{lost.sum():,} of {len(lost):,} responses match no row of {printable(self.source)}; "
+            "add rows for them"
+        )
+        if choices:
+            last += f", or choose --missing-contamination {choices}"
+        return DataError(faults, "\n".join([*advice, last]))
+
+    def _impute(self, joined: pd.DataFrame, lost: BoolArray, columns: list[str]) -> list[str]:
+        """Fill unmatched rows in place from the matched rows of their benchmark."""
+        benchmark = joined["benchmark"]
+        notes = []
+        for name in columns:
+            base = name.removesuffix("_sd")
+            groups = joined[base].where(~lost).groupby(benchmark)
+            mean = groups.transform("mean")
+            if name == "contamination_sd":
+                # An unmatched item is as unsure as the matched ones differ and are unsure.
+                unsure = (joined[name].where(~lost) ** 2).groupby(benchmark).transform("mean")
+                spread = groups.transform(lambda values: values.var(ddof=0)) + unsure
+                # One matched row shows no spread: the largest that there can be.
+                spread = spread.where(groups.transform("count") > 1, np.inf)
+                fill = np.minimum(spread, mean * (1 - mean)) ** 0.5
+            else:
+                # How unsure probabilities are together is not more for an unmatched item.
+                fill = joined[name].where(~lost).groupby(benchmark).transform("mean")
+            joined[name] = joined[name].where(~lost, fill)
+        for name in benchmark[lost].unique():
+            rows = lost & (benchmark == name)
+            value = joined.loc[rows, "contamination"].iloc[0]
+            notes.append(
+                f"{rows.sum():,} of {(benchmark == name).sum():,} responses of "
+                f"{format_value(name)} "
+                f"have no covariate and got its mean contamination {value:.3g}"
+            )
+            if joined.loc[benchmark == name, "contamination"].nunique() == 1:
+                notes.append(
+                    f"caution: contamination of all items of {format_value(name)} is now "
+                    f"{value:.3g}: "
+                    "nothing can be learnt of its effect there. If the covariates list what a "
+                    "search has found, choose --missing-contamination zero"
+                )
+        return notes
+
+
+def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) -> IntArray:
+    """Return positions in the index of `frame`, or -1, of the responses' keys."""
+    wanted = pd.MultiIndex.from_frame(responses[keys])
+    found = pd.MultiIndex.from_frame(frame[keys]).get_indexer(wanted)
+    labels = frame.index.to_numpy(dtype=np.int64)
+    return np.where(found >= 0, labels[found] if len(labels) else -1, -1)
+
+
+def _counted(responses: pd.DataFrame, rows: BoolArray) -> str:
+    items = len(responses.loc[rows, ["benchmark", "item"]].drop_duplicates())
+    return f"{rows.sum():,} of {len(responses):,} responses ({items:,} items)"

@@ -1,0 +1,425 @@
+"""Contamination from release dates of items and training cutoffs of models."""
+
+import calendar
+import datetime
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam._text import join_list, printable
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.data.mismatches import mismatch_reasons, without_partner
+from bayescontam.data.tables import load_table
+from bayescontam.data.validation import (
+    MISSING,
+    FaultList,
+    first_of_group,
+    format_value,
+    need_columns,
+    read_names,
+    read_numbers,
+    to_plain_frame,
+    validate_unique,
+)
+from bayescontam.errors import DataError, Fault, UsageError
+
+type Days = NDArray[np.datetime64]
+type Given = str | os.PathLike[str] | pd.DataFrame
+"""A column of the responses, or a table or file of its own."""
+type Unknown = Literal["error", "drop", "impute"]
+
+_UNKNOWN = MISSING | {"unknown", "undisclosed", "?"}
+_MONTHS = {
+    name.casefold(): number
+    for names in (calendar.month_name, calendar.month_abbr, [""] * 9 + ["sept"])
+    for number, name in enumerate(names)
+    if name
+}
+_ISO = re.compile(r"(\d{4})(?:([-/])(\d{1,2})(?:\2(\d{1,2})(?:[T ].*)?)?)?")
+_PLAIN = re.compile(r"(\d{4})(\d{2})(\d{2})?")
+_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- ]?(\d{4})", re.IGNORECASE)
+_WORDS = re.compile(r"(?:(\d{1,2})\.? )?([A-Za-z]+)\.?(?: (\d{1,2})(?:st|nd|rd|th)?,)? (\d{4})")
+_MONTH = 31
+"""Days that release dates of one item may be apart."""
+_ALLOWED = "YYYY-MM-DD, YYYY-MM or YYYY"
+_KEYS = {"released": ("benchmark", "item"), "cutoff": ("model",)}
+
+
+@dataclass(frozen=True)
+class Dates:
+    """Where the dates are, and how far apart they must be.
+
+    Parameters
+    ----------
+    released : str, path-like or pandas.DataFrame, default "released"
+        When items were released: a column of the responses, or a table or file with the
+        column ``released`` and ``benchmark``, ``item`` or both.
+    cutoff : str, path-like or pandas.DataFrame, default "cutoff"
+        Up to when models' training data go: a column of the responses, or a table or file
+        with the columns ``model`` and ``cutoff``.
+    margin : int, default 0
+        Days by which a cutoff must precede all items for its model to be clean.
+    """
+
+    released: Given = "released"
+    cutoff: Given = "cutoff"
+    margin: int = 0
+
+
+def dated(
+    frame: pd.DataFrame,
+    source: str,
+    dates: Dates,
+    *,
+    unknown: Unknown = "error",
+    clean: tuple[str, ...] = (),
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return responses with ``contamination`` and ``clean`` from dates, and notes.
+
+    `Responses.with_dates` is the public way; see there.
+    """
+    if unknown not in ("error", "drop", "impute"):
+        raise UsageError(
+            f"missing={unknown!r}: unknown dates are missing, not clean; allowed are 'error', "
+            "'drop' and 'impute'"
+        )
+    if dates.margin < 0:
+        raise UsageError(f"margin: got {dates.margin}; allowed is a number of days, 0 or more")
+    released = _by_key(frame, source, dates.released, "released")
+    cutoff = _by_key(frame, source, dates.cutoff, "cutoff")
+    first, latest = released.first, cutoff.last
+    known = ~np.isnat(first) & ~np.isnat(latest)
+    values = np.where(known, first <= latest, np.nan)
+    declared = frame["model"].isin(clean).to_numpy()
+    if "clean" in frame.columns:
+        declared = declared | (read_numbers(frame["clean"], words=True) == 1)
+    _refuse_contradicted(frame, source, declared & (values == 1), first, latest)
+    values[~known & declared] = 0.0
+    if "contamination" in frame.columns:
+        _compare(frame, source, values, released, cutoff)
+        values = frame["contamination"].to_numpy(dtype=np.float64)
+    lost: BoolArray = np.isnan(values)
+    if lost.any() and (unknown == "error" or lost.all()):
+        raise _unknown_dates(frame, source, released, cutoff, lost)
+    notes = [*released.notes, *cutoff.notes]
+    notes += _on_partial(released, cutoff)
+    keep = ~lost if unknown == "drop" else np.ones(len(frame), dtype=bool)
+    if lost.any():
+        notes += [f"caution: {reason}" for reason in (*released.advice, *cutoff.advice)]
+        notes += _without_dates(frame, released, cutoff, lost)
+        notes.append(_on_unknown(frame, lost, unknown))
+    if unknown == "impute":
+        means = pd.Series(values).groupby(frame["benchmark"].to_numpy()).transform("mean")
+        values = np.where(lost, means.fillna(np.nanmean(values)), values)
+    found = frame.assign(contamination=values)[keep]
+    margin = np.timedelta64(dates.margin, "D")
+    clean_models = _preceding(found, first[keep], latest[keep], margin)
+    is_clean = found["model"].isin(clean_models).to_numpy() | declared[keep]
+    others = set(found["model"][declared[keep]]) - clean_models
+    notes.append(_on_dates(found, clean_models, dates.margin, len(others)))
+    order = [*found.columns[:5], "contamination", "clean"]
+    result = found.assign(clean=is_clean.astype(np.int64))
+    order += [name for name in result.columns if name not in order]
+    return result[order].reset_index(drop=True), notes
+
+
+def _refuse_contradicted(
+    frame: pd.DataFrame, source: str, bad: BoolArray, first: Days, latest: Days
+) -> None:
+    """Refuse models that are declared clean and whose own cutoff says that they met items."""
+    if not bad.any():
+        return
+    faults = []
+    for name in frame["model"][bad].unique():
+        own = (frame["model"] == name).to_numpy()
+        at = int((own & bad).argmax())
+        problem = (
+            f"model {format_value(name)} is declared clean, but contamination is above 0 in "
+            f"{(own & bad).sum():,} of its {own.sum():,} responses: item "
+            f"{format_value(frame['item'].iloc[at])} was released {first[at]}, its cutoff is "
+            f"{latest[at]}"
+        )
+        faults.append(Fault(source, problem))
+    advice = "a model is clean or has met items: do not declare it clean, or correct its dates"
+    raise DataError(faults, advice)
+
+
+def _preceding(frame: pd.DataFrame, first: Days, latest: Days, margin: np.timedelta64) -> set[str]:
+    """Return the models whose cutoff precedes all items of the benchmarks that they answered.
+
+    Items that a model did not answer count too: its training may have met the benchmark.
+    """
+    benchmark = frame["benchmark"].to_numpy()
+    days = pd.DataFrame({"first": first, "unknown": np.isnat(first)})
+    begins = days.groupby(benchmark).agg({"first": "min", "unknown": "any"})
+    pairs = frame[["model", "benchmark"]].assign(latest=latest)
+    pairs = pairs.drop_duplicates(["model", "benchmark"]).join(begins, on="benchmark")
+    start, end = (pairs[name].to_numpy().astype("datetime64[D]") for name in ("first", "latest"))
+    ahead = (start > end + margin) & ~pairs["unknown"].to_numpy(dtype=bool)
+    every = pd.Series(ahead).groupby(pairs["model"].to_numpy()).agg("all")
+    return set(every.index[every])
+
+
+@dataclass(frozen=True)
+class _FoundColumn:
+    """Dates of the responses: the earliest and the latest day that each may mean."""
+
+    first: Days
+    last: Days
+    kind: str
+    keys: list[str]
+    advice: list[str]
+    notes: list[str]
+
+
+def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _FoundColumn:
+    """Return the dates of the responses from a column or another table."""
+    if isinstance(given, str) and given in frame.columns:
+        keys = ["benchmark", "item"] if kind == "released" else ["model"]
+        faults = FaultList(source, np.arange(1, len(frame) + 1))
+        first, last = _days(frame[given], given, faults)
+        faults.raise_if_any(_how_to_write(frame[given]))
+        notes = _on_several(frame, source, keys, given, first)
+        group = frame.groupby(keys, sort=False).ngroup()
+        first = pd.Series(first).groupby(group).transform("min").to_numpy()
+        last = pd.Series(last).groupby(group).transform("max").to_numpy()
+        days = first.astype("datetime64[D]"), last.astype("datetime64[D]")
+        return _FoundColumn(*days, kind, keys, [], notes)
+    table, name, notes = _table(frame, source, given, kind)
+    names = [key for key in _KEYS[kind] if key in table.columns]
+    faults = FaultList(name, np.arange(1, len(table) + 1))
+    need = {kind: "add one: dates, " + _ALLOWED}
+    need |= {"model": "add one: the model's name as in the responses"} if kind == "cutoff" else {}
+    need_columns(table, need, (*_KEYS[kind], kind), faults)
+    if kind == "released" and not names:
+        faults.add("needs a column 'item', 'benchmark' or both")
+    faults.raise_if_any()
+    first, last = _days(table[kind], kind, faults)
+    cells = {key: read_names(table, key, faults) for key in names}
+    keyed = pd.DataFrame(cells)
+    validate_unique(
+        first_of_group(keyed, names, np.ones(len(keyed), dtype=bool)), names, "keep one", faults
+    )
+    faults.raise_if_any(_how_to_write(table[kind]))
+    index = pd.MultiIndex.from_frame(keyed)
+    at = index.get_indexer(pd.MultiIndex.from_frame(frame[names]))
+    advice = []
+    for key in names:
+        lost = set(frame[key][at < 0]) - set(keyed[key])
+        others = set(keyed[key]) - set(frame[key])
+        reasons = mismatch_reasons(key, lost, others, name)
+        advice += reasons or without_partner(key, lost, others, name)
+    notes = [*notes, *(f"{printable(name)}: {note}" for note in faults.notes)]
+    if (at < 0).any() and (unused := len(keyed) - len(np.unique(at[at >= 0]))):
+        notes.append(f"{unused:,} of {len(keyed):,} rows of {printable(name)} match no response")
+    nothing = np.datetime64("NaT", "D")
+    return _FoundColumn(
+        np.where(at >= 0, first[at], nothing),
+        np.where(at >= 0, last[at], nothing),
+        kind,
+        names,
+        advice,
+        notes,
+    )
+
+
+def _table(
+    frame: pd.DataFrame, source: str, given: Given, kind: str
+) -> tuple[pd.DataFrame, str, list[str]]:
+    if isinstance(given, pd.DataFrame):
+        return to_plain_frame(given, kind), kind, []
+    if isinstance(given, str) and not os.path.exists(given):  # noqa: PTH110 (may be any text)
+        raise UsageError(
+            f"{kind}: '{printable(given, 60)}' is no column of {printable(source)} and no file; "
+            "its "
+            f"columns are {join_list(frame.columns, most=20)}"
+        )
+    table = load_table(given)
+    return table.frame, os.fspath(given), list(table.notes)
+
+
+def _days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:
+    """Return the first and the last day that each cell may mean; NaT where it is unknown."""
+    codes, uniques = pd.factorize(cells.astype(object))
+    spans = [_span(value) for value in uniques]
+    bad = np.array([*(span is None for span in spans), False])[codes]
+    faults.flag(bad, column, f"got {{}}, allowed is a date: {_ALLOWED}, or nothing", cells)
+    nothing = (None, None)
+    days = np.array([*(span or nothing for span in spans), nothing], dtype="datetime64[D]")
+    return days[codes, 0], days[codes, 1]
+
+
+def _span(value: Any) -> tuple[datetime.date | None, datetime.date | None] | None:
+    """Return the days that a date may mean; None if it is no date, Nones if it is unknown."""
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None, None
+    if isinstance(value, datetime.datetime):
+        return value.date(), value.date()
+    if isinstance(value, datetime.date):
+        return value, value
+    if isinstance(value, np.datetime64):
+        return _span(pd.Timestamp(value))
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            return None, None
+        value = int(value) if float(value).is_integer() else str(value)
+    text = str(value).strip()
+    if text.casefold() in _UNKNOWN:
+        return None, None
+    try:
+        return _span_of(text)
+    except ValueError:  # no such day, month or year
+        return None
+
+
+def _span_of(text: str) -> tuple[datetime.date, datetime.date] | None:
+    if found := _QUARTER.fullmatch(text):
+        year, quarter = int(found[1] or found[4]), int(found[2] or found[3])
+        return _month(year, 3 * quarter - 2)[0], _month(year, 3 * quarter)[1]
+    if found := _WORDS.fullmatch(text):
+        month = _MONTHS.get(found[2].casefold())
+        if month is None or (found[1] and found[3]):
+            return None
+        return _part(int(found[4]), month, found[1] or found[3])
+    if found := _ISO.fullmatch(text):
+        return _part(int(found[1]), found[3], found[4])
+    if found := _PLAIN.fullmatch(text):
+        return _part(int(found[1]), found[2], found[3])
+    return None
+
+
+def _part(
+    year: int, month: str | int | None, day: str | None
+) -> tuple[datetime.date, datetime.date] | None:
+    if not 1900 <= year <= 2199:
+        return None
+    if month is None:
+        return datetime.date(year, 1, 1), datetime.date(year, 12, 31)
+    if day is None:
+        return _month(year, int(month))
+    exact = datetime.date(year, int(month), int(day))
+    return exact, exact
+
+
+def _month(year: int, month: int) -> tuple[datetime.date, datetime.date]:
+    first = datetime.date(year, month, 1)
+    return first, first.replace(day=calendar.monthrange(year, month)[1])
+
+
+def _how_to_write(cells: pd.Series) -> str:
+    texts = cells.astype(str)
+    if texts.str.fullmatch(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}").any():
+        return "day and month may be meant either way round: write the year first, 2023-09-30"
+    if texts.str.fullmatch(r"[45]\d{4}(\.0)?").any():
+        return "days counted from 1900 by a spreadsheet: format the column as dates, 2023-09-30"
+    return ""
+
+
+def _on_several(
+    frame: pd.DataFrame, source: str, keys: list[str], column: str, first: Days
+) -> list[str]:
+    """Refuse several cutoffs of a model, and note release dates of an item that differ little."""
+    days = pd.Series(first).groupby([frame[key].to_numpy() for key in keys]).agg(["min", "max"])
+    gap = (days["max"] - days["min"]).dt.days
+    several = gap[gap > 0]
+    if several.empty:
+        return []
+    named = join_list([name[-1] if isinstance(name, tuple) else name for name in several.index], 5)
+    what = "item" if "item" in keys else "model"
+    if what == "model" or several.max() > _MONTH:
+        problem = f"several dates of one {what}: {named}; give one in all of its rows"
+        raise DataError([Fault(source, problem, column=column)])
+    return [
+        f"{len(several):,} of {len(days):,} items have several release dates, up to "
+        f"{_days_of(int(several.max()))} apart: {named}; the earliest counts"
+    ]
+
+
+def _days_of(number: int) -> str:
+    return f"{number} day" if number == 1 else f"{number} days"
+
+
+def _without_dates(
+    frame: pd.DataFrame, released: _FoundColumn, cutoff: _FoundColumn, lost: BoolArray
+) -> list[str]:
+    """Return of which models and items a date is unknown, by name."""
+    problems = []
+    no_cutoff = np.isnat(cutoff.last) & lost
+    if no_cutoff.any():
+        models = frame["model"][no_cutoff].unique()
+        problem = f"no cutoff of {len(models):,} of {frame['model'].nunique():,} models"
+        problems.append(f"{problem}: {join_list(models)}")
+    undated = np.isnat(released.first) & lost
+    for name, rows in frame[undated].groupby("benchmark", sort=False):
+        items = rows["item"].unique()
+        total = frame.loc[frame["benchmark"] == name, "item"].nunique()
+        problem = f"no release date of {len(items):,} of {total:,} items of {format_value(name)}"
+        problems.append(f"{problem}: {join_list(items, 5)}")
+    return problems
+
+
+def _unknown_dates(
+    frame: pd.DataFrame, source: str, released: _FoundColumn, cutoff: _FoundColumn, lost: BoolArray
+) -> DataError:
+    problems = _without_dates(frame, released, cutoff, lost)
+    faults = [Fault(source, problem) for problem in problems]
+    advice = "unknown dates are missing, not clean: give them"
+    if not lost.all():
+        advice += ", or choose --missing-contamination drop or impute"
+    return DataError(faults, "\n".join([*released.advice, *cutoff.advice, advice]))
+
+
+def _on_partial(released: _FoundColumn, cutoff: _FoundColumn) -> list[str]:
+    """Note dates without a day that decide: they count as contaminated."""
+    other = (released.last > cutoff.first) & (released.first <= cutoff.last)
+    if not other.any():
+        return []
+    return [
+        f"{other.sum():,} of {len(other):,} responses have contamination 1 because dates without "
+        "a day, such as 2023-09, may mean so: items count from its first day, models up to its last"
+    ]
+
+
+def _on_unknown(frame: pd.DataFrame, lost: BoolArray, unknown: Unknown) -> str:
+    done = "dropped" if unknown == "drop" else "imputed the mean contamination of the benchmark for"
+    return f"{done} {lost.sum():,} of {len(frame):,} responses with unknown dates"
+
+
+def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int, declared: int) -> str:
+    exposed = int((frame["contamination"] == 1).sum())
+    days = f" by more than {_days_of(margin)}" if margin else ""
+    more = f"; {declared:,} more declared clean" if declared else ""
+    return (
+        f"contamination from dates: 1 in {exposed:,} of {len(frame):,} responses (released on or "
+        f"before the model's cutoff); {len(clean):,} of {frame['model'].nunique():,} models are "
+        f"clean (the cutoff precedes all items{days}){more}"
+    )
+
+
+def _compare(
+    frame: pd.DataFrame,
+    source: str,
+    values: FloatArray,
+    released: _FoundColumn,
+    cutoff: _FoundColumn,
+) -> None:
+    """Refuse a contamination that is given and differs from that of the dates."""
+    given = frame["contamination"].to_numpy()
+    differs = ~np.isnan(values) & (given != values)
+    if not differs.any():
+        return
+    at = int(differs.argmax())
+    row = frame.iloc[at]
+    problem = (
+        f"differs from the dates in {differs.sum():,} of {len(frame):,} responses, such as "
+        f"{format_value(row['item'])} of {format_value(row['model'])}: {given[at]:g} is given, "
+        "released "
+        f"{released.first[at]}, cutoff {cutoff.last[at]}"
+    )
+    advice = "remove the column, or leave the dates away"
+    raise DataError([Fault(source, problem, column="contamination")], advice)

@@ -1,0 +1,1 @@
+"""Importers: logs of evaluation tools to tables of responses."""

@@ -1,0 +1,174 @@
+"""Folders of tasks in the format of the Abstraction and Reasoning Corpus."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._files import Bounds
+from bayescontam._text import join_list, printable
+from bayescontam.data.tables import read_table
+from bayescontam.errors import DataError, Fault, UsageError
+
+SIDE, COLOURS = 30, 10
+"""Largest side of a grid, and number of colours."""
+_NEEDED = ("task", "concept")
+
+
+@dataclass(frozen=True, eq=False)
+class ArcTasks:
+    """Tasks of a folder; make one with `read_arc`."""
+
+    # one row for each test input: `task`, `item` (task and number of the test input, from 0),
+    # `folder` (below the one that was read, "" for files right in it), `train_pairs`, `rows`,
+    # `columns` and `colours` of the test input
+    items: pd.DataFrame
+    # by task, the content of its file: `train` and `test`, lists of pairs of grids
+    grids: dict[str, dict[str, Any]]
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks, in the order of their files."""
+        return tuple(self.grids)
+
+    def folder_concepts(self) -> pd.DataFrame:
+        """Return the folder of each task as its concept, as ConceptARC has it."""
+        named = self.items.drop_duplicates("task")[["task", "folder"]]
+        return named.rename(columns={"folder": "concept"}).reset_index(drop=True)
+
+
+def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
+    """Read a folder of ARC tasks and validate every grid.
+
+    >>> import pathlib, tempfile
+    >>> pair = '{"input": [[0, 1]], "output": [[1, 0]]}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "flip.json")
+    ...     _ = file.write_text(f'{{"train": [{pair}], "test": [{pair}]}}')
+    ...     tasks = read_arc(folder)
+    >>> tasks.tasks, tasks.items["item"].to_list()
+    (('flip',), ['flip-0'])
+    """
+    top = Path(folder)
+    if not top.is_dir():
+        raise UsageError(f"{printable(str(folder))}: no such folder; give one that holds ARC tasks")
+    paths = sorted(top.rglob("*.json"))
+    if not paths:
+        raise UsageError(
+            f"{printable(str(folder))}: holds no .json file; an ARC task is one, with the keys"
+            " 'train' and 'test'"
+        )
+    faults: list[Fault] = []
+    rows, grids = [], {}
+    for path in paths:
+        name = str(path.relative_to(top))
+        if path.stem in grids:
+            faults.append(Fault(name, "another task has this name; rename one of the two"))
+            continue
+        content, found = _task(path, name)
+        faults += found
+        if not found:
+            grids[path.stem] = content
+            parent = path.relative_to(top).parent
+            rows += _rows(path.stem, "" if parent == Path() else parent.as_posix(), content)
+    if faults:
+        raise DataError(faults, "Fix these files, or move them away.")
+    return ArcTasks(pd.DataFrame(rows), grids)
+
+
+def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame:
+    """Read which concepts each task needs."""
+    table, file = read_table(path), os.fspath(path)
+    absent = [name for name in _NEEDED if name not in table]
+    if absent:
+        raise DataError([Fault(file, f"no column '{absent[0]}'; needed are task and concept")])
+    table = table[list(_NEEDED)].astype(object)
+    table = table.where(table.notna(), "").astype(str)
+    faults = []
+    known = set(tasks.tasks)
+    twice = table.duplicated()
+    for row, (task, concept) in enumerate(table.itertuples(index=False), start=1):
+        if not concept.strip():
+            faults.append(Fault(file, "blank; name the concept", row, "concept"))
+        elif task not in known:
+            faults.append(
+                Fault(file, f"no task '{printable(task, 60)}' in the folder", row, "task")
+            )
+        elif twice.iloc[row - 1]:
+            faults.append(Fault(file, "this task and concept stand twice; keep one", row))
+    if lost := [task for task in tasks.tasks if task not in set(table["task"])]:
+        faults.append(Fault(file, f"tasks without a concept: {join_list(lost)}", column="task"))
+    if faults:
+        raise DataError(faults)
+    return table
+
+
+def membership(concepts: pd.DataFrame, tasks: tuple[str, ...]) -> pd.DataFrame:
+    """Return the share of each concept in a task, task × concept; rows sum to 1."""
+    counts = pd.crosstab(concepts["task"], concepts["concept"]).loc[list(tasks)]
+    return counts.div(counts.sum(axis=1), axis=0)
+
+
+def _task(path: Path, name: str) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the content of a task's file, and what is wrong with it."""
+    try:
+        Bounds.current().check_record(path.stat().st_size, name, "the task")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        return {}, [Fault(name, f"is no JSON: {printable(str(error), 80)}")]
+    if not isinstance(content, dict) or not {"train", "test"} <= set(content):
+        return {}, [Fault(name, "is no ARC task: it needs the keys 'train' and 'test'")]
+    faults = []
+    for part in ("train", "test"):
+        pairs = content[part]
+        if not isinstance(pairs, list) or not pairs:
+            faults.append(Fault(name, "holds no pair; give a list of at least one", column=part))
+            continue
+        for number, pair in enumerate(pairs):
+            faults += _pair(pair, name, f"{part}[{number}]", last=part == "test")
+    return content, faults
+
+
+def _pair(pair: Any, name: str, where: str, last: bool) -> list[Fault]:
+    if not isinstance(pair, dict) or "input" not in pair or not ("output" in pair or last):
+        return [Fault(name, "is no pair of 'input' and 'output'", column=where)]
+    sides = [side for side in ("input", "output") if side in pair]
+    problems = [(side, _problem(pair[side])) for side in sides]
+    return [Fault(name, text, column=f"{where}.{side}") for side, text in problems if text]
+
+
+def _problem(grid: Any) -> str:
+    """Return what is wrong with a grid; nothing if it is one."""
+    if not isinstance(grid, list) or not all(isinstance(row, list) for row in grid):
+        return "is no grid: a list of rows, each a list of colours"
+    widths = {len(row) for row in grid}
+    if len(widths) != 1:
+        return f"has rows of {len(widths)} lengths; all must be as long" if grid else "has no row"
+    if not (1 <= len(grid) <= SIDE and 1 <= max(widths) <= SIDE):
+        return f"is {len(grid)} × {max(widths)}; allowed are 1 to {SIDE} rows and columns"
+    good = (type(cell) is int and 0 <= cell < COLOURS for row in grid for cell in row)
+    return (
+        "" if all(good) else f"holds something else than colours, whole numbers 0 to {COLOURS - 1}"
+    )
+
+
+def _rows(task: str, folder: str, content: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for number, pair in enumerate(content["test"]):
+        grid = np.array(pair["input"])
+        rows.append(
+            {
+                "task": task,
+                "item": f"{task}-{number}",
+                "folder": folder,
+                "train_pairs": len(content["train"]),
+                "rows": grid.shape[0],
+                "columns": grid.shape[1],
+                "colours": len(np.unique(grid)),
+            }
+        )
+    return rows

@@ -1,0 +1,304 @@
+"""What importers share: the result, what was left out, columns and scores."""
+
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._text import join_list, printable
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.data.validation import format_value
+from bayescontam.errors import DataError, Fault, UsageError
+
+ADVICE = (
+    "write the logs again, or leave such rows out (skip_broken, --skip-broken), which counts them"
+)
+
+
+_OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\d+(?:\.\d+)?")
+"""What rows with the same fault do not share: names and numbers."""
+type Errors = Literal["leave-out", "incorrect"]
+"""What becomes of items at which a run failed."""
+type Names = str | Sequence[str]
+"""One name, or several."""
+type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One path, or several."""
+_TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
+_NAMED = re.compile(r"(\w+)=(.+)")
+MARK = "extra:"
+"""Begins extra columns among trials, so that their names never clash with those of an importer."""
+_WHOLE = 2**63
+"""Whole numbers from here on are stored as text: no column of a table holds them."""
+
+
+@dataclass
+class _Broken:
+    """Rows of a file that cannot be read for one cause."""
+
+    place: str
+    problem: str
+    advice: str
+    last: str
+    count: int = 1
+
+    def fault(self, file: str) -> Fault:
+        """Return one fault for all of them, which names the first and the last."""
+        more = f" (and {self.count - 1:,} more like it, up to {self.last})"
+        return Fault(file, f"{self.place}: {self.problem}{more if self.count > 1 else ''}")
+
+
+class LeftOut:
+    """Counts of what was not taken."""
+
+    def __init__(self, skip_broken: bool = False) -> None:
+        self._skip = skip_broken
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._broken: dict[tuple[str, str], _Broken] = {}
+
+    def add(self, where: str, reason: str, count: int = 1) -> None:
+        """Count what was left out of a benchmark or file, and why."""
+        if count:
+            self._counts[where, reason] += count
+
+    def broken(
+        self, file: str, place: str, problem: str, *, count: int = 1, advice: str = ADVICE
+    ) -> None:
+        """Note rows that cannot be read: faults, or counted if `skip_broken`.
+
+        Rows of a file with the same problem, whatever names and numbers it shows, are one fault.
+        """
+        if self._skip:
+            self.add(file, "broken rows", count)
+            return
+        known = self._broken.setdefault(
+            (file, _OWN.sub("#", problem)), _Broken(place, problem, advice, place, 0)
+        )
+        known.last = place
+        known.count += 1
+
+    def raise_if_broken(self, advice: str = "") -> None:
+        """Raise one `DataError` with all broken rows, and what to do about them."""
+        if self._broken:
+            faults = [found.fault(file) for (file, _), found in self._broken.items()]
+            each = dict.fromkeys(found.advice for found in self._broken.values())
+            raise DataError(faults, advice or "\n".join(each))
+
+    def frame(self) -> pd.DataFrame:
+        """Return columns ``where`` (benchmark or file), ``reason`` and ``left_out``."""
+        rows = [(where, reason, count) for (where, reason), count in sorted(self._counts.items())]
+        return pd.DataFrame(rows, columns=["where", "reason", "left_out"])
+
+
+def format_counts(counts: Counter[str], unit: str) -> str:
+    """Return names with how often each occurs.
+
+    >>> format_counts(Counter(a=1200, b=3), "rows")
+    "'a' (1,200 rows), 'b' (3 rows)"
+    """
+    shown = [
+        f"'{printable(name, 60)}' ({count:,} {unit})" for name, count in sorted(counts.items())
+    ]
+    more = f" and {len(shown) - 12} more" if len(shown) > 12 else ""
+    return ", ".join(shown[:12]) + more
+
+
+def check_errors(errors: Errors) -> None:
+    """Raise a `UsageError` unless it is known what becomes of errors."""
+    if errors not in ("leave-out", "incorrect"):
+        raise UsageError(f"errors={errors!r}: allowed are 'leave-out' and 'incorrect'")
+
+
+def error_notes(count: int, unit: str) -> list[str]:
+    """Note how many errors count as incorrect, if any do.
+
+    >>> error_notes(2, "sample")
+    ['2 samples with an error count as incorrect']
+    """
+    return [f"{count:,} {unit}s with an error count as incorrect"] if count else []
+
+
+def scores(
+    values: FloatArray, threshold: float | None, *, lower_better: bool = False
+) -> tuple[FloatArray, BoolArray]:
+    """Return values as 0 and 1 (NaN where missing), and which of them are neither."""
+    missing = np.isnan(values)
+    if threshold is None:
+        return values, ~missing & ~np.isin(values, (0.0, 1.0))
+    passed = values <= threshold if lower_better else values >= threshold
+    return np.where(missing, np.nan, passed.astype(float)), np.zeros(len(values), dtype=bool)
+
+
+def check_threshold(threshold: float | None) -> None:
+    """Refuse a threshold that no answer, or every answer, would pass."""
+    if threshold is not None and not math.isfinite(threshold):
+        raise UsageError(
+            f"threshold: got {threshold}; allowed is a finite number, from which on an answer is "
+            "correct (--threshold)"
+        )
+
+
+def number(value: Any) -> float:
+    """Return a number, true or false of a log; NaN for None."""
+    if value is None:
+        return math.nan
+    if not isinstance(value, int | float):
+        raise TypeError(f"is {format_value(value)}, which is no number")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def is_nan(value: Any) -> bool:
+    """Return whether a value of a log is NaN, whatever else it may be."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def is_ambiguous[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
+    """Return names or paths as a list, of which there may be one that stands alone.
+
+    >>> is_ambiguous("acc"), is_ambiguous(["acc", "f1"])
+    (['acc'], ['acc', 'f1'])
+    """
+    if isinstance(given, str | os.PathLike):
+        return [given]
+    return list(given)
+
+
+def select(
+    what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
+) -> dict[str, str]:
+    """Return the candidate that was requested, or is the only one, for each benchmark."""
+    own, general = _split(is_ambiguous(given), candidates)
+    problems, result = [], {}
+    for benchmark, counts in candidates.items():
+        wanted = own.get(benchmark) or [name for name in general if name in counts]
+        fitting = [name for name in dict.fromkeys(wanted) if name in counts]
+        if len(fitting) == 1:
+            result[benchmark] = fitting[0]
+        elif len(counts) == 1 and benchmark not in own:
+            result[benchmark] = next(iter(counts))
+        else:
+            problems.append(f"{printable(benchmark, 60)} has {format_counts(counts, unit)}")
+    unused = {name for name in general if not any(name in counts for counts in candidates.values())}
+    unused |= {name for at, names in own.items() for name in names if name not in candidates[at]}
+    if unused:
+        have = "; ".join(
+            f"{printable(at, 60)} has {format_counts(counts, unit)}"
+            for at, counts in candidates.items()
+        )
+        raise UsageError(f"--{what}: {join_list(sorted(unused))} occurs nowhere; {have}")
+    if problems:
+        raise UsageError(
+            f"--{what}: needed, because there are several: {'; '.join(problems)}; give one with "
+            f"--{what} NAME, or for one benchmark with --{what} BENCHMARK=NAME"
+        )
+    return result
+
+
+def _split(
+    given: Sequence[str], candidates: Mapping[str, Counter[str]]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the names given for one benchmark, and those given for all."""
+    own: dict[str, list[str]] = {}
+    general = []
+    for text in given:
+        # Names may hold "=": it divides only after the name of a benchmark.
+        at = next((name for name in candidates if text.startswith(f"{name}=")), None)
+        if at is None:
+            general.append(text)
+        else:
+            own.setdefault(at, []).append(text.removeprefix(f"{at}="))
+    return own, general
+
+
+@dataclass(frozen=True)
+class ExtraColumns:
+    """Columns to keep; make one with `ExtraColumns.of`."""
+
+    paths: dict[str, list[str]]  # name of each column, and its path in a row of the log
+
+    @classmethod
+    def of(cls, keep: Names) -> "ExtraColumns":
+        """Return the columns that a user wants.
+
+        >>> ExtraColumns.of(["doc.subject", "level=doc.meta.level"]).paths
+        {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
+        """
+        found: dict[str, list[str]] = {}
+        for text in is_ambiguous(keep):
+            named = _NAMED.fullmatch(text)
+            path = (named[2] if named else text).split(".")
+            name = named[1] if named else path[-1]
+            if name in _TAKEN or name in found or not all(path):
+                reason = "is no column path" if not all(path) else f"the name '{name}' is taken"
+                raise UsageError(
+                    f"--keep {printable(text)}: {reason}; give COLUMN, or NEWNAME=COLUMN to "
+                    "rename it"
+                )
+            found[name] = path
+        return cls(found)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns among trials."""
+        return [MARK + name for name in self.paths]
+
+    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the values of a row: text, a number, true, false, or None for each column."""
+        return tuple(_value(row, path) for path in self.paths.values())
+
+    def added_to(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
+        """Return trials with columns of what `values` gave for the row of each."""
+        own = {
+            column: pd.Series([row[place] for row in rows], index=frame.index, dtype=object)
+            for place, column in enumerate(self.columns)
+        }
+        return frame.assign(**own) if own else frame
+
+    def check(self, trials: pd.DataFrame, unit: str, hint: str) -> None:
+        """Refuse a column that is in none of the trials, if there are any."""
+        for column, path in zip(self.columns, self.paths.values(), strict=True):
+            if len(trials) and trials[column].isna().all():
+                text = printable(".".join(path))
+                raise UsageError(f"--keep {text}: no {unit} has it; {hint}")
+
+
+def extra_names(trials: pd.DataFrame) -> dict[str, str]:
+    """Return which columns of trials are extra, with the names that the user gave."""
+    names = [str(name) for name in trials.columns]
+    return {name: name.removeprefix(MARK) for name in names if name.startswith(MARK)}
+
+
+def of_one_kind(column: pd.Series) -> pd.Series:
+    """Return a column as it is, or as text if no one kind of number or truth holds it."""
+    there = column.dropna()
+    kinds = {_kind(value) for value in there}
+    if len(kinds) < 2 and "huge" not in kinds:
+        return column.infer_objects()
+    return there.map(str).reindex(column.index).astype("str")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "truth"
+    if isinstance(value, int) and abs(value) >= _WHOLE:
+        return "huge"
+    return "text" if isinstance(value, str) else "number"
+
+
+def _value(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = row
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if isinstance(value, list | dict):
+        raise TypeError(
+            f"is {format_value(repr(value))}; only text, numbers, true and false are stored"
+        )
+    return value

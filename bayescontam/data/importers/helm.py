@@ -1,0 +1,208 @@
+"""Runs of HELM (``per_instance_stats.json``) to responses."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from bayescontam._progress import Advance
+from bayescontam.data.importers.base import Names, Paths, is_nan
+from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
+from bayescontam.data.importers.runs import Naming, Run, fingerprint
+from bayescontam.data.jsonl import json_object, objects, part
+
+_STATS = "per_instance_stats.json"
+_NOT_SCORES = re.compile(
+    r"num_.*|.*_cost|inference_.*|batch_size|finish_reason_.*|prompt_truncated|max_prob|logprob"
+    r"|perplexity|bits_per_byte|logprob_per_byte|estimated_.*"
+)
+"""Statistics of HELM that say how a request went, not whether its answer is right."""
+_NOT_TEST = ("model", "model_deployment", "data_augmentation")
+"""Arguments in the name of a run that do not make it another test."""
+
+
+def import_helm(
+    paths: Paths,
+    *,
+    metric: Names = (),
+    threshold: float | None = None,
+    model: Names = (),
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read runs of HELM into a table of responses.
+
+    The benchmark is the name of the run without its model, such as ``mmlu:subject=anatomy``; the
+    item is the instance's id. Trials with other examples in the prompt (``train_trial_index``)
+    are trials. Perturbed instances are left out and counted.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files ``per_instance_stats.json``, or folders that hold them. Model and settings are
+        taken from ``run_spec.json`` beside them, answers and texts from ``scenario_state.json``.
+    metric : str or sequence of str, optional
+        Statistic that counts, such as ``exact_match``; needed where a run has several.
+    threshold : float, optional
+        Value from which on an answer is correct. Default: values must be 0 or 1.
+    model : str or sequence of str, optional
+        Name of the model of all runs, or ``folder=name``. Default: as ``run_spec.json`` states.
+    **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If files are missing, or a choice is needed or cannot be used.
+    DataError
+        If logs cannot be used.
+
+    References
+    ----------
+    https://crfm-helm.readthedocs.io
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> stats = [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "mean": 1.0}]
+    >>> rows = [{"instance_id": "id1", "train_trial_index": 0, "stats": stats}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = pathlib.Path(folder, "quiz:model=org_m")
+    ...     run.mkdir()
+    ...     _ = (run / "per_instance_stats.json").write_text(json.dumps(rows))
+    ...     found = import_helm(run, model="org/m")
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/m', 'benchmark': 'quiz', 'item': 'id1', 'n_correct': 1, 'n_trials': 1}]
+    """
+    importing = Importing(paths, options)
+    files = importing.files(
+        lambda folder: folder.rglob(f"{_STATS}*"),
+        f"holds no {_STATS}; give the folder of a suite, such as benchmark_output/runs/SUITE",
+    )
+    naming = Naming(model, "no run_spec.json beside the file names the model")
+    runs = [_run(file, naming) for file in files]
+    naming.check()
+    with importing.bar(files) as advance:
+        logs = [
+            Log(run, _trials(file, run, importing, advance))
+            for file, run in zip(files, runs, strict=True)
+        ]
+    hint = "an instance is in 'instance', such as instance.split"
+    return importing.table_of(
+        logs, "HELM", metric=metric, threshold=threshold, unit="instance", hint=hint
+    )
+
+
+def _run(file: Path, naming: Naming) -> Run:
+    folder = file.resolve().parent
+    run_spec = folder / "run_spec.json"
+    spec = json_object(run_spec) if run_spec.is_file() else {}
+    adapter = part(spec, "adapter_spec")
+    scenario, arguments = _parsed(str(spec.get("name") or folder.name))
+    stated = str(adapter.get("model") or "")
+    model, label = naming.of(file, folder.name, stated)
+    named = [text for text in arguments if text.partition("=")[0] not in _NOT_TEST]
+    benchmark = f"{scenario}:{','.join(named)}" if named else scenario
+    of_model = _texts(adapter, "model", "model_deployment", "temperature")
+    of_test = _texts(adapter, "method", "max_train_instances", "instructions")
+    return Run(model, benchmark, str(file), of_model, of_test, folder=label)
+
+
+def _parsed(name: str) -> tuple[str, list[str]]:
+    """Return scenario and arguments of a run's name, as HELM or a file system spells it.
+
+    The scenario may hold an equals sign, as that of dyck_language does.
+
+    >>> _parsed("mmlu:subject=art,model=org_m"), _parsed("dyck_language_np=3-model=org_m")
+    (('mmlu', ['subject=art', 'model=org_m']), ('dyck_language_np=3', ['model=org_m']))
+    """
+    found = re.fullmatch(r"([^:,]*?):([^:=,]+=.*)", name)
+    # A file system without colons has hyphens in their place.
+    found = found or re.fullmatch(r"([^:,]*?)-([^:=,\-]+=.*)", name)
+    return (found[1], found[2].split(",")) if found else (name, [])
+
+
+def _texts(values: Mapping[str, Any], *names: str) -> dict[str, str]:
+    return {name: str(values[name]) for name in names if values.get(name) not in (None, "")}
+
+
+def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> list[Trial]:
+    """Return the unperturbed instances of a run."""
+    scores: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    perturbed = 0
+    for place, row in objects(file, importing.left_out, advance):
+        try:
+            key, own = _scores(row)
+            if row.get("perturbation"):
+                perturbed += 1
+                continue
+            known = scores.get(key, {})
+            if odd := [name for name in own if not _same(known.get(name, own[name]), own[name])]:
+                raise ValueError(f"has another value of '{odd[0]}' than before")
+            scores[key], rows[key] = known | own, row
+        except (KeyError, TypeError, ValueError) as error:
+            importing.left_out.broken(str(file), place, str(error.args[0]))
+    importing.left_out.add(run.benchmark, "perturbed instance", perturbed)
+    answers, texts, instances = _states(file.with_name("scenario_state.json"))
+    trials = []
+    for (item, number), found in scores.items():
+        row = {**rows[item, number], "instance": instances.get(item, {})}
+        try:
+            extra = importing.extra.values(row)
+        except TypeError as error:
+            importing.left_out.broken(str(file), f"instance {item}", str(error))
+            continue
+        answer = answers.get((item, number))
+        trials.append(Trial(item, found, number, answer, texts.get(item), extra))
+    return trials
+
+
+def _scores(row: Mapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
+    """Return instance and trial of a row, and the statistics that may be scores."""
+    item, trial, stats = (row.get(name) for name in ("instance_id", "train_trial_index", "stats"))
+    if not isinstance(item, str) or not isinstance(stats, list):
+        raise KeyError("has no 'instance_id' and 'stats'; is this a file of HELM?")
+    found = {}
+    for stat in stats:
+        name = part({"stat": stat}, "stat", "name")
+        if not isinstance(name.get("name"), str) or name.get("perturbation"):
+            continue
+        if _NOT_SCORES.fullmatch(name["name"]):
+            continue
+        count = stat.get("count", 1)
+        value = stat.get("mean", stat.get("sum"))
+        found[name["name"]] = value if count else None
+    return (item, str(trial if trial is not None else "")), found
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal, or both NaN, which HELM writes and is missing."""
+    return bool(one == other) or (is_nan(one) and is_nan(other))
+
+
+def _states(
+    file: Path,
+) -> tuple[dict[tuple[str, str], str], dict[str, str], dict[str, dict[str, Any]]]:
+    """Return a model's answers by instance and trial, the texts of instances, and instances."""
+    if not file.is_file():
+        return {}, {}, {}
+    states = json_object(file).get("request_states")
+    answers: dict[tuple[str, str], list[str]] = {}
+    texts, instances = {}, {}
+    for state in states if isinstance(states, list) else []:
+        instance = part({"state": state}, "state", "instance")
+        item, text = instance.get("id"), part(instance, "input").get("text")
+        if not isinstance(item, str) or instance.get("perturbation"):
+            continue
+        instances[item] = instance
+        if isinstance(text, str):
+            texts[item] = fingerprint(text)
+        completions = part(state, "result").get("completions")
+        given = completions if isinstance(completions, list) else []
+        words = [str(part({"c": own}, "c").get("text")) for own in given]
+        answers.setdefault((item, str(state.get("train_trial_index", ""))), []).extend(words)
+    return {key: fingerprint(words) for key, words in answers.items()}, texts, instances

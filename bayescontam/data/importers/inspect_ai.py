@@ -1,0 +1,469 @@
+"""Logs of Inspect to responses."""
+
+import math
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Unpack
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._files import Bounds
+from bayescontam._optional import require
+from bayescontam._text import printable
+from bayescontam.data.importers.base import (
+    Errors,
+    ExtraColumns,
+    LeftOut,
+    Names,
+    Paths,
+    check_errors,
+    check_threshold,
+    error_notes,
+    number,
+    select,
+)
+from bayescontam.data.importers.logs import Imported, Importing, LogOptions
+from bayescontam.data.importers.runs import Run, fingerprint, version_notes
+from bayescontam.data.jsonl import json_file, log_files
+from bayescontam.data.tools import tool_of
+from bayescontam.data.validation import format_value
+from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
+
+type Partial = Literal["error", "correct", "incorrect", "leave-out"]
+"""What becomes of partial credit ("P")."""
+type NoAnswer = Literal["incorrect", "leave-out"]
+"""What becomes of refusals and other lacking answers ("N")."""
+
+_SPELLED = {"P": "partial credit (P)", "N": "no answer (N)"}
+_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_HOW = {
+    "max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout", "seed",
+    "batch", "cache",
+}  # fmt: skip
+"""Options of generation that do not make it another model."""
+_LARGE = 2_000_000
+"""Bytes of compressed logs that take about two seconds to read."""
+_UNSCORED = "no score of the scorer chosen"
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How scores are read."""
+
+    partial: Partial = "error"  # what becomes of partial credit ("P")
+    no_answer: NoAnswer = "incorrect"  # what becomes of lacking answers ("N")
+    # number from which on an answer is correct. Default: numbers must be 0 or 1.
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("partial", self.partial, ("error", "correct", "incorrect", "leave-out")),
+            ("no_answer", self.no_answer, ("incorrect", "leave-out")),
+        ):
+            if value not in allowed:
+                words = ", ".join(map(repr, allowed))
+                raise UsageError(f"{name}={value!r}: allowed are {words}")
+        check_threshold(self.threshold)
+
+    def read(self, value: Any) -> float | str:
+        """Return 1 (correct) or 0, or why there is none."""
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return "unscored"
+        if isinstance(value, bool):
+            return float(value)
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, int | float):
+            return self._number(number(value))
+        raise ValueError(f"is {format_value(repr(value))}; allowed is one number or text")
+
+    def _text(self, value: str) -> float | str:
+        if value in ("C", "I"):
+            return float(value == "C")
+        if value == "P":
+            if self.partial == "error":
+                raise ValueError(
+                    "is partial credit (P); say what it counts as (partial, --partial)"
+                )
+            return self._taken("P", self.partial)
+        if value == "N":
+            return self._taken("N", self.no_answer)
+        if value.strip().lower() in _WORDS:
+            return _WORDS[value.strip().lower()]
+        try:
+            spelled = float(value)
+        except ValueError:
+            raise ValueError(f"is {format_value(value)}; allowed are C, I, P, N, yes, no") from None
+        return "unscored" if math.isnan(spelled) else self._number(spelled)
+
+    def _taken(self, letter: str, choice: str) -> float | str:
+        return _SPELLED[letter] if choice == "leave-out" else float(choice == "correct")
+
+    def _number(self, value: float) -> float:
+        if self.threshold is not None:
+            return float(value >= self.threshold)
+        if value not in (0.0, 1.0):
+            raise ValueError(
+                f"is {value:g}, neither 0 nor 1; give the value from which an answer is correct "
+                "(threshold, --threshold)"
+            )
+        return value
+
+    def notes(self, values: Iterable[Any]) -> list[str]:
+        """Say how many of the values taken are letters that were counted as an answer."""
+        counts = Counter(value for value in values if isinstance(value, str))
+        choices = {"P": self.partial, "N": self.no_answer}
+        return [
+            f"{counts[letter]:,} trials with {_SPELLED[letter]} count as {choice}"
+            for letter, choice in choices.items()
+            if counts[letter] and choice != "leave-out"
+        ]
+
+
+def named_values(scores: dict[str, Any] | None) -> Iterator[tuple[str, Any, str | None]]:
+    """Give name, value and answer of each score of a sample; of a dictionary its entries."""
+    for name, score in (scores or {}).items():
+        value = score.value
+        if isinstance(value, dict):
+            for key, entry in value.items():
+                yield f"{name}.{key}", entry, score.answer
+        else:
+            yield name, value, score.answer
+
+
+def as_array(read: list[float | str]) -> np.ndarray:
+    """Return what was read as numbers, NaN where there is no score."""
+    return np.array([np.nan if isinstance(value, str) else value for value in read], dtype=float)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What counts of a sample."""
+
+    key: str
+    item: str
+    epoch: str
+    text: str
+    values: dict[str, Any]
+    answers: dict[str, str]
+    failed: bool
+    extra: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class InspectLog:
+    """What counts of a log."""
+
+    run: Run
+    eval_id: str
+    version: str
+    status: str
+    created: str
+    samples: list[Sample]
+
+
+def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
+    """Return log files, also of folders; see `bayescontam.data.jsonl.log_files`."""
+
+    def inside(folder: Path) -> Iterator[Path]:
+        for info in reader.list_eval_logs(str(folder)):
+            yield Path(unquote(urlparse(info.name).path))
+        # Renamed logs, which the tool does not list.
+        yield from (file for file in folder.rglob("*.json") if tool_of(file) == "inspect")
+
+    return log_files(
+        paths,
+        inside,
+        "holds no logs of Inspect (.eval, .json); give the folder that was --log-dir of inspect "
+        "eval",
+    )
+
+
+def _check_size(file: Path) -> None:
+    """Refuse a log of which more is read at once than a file may unpack to."""
+    limit, source = Bounds.current(), str(file)
+    try:
+        size = file.stat().st_size
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                limit.check_cells(len(archive.infolist()), 1, source, "archive")
+                # Samples are read one at a time, and few of them.
+                parts = [part for part in archive.infolist() if "samples/" not in part.filename]
+                samples = [part.file_size for part in archive.infolist()]
+                size = max(sum(part.file_size for part in parts), *samples, 0)
+    except (OSError, zipfile.BadZipFile):
+        return  # which the reader names
+    limit.check_file(size, source)
+
+
+def read_log(
+    file: Path, reader: ModuleType, extra: ExtraColumns, errors: Errors, left_out: LeftOut
+) -> list[InspectLog]:
+    """Read a log."""
+    _check_size(file)
+    try:
+        header = reader.read_eval_log(str(file), header_only=True)
+        summaries = reader.read_eval_log_sample_summaries(str(file))
+        invalid = _invalid(str(file), reader) if header.invalidated else set()
+    except MemoryError:
+        raise
+    # A damaged log fails anywhere in the reader, of its own kind in each place.
+    except Exception as error:
+        if _is_header(file):
+            return _without_samples(file, left_out)
+        reason = printable(str(error) or type(error).__name__)
+        left_out.broken(str(file), "as a log of Inspect", f"cannot be read ({reason})")
+        return []
+    spec = header.eval
+    if not summaries and header.status == "success":
+        return _without_samples(file, left_out)
+    samples, seen = [], set()
+    for found in summaries:
+        place = f"sample {found.id}, epoch {found.epoch}"
+        if (str(found.id), found.epoch) in seen:
+            left_out.broken(str(file), place, "occurs twice")
+        elif found.error and errors == "leave-out":
+            left_out.add(spec.task, "error in the sample")
+        elif (str(found.id), found.epoch) in invalid:
+            left_out.add(spec.task, "sample was invalidated")
+        else:
+            try:
+                samples.append(_sample(found, spec.eval_id, extra))
+            except TypeError as error:
+                left_out.broken(str(file), place, str(error))
+        seen.add((str(found.id), found.epoch))
+    wanted = len(spec.dataset.sample_ids or []) * (spec.config.epochs or 1)
+    left_out.add(spec.task, "sample was not run", max(wanted - len(seen), 0))
+    run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec), spec.eval_id)
+    version = str((spec.packages or {}).get("inspect_ai", "unknown"))
+    created = str(spec.created)
+    return [InspectLog(run, spec.eval_id, version, header.status, created, samples)]
+
+
+def _is_header(file: Path) -> bool:
+    """Return whether a file is a log of Inspect without its samples."""
+    try:
+        content = json_file(file)
+    except BayescontamError:
+        return False
+    return isinstance(content, dict) and "eval" in content and not content.get("samples")
+
+
+def _without_samples(file: Path, left_out: LeftOut) -> list[InspectLog]:
+    left_out.broken(
+        str(file),
+        "log of Inspect",
+        "holds no samples (it is a header only, or log_samples was false)",
+        advice="give the log with its samples: without them there are no answers to items",
+    )
+    return []
+
+
+def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
+    row = {name: getattr(found, name, None) for name in ("metadata", "target", "limit", "epoch")}
+    texts = found.input
+    if not isinstance(texts, str):
+        texts = [(message.role, message.text) for message in texts]
+    named = list(named_values(found.scores))
+    key = found.uuid or f"{eval_id} {found.id} {found.epoch}"
+    return Sample(
+        key,
+        str(found.id),
+        str(found.epoch),
+        fingerprint(texts),
+        {name: value for name, value, _ in named},
+        {name: str(answer) for name, _, answer in named if answer is not None},
+        bool(found.error),
+        extra.values(row),
+    )
+
+
+def _invalid(file: str, reader: ModuleType) -> set[tuple[str, int]]:
+    """Return which samples of a log were invalidated; only whole samples show it."""
+    samples = reader.read_eval_log_samples(
+        file, all_samples_required=False, exclude_fields={"messages", "events", "attachments"}
+    )
+    return {(str(sample.id), sample.epoch) for sample in samples if sample.invalidation}
+
+
+def _of_model(spec: Any) -> dict[str, str]:
+    options = spec.model_generate_config.model_dump(exclude_none=True)
+    found = {**(spec.model_args or {}), **options, "model_base_url": spec.model_base_url}
+    return {
+        name: str(value)
+        for name, value in found.items()
+        if name not in _HOW and value not in (None, "")
+    } | {"model": spec.model}
+
+
+def _of_task(spec: Any) -> dict[str, str]:
+    limits = spec.config.model_dump(
+        include={"message_limit", "token_limit", "time_limit", "working_limit"}, exclude_none=True
+    )
+    solver = {"solver": spec.solver, "solver_args": spec.solver_args}
+    found = {"task_version": spec.task_version, **(spec.task_args or {}), **solver, **limits}
+    return {name: str(value) for name, value in found.items() if value not in (None, {})}
+
+
+def import_inspect(
+    paths: Paths,
+    *,
+    scorer: Names = (),
+    partial: Partial = "error",
+    no_answer: NoAnswer = "incorrect",
+    threshold: float | None = None,
+    errors: Errors = "leave-out",
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read logs of Inspect into a table of responses.
+
+    The benchmark is the task, the item the sample's id. A sample that occurs in several logs,
+    because a run was resumed or a log was converted, counts once. Samples without a score, or
+    invalidated, are missing; they are counted, and never zero.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Log files (.eval, .json), or folders that hold them.
+    scorer : str or sequence of str, optional
+        Scorer that counts, needed where a task has several. An entry of a scorer that gives
+        a dictionary is named ``scorer.entry``. One of the form ``task=name`` is for this task
+        only.
+    partial : {"error", "correct", "incorrect", "leave-out"}, default "error"
+        What becomes of partial credit ("P").
+    no_answer : {"incorrect", "leave-out"}, default "incorrect"
+        What becomes of "N", which Inspect gives to refusals and counts as zero.
+    threshold : float, optional
+        Number from which on an answer is correct. Default: numbers must be 0 or 1.
+    errors : {"leave-out", "incorrect"}, default "leave-out"
+        What becomes of samples that ended in an error.
+    **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    MissingExtraError
+        If inspect-ai is not installed.
+    UsageError
+        If files are missing, or a choice is needed or cannot be used.
+    DataError
+        If logs cannot be used.
+
+    Examples
+    --------
+    >>> import_inspect("logs", no_answer="half")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.UsageError: no_answer='half': allowed are 'incorrect', 'leave-out'
+    """
+    scoring = Scoring(partial, no_answer, threshold)
+    check_errors(errors)
+    importing = Importing(paths, options)
+    extra, left_out = importing.extra, importing.left_out
+    reader = require("inspect_ai.log", "inspect")
+    files = find_logs(paths, reader)
+    logs = []
+    with importing.bar(files, _LARGE) as advance:
+        for file in files:
+            logs += read_log(file, reader, extra, errors, left_out)
+            advance(file.stat().st_size / 1e6)
+    left_out.raise_if_broken()
+    names, notes = importing.names([log.run for log in logs])
+    taken = select("scorer", scorer, _candidates(logs), "samples")
+    trials = _trials(logs, names, taken, scoring, extra, left_out)
+    hint = "what a data set has on samples is in 'metadata', such as metadata.level"
+    extra.check(trials, "sample", hint)
+    notes += _notes(logs) + scoring.notes(trials.pop("value") if len(trials) else ())
+    notes += error_notes(int(trials.pop("failed").sum()) if len(trials) else 0, "sample")
+    return importing.table(trials, taken, notes)
+
+
+def _candidates(logs: Sequence[InspectLog]) -> dict[str, Counter[str]]:
+    """Return for each task which scores its samples have, and how often."""
+    found: dict[str, Counter[str]] = {}
+    for log in logs:
+        for sample in log.samples:
+            found.setdefault(log.run.benchmark, Counter()).update(list(sample.values))
+    return {task: counts for task, counts in found.items() if counts}
+
+
+def _trials(
+    logs: Sequence[InspectLog],
+    names: Sequence[str],
+    taken: Mapping[str, str],
+    scoring: Scoring,
+    extra: ExtraColumns,
+    left_out: LeftOut,
+) -> pd.DataFrame:
+    """Return the trials that have a score."""
+    faults: list[Fault] = []
+    parts = []
+    ran: dict[str, str] = {}
+    for log, model in sorted(zip(logs, names, strict=True), key=lambda pair: pair[0].created):
+        task, rows, read = log.run.benchmark, [], []
+        scorer = taken.get(task, "")
+        for sample in log.samples:
+            value = _value(sample, scorer)
+            try:
+                if sample.failed:
+                    outcome: float | str = 0.0
+                else:
+                    outcome = value if value is _UNSCORED else scoring.read(value)
+            except ValueError as error:
+                place = f"sample '{printable(sample.item, 60)}': {printable(scorer, 60)}"
+                faults.append(Fault(log.run.file, f"{place} {error}"))
+                continue
+            rows.append(sample)
+            read.append(outcome)
+            # A sample in a later log of a resumed run is of the run in which it was answered.
+            ran.setdefault(sample.key, log.eval_id)
+        for reason, count in Counter(value for value in read if isinstance(value, str)).items():
+            left_out.add(task, reason, count)
+        frame = pd.DataFrame(
+            {
+                "model": model,
+                "benchmark": task,
+                "item": [sample.item for sample in rows],
+                "correct": as_array(read),
+                "run": [ran[sample.key] for sample in rows],
+                "file": log.run.file,
+                "trial": [sample.epoch for sample in rows],
+                "answer": pd.Series([s.answers.get(scorer) for s in rows], dtype=object),
+                "content": [sample.text for sample in rows],
+                "value": [sample.values.get(scorer) for sample in rows],
+                "failed": [sample.failed for sample in rows],
+            }
+        )
+        parts.append(extra.added_to(frame, [sample.extra for sample in rows]))
+    if faults:
+        raise DataError(faults)
+    if not parts:
+        return pd.DataFrame({"correct": []})
+    trials = pd.concat(parts, ignore_index=True)
+    return trials[trials["correct"].notna()]
+
+
+def _value(sample: Sample, scorer: str) -> Any:
+    """Return a sample's score; for an entry of a dictionary, what is in the dictionary's place."""
+    if scorer in sample.values:
+        return sample.values[scorer]
+    whole = sample.values.get(scorer.rpartition(".")[0])
+    return whole if isinstance(whole, list) else _UNSCORED
+
+
+def _notes(logs: Sequence[InspectLog]) -> list[str]:
+    notes = version_notes("Inspect", (log.version for log in logs), "logs")
+    if open_ := Counter(log.status for log in logs if log.status != "success"):
+        found = ", ".join(f"{count} {name}" for name, count in sorted(open_.items()))
+        notes.append(f"runs that did not end well ({found}): the samples that they finished count")
+    return notes

@@ -1,0 +1,322 @@
+"""Results of LiveCodeBench (``performances_generation.json``) to responses, with their dates."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from math import isclose
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+import pandas as pd
+
+from bayescontam._text import join_list, printable
+from bayescontam.data.importers.base import MARK, Paths
+from bayescontam.data.importers.logs import Imported, Importing, LogOptions
+from bayescontam.data.jsonl import json_object
+from bayescontam.data.tables import read_table
+from bayescontam.errors import DataError, Fault, UsageError
+
+_PASSED = "pass@1"
+_OWN = re.compile(r"\(n\s*=\s*(\d+)\)")
+"""In the name of a model: how many generations it has."""
+_MOST = 100
+"""Most generations that are recognised from shares in per cent."""
+_UNKNOWN = ("", "na", "nan", "none", "null", "unknown", "?")
+
+
+class _Row(NamedTuple):
+    """One model on one problem."""
+
+    file: str
+    place: str
+    model: str
+    benchmark: str
+    item: str
+    percent: float
+    released: str | None
+    extra: tuple[Any, ...]
+
+
+def import_livecodebench(
+    paths: Paths,
+    *,
+    cutoffs: str | os.PathLike[str] | None = None,
+    generations: int | None = None,
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read results of LiveCodeBench into a table of responses with dates.
+
+    The benchmark is ``livecodebench-PLATFORM``, the item the question's id. Columns ``released``
+    (when a problem was published) and ``cutoff`` (up to when a model's training data reach) say
+    what a model can have met; `bayescontam.fit` makes contamination of them.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files ``performances_generation.json``, or folders that hold them.
+    cutoffs : path-like, optional
+        Table with columns ``model`` and ``cutoff`` (dates as 2023-08-30; blank if unknown), by
+        the names in the file or those of the models' pages. Models that it lacks have no cutoff.
+        Default: the dates that the file has for its models.
+    generations : int, optional
+        Generations for each problem, of which the file has the share in per cent. Default: as
+        the model's name states (``(n=1)``), else the smallest number that all shares allow.
+    **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If files are missing, or an option cannot be used.
+    DataError
+        If results or cutoffs cannot be used.
+
+    References
+    ----------
+    https://livecodebench.github.io, https://arxiv.org/abs/2403.07974
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> row = {"question_id": "q1", "model": "M", "date": 1692662400000, "pass@1": 30.0}
+    >>> model = {"model_name": "org/m", "model_repr": "M", "release_date": 1693378800000}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "performances_generation.json")
+    ...     content = {"performances": [{**row, "platform": "leetcode"}], "models": [model]}
+    ...     _ = file.write_text(json.dumps(content))
+    ...     found = import_livecodebench(file)
+    >>> found.frame[["n_correct", "n_trials", "released", "cutoff"]].to_numpy().tolist()
+    [[3, 10, '2023-08-22', '2023-08-30']]
+    """
+    if generations is not None and generations < 1:
+        raise UsageError(f"generations={generations}: allowed is a whole number from 1 on")
+    importing = Importing(paths, options)
+    files = importing.files(
+        lambda folder: folder.rglob("performances_generation*.json"),
+        "holds no performances_generation.json",
+    )
+    rows: list[_Row] = []
+    models: dict[str, tuple[str, str | None]] = {}
+    for file in files:
+        content = json_object(file)
+        rows += _rows(content, str(file), importing)
+        models |= _models(content)
+    importing.left_out.raise_if_broken()
+    names = sorted({row.model for row in rows})
+    dates, notes = _cutoffs(cutoffs, names, models)
+    numbers, more = _numbers(rows, names, generations)
+    trials = pd.DataFrame(
+        {
+            "model": [row.model for row in rows],
+            "benchmark": [row.benchmark for row in rows],
+            "item": [row.item for row in rows],
+            "correct": _counts(rows, numbers),
+            "out_of": [numbers[row.model] for row in rows],
+            "run": [row.file for row in rows],
+            "file": [row.file for row in rows],
+            MARK + "released": pd.Series([row.released for row in rows], dtype=object),
+            MARK + "cutoff": pd.Series([dates.get(row.model) for row in rows], dtype=object),
+        }
+    )
+    trials = importing.extra.added_to(trials, [row.extra for row in rows])
+    importing.extra.check(trials, "row", "such as difficulty")
+    chosen = dict.fromkeys(trials["benchmark"], _PASSED)
+    return importing.table(trials, chosen, [*notes, *more])
+
+
+def _rows(content: Mapping[str, Any], file: str, importing: Importing) -> list[_Row]:
+    found = content.get("performances")
+    if not isinstance(found, list):
+        importing.left_out.broken(
+            file,
+            "as results of LiveCodeBench",
+            f"has no list 'performances', only {join_list(map(str, content))}",
+            advice="give performances_generation.json of the leaderboard",
+        )
+        return []
+    rows = []
+    for number, row in enumerate(found, start=1):
+        place = f"performance {number}"
+        try:
+            rows.append(_row(row, file, place, importing))
+        except (KeyError, TypeError, ValueError) as error:
+            importing.left_out.broken(file, place, str(error.args[0]))
+    return rows
+
+
+def _row(row: Any, file: str, place: str, importing: Importing) -> _Row:
+    if not isinstance(row, Mapping):
+        raise TypeError(f"is {printable(repr(row), 60)}; allowed is an object")
+    names = ("model", "question_id")
+    if absent := [name for name in names if not isinstance(row.get(name), str)]:
+        raise KeyError(f"has no text in {join_list(absent)}")
+    percent = row.get(_PASSED)
+    if not isinstance(percent, int | float) or not 0 <= percent <= 100:
+        raise ValueError(f"'{_PASSED}' is {printable(repr(percent), 60)}; allowed is 0 to 100")
+    platform = row.get("platform")
+    benchmark = f"livecodebench-{platform}" if isinstance(platform, str) else "livecodebench"
+    extra = importing.extra.values(row)
+    released = _day(row.get("date"))
+    model, item = row["model"], row["question_id"]
+    return _Row(file, place, model, benchmark, item, float(percent), released, extra)
+
+
+def _day(value: Any) -> str | None:
+    """Return a date as 2023-08-30, from milliseconds, as the leaderboard has it, or from text."""
+    if value is None:
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return datetime.fromtimestamp(value / 1000, UTC).date().isoformat()
+        except (OverflowError, OSError) as error:
+            raise ValueError(
+                f"date {printable(repr(value), 60)} is beyond all calendars"
+            ) from error
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).date().isoformat()
+    raise ValueError(
+        f"date is {printable(repr(value), 60)}; allowed are milliseconds or 2023-08-30"
+    )
+
+
+def _models(content: Mapping[str, Any]) -> dict[str, tuple[str, str | None]]:
+    """Return full name and date of each model that the file lists."""
+    found = content.get("models")
+    models = {}
+    for model in found if isinstance(found, list) else []:
+        if isinstance(model, Mapping) and isinstance(model.get("model_repr"), str):
+            try:
+                day = _day(model.get("release_date"))
+            except ValueError:
+                day = None
+            models[model["model_repr"]] = str(model.get("model_name") or ""), day
+    return models
+
+
+def _cutoffs(
+    path: str | os.PathLike[str] | None,
+    names: Sequence[str],
+    models: Mapping[str, tuple[str, str | None]],
+) -> tuple[dict[str, str | None], list[str]]:
+    """Return the cutoff of each model, and notes on them."""
+    if path is None:
+        dates = {name: models[name][1] for name in names if name in models}
+        notes = [
+            "cutoffs are the dates that the file has for its models (release_date), which the "
+            "leaderboard takes for them; --cutoffs gives others"
+        ]
+    else:
+        table = _table(Path(path))
+        full = {models[name][0]: name for name in names if name in models and models[name][0]}
+        dates = {full.get(name, name): day for name, day in table.items()}
+        unused = sorted(set(dates) - set(names))
+        if len(unused) == len(dates):
+            raise UsageError(
+                f"--cutoffs {printable(str(path))}: none of its models is in the results; it has "
+                f"{join_list(unused)}, they have {join_list(names)}"
+            )
+        notes = [f"cutoffs of models that have no results: {join_list(unused)}"] if unused else []
+    if unknown := [name for name in names if not dates.get(name)]:
+        notes.append(
+            f"no cutoff is known of {len(unknown):,} models: {join_list(unknown)}; what they can "
+            "have "
+            "met is unknown"
+        )
+    return dates, notes
+
+
+def _table(path: Path) -> dict[str, str | None]:
+    """Return cutoffs by model from a table."""
+    table, source = read_table(path), str(path)
+    if absent := [name for name in ("model", "cutoff") if name not in table.columns]:
+        raise UsageError(
+            f"--cutoffs {printable(source)}: no column {join_list(absent)}; found "
+            f"{join_list(map(str, table.columns))}"
+        )
+    found: dict[str, str | None] = {}
+    faults = []
+    pairs = zip(table["model"], table["cutoff"], strict=True)
+    for row, (model, value) in enumerate(pairs, start=1):
+        name = str(model)
+        try:
+            day = _cutoff(value)
+        except ValueError:
+            problem = f"is {printable(repr(value), 60)}; allowed is a date such as 2023-08-30"
+            faults.append(Fault(source, problem, row, "cutoff"))
+            continue
+        if found.get(name, day) != day:
+            problem = f"{printable(repr(name), 60)} has another cutoff than before"
+            faults.append(Fault(source, problem, row, "model"))
+        found[name] = day
+    if faults:
+        raise DataError(faults)
+    return found
+
+
+def _cutoff(value: Any) -> str | None:
+    if isinstance(value, datetime | date):
+        return None if pd.isna(value) else value.isoformat()[:10]
+    if isinstance(value, str) and value.strip().lower() not in _UNKNOWN:
+        return _day(value.strip())
+    if isinstance(value, str) or value is None or pd.isna(value):
+        return None
+    raise ValueError("no date")
+
+
+def _numbers(
+    rows: Sequence[_Row], names: Sequence[str], given: int | None
+) -> tuple[dict[str, int], list[str]]:
+    """Return the number of generations of each model, and notes on it."""
+    own = {name: int(found[1]) for name in names if (found := _OWN.search(name))}
+    if given is not None:
+        return {name: own.get(name, given) for name in names}, []
+    shares = {row.percent for row in rows if row.model not in own}
+    fitting = (n for n in range(1, _MOST + 1) if all(_whole(share, n) for share in shares))
+    number = next(fitting, None)
+    if number is None:
+        raise UsageError(
+            "--generations: needed, because no number up to 100 fits the shares in 'pass@1'"
+        )
+    notes = [
+        f"'{_PASSED}' is a share of {number} generations for each problem, the smallest number "
+        "that all shares allow; --generations gives another"
+    ]
+    ends = {name: True for name in names if name not in own and number > 1}
+    for row in rows:
+        if row.percent not in (0.0, 100.0):
+            ends.pop(row.model, None)
+    passed = {row.model for row in rows if row.percent == 100.0}
+    if single := [name for name in ends if name in passed]:
+        notes.append(
+            f"all shares of {join_list(single)} are 0 or 100: if these are single generations, "
+            "they "
+            f"count {number} times too much"
+        )
+    return {name: own.get(name, number) for name in names}, notes
+
+
+def _whole(percent: float, number: int) -> bool:
+    count = percent * number / 100
+    # Files round shares to some decimals.
+    return isclose(count, round(count), abs_tol=number * 5e-4)
+
+
+def _counts(rows: Sequence[_Row], numbers: Mapping[str, int]) -> list[int]:
+    """Return how many generations passed."""
+    faults: dict[tuple[str, str], Fault] = {}
+    for row in rows:
+        if not _whole(row.percent, numbers[row.model]):
+            problem = (
+                f"{row.place}: '{_PASSED}' {row.percent:g} of {printable(row.model, 60)} is no "
+                "share "
+                f"of {numbers[row.model]} generations"
+            )
+            faults.setdefault((row.file, row.model), Fault(row.file, problem))
+    if faults:
+        raise DataError(list(faults.values()), "give their number (generations, --generations)")
+    return [round(row.percent * numbers[row.model] / 100) for row in rows]

@@ -1,0 +1,504 @@
+"""Samples of lm-evaluation-harness and lmms-eval to responses."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+from bayescontam._files import sha256
+from bayescontam._progress import Advance
+from bayescontam._text import join_list, printable
+from bayescontam.data.importers.base import (
+    ExtraColumns,
+    LeftOut,
+    Names,
+    Paths,
+    check_threshold,
+    select,
+)
+from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
+from bayescontam.data.importers.runs import (
+    Naming,
+    Run,
+    alike_note,
+    fingerprint,
+    original_name,
+    version_notes,
+)
+from bayescontam.data.jsonl import json_object, log_files, objects, part
+from bayescontam.errors import DataError, Fault, UsageError
+
+_PACKED = r"(?:\.(?:gz|bz2|xz|zst|zstd))?"
+_SAMPLES = (
+    re.compile(
+        # What follows the date is no part of the task: such a file is of the same run.
+        r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)"
+        r"(?:(?!_\d{4}-\d\d-\d\dT).)*?)?\.jsonl?" + _PACKED
+    ),
+    # lmms-eval, whose rows are the same
+    re.compile(r"(?P<date>\d{8}_\d{4,6})_samples_(?P<task>.+?)\.jsonl?" + _PACKED),
+)
+_OLD_RESULTS = "results.json"
+UNFILTERED = "none"
+"""Name that the tool gives to the filter of a task that has none."""
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
+"""Model arguments that name the model, as the tool looks for them."""
+_HOW = {
+    "device", "device_map_option", "parallelize", "batch_size", "max_batch_size", "cache_dir",
+    "trust_remote_code", "tensor_parallel_size", "data_parallel_size", "gpu_memory_utilization",
+    "num_concurrent", "max_retries", "timeout", "base_url", "offload_folder", "swap_space",
+    "max_memory_per_gpu", "max_cpu_memory", "attn_implementation", "verify_certificate",
+    "tokenized_requests", "seed",
+}  # fmt: skip
+"""Model arguments that say how and where it ran, not which model it is."""
+_FIXED = {
+    "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
+    "doc_hash", "prompt_hash", "target_hash", "task_name", "input",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SamplesFile:
+    """A file of samples, and the run that it is of."""
+
+    path: Path
+    run: Run
+    filters: tuple[str, ...] | None
+    """Filters of the task in the order of its configuration; None if that is unknown."""
+    lower_better: Mapping[str, bool]
+    """Metrics for which the results file states whether lower is better."""
+    version: str
+    """Version of the tool, "" if it is not stated."""
+    random_name: bool
+    """Whether the tool made up the model's name, so that the kind of model stands for it."""
+
+
+class ResultsFiles:
+    """Results files, each read once though many files of samples lie beside it."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, dict[str, Any]] = {}
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Return what a results file holds."""
+        if path not in self._known:
+            found = json_object(path)
+            # Configurations of tasks are long, and only names of tasks and filters are needed.
+            configs = part(found, "configs")
+            self._known[path] = {
+                **found,
+                "samples": None,
+                "configs": {task: _filters_of_task(part(configs, task)) for task in configs},
+            }
+        return self._known[path]
+
+    def of(self, path: Path, date: str | None) -> dict[str, Any]:
+        """Return the results of a run: named by its date, or as older versions named them."""
+        if date is None:
+            old = path.parent / _OLD_RESULTS
+            return self.read(old) if old.is_file() else {}
+        # The tool puts another name in front of the date if --output_path is a file; lmms-eval
+        # begins with the date. Copies have a mark before the ending.
+        folder = path.parent
+        names = f"*_{date}.json*", f"{date}_results.json*", f"*_{date} *.json*", f"{date}_results *"
+        candidates = [file for name in names for file in sorted(folder.glob(name))]
+        found = (self.read(file) for file in candidates if _named(file) is None)
+        return next((results for results in found if "config" in results), {})
+
+
+def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
+    """Return files of samples, also of folders; see `bayescontam.data.jsonl.log_files`."""
+    return log_files(
+        paths,
+        lambda folder: (file for file in folder.rglob("*.json*") if _is_samples(file, results)),
+        "holds no samples_TASK_DATE.jsonl, nor DATE_samples_TASK.jsonl of lmms-eval; give the "
+        "folder that was --output_path, of a run with --log_samples",
+    )
+
+
+def samples_file(path: Path, naming: Naming, files: ResultsFiles) -> SamplesFile:
+    """Return what names and results file state of a file of samples."""
+    named = _named(path)
+    date = (named["date"] if named else None) or ""
+    results = files.of(path, date or None)
+    task = named["task"] if named else _old_task(path, results)
+    given = _arguments(part(results, "config").get("model_args"))
+    model, folder = naming.of(path, path.resolve().parent.name, _model(results, given))
+    lower = {
+        name: not better
+        for name, better in part(results, "higher_is_better", task).items()
+        if isinstance(better, bool)
+    }
+    id_ = f"{folder}/{date}" if date else ""
+    run = Run(
+        model, task, str(path), _of_model(results, given), _of_task(results, task), id_, folder
+    )
+    random_name = not folder and not any(name in given for name in _NAMING) and bool(results)
+    version = str(results.get("lm_eval_version") or "")
+    filters = part(results, "configs").get(task)
+    return SamplesFile(path, run, filters, lower, version, random_name)
+
+
+def groups_of(path: Path, files: ResultsFiles) -> dict[str, list[str]]:
+    """Return the subtasks of each group, as the results beside a file of samples state them."""
+    named = _named(path)
+    stated = part(files.of(path, (named["date"] if named else None) or None), "group_subtasks")
+    return {
+        name: [part for part in parts if isinstance(part, str)]
+        for name, parts in stated.items()
+        if isinstance(parts, list)
+    }
+
+
+def _named(path: Path) -> re.Match[str] | None:
+    name = original_name(path.name)
+    return next((match for pattern in _SAMPLES if (match := pattern.fullmatch(name))), None)
+
+
+def _filters_of_task(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of a task's filters; of one that configures none, the tool's own."""
+    listed = config.get("filter_list")
+    named = (
+        [part({"f": own}, "f").get("name") for own in listed] if isinstance(listed, list) else []
+    )
+    return tuple(str(name) for name in named if name) or (UNFILTERED,)
+
+
+def _is_samples(path: Path, results: ResultsFiles) -> bool:
+    if _named(path):
+        return True
+    old = path.parent / _OLD_RESULTS
+    return path.suffix == ".jsonl" and old.is_file() and bool(_tasks_of(path, results.read(old)))
+
+
+def _tasks_of(path: Path, results: Mapping[str, Any]) -> list[str]:
+    tasks = results.get("configs") or []
+    stem = original_name(path.stem)
+    return sorted((task for task in tasks if stem.endswith(f"_{task}")), key=len)
+
+
+def _old_task(path: Path, results: Mapping[str, Any]) -> str:
+    if tasks := _tasks_of(path, results):
+        return tasks[-1]
+    raise DataError(
+        [Fault(str(path), "neither the file's name nor a results.json beside it names the task")],
+        "rename it to samples_TASK_DATE.jsonl, with a date such as 2026-01-31T12-00-00",
+    )
+
+
+def _arguments(given: Any) -> dict[str, str]:
+    """Return model arguments, which are text in older versions."""
+    if isinstance(given, str):
+        pairs = (part.partition("=") for part in given.split(",") if part.strip())
+        return {name.strip(): value for name, _, value in pairs}
+    return {name: str(value) for name, value in part({"given": given}, "given").items()}
+
+
+def _model(results: Mapping[str, Any], given: Mapping[str, str]) -> str:
+    named = next((given[name] for name in _NAMING if name in given), None)
+    # Without such an argument the tool makes up a name, another one in each run.
+    return named or str(part(results, "config").get("model") or "")
+
+
+def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """Return settings that make it another model; what is absent has the tool's default."""
+    config = part(results, "config")
+    found: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
+    found |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
+    found |= {name: results.get(name) for name in ("chat_template_sha", "system_instruction_sha")}
+    return {name: str(value) for name, value in found.items() if value}
+
+
+def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
+    found = {"version": part(results, "versions"), "n-shot": part(results, "n-shot")}
+    return {name: str(values[task]) for name, values in found.items() if task in values}
+
+
+class Row(NamedTuple):
+    """What counts of a row."""
+
+    doc_id: str
+    doc_hash: str | None
+    content: str | None
+    metrics: dict[str, Any]
+    answer: str | None
+    extra: tuple[Any, ...]
+
+
+@dataclass
+class Samples:
+    """A file of samples as read: rows by filter."""
+
+    file: SamplesFile
+    rows: dict[str, list[Row]]
+    unnamed: int = 0
+    """Filters whose rows do not name them, and that were named by their order; 0 if none."""
+
+
+def read_samples(
+    file: SamplesFile, extra: ExtraColumns, left_out: LeftOut, advance: Advance
+) -> Samples:
+    """Read a file of samples."""
+    named: dict[str, list[Row]] = {}
+    unnamed: list[list[Row]] = []
+    seen: set[tuple[str, str]] = set()
+    times: Counter[str] = Counter()
+    source = str(file.path)
+    for place, row in objects(file.path, left_out, advance):
+        try:
+            read = _row(row, extra)
+            name = row.get("filter")
+            if not isinstance(name, str | None):
+                raise TypeError(f"'filter' is {printable(repr(name), 60)}; allowed is text")
+            if name is not None and (name, read.doc_id) in seen:
+                raise ValueError(
+                    f"document {read.doc_id} again, with filter '{printable(name, 60)}'; each "
+                    "occurs "
+                    "once in a run"
+                )
+        except (KeyError, TypeError, ValueError) as error:
+            left_out.broken(source, place, str(error.args[0]))
+            continue
+        if name is not None:
+            seen.add((name, read.doc_id))
+            named.setdefault(name, []).append(read)
+            continue
+        # Versions that name no filters write the rows of one filter after those of another, so
+        # that a document's first row is of the first filter.
+        if times[read.doc_id] == len(unnamed):
+            unnamed.append([])
+        unnamed[times[read.doc_id]].append(read)
+        times[read.doc_id] += 1
+    found = _by_order(file, unnamed, left_out)
+    for name, rows in found.items():
+        if name in named:
+            left_out.broken(
+                source,
+                "as a whole",
+                f"some rows name the filter '{printable(name, 60)}', some none",
+            )
+        named.setdefault(name, rows)
+    return Samples(file, named, len(found) if len(found) > 1 else 0)
+
+
+def _by_order(
+    file: SamplesFile, unnamed: list[list[Row]], left_out: LeftOut
+) -> dict[str, list[Row]]:
+    """Name the filters of rows that do not, in the order of the task's configuration."""
+    names = file.filters
+    if names is None:
+        names = tuple(f"unnamed-{place + 1}" for place in range(len(unnamed)))
+        if len(unnamed) < 2:
+            names = (UNFILTERED,)
+    if len(unnamed) > len(names):
+        again = {row.doc_id for rows in unnamed[len(names) :] for row in rows}
+        left_out.broken(
+            str(file.path),
+            "as a whole",
+            f"{len(again):,} documents occur {len(unnamed)} times, though the task is configured "
+            f"with {len(names)} filters ({join_list(names)}) and the rows name none",
+            count=sum(map(len, unnamed)),
+            advice="give the file of one run; was a second run written into it?",
+        )
+        return {}
+    return dict(zip(names, unnamed, strict=False))
+
+
+def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
+    if not isinstance(row.get("doc_id"), int | str):
+        raise KeyError("has no 'doc_id'; is this a file of samples of lm_eval?")
+    names = row.get("metrics")
+    measured = names if isinstance(names, list) else [key for key in row if key not in _FIXED]
+    given = row.get("doc_hash")
+    if not isinstance(given, str | None):
+        raise TypeError(f"'doc_hash' is {printable(repr(given), 60)}; allowed is text")
+    responses = (row.get("resps"), row.get("filtered_resps"))
+    return Row(
+        str(row["doc_id"]),
+        given,
+        given or (_hash(row["doc"]) if "doc" in row else None),
+        {key: row[key] for key in measured if key in row},
+        fingerprint(responses) if any(responses) else None,
+        extra.values(row),
+    )
+
+
+def _hash(doc: Any) -> str:
+    """Return a document's hash as the tool computes it."""
+    return sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode())
+
+
+def import_lm_eval(
+    paths: Paths,
+    *,
+    filter: Names = (),
+    metric: Names = (),
+    threshold: float | None = None,
+    model: Names = (),
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read logs of lm-evaluation-harness, or of lmms-eval, into a table of responses.
+
+    The benchmark is the task, the item the document's hash. Where a file of a task has no
+    hashes (before version 0.4.3), the document's number is the item. A metric that is a list of
+    true and false, as those of IFEval are, is so many correct of so many trials.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files ``samples_{task}_{date}.jsonl`` or ``{date}_samples_{task}.jsonl``, or folders that
+        hold them. The model's name is taken from the results file beside them.
+    filter, metric : str or sequence of str, optional
+        Filter and metric that count, needed where a task has several. One of the form
+        ``task=name`` is for this task only. Rows that do not name their filters have those of
+        the task's configuration, in its order.
+    threshold : float, optional
+        Value of the metric from which on an answer is correct, or up to which if lower is
+        better. Default: values must be 0 or 1.
+    model : str or sequence of str, optional
+        Name of the model that all files are of, or ``folder=name`` for those of a folder.
+        Default: as the results files state.
+    **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If files are missing, or a choice is needed or cannot be used.
+    DataError
+        If logs cannot be used.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> row = '{"doc_id": 0, "doc_hash": "d0", "filter": "none", "metrics": ["acc"], "acc": 1.0}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "samples_quiz_2026-01-31T12-00-00.jsonl")
+    ...     _ = file.write_text(row)
+    ...     found = import_lm_eval(folder, model="org/model")
+    >>> found.frame.to_dict("records")
+    [{'model': 'org/model', 'benchmark': 'quiz', 'item': 'd0', 'n_correct': 1, 'n_trials': 1}]
+    """
+    importing = Importing(paths, options)
+    check_threshold(threshold)
+    naming, results = Naming(model, "no results file of the run names the model"), ResultsFiles()
+    found = [samples_file(path, naming, results) for path in find_files(paths, results)]
+    naming.check()
+    for file in found:
+        importing.groups.state(groups_of(file.path, results))
+    with importing.bar([file.path for file in found]) as advance:
+        read = [read_samples(file, importing.extra, importing.left_out, advance) for file in found]
+    importing.left_out.raise_if_broken()
+    filters = _filters(read, filter)
+    for samples in read:
+        _count_others(samples, filters, importing.left_out)
+    named, notes = _items(read, filters)
+    logs = [_log(samples, filters, named) for samples in read]
+    return importing.table_of(
+        logs,
+        "lm_eval",
+        metric=metric,
+        threshold=threshold,
+        hint="documents are in 'doc', such as doc.subject",
+        notes=[*_notes(found), *notes],
+        choice=lambda task, metric: f"{metric}, filter {filters[task]}",
+    )
+
+
+def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
+    """Return the filter of each task."""
+    known: dict[str, Counter[str]] = {}
+    for samples in read:
+        for name, rows in samples.rows.items():
+            known.setdefault(samples.file.run.benchmark, Counter())[name] += len(rows)
+    try:
+        return select("filter", given, known)
+    except UsageError as error:
+        several = [samples for samples in read if samples.unnamed]
+        if not several:
+            raise
+        first = several[0]
+        order = (
+            "are named after the task's configuration, in its order"
+            if first.file.filters
+            else "have numbers, in the order of the file, since no results file names them"
+        )
+        raise UsageError(
+            f"{error}. {printable(str(first.file.path))}"
+            f"{f' and {len(several) - 1} more files' if len(several) > 1 else ''}: "
+            f"{first.unnamed} rows for each document that do not name their filters, which {order}"
+        ) from error
+
+
+def _count_others(samples: Samples, filters: Mapping[str, str], left_out: LeftOut) -> None:
+    task = samples.file.run.benchmark
+    for name, rows in samples.rows.items():
+        if name != filters.get(task):
+            left_out.add(task, f"rows of another filter: {printable(name, 60)}", len(rows))
+
+
+def _log(samples: Samples, filters: Mapping[str, str], named: Mapping[str, str]) -> Log:
+    """Return the rows of the filter that counts, as trials."""
+    task = samples.file.run.benchmark
+    rows = samples.rows.get(filters.get(task, ""), [])
+    by_hash = named.get(task) == "doc_hash"
+    times: Counter[str] = Counter()
+    trials = []
+    # By number of the document, so that the order of rows does not number its repeats.
+    for row in sorted(rows, key=lambda row: (len(row.doc_id), row.doc_id)):
+        item = str(row.doc_hash) if by_hash else row.doc_id
+        content = None if by_hash else row.content
+        trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.extra))
+        times[item] += 1
+    return Log(samples.file.run, trials, samples.file.lower_better)
+
+
+def _notes(files: Sequence[SamplesFile]) -> list[str]:
+    notes = version_notes("lm_eval", (file.version or "unknown" for file in files), "files")
+    if unnamed := sorted({file.run.model for file in files if file.random_name}):
+        notes.append(
+            f"no model argument names the model: it is called after its kind, {join_list(unnamed)}"
+        )
+    return notes
+
+
+def _items(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return for each task by what its items are named, and notes on it."""
+    named, notes = {}, []
+    for task in filters:
+        mine = [samples for samples in read if samples.file.run.benchmark == task]
+        if all(row.doc_hash for own in mine for rows in own.rows.values() for row in rows):
+            named[task] = "doc_hash"
+            notes += _alike(task, mine)
+            continue
+        named[task] = "doc_id"
+        notes.append(
+            f"{printable(task)}: logs without hashes of documents, so that their numbers (doc_id) "
+            "name the items; make sure that all runs are of the same version of the task"
+        )
+    return named, notes
+
+
+def _alike(task: str, read: Sequence[Samples]) -> list[str]:
+    """Note where hashes and numbers of documents do not go together one to one."""
+    pairs = {
+        (row.doc_id, row.doc_hash) for own in read for rows in own.rows.values() for row in rows
+    }
+    numbers, hashes = ({pair[side] for pair in pairs} for side in (0, 1))
+    notes = []
+    if len(hashes) > len(numbers):
+        notes.append(
+            f"{printable(task)}: {len(hashes):,} different documents under {len(numbers):,} "
+            "numbers:"
+            " runs are not of the same documents, and share only those that are alike"
+        )
+    if len(pairs) > len(hashes):
+        notes.append(alike_note(task, len(pairs) - len(hashes)))
+    return notes

@@ -1,0 +1,164 @@
+"""Results of OpenCompass with details (``--dump-eval-details``) to responses."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+from bayescontam._text import join_list
+from bayescontam.data.importers.base import Names, Paths, is_ambiguous
+from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
+from bayescontam.data.importers.runs import Naming, Run, fingerprint, original_name
+from bayescontam.data.jsonl import json_object
+
+_DATE = re.compile(r"\d{8}_\d{6}")
+_ODD = "give results whose verdict is true or false, or choose another one (metric, --metric)"
+_WHOLE = "as results of OpenCompass"
+
+
+def import_opencompass(
+    paths: Paths,
+    *,
+    metric: Names = (),
+    model: Names = (),
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read results of OpenCompass into a table of responses.
+
+    The benchmark is the file's name, the model its folder's (OpenCompass's abbreviations), the
+    item the number of the sample. A number whose reference answer differs between models names
+    no item, and is refused.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files ``results/MODEL/DATASET.json``, or folders that hold them.
+    metric : str or sequence of str, optional
+        Verdict that counts, where details have others than ``correct``; needed where they have
+        no ``correct``.
+    model : str or sequence of str, optional
+        Name of the model of all results, or ``folder=name``. Default: the folder's name.
+    **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError
+        If files are missing, or a choice is needed or cannot be used.
+    DataError
+        If results cannot be used.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> details = {"type": "GEN", "0": {"predictions": "18", "references": "18", "correct": True}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "results", "org-m", "gsm8k.json")
+    ...     file.parent.mkdir(parents=True)
+    ...     _ = file.write_text(json.dumps({"accuracy": 100.0, "details": details}))
+    ...     found = import_opencompass(folder)
+    >>> found.frame.to_dict("records")
+    [{'model': 'org-m', 'benchmark': 'gsm8k', 'item': '0', 'n_correct': 1, 'n_trials': 1}]
+    """
+    importing = Importing(paths, options)
+    files = importing.files(
+        _results, "holds no results/MODEL/DATASET.json; give the folder that is --work-dir"
+    )
+    naming = Naming(model, "the folder does not name the model")
+    logs = []
+    with importing.bar(files) as advance:
+        for file in files:
+            run = _run(file, naming)
+            logs.append(Log(run, list(_trials(file, importing, is_ambiguous(metric)))))
+            advance(file.stat().st_size / 1e6)
+    naming.check()
+    read = [log for log in logs if log.trials]
+    return importing.table_of(
+        read, "OpenCompass", metric=metric, unit="sample", hint="such as references", odd=_ODD
+    )
+
+
+def _results(folder: Path) -> Iterator[Path]:
+    """Give the results in a folder, and not the predictions, configurations and summaries."""
+    found = [file for file in folder.rglob("*.json*") if file.is_file()]
+    inside = [file for file in found if file.resolve().parent.parent.name == "results"]
+    yield from inside or [file for file in found if file.parent == folder]
+
+
+def _run(file: Path, naming: Naming) -> Run:
+    place = file.resolve()
+    label = place.parent.name
+    model, folder = naming.of(file, label, label if place.parent.parent.name == "results" else "")
+    dates = [parent.name for parent in place.parents if _DATE.fullmatch(parent.name)]
+    benchmark = original_name(file.name).partition(".json")[0]
+    id_ = "/".join([*dates[:1], folder]) if dates else ""
+    return Run(model, benchmark, str(file), id=id_, folder=folder)
+
+
+def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[Trial]:
+    content = json_object(file, unique=True)
+    details = content.get("details")
+    if not isinstance(details, dict | list):
+        importing.left_out.broken(
+            str(file),
+            _WHOLE,
+            f"there are no 'details' of samples, only {join_list(map(str, content))}",
+            advice="run OpenCompass with --dump-eval-details",
+        )
+        return
+    entries = details.items() if isinstance(details, dict) else enumerate(details)
+    for key, entry in entries:
+        if key == "type":
+            continue
+        place = f"sample {key}"
+        scores = _verdicts(entry, named) if isinstance(entry, dict) else {}
+        if not scores:
+            importing.left_out.broken(
+                str(file),
+                place,
+                f"has no 'correct'{_flags(entry)}; this evaluator gives no verdict of samples",
+                advice="import results whose details have 'correct' (true or false), or name "
+                "another verdict (metric, --metric)",
+            )
+            continue
+        try:
+            extra = importing.extra.values(entry)
+        except TypeError as error:
+            importing.left_out.broken(str(file), place, str(error))
+            continue
+        reference = entry.get("references", entry.get("answer", entry.get("gold")))
+        predictions = [entry.get(name) for name in ("origin_prediction", "predictions", "pred")]
+        yield Trial(
+            str(key),
+            scores,
+            answer=fingerprint(predictions)
+            if any(value is not None for value in predictions)
+            else None,
+            content=None if reference is None else fingerprint(reference),
+            extra=extra,
+        )
+
+
+def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
+    """Return the verdicts of a sample: 'correct', and what else is true or false.
+
+    Without 'correct' only what the user named is one: the rest may say anything of a sample,
+    such as that its answer was cut off.
+    """
+    found = {
+        name: value for name, value in entry.items() if name == "correct" or isinstance(value, bool)
+    }
+    if "correct" in found:
+        return found
+    wanted = {name for name in found for text in named if f"={text}".endswith(f"={name}")}
+    return {name: value for name, value in found.items() if name in wanted}
+
+
+def _flags(entry: Any) -> str:
+    """Return the names in a sample that hold true or false, for a message."""
+    names = _verdicts(entry, list(entry)) if isinstance(entry, dict) else ()
+    return f", only true or false in {join_list(names)}" if names else ""

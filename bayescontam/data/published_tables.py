@@ -1,0 +1,153 @@
+"""Figures of published studies, as they stand in ``studies/data``, and as responses."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._text import printable
+from bayescontam.data.responses import Responses
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.specs.base import suggest
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_spec, shipped_folder
+
+ITEMS_OF_CONCEPT = 30
+ITEMS = {
+    ("MuSR", "all"): 250, ("MuSR", "half"): 125,
+    ("ZebraLogic", "all"): 1000, ("ZebraLogic", "half"): 500,
+    ("MBPP", "all"): 210, ("MBPP", "half"): 210,
+}  # fmt: skip
+"""Items behind each printed accuracy; MBPP's standard errors amount to about 210 for both."""
+COLUMNS = ("quantity", "where", "value", "low", "high", "source")
+_NUMBERS = ("value", "low", "high")
+
+
+def read_printed(name: str) -> pd.DataFrame:
+    """Return a table of ``studies/data`` as it stands there.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, without ``.csv``.
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    folder = shipped_folder("studies") / "data"
+    names = sorted(path.stem for path in folder.glob("*.csv"))
+    if name not in names:
+        shown = printable(name, 60)
+        raise UsageError(f"published: no table '{shown}' in studies/data ({suggest(name, names)})")
+    return pd.read_csv(folder / f"{name}.csv")
+
+
+def read_published(name: str) -> pd.DataFrame:
+    """Return printed numbers with their sources.
+
+    Parameters
+    ----------
+    name : str
+        Of a table of ``studies/data`` with these columns; ``""`` is one without rows.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``quantity, where, value, low, high, source``; ``where`` is ``""`` where it is empty,
+        numbers are NaN.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    DataError
+        If a column is absent, a number is none, a row has no source or no number, or ends of
+        an interval do not go with its value.
+    """
+    if not name:
+        return pd.DataFrame(columns=list(COLUMNS))
+    table = read_printed(name)
+    file = f"studies/data/{name}.csv"
+    missing = [column for column in COLUMNS if column not in table]
+    if missing:
+        problem = f"has no column '{missing[0]}'; it needs {', '.join(COLUMNS)}"
+        raise DataError([Fault(file, problem)])
+    # A column without any text is one of numbers.
+    words = {name: table[name].astype(object).fillna("").astype(str) for name in COLUMNS[:2]}
+    table = table[list(COLUMNS)].assign(**words)
+    faults = [
+        Fault(file, "has no source; say title, and table or section", row=int(row) + 1)
+        for row in table.index[table["source"].isna()]
+    ]
+    for column in _NUMBERS:
+        numbers = pd.to_numeric(table[column], errors="coerce")
+        wrong = table.index[numbers.isna() & table[column].notna()]
+        faults += [Fault(file, "is no number", row=int(row) + 1, column=column) for row in wrong]
+        table = table.assign(**{column: numbers.astype(float)})
+    faults = faults or list(_impossible(table, file))
+    if faults:
+        raise DataError(faults)
+    return table
+
+
+def _impossible(table: pd.DataFrame, file: str) -> Iterator[Fault]:
+    """Give the rows whose numbers show nothing, or do not go together."""
+    value, low, high = (table[name] for name in _NUMBERS)
+    ends = low.notna() & high.notna()
+    problems = {
+        "has no number; give a value, or both ends of an interval": value.isna() & ~ends,
+        "has one end of an interval; give both or none": low.notna() ^ high.notna(),
+        "must be low ≤ value ≤ high": (low > high) | (value < low) | (value > high),
+    }
+    for problem, wrong in problems.items():
+        yield from (Fault(file, problem, row=int(row) + 1) for row in table.index[wrong])
+
+
+def duplicate_finetuning() -> Responses:
+    """Return what models scored after finetuning on duplicates of half of a benchmark.
+
+    A row is the seen or the unseen half, or all items for the model before finetuning.
+    Its trials are its items: the printed standard errors of MuSR and ZebraLogic amount to
+    twice as many, because they count generations of one item as if they were different
+    items. Contamination is 1 for the half that was trained on.
+    """
+    printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
+    duplicated = printed["training"].str.startswith(("exact", "semantic"))
+    rows = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]
+    halves = rows["split"].where(rows["split"] == "all", "half")
+    keys = zip(rows["target"], halves, strict=True)
+    trials = pd.Series([ITEMS[key] for key in keys], index=rows.index)
+    table = pd.DataFrame(
+        {
+            "model": rows["training"].replace("none", "not finetuned"),
+            "benchmark": rows["target"],
+            "item": rows["split"],
+            "n_correct": (rows["accuracy"] / 100 * trials).round().astype(int),
+            "n_trials": trials,
+            "contamination": (rows["split"] == "seen").astype(float),
+        }
+    )
+    return Responses.from_frame(table, source="duplicate_finetuning.csv (printed figures)")
+
+
+def concepts_of_counts() -> ModelSpec:
+    """Return the model spec ``concepts`` for rows that count different items."""
+    spec = load_spec("concepts")
+    likelihood = spec.likelihood.model_copy(update={"trials": "items"})
+    return spec.model_copy(update={"likelihood": likelihood})
+
+
+def conceptarc() -> Responses:
+    """Return the accuracies of ConceptARC's Table 1 as counts out of 30 items a concept."""
+    printed = pd.read_csv(shipped_folder("studies") / "data" / "conceptarc_table1.csv")
+    printed = printed.drop(columns="source")
+    table = printed.melt("concept", var_name="model", value_name="accuracy")
+    table["n_correct"] = np.rint(table.pop("accuracy") * ITEMS_OF_CONCEPT).astype(int)
+    table = table.assign(n_trials=ITEMS_OF_CONCEPT, benchmark="ConceptARC", item=table["concept"])
+    return Responses.from_frame(table, source="conceptarc_table1.csv (printed figures)")

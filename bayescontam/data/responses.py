@@ -1,0 +1,503 @@
+"""Validated tables of responses, from files, data frames and covariates."""
+
+import json
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._files import sha256
+from bayescontam._text import join_list, printable
+from bayescontam._types import BoolArray, FloatArray, IntArray
+from bayescontam.data.covariates import Covariates, Missing, read_covariates
+from bayescontam.data.dates import Dates, Unknown, dated
+from bayescontam.data.tables import load_table
+from bayescontam.data.tools import ADVICE, import_advice
+from bayescontam.data.validation import (
+    MEASURES,
+    FaultList,
+    Scale,
+    cast_columns,
+    closest_name,
+    filter_rows,
+    first_of_group,
+    flag_duplicate_columns,
+    format_value,
+    in_order,
+    need_columns,
+    read_measures,
+    read_names,
+    read_numbers,
+    refuse_grouped,
+    sum_trials,
+    to_plain_frame,
+    validate_constant,
+    validate_unique,
+)
+from bayescontam.errors import DataError, Fault, UsageError
+
+SCORES = ("correct", "n_correct", "n_trials")
+MOST_TRIALS = 10**9
+"""Largest ``n_trials`` of a row."""
+type Names = Sequence[str]
+_KEYS = ["model", "benchmark", "item"]
+_KNOWN = (*_KEYS, *SCORES, *MEASURES)
+_NEEDED = {
+    "model": "add one: the name of the model that answered",
+    "benchmark": "add one: the benchmark that each item belongs to, one name if there is only one",
+    "item": "add one: the name of the item answered",
+}
+Path = str | os.PathLike[str]
+
+
+def read_scores(
+    table: pd.DataFrame, faults: FaultList, known: Collection[str]
+) -> dict[str, FloatArray]:
+    """Return the score columns as numbers, NaN where missing; none if they cannot be used."""
+    present = [name for name in SCORES if name in table.columns]
+    if present == ["correct"]:
+        correct = read_numbers(table["correct"], words=True)
+        odd = ~np.isin(correct, (0, 1)) & ~np.isnan(correct)
+        faults.flag(odd, "correct", "got {}, allowed is 0, 1, true or false", table["correct"])
+        return {"correct": correct}
+    if present == ["n_correct", "n_trials"]:
+        return _counts(table, faults)
+    if "correct" in present:
+        faults.add(f"stands beside '{present[1]}'; keep one kind of score", "correct")
+    elif present:
+        absent = "n_trials" if present == ["n_correct"] else "n_correct"
+        need_columns(table, {absent: f"'{present[0]}' needs it"}, known, faults)
+    else:
+        advice = "give 'correct' (0 or 1), or 'n_correct' with 'n_trials'"
+        need_columns(table, {"correct": advice}, known, faults)
+    return {}
+
+
+def _counts(table: pd.DataFrame, faults: FaultList) -> dict[str, FloatArray]:
+    cells = {name: table[name] for name in ("n_correct", "n_trials")}
+    values = {name: read_numbers(column) for name, column in cells.items()}
+    values = refuse_grouped(cells, values, faults)
+    correct, trials = values["n_correct"], values["n_trials"]
+    grouped = (correct == -np.inf) | (trials == -np.inf)
+    bad_trials = ~np.isnan(trials) & ~(_whole(trials) & (trials >= 1)) & ~grouped
+    problem = f"got {{}}, allowed is a whole number from 1 to {MOST_TRIALS:,}"
+    faults.flag(bad_trials, "n_trials", problem, table["n_trials"])
+    bad = ~np.isnan(correct) & ~_whole(correct) & ~grouped
+    faults.flag(bad, "n_correct", "got {}, allowed is a whole number", table["n_correct"])
+    # Compared only where both are numbers: one mistake, one fault.
+    over = ~bad & ~bad_trials & ~grouped & (correct > trials)
+    faults.flag(over, "n_correct", "got {}, more than n_trials", table["n_correct"])
+    return {"n_correct": correct, "n_trials": trials}
+
+
+def _whole(values: FloatArray) -> BoolArray:
+    return np.asarray((values >= 0) & (values <= MOST_TRIALS) & (np.floor(values) == values))
+
+
+def read_responses(
+    responses: str | os.PathLike[str] | pd.DataFrame,
+    *,
+    sum_repeats: bool = False,
+    drop_missing: bool = False,
+    where: str | None = None,
+    contamination_scale: Scale = "share",
+) -> "Responses":
+    """Read and validate responses from a file or a table.
+
+    Parameters
+    ----------
+    responses : path-like or pandas.DataFrame
+        CSV, TSV, JSON Lines or Parquet file, or a table; see `Responses.from_frame` for its
+        columns. Extra columns of CSV and TSV become numbers or true/false where every cell
+        allows it. Semicolons between columns and decimal commas are recognised, and noted.
+    sum_repeats, drop_missing, where, contamination_scale
+        See `Responses.from_frame`.
+
+    Returns
+    -------
+    Responses
+
+    Raises
+    ------
+    UsageError
+        If there is no such file, or not of a known kind, or `where` cannot be used.
+    DataError
+        If the table cannot be used; it lists every fault.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "responses.csv")
+    ...     _ = file.write_text("model,benchmark,item,correct\\nA,quiz,q1,1\\nA,quiz,q2,0\\n")
+    ...     responses = read_responses(file)
+    >>> responses.frame["n_correct"].tolist(), responses.models
+    ([1, 0], ('A',))
+    """
+    options: dict[str, Any] = {
+        "sum_repeats": sum_repeats,
+        "drop_missing": drop_missing,
+        "where": where,
+        "contamination_scale": contamination_scale,
+    }
+    if isinstance(responses, pd.DataFrame):
+        return Responses.from_frame(responses, **options)
+    table = load_table(responses)
+    source = os.fspath(responses)
+    frame, notes = cast_columns(
+        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
+    )
+    found = Responses.from_frame(frame, source=source, **options)
+    return replace(found, notes=(*table.notes, *notes, *found.notes))
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """A validated table of responses; make one with `read_responses` or `from_frame`.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``, ``contamination`` if
+        given, then all other columns. One row per model and item, sorted by benchmark, model
+        and item, each in order of first appearance.
+    source : str
+        Where the table came from.
+    notes : tuple of str
+        What was left out, summed or filled on the way in.
+    from_dates : bool, default False
+        Whether contamination is from dates, and so each model's own even if all models have
+        the same.
+    """
+
+    frame: pd.DataFrame
+    source: str
+    notes: tuple[str, ...] = ()
+    from_dates: bool = False
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        source: str = "DataFrame",
+        sum_repeats: bool = False,
+        drop_missing: bool = False,
+        where: str | None = None,
+        contamination_scale: Scale = "share",
+    ) -> "Responses":
+        """Validate a table of responses.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Needs ``model``, ``benchmark``, ``item`` and either ``correct`` (0, 1, true, false)
+            or ``n_correct`` with ``n_trials``. May have ``contamination`` in [0, 1] and any
+            others.
+        source : str, default "DataFrame"
+            Name of the table in messages.
+        sum_repeats : bool, default False
+            Sum rows of the same model, benchmark and item; otherwise they are an error.
+        drop_missing : bool, default False
+            Drop rows without a score; otherwise they are an error.
+        where : str, optional
+            Pandas query expression over the columns, such as ``"benchmark == 'mmlu'"``. Only
+            rows for which it is true are validated and stored. Default: all rows.
+        contamination_scale : {"share", "percent", "count"}, default "share"
+            What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
+            or a count n, such as the documents that hold the item, read as
+            log(1 + n) / log(1 + largest n of the table).
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        UsageError
+            If `where` cannot be used.
+        DataError
+            If the table cannot be used; it lists every fault.
+        """
+        table = to_plain_frame(frame, source)
+        rows = np.arange(1, len(table) + 1)
+        notes: list[str] = []
+        if where is not None:
+            table, rows = _select(table, rows, where, source, notes)
+        faults = FaultList(source, rows)
+        clean, complete = _clean(table, faults, drop_missing, contamination_scale)
+        first = np.arange(len(clean))
+        if set(_KEYS) <= set(clean.columns):
+            first = _check_repeats(clean, complete, faults, sum_repeats)
+        faults.raise_if_any()
+        notes += faults.notes
+        return cls(_finished(clean, complete, first, source, notes), source, tuple(notes))
+
+    def with_contamination(
+        self, covariates: Covariates, *, missing: Missing = "error"
+    ) -> "Responses":
+        """Return these responses with contamination from covariates.
+
+        Rows are joined on benchmark and item, and on model where the covariates name one.
+        ``contamination_sd``, ``p_duplicate`` and ``p_duplicate_sd`` come along if present.
+
+        Parameters
+        ----------
+        covariates : Covariates
+            How contaminated the items are.
+        missing : {"error", "zero", "drop", "impute"}, default "error"
+            What to do with responses without a covariate: refuse; take their contamination for
+            surely 0, if all items were searched and the covariates list those that were found;
+            drop them; or fill in the mean over the matched responses of their benchmark (and,
+            as the standard error, the standard deviation over these).
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        UsageError
+            If the responses have a contamination already.
+        DataError
+            If responses are left without a contamination.
+        """
+        if "contamination" in self.frame.columns:
+            raise UsageError(
+                f"{printable(self.source)}: has a column 'contamination' already, and covariates "
+                f"come from {printable(covariates.source)}; use one of the two"
+            )
+        frame, notes = covariates.attached_to(self.frame, self.source, missing=missing)
+        return Responses(frame, self.source, (*self.notes, *notes))
+
+    def with_dates(
+        self, dates: Dates | None = None, *, missing: Unknown = "error", clean: Names = ()
+    ) -> "Responses":
+        """Return these responses with contamination, and clean models, from dates.
+
+        Contamination is 1 where the item was released on or before the model's cutoff, else 0.
+        A model is clean where its cutoff precedes all items of the benchmarks that it answered.
+        Dates without a day or month may mean any: items count from the first day, models up to
+        the last, so that nothing is taken for clean that may not be.
+
+        Parameters
+        ----------
+        dates : Dates, optional
+            Where the dates are. Default: the columns ``released`` and ``cutoff``.
+        missing : {"error", "drop", "impute"}, default "error"
+            What to do with responses of which one date is unknown: refuse, drop them, or fill in
+            the mean contamination of their benchmark. Unknown dates are never clean.
+        clean : sequence of str, optional
+            Models that are known to be clean otherwise; their cutoffs may be unknown.
+
+        Returns
+        -------
+        Responses
+            With ``contamination`` and ``clean`` (1 or 0).
+
+        Raises
+        ------
+        UsageError
+            If there is no such column or file.
+        DataError
+            If dates cannot be read, are unknown, differ from a contamination that is given, or
+            say that a model which is declared clean has met items.
+        """
+        frame, notes = dated(
+            self.frame, self.source, dates or Dates(), unknown=missing, clean=tuple(clean)
+        )
+        return Responses(frame, self.source, (*self.notes, *notes), from_dates=True)
+
+    def with_clean(self, models: Names) -> "Responses":
+        """Return these responses with a column ``clean`` that declares models clean.
+
+        Parameters
+        ----------
+        models : sequence of str
+            Models that are known not to have met the items in training, beside those for
+            which a column ``clean`` holds 1 already.
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        UsageError
+            If there is no such model.
+        """
+        unknown = [name for name in models if name not in self.models]
+        if unknown:
+            near = closest_name(unknown[0].casefold(), self.models)
+            hint = f"did you mean {format_value(near)}? " if near else ""
+            raise UsageError(
+                f"clean: {printable(self.source)} has no model {join_list(unknown)}; {hint}its "
+                "models "
+                f"are {join_list(self.models)}"
+            )
+        clean = self.frame["model"].isin(models).to_numpy()
+        if "clean" in self.frame.columns:
+            clean = clean | (read_numbers(self.frame["clean"], words=True) == 1)
+        return replace(self, frame=self.frame.assign(clean=clean.astype(np.int64)))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in order of first appearance in `frame`."""
+        return tuple(self.frame["model"].unique())
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """Names of the benchmarks, in order of first appearance in `frame`."""
+        return tuple(self.frame["benchmark"].unique())
+
+    @property
+    def data_hash(self) -> str:
+        """SHA-256 over who solved what how often; other columns and the order do not count."""
+        names, codes = [], []
+        for key in _KEYS:
+            code, found = pd.factorize(self.frame[key])
+            rank = {name: i for i, name in enumerate(sorted(found))}
+            names.append(list(rank))
+            codes.append(np.array([rank[name] for name in found])[code])
+        order = np.lexsort(codes)
+        columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
+        numbers = np.stack(columns)[:, order].astype("<i8")
+        return sha256(json.dumps([names, len(order)]).encode() + numbers.tobytes())
+
+
+def _select(
+    table: pd.DataFrame, rows: IntArray, where: str, source: str, notes: list[str]
+) -> tuple[pd.DataFrame, IntArray]:
+    numeric = {name: name == "correct" for name in (*SCORES, *MEASURES)}
+    keep = filter_rows(table, where, numeric)
+    if not keep.any():
+        problem = f"none of {len(rows):,} rows is left where {printable(where)}"
+        raise DataError([Fault(source, problem)], "change the expression")
+    notes.append(f"used {keep.sum():,} of {len(rows):,} rows: those where {printable(where)}")
+    return table[keep].reset_index(drop=True), rows[keep]
+
+
+def _clean(
+    table: pd.DataFrame, faults: FaultList, drop_missing: bool, scale: Scale
+) -> tuple[pd.DataFrame, BoolArray]:
+    """Return the table in this package's columns, and which rows have a score or are refused."""
+    need_columns(table, _NEEDED, _KNOWN, faults)
+    if len(set(_NEEDED) - set(table.columns)) > 1:
+        faults.advise(import_advice(faults.source) or ADVICE)
+    clean: dict[str, Any] = {
+        name: read_names(table, name, faults) for name in _KEYS if name in table.columns
+    }
+    for column in (name for name in _KEYS if name in clean):
+        flag_duplicate_columns(clean[column], column, faults)
+    scores = read_scores(table, faults, _KNOWN)
+    missing = np.isnan(list(scores.values()))
+    if not drop_missing:
+        advice = "missing score; give it, or drop such rows (drop_missing, --drop-missing)"
+        for absent, column in zip(missing, scores, strict=True):
+            faults.flag(absent, column, advice)
+    advice = "fill it, or remove the column and give covariates"
+    measures = read_measures(table, faults, advice, scale)
+    # A `correct` without trials beside it is one trial a row.
+    clean["n_correct"] = next(iter(scores.values()), 0.0)
+    clean["n_trials"] = scores.get("n_trials", 1.0)
+    if "contamination" in measures:
+        clean["contamination"] = measures["contamination"]
+    extras = [name for name in table.columns if name not in _KNOWN or name in MEASURES]
+    clean = {**{name: measures.get(name, table[name]) for name in extras}, **clean}
+    order = [*_KEYS, "n_correct", "n_trials", "contamination"]
+    order = [name for name in order if name in clean]
+    order += [name for name in extras if name != "contamination"]
+    complete = ~missing.any(axis=0) if drop_missing else np.ones(len(table), dtype=bool)
+    return pd.DataFrame({name: clean[name] for name in order}, index=table.index), complete
+
+
+def _check_repeats(
+    clean: pd.DataFrame, complete: BoolArray, faults: FaultList, sum_repeats: bool
+) -> IntArray:
+    """Return the first row of each response; repeats are faults, or must agree to be summed."""
+    first = first_of_group(clean, _KEYS, complete)
+    if sum_repeats:
+        validate_constant(clean, list(clean.columns[5:]), first, faults)
+    else:
+        advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
+        validate_unique(first, _KEYS, advice, faults)
+    return first
+
+
+def _finished(
+    clean: pd.DataFrame, complete: BoolArray, first: IntArray, source: str, notes: list[str]
+) -> pd.DataFrame:
+    if not complete.all():
+        dropped = f"{(~complete).sum():,} of {len(complete):,} responses with a missing score"
+        if not complete.any():
+            raise DataError([Fault(source, f"dropped {dropped}: none is left")])
+        notes.append(f"dropped {dropped}")
+        # Complete rows only ever point to complete rows; give these their new positions.
+        first = (np.cumsum(complete) - 1)[first[complete]]
+        clean = clean[complete].reset_index(drop=True)
+    counts = ["n_correct", "n_trials"]
+    clean = clean.astype(dict.fromkeys(counts, np.int64))
+    if (repeats := (first != np.arange(len(first))).sum()) > 0:
+        notes.append(
+            f"summed {len(first):,} rows into {len(first) - repeats:,} responses "
+            "(rows of the same model, benchmark and item)"
+        )
+        clean = sum_trials(clean, first, counts)
+    return clean.iloc[in_order(clean)].reset_index(drop=True)
+
+
+def given_responses(
+    responses: Responses | pd.DataFrame | Path,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing: Missing = "error",
+    contamination_scale: Scale = "share",
+    *,
+    dates: Dates | None = None,
+    clean: Names = (),
+) -> Responses:
+    """Return responses, with contamination from covariates or dates.
+
+    Columns ``released`` and ``cutoff`` are used where nothing else gives contamination.
+    """
+    own = "share" if covariates is not None else contamination_scale
+    if not isinstance(responses, Responses):
+        responses = read_responses(responses, contamination_scale=own)
+    elif own != "share":
+        raise UsageError(
+            f"contamination_scale={own!r}: the responses are read already; say it when they are "
+            "read: read_responses(…, contamination_scale=…)"
+        )
+    if covariates is not None:
+        if dates is not None:
+            raise UsageError("contamination comes from covariates or from dates; give one of them")
+        found = given_covariates(covariates, contamination_scale)
+        responses = responses.with_contamination(found, missing=missing)
+    elif dates is not None or (
+        {"released", "cutoff"} <= set(responses.frame) and "contamination" not in responses.frame
+    ):
+        if missing == "zero":
+            raise UsageError(
+                "missing contamination 'zero' is what was searched and not found; an unknown date "
+                "is no search: choose drop or impute"
+            )
+        responses = responses.with_dates(dates, missing=missing, clean=clean)
+    return responses.with_clean(clean) if clean else responses
+
+
+def given_covariates(
+    covariates: Covariates | pd.DataFrame | Path, contamination_scale: Scale = "share"
+) -> Covariates:
+    """Return covariates."""
+    if isinstance(covariates, Covariates):
+        if contamination_scale != "share":
+            raise UsageError(
+                f"contamination_scale={contamination_scale!r}: the covariates are read already; "
+                "say it when they are read: read_covariates(…, contamination_scale=…)"
+            )
+        return covariates
+    if isinstance(covariates, pd.DataFrame):
+        return Covariates.from_frame(covariates, contamination_scale=contamination_scale)
+    return read_covariates(covariates, contamination_scale=contamination_scale)

@@ -1,0 +1,352 @@
+"""How probably an item's matches hold duplicates, for each draw of a curve.
+
+A document counts once for an item, at the cosine of its nearest chunk.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.judgements import PAIR
+from bayescontam.evidence.curve import CurveDraws
+from bayescontam.evidence.curve_model import UNIT, effects, first_runs, seen
+from bayescontam.evidence.pairs import LEAD, scan_pairs
+from bayescontam.scan.kernels import BINS, bins_of
+
+if TYPE_CHECKING:
+    from bayescontam.evidence.curve import Curve
+    from bayescontam.scan.results import Scan
+
+
+KINDS = ("exact", "equivalent", "subset", "superset", "related")
+"""Kinds that a duplicate can be of."""
+_KEYS = ["benchmark", "item"]
+_PAIR = list(PAIR)
+_BIN = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """The documents that match one item: some one by one, and the rest in bins."""
+
+    benchmark: int  # position of the benchmark
+    # number of documents with a chunk among the best matches; they come first, best first. Judged
+    # documents of the tail sample follow.
+    listed: int
+    # cosine, source: of each single document: of its chunk nearest to the item
+    cosine: FloatArray
+    source: IntArray
+    copies: IntArray  # occurrences of that chunk's text in each source, dims (match, source)
+    best: float  # cosine of the best match
+    judged: np.ndarray  # which of these were judged
+    # log likelihood of the verdicts of judged matches if they are duplicates, and if not; dims (2,
+    # draw, judged match)
+    called: FloatArray
+    kind: IntArray  # position in `KINDS` of the kind that most judges gave; -1 where none
+    place: FloatArray  # place of each document among those of the item, the nearest being the first
+    # rest_cosine, rest_source, rest_count: occurrences of all chunks that are not listed, in bins
+    # of cosine and source; each counts as a document of its own
+    rest_cosine: FloatArray
+    rest_source: IntArray
+    rest_count: FloatArray
+    rest_place: FloatArray  # place of those in the middle of the bin
+
+
+class Matches:
+    """The matches of a scan, item by item."""
+
+    def __init__(self, scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
+        self.benchmarks, self.sources = curve.benchmarks, curve.sources
+        self._items = scan.items[_KEYS]
+        self._floor = floor
+        pairs = scan_pairs(scan).drop_duplicates(_PAIR)
+        judged = _located(curve, pairs)
+        self.verdicts = _by_document(judged)
+        """Judged documents: `UNIT`, ``verdict`` (position in likelihoods) and ``kind``."""
+        matches = self._single(pairs)
+        self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
+        self._matches = matches
+        self._copies = _copies(matches, scan.strata, self.sources)
+        self._likelihoods = _likelihoods(curve, judged, self.verdicts, draws)
+        self._further = self._counted(pairs, matches)
+        self._histogram = self._coarse(scan.histogram)
+        self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
+
+    def _single(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Return listed documents and judged ones of the tail, with the positions of verdicts."""
+        nearest = pairs[pairs["chunk"] == pairs["lead"]]
+        order = ["listed", "cosine"]
+        nearest = nearest.sort_values(order, ascending=False, kind="stable")
+        documents = nearest[[*UNIT, "chunk", "cosine", "copies", "listed", "place"]]
+        documents = documents.merge(self.verdicts, on=UNIT, how="left", validate="one_to_one")
+        # What was judged counts, whatever its cosine.
+        counted = documents["listed"] & (documents["cosine"] >= self._floor)
+        documents = documents[counted | documents["verdict"].notna()].reset_index(drop=True)
+        documents["source"] = pd.Index(self.sources).get_indexer(pd.Index(documents["source"]))
+        return documents.fillna({"verdict": -1, "kind": -1}).astype({"verdict": int, "kind": int})
+
+    def _counted(self, pairs: pd.DataFrame, documents: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+        """Return the pairs of each item that the rest leaves out: documents and their chunks."""
+        sources = np.array(self.sources, dtype=object)[documents["source"]]
+        known = documents[UNIT].assign(source=sources)
+        counted = pairs[pairs["cosine"] >= self._floor].merge(known, on=UNIT)
+        own = counted["listed"] | (counted["chunk"] == counted["lead"])
+        return dict(iter(counted[own].groupby(_KEYS, sort=False, observed=True)))
+
+    def _coarse(self, counts: pd.DataFrame) -> pd.DataFrame:
+        """Return cosine counts at or above the floor, with the position of a coarse bin."""
+        # Lower edges are multiples of 0.001, up to rounding.
+        steps = np.round(counts["cosine"].to_numpy() * 1000).astype(int)
+        above = counts.assign(bin=steps // 10)[steps >= round(self._floor * 1000)]
+        return above[above["count"] > 0]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def listed(self, item: tuple[str, str]) -> pd.DataFrame:
+        """Return `PAIR` of the listed documents of an item, in the order of `Matched`."""
+        rows = self._matches.iloc[self._groups.get(item, [])]
+        rows = rows[rows["listed"]]
+        return rows[_PAIR].assign(source=[self.sources[place] for place in rows["source"]])
+
+    def __iter__(self) -> Iterator[Matched]:
+        codes = {name: position for position, name in enumerate(self.benchmarks)}
+        bins = self._histogram.groupby(_KEYS, sort=False, observed=True).indices
+        for key in self._items.itertuples(index=False, name=None):
+            at = np.asarray(self._groups.get(key, []), dtype=np.int64)
+            counts = self._histogram.iloc[bins.get(key, [])]
+            yield self._item(codes[key[0]], at, self._further.get(key), counts)
+
+    def _item(
+        self, benchmark: int, at: IntArray, counted: pd.DataFrame | None, counts: pd.DataFrame
+    ) -> Matched:
+        rows, copies = self._matches.iloc[at], self._copies[at]
+        judged = rows["verdict"].to_numpy() >= 0
+        called = self._likelihoods[:, :, rows["verdict"].to_numpy()[judged]]
+        return Matched(
+            benchmark,
+            int(rows["listed"].sum()),
+            rows["cosine"].to_numpy(float),
+            rows["source"].to_numpy(np.int64),
+            copies,
+            float(rows["cosine"].max()) if len(rows) else 0.0,
+            judged,
+            called,
+            rows["kind"].to_numpy(np.int64),
+            rows["place"].to_numpy(float),
+            *self._rest(benchmark, rows if counted is None else counted, counts),
+        )
+
+    def _rest(
+        self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
+    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+        """Return occurrences outside the listed documents, by bin and source, and their place."""
+        top = 101
+        all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
+        place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
+        single = np.bincount(place, rows["copies"], minlength=top)
+        nearest = (rows["chunk"] == rows["lead"]).to_numpy()
+        left: FloatArray = np.maximum(all_ - single, 0.0)
+        # Before those in the middle of a bin: all above, and half of the bin.
+        documents = left + np.bincount(place[nearest], minlength=top)
+        before = documents[::-1].cumsum()[::-1] - left / 2
+        rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
+        at, source = np.nonzero(rest > 0)
+        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0)
+
+
+def _steps(cosines: NDArray[np.float32]) -> IntArray:
+    """Return the steps of 0.001 that cosines are in, as the scan counts them."""
+    return bins_of(cosines).astype(np.int64) - BINS // 2
+
+
+def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...]) -> IntArray:
+    """Share the copies of each document over sources, dims (match, source).
+
+    A scan says where a text stands first and how often in all. Further copies are shared as
+    the benchmark's cosines of the same step of 0.001 are: near a cosine of 1 these are
+    hardly any others.
+    """
+    copies = np.zeros((len(matches), len(sources)), dtype=np.int64)
+    own = matches["source"].to_numpy()
+    several = np.flatnonzero((matches["copies"] > 1) & (len(sources) > 1))
+    if len(several):
+        steps = np.round(strata["cosine"].to_numpy() * 1000).astype(int)
+        counts = strata.assign(step=steps).pivot_table(
+            index=["benchmark", "step"], columns="source", values="count", aggfunc="sum"
+        )
+        counts = counts.reindex(columns=list(sources)).fillna(0.0)
+        chosen = matches.iloc[several]
+        steps = _steps(chosen["cosine"].to_numpy(np.float32))
+        keys = pd.MultiIndex.from_arrays([chosen["benchmark"].to_numpy(), steps])
+        weight = counts.reindex(keys).fillna(0.0).to_numpy()
+        total = np.maximum(weight.sum(axis=1, keepdims=True), 1.0)
+        further = chosen["copies"].to_numpy()[:, None] - 1
+        copies[several] = np.floor(further * weight / total + 0.5)
+        copies[several, own[several]] = 0
+    copies[np.arange(len(matches)), own] = np.maximum(matches["copies"] - copies.sum(axis=1), 1)
+    return copies
+
+
+def _located(curve: "Curve", pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return judgements, one of each judge on a pair, with the lead that the scan knows."""
+    judged = first_runs(curve.judged)
+    known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")
+    lead = known["lead"].to_numpy(float)
+    own = judged["lead"].to_numpy(float)
+    return judged.assign(lead=np.where(np.isnan(lead), own, lead).astype(np.int64))
+
+
+def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
+    """Return judged documents: their keys, ``verdict`` (number) and ``kind`` (position).
+
+    The kind is -1 where most judges find no duplicate, or give no kind. Verdicts on its further
+    chunks count where no judge read the nearest.
+    """
+    positions = {name: position for position, name in enumerate(KINDS)}
+    coded = judged.assign(
+        code=judged["kind"].where(judged["is_duplicate"] == 1).map(positions),
+        further=judged["chunk"] != judged["lead"],
+    )
+    first = coded.groupby(UNIT, sort=False, observed=True)["further"].transform("min")
+    grouped = coded[coded["further"] == first].groupby(UNIT, sort=False, observed=True)
+    modes = grouped["code"].agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
+    modes = modes.where(grouped["is_duplicate"].mean() > 0.5, -1)
+    table = modes.rename("kind").astype("int64").reset_index()
+    return table.assign(verdict=np.arange(len(table)))
+
+
+def _likelihoods(
+    curve: "Curve", judged: pd.DataFrame, documents: pd.DataFrame, draws: int
+) -> FloatArray:
+    """Return log likelihoods of the verdicts on each document, dims (2, draw, document)."""
+    rows = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
+    judge = pd.Index(curve.judges).get_indexer(pd.Index(rows["judge"]))
+    called = rows["is_duplicate"].to_numpy(int) == 1
+    hit, clear = (values[:, judge] for values in curve.judge_draws(draws))
+    further = (rows["chunk"] != rows["lead"]).to_numpy()
+    hit = seen(hit, clear, curve.further_draws(draws)[:, None], further)
+    result = np.zeros((2, len(hit), len(documents)))
+    place = rows["verdict"].to_numpy()
+    for row, p in zip(result, (hit, 1 - clear), strict=True):
+        # Off 0: judges drawn as infallible may yet contradict each other.
+        likely = np.clip(np.where(called, p, 1 - p), 1e-12, 1.0)
+        np.add.at(row.T, place, np.log(likely).T)
+    return result
+
+
+def _source_shares(
+    counts: pd.DataFrame, benchmarks: tuple[str, ...], sources: tuple[str, ...]
+) -> dict[str, FloatArray]:
+    """Return for each benchmark how cosines of a bin are shared over sources, (bin, source)."""
+    shares = {}
+    for name in benchmarks:
+        part = counts[counts["benchmark"] == name]
+        source = pd.Index(sources).get_indexer(pd.Index(part["source"]))
+        total = np.zeros((101, len(sources)))
+        np.add.at(total, (part["bin"].clip(0, 100), source), part["count"])
+        sums = total.sum(axis=1, keepdims=True)
+        shares[name] = np.divide(total, sums, out=np.zeros_like(total), where=sums > 0)
+    return shares
+
+
+class ItemExposure:
+    """What the matches of one item amount to, for every draw of the curve.
+
+    The matches of an item are independent given whether it is open and given its effect,
+    which are summed over after the item's own verdicts have spoken. This takes the place of
+    independence of all matches: some items have no duplicates at all however many texts are
+    near them, and that one text is a duplicate makes it likelier of another.
+    """
+
+    def __init__(self, draws: CurveDraws, item: Matched) -> None:
+        self._draws, self._item = draws, item
+        effect, log_weight = effects(int(item.judged.sum()))
+        self._effect = draws.sigma_item * effect
+        level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
+        odds = level[:, None, :] + self._effect[:, :, None]
+        duplicate, other = item.called
+        judged = odds[:, :, item.judged]
+        joint = np.logaddexp(
+            log_expit(judged) + duplicate[:, None], log_expit(-judged) + other[:, None]
+        )
+        open_ = draws.log_odds_open(np.array([item.best]), item.benchmark)
+        closed = log_expit(-open_) + other.sum(axis=-1, keepdims=True)
+        log_all = np.hstack([log_expit(open_) + log_weight + joint.sum(axis=-1), closed])
+        weight = np.exp(log_all - log_all.max(axis=1, keepdims=True))
+        weight /= weight.sum(axis=1, keepdims=True)
+        self.weight, self.closed = weight[:, :-1], weight[:, -1]
+        """Posterior of the item's effect, dims (draw, node), if open; and of not being so."""
+        odds[:, :, item.judged] += (duplicate - other)[:, None]
+        self._odds = odds
+
+    @cached_property
+    def probability(self) -> FloatArray:
+        """P(duplicate) of listed matches given effect and verdicts, (draw, node, match)."""
+        return expit(self._odds)
+
+    @cached_property
+    def rest_rate(self) -> FloatArray:
+        """Expected duplicates in each bin of unlisted matches, dims (draw, node, bin)."""
+        item = self._item
+        level = self._draws.log_odds(
+            item.rest_cosine, item.benchmark, item.rest_source, item.rest_place
+        )
+        return item.rest_count * expit(level[:, None, :] + self._effect[:, :, None])
+
+    def none(
+        self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the probability that no match is a duplicate, dims (draw,)."""
+        if thin is None:
+            log_none = log_expit(-self._odds[..., listed]).sum(axis=-1)
+            log_none = log_none - self.rest_rate[..., rest].sum(axis=-1)
+        else:
+            share = thin[:, None, :-1][..., listed]
+            with np.errstate(divide="ignore"):  # a sure duplicate leaves no chance of none
+                log_none = np.log1p(-share * self.probability[..., listed]).sum(axis=-1)
+            log_none -= thin[:, None, -1] * self.rest_rate[..., rest].sum(axis=-1)
+        return self.closed + (self.weight * np.exp(log_none)).sum(axis=1)
+
+    def none_among_first(self, ranks: Sequence[int]) -> FloatArray:
+        """Return the probability that none of the first matches is a duplicate, (draw, rank)."""
+        if not self._item.listed:
+            return np.ones((len(self._draws), len(ranks)))
+        summed = np.cumsum(log_expit(-self._odds[..., : self._item.listed]), axis=-1)
+        last = np.minimum(np.asarray(ranks), self._item.listed) - 1
+        none = np.einsum("sh,shk->sk", self.weight, np.exp(summed[..., last]))
+        return self.closed[:, None] + none
+
+    def expected(self, source: int) -> FloatArray:
+        """Return the expected number of duplicates in a source, copies counted, (draw,)."""
+        item = self._item
+        count = self.probability @ item.copies[:, source].astype(float)
+        count = count + self.rest_rate[..., item.rest_source == source].sum(axis=-1)
+        return (self.weight * count).sum(axis=1)
+
+    def expected_rest(self) -> FloatArray:
+        """Return the expected number of duplicates that are not listed one by one, (draw,)."""
+        rest: FloatArray = (self.weight * self.rest_rate.sum(axis=-1)).sum(axis=1)
+        return rest
+
+    def drawn(self, n_sources: int, rng: np.random.Generator) -> IntArray:
+        """Draw the number of duplicates in each source, copies counted, (draw, source)."""
+        item, rows = self._item, np.arange(len(self._draws))
+        node = (self.weight.cumsum(axis=1) < rng.random((len(rows), 1))).sum(axis=1)
+        opened = (node < self.weight.shape[1])[:, None]
+        node = np.minimum(node, self.weight.shape[1] - 1)
+        true = rng.random((len(rows), len(item.cosine))) < self.probability[rows, node]
+        rest = rng.poisson(self.rest_rate[rows, node]) * opened
+        true = true & opened
+        counts = [
+            true.astype(np.int64) @ item.copies[:, s] + rest[:, item.rest_source == s].sum(axis=1)
+            for s in range(n_sources)
+        ]
+        return np.stack(counts, axis=1)

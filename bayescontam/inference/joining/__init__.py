@@ -1,1 +1,0 @@
-"""Joining: a model that was not in a fit, judged by what the fit has learnt."""

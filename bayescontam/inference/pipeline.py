@@ -1,0 +1,491 @@
+"""From responses and a model spec to a checked fit."""
+
+import importlib.metadata
+import json
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam._progress import stage
+from bayescontam._random import check_seed, fresh_seed, stream
+from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.dates import Dates
+from bayescontam.data.guessing import unused_note
+from bayescontam.data.responses import Names, Path, Responses, given_responses
+from bayescontam.data.validation import Scale, check_level
+from bayescontam.errors import UsageError
+from bayescontam.inference import checks as checking
+from bayescontam.inference.checks import Check, Thresholds, conflict_check, integration_check
+from bayescontam.inference.confounding import confounding_curves
+from bayescontam.inference.design_checks import design_checks
+from bayescontam.inference.estimands import (
+    ITEMS,
+    Items,
+    Reference,
+    dose_response,
+    estimands,
+    reference_level,
+    reference_levels,
+)
+from bayescontam.inference.identification import identify
+from bayescontam.inference.item_fit import item_fit
+from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
+from bayescontam.inference.own_slopes import own_slopes
+from bayescontam.inference.posterior import (
+    Draws,
+    draw_contamination,
+    draw_difficulties,
+    stack_draws,
+)
+from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
+from bayescontam.inference.result import FORMAT, Fit
+from bayescontam.inference.sampling import Engine, Sampling, sample
+from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.stored import (
+    Positions,
+    labelled,
+    rounded,
+    standard_groups,
+    stored_exposure,
+    stored_items,
+    stored_table,
+    thinned_prior,
+    unsafe_labels,
+    without_items,
+)
+from bayescontam.inference.summary import LEVEL, summarise
+from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
+from bayescontam.model.auto import AUTO, choose_spec
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.exposure import refuse_contaminated
+from bayescontam.model.marginal import Difficulties
+from bayescontam.model.terms import models_without_overlap
+from bayescontam.parallel import usable_cores
+from bayescontam.specs.model import ModelSpec
+
+PRIOR_DRAWS, MIN_PRIOR_DRAWS = 2000, 500
+MOST_NUMBERS = 100_000_000
+"""Prior draws times responses; of larger tables fewer draws are made."""
+_VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a fit is made and judged, beside model spec and data."""
+
+    seed: int  # seed of everything random
+    reference: Reference = "min_observed"  # contamination at which genuine ability is evaluated
+    # items that each model's estimands average over: all of the benchmark in the table, or those
+    # that the model answered
+    items: Items = "all"
+    # whether estimands are about the population that the items were drawn from
+    population: bool = False
+    level: float = LEVEL  # probability of intervals
+    # smallest overfitting that matters, against which verdicts are given
+    smallest_effect: float = SMALLEST_EFFECT
+    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
+    sampling: Sampling = field(default_factory=Sampling)  # how the posterior is sampled
+    command: str = ""  # what the user ran, for the record
+    # draws of item difficulties that are stored. Default: none where they were integrated out, and
+    # at least 1,000 otherwise.
+    item_draws: int | None = None
+    store_all: bool = False  # whether all draws of everything are stored, in double precision
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used."""
+        reference_level(self.reference)
+        if self.items not in ITEMS:
+            raise UsageError(f"items: got {self.items!r}; allowed are 'all' or 'answered'")
+        check_level(self.level)
+        check_smallest_effect(self.smallest_effect)
+        if self.item_draws is not None and self.item_draws < 0:
+            raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
+        check_seed(self.seed)
+        draws, chains = self.sampling.draws, self.sampling.chains
+        if draws * chains < MIN_DRAWS:
+            raise UsageError(
+                f"draws: got {draws} of each of {chains} chains, {draws * chains} in all; at least"
+                f" {MIN_DRAWS} are needed to know how far PSIS-LOO can be trusted"
+            )
+
+
+def fit_responses(
+    responses: Responses,
+    spec: ModelSpec,
+    options: Options,
+    progress: bool = False,
+) -> Fit:
+    """Fit a model spec to responses and judge the fit."""
+    started = time.perf_counter()
+    with stage(progress, "building the model"):
+        built = build(spec, responses, options.sampling.difficulties)
+    refuse_contaminated(responses, np.array(built.design.models)[built.design.clean].tolist())
+    reference = None
+    if built.design.contamination is not None:
+        reference = reference_levels(options.reference, built.design)
+    seed = int(stream(options.seed, "sampler").integers(2**31))
+    posterior, sample_stats = sample(built, options.sampling, seed, progress)
+    sampled = time.perf_counter()
+    groups = {"posterior": posterior, "sample_stats": sample_stats}
+    with stage(progress, "computing estimands and checks"):
+        judged, positions = _judged(posterior, built, options)
+        groups |= judged
+        checks = [
+            *checking.sampling_checks(
+                posterior, sample_stats, _all_rows(groups, options.level), options.thresholds
+            ),
+            *checking.loo_checks(groups["loo"], options.thresholds),
+            *checking.predictive_checks(groups["predictive"], options.thresholds),
+            conflict_check(posterior, built),
+            *_integrated(posterior, built, options),
+            *design_checks(built, reference, options.items),
+        ]
+    seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
+    record = _record(responses, built, options, seconds)
+    record["checks"] = [check.to_dict() for check in checks]
+    record["stored"] = _stored_draws(posterior, positions)
+    groups = _compact(groups, positions, options.store_all)
+    groups["record"] = xr.Dataset({"json": json.dumps(record)})
+    return Fit(labelled(xr.DataTree.from_dict(groups)))
+
+
+def _compact(
+    groups: dict[str, xr.Dataset], positions: Positions, whole: bool
+) -> dict[str, xr.Dataset]:
+    """Return what is stored of all groups."""
+    result = groups | {"posterior": without_items(groups["posterior"])}
+    labels = {dim: groups["posterior"][dim].to_numpy() for dim in ("chain", "draw")}
+    for name in ("estimands", "estimands_by_concept"):
+        if name in result:
+            result[name] = result[name].assign_coords(labels)
+    if whole:
+        return result
+    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept"):
+        if name in result:
+            result[name] = result[name].isel(draw=positions.parameters)
+    for name in ("prior", "prior_estimands"):
+        result[name] = thinned_prior(result[name])
+    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept", "prior",
+                 "prior_estimands", "item_effects", "loo"):  # fmt: skip
+        if name in result:
+            result[name] = rounded(result[name])
+    scores = result["predictive"]  # observed ones stay what they are
+    replicated = scores[[n for n in scores.data_vars if n not in ("score", "binned")]]
+    result["predictive"] = scores.assign(rounded(replicated).data_vars)
+    return result
+
+
+def _stored_draws(posterior: xr.Dataset, positions: Positions) -> dict[str, int]:
+    """Return how many draws of what are stored, all chains together."""
+    chains = posterior.sizes["chain"]
+    counts = {name: chains * len(at) for name, at in vars(positions).items()}
+    return {"sampled": chains * posterior.sizes["draw"]} | counts
+
+
+def _judged(
+    posterior: xr.Dataset, built: BuiltModel, options: Options
+) -> tuple[dict[str, xr.Dataset], Positions]:
+    """Return everything that follows from the draws, group by group, and what is stored of it."""
+    draws = stack_draws(posterior, built.design)
+    rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
+    draws = draw_difficulties(draws, built.lattice, rng, cores=cores)
+    draws = with_own_effects(draws, built, stream(options.seed, "own effects"), cores=cores)
+    draws, moments = draw_contamination(draws, built, stream(options.seed, "contamination"))
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    chosen = options.reference, options.items
+    rng, sampled = stream(options.seed, "population"), options.population
+    groups = estimands(draws, built, shape, *chosen, rng, sampled)
+    positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
+    count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
+    prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
+    rng = stream(options.seed, "prior population")
+    prior_estimands = estimands(prior, built, (1, len(prior)), *chosen, rng)["estimands"]
+    prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
+    groups["prior"] = without_items(parameters)
+    groups["prior_estimands"] = prior_estimands
+    predictive = posterior_checks(draws, built, stream(options.seed, "predictive"))
+    groups["predictive"] = predictive.assign(
+        score_prior=prior_scores["score_replicated"].rename(replicate="prior_replicate")
+    )
+    groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
+    if draws.beta is not None:
+        groups |= _of_slopes(draws, posterior, groups, built, options)
+    if built.spec.contamination.confounding == "sensitivity":
+        arguments = posterior, groups["estimands"], built, options.level
+        groups["confounding"] = confounding_curves(*arguments)
+    known = posterior
+    if options.store_all and draws.eta is not None and "eta" not in posterior:
+        values = draws.eta.reshape(*shape, -1)
+        known = posterior.assign(eta=(("chain", "draw", "repeated"), values))
+    items = stored_items(draws, known, built, positions.items, options.store_all)
+    if items is not None:
+        groups["item_effects"] = items
+    groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
+    if (fitting := item_fit(draws, built)) is not None:
+        groups["item_fit"] = fitting
+    if moments is not None:
+        groups["exposure"] = stored_exposure(built.design, moments)
+    return groups | stored_table(built.design), positions
+
+
+def _of_slopes(
+    draws: Draws,
+    posterior: xr.Dataset,
+    groups: dict[str, xr.Dataset],
+    built: BuiltModel,
+    options: Options,
+) -> dict[str, xr.Dataset]:
+    """Return the groups about the slopes of contamination."""
+    loo, cells = groups["loo"], groups["estimands"]
+    at = loo["kept_draw"].to_numpy()
+    density = log_prior(posterior, built)[at], loo["log_likelihood"].to_numpy()
+    sensitivity = power_scaling(_selected(cells, at), *density)
+    slopes = cells["slope"], groups["prior_estimands"]["slope"]
+    prior_sd = slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy()
+    own = own_slopes(draws, built, prior_sd)
+    verdicts = identify(*slopes, sensitivity, built, own, options.level, options.reference)
+    rng = stream(options.seed, "curves")
+    curves = dose_response(draws, built, options.level, options.items, rng, options.population)
+    return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
+
+
+def _integrated(posterior: xr.Dataset, built: BuiltModel, options: Options) -> list[Check]:
+    """Check the quadrature of difficulties, where they were integrated out."""
+    if built.lattice is None:
+        return []
+    rng = stream(options.seed, "integration")
+    return [integration_check(stack_draws(posterior, built.design), built.lattice, rng)]
+
+
+def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
+    """Return the chosen draws, chains joined into one."""
+    joined = {
+        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(1, -1, *v.shape[2:])[:, at])
+        for name, v in dataset.data_vars.items()
+    }
+    coords = {name: dataset[name] for name in ("model", "benchmark")}
+    return xr.Dataset(joined, coords)
+
+
+def _all_rows(groups: dict[str, xr.Dataset], level: float) -> pd.DataFrame:
+    names = [name for name in ("estimands", "estimands_by_concept") if name in groups]
+    return pd.concat([summarise(groups[name], level) for name in names], ignore_index=True)
+
+
+def _text(spec: ModelSpec) -> str:
+    """Return the text of the spec's file, or its content where it was changed in Python."""
+    # Of a spec that was changed before, and read back from a fit, the text is JSON.
+    written = spec.text and not spec.text.startswith("{")
+    if written and ModelSpec.parse(spec.text, spec.name) == spec:
+        return spec.text
+    return json.dumps(spec.model_dump(), indent=1)
+
+
+def _record(
+    responses: Responses, built: BuiltModel, options: Options, seconds: dict[str, float]
+) -> dict[str, Any]:
+    spec, design = built.spec, built.design
+    coords = {name: values for name, values in design.coords.items() if name != "response"}
+    part = models_without_overlap(design) if "delta" in built.terms else None
+    return {
+        "format": FORMAT,
+        "spec": {
+            "name": spec.name,
+            "text": _text(spec),
+            "hash": spec.hash,
+            "content": spec.model_dump(),
+        },
+        "data": {
+            "source": responses.source,
+            "hash": responses.data_hash,
+            "responses": len(design),
+            "notes": [*responses.notes, *unused_note(responses.frame, spec.likelihood.guess)],
+        },
+        "difficulties": "sampled" if built.lattice is None else "marginalised",
+        "item_draws": options.item_draws,
+        "left_out": [*built.terms.left_out, *([("delta", part)] if part else [])],
+        "entered": sorted(built.terms.entered),
+        "clean": [m for m, clean in zip(design.models, design.clean, strict=True) if clean],
+        "labels": unsafe_labels(coords),
+        "seed": options.seed,
+        "reference": options.reference,
+        "items": options.items,
+        "population": options.population,
+        "level": options.level,
+        "smallest_effect": options.smallest_effect,
+        "sampling": asdict(options.sampling),
+        "thresholds": asdict(options.thresholds),
+        "command": options.command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": {name: round(value, 2) for name, value in seconds.items()},
+        "versions": {"python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in _VERSIONS},
+    }
+
+
+def fit(
+    responses: Responses | pd.DataFrame | Path,
+    model: ModelSpec | Mapping[str, Any] | Path = AUTO,
+    *,
+    priors: Mapping[str, Any] | None = None,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    contamination_scale: Scale = "share",
+    dates: Dates | None = None,
+    clean: Names = (),
+    reference: Reference = "min_observed",
+    items: Items = "all",
+    population: bool = False,
+    level: float = LEVEL,
+    smallest_effect: float = SMALLEST_EFFECT,
+    seed: int | None = None,
+    engine: Engine = "nutpie",
+    draws: int = Sampling.draws,
+    tune: int = Sampling.tune,
+    chains: int = Sampling.chains,
+    cores: int | None = None,
+    target_accept: float = Sampling.target_accept,
+    difficulties: Difficulties = Sampling.difficulties,
+    item_draws: int | None = None,
+    store_all: bool = False,
+    thresholds: Thresholds | None = None,
+    progress: bool = False,
+    command: str = "",
+) -> Fit:
+    """Fit a model spec to responses, compute the estimands and check the fit.
+
+    Parameters
+    ----------
+    responses : Responses, pandas.DataFrame or path-like
+        Responses, or a table or file of them; see `read_responses`.
+    model : ModelSpec, str, path-like or mapping, default "auto"
+        Model spec, the name of a shipped one, the path of a TOML file, or the content of one.
+        ``"auto"``: composed from the columns of the table; see `compose_spec`.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec:
+        ``{"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}``.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, if it is not in the responses.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        What to do with responses whose item has no covariates: refuse the table, take them
+        for clean (if all items were searched), leave them out, or give them the mean of
+        their benchmark.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        What contamination is, in the covariates if given, else in the responses: a number
+        from 0 to 1, per cent, or a count n that is read as log(1 + n) / log(1 + largest n).
+    dates : Dates, optional
+        When items were released and up to when models were trained, which give
+        contamination by model and item and the clean models; see `Responses.with_dates`.
+        Default: the columns ``released`` and ``cutoff``, if the table has both and no
+        other contamination.
+    clean : sequence of str, optional
+        Models that are known not to have met the items in training.
+    reference : {"min_observed", "zero"} or float, default "min_observed"
+        Contamination in [0, 1] at which genuine ability is evaluated. The default is the
+        smallest observed in each benchmark: nothing is extrapolated.
+    items : {"all", "answered"}, default "all"
+        Reference population: items that each model's estimands average over. ``"all"``: all
+        items of the benchmark in the table, so that models which answered different items
+        are compared on common ground; what a model does on those that it did not answer is
+        predicted from its ability and their difficulty. ``"answered"``: those that the model
+        answered; models that answered different items are then not ranked.
+    population : bool, default False
+        Whether estimands are about the population that the items were drawn from: intervals
+        then include the sampling of items (Bayesian bootstrap, doi:10.1214/aos/1176345338).
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    smallest_effect : float, default 0.02
+        Smallest overfitting that matters, a difference of accuracies: verdicts say "at most
+        small" where the whole interval is below it.
+    seed : int, optional
+        Default: a fresh one, which the fit records.
+    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
+        Sampler. ``"numpyro"`` needs the extra ``jax``.
+    draws, tune, chains : int
+        Draws stored of each chain (1,500), draws before those (700), and chains (4).
+    cores : int, optional
+        Chains at the same time; default: as many as the machine has cores.
+    target_accept : float, default 0.9
+        Acceptance probability that the step size is adapted to.
+    difficulties : {"auto", "sampled", "marginalised"}, default "auto"
+        Whether item difficulties are sampled with everything else, or integrated out and
+        drawn afterwards, which takes a small part of the time where tables are large. The
+        model and its posterior are the same. ``"auto"`` integrates them out of tables of
+        50,000 responses or more where that can be done.
+    item_draws : int, optional
+        How many draws of item difficulties are stored. Default: none where they were
+        integrated out, and otherwise 1,000, or more of few items; their means and standard
+        deviations are always stored.
+    store_all : bool, default False
+        Store every draw of everything, in double precision. Default: parameters and
+        estimands whole, to five digits; of what there is one of for each item or response
+        evenly spaced draws (``fit.record["stored"]`` counts them), and no model-by-item
+        effects. Files are then some twenty times smaller.
+    thresholds : Thresholds, optional
+        What the checks require.
+    progress : bool, default False
+        Whether to show what goes on.
+    command : str, optional
+        What the user ran, for the record.
+
+    Returns
+    -------
+    Fit
+        Also when checks failed: look at ``fit.checks()`` before you believe it.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used; before anything long is started.
+    MissingExtraError
+        If the engine is not installed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": "m", "benchmark": "b", "item": [f"i{i}" for i in range(40)],
+    ...     "correct": [1, 0] * 20, "contamination": [0.1, 0.1, 0.6, 0.6] * 10,
+    ... })
+    >>> fitted = fit(table, "single", seed=1, draws=100, tune=100, chains=2)
+    >>> estimands = fitted.estimands().set_index("quantity")
+    >>> bool(estimands.loc["accuracy", "ci_low"] < 0.5 < estimands.loc["accuracy", "ci_high"])
+    True
+    """
+    table = given_responses(
+        responses,
+        covariates,
+        missing_contamination,
+        contamination_scale,
+        dates=dates,
+        clean=clean,
+    )
+    spec, table = choose_spec(model, table, clean, priors)
+    sampling = Sampling(
+        engine, draws, tune, chains, _cores(cores, chains), target_accept, difficulties
+    )
+    options = Options(
+        seed=fresh_seed() if seed is None else seed,
+        reference=reference,
+        items=items,
+        population=population,
+        level=level,
+        smallest_effect=smallest_effect,
+        thresholds=thresholds or Thresholds(),
+        sampling=sampling,
+        command=command,
+        item_draws=item_draws,
+        store_all=store_all,
+    )
+    return fit_responses(table, spec, options, progress)
+
+
+def _cores(cores: int | None, chains: int) -> int:
+    return min(chains, usable_cores()) if cores is None else cores

@@ -1,1 +1,0 @@
-"""Plan: how large a study must be, by fast simulation."""

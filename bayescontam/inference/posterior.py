@@ -1,0 +1,524 @@
+"""Posterior draws as arrays, with what was integrated out drawn again."""
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numba
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
+from bayescontam.model.effects import guess_priors
+from bayescontam.model.exposure import Exposure, draw_nodes
+from bayescontam.model.likelihood import accuracy, log_likelihood, softplus
+from bayescontam.model.marginal import Lattice, LatticeDesign, predictor_at_levels
+from bayescontam.model.measurement_error import in_trials
+from bayescontam.model.predictor import (
+    Effects,
+    contamination_shift,
+    linear_predictor,
+    response_slopes,
+)
+from bayescontam.model.priors import SMALLEST
+from bayescontam.model.transforms import rough_logits
+from bayescontam.specs.model import ModelSpec
+
+CHUNK = 4_000_000
+"""Numbers held at once while going through draws: 32 MB each array."""
+CACHED = 250_000
+"""The same where much is computed of them: 2 MB, which stay in a core's own cache."""
+Places = NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of effects, one row for each draw."""
+
+    theta: FloatArray  # dims (draw, model × unit)
+    beta: FloatArray | None  # dims (draw, model × benchmark)
+    # delta, alpha: dims (draw, item)
+    delta: FloatArray | None
+    # dims (draw, repeated): log-odds of responses with several trials, where they have an effect of
+    # their own; at their mean contamination once `node` is there. Where these effects were
+    # integrated out, `with_own_effects` draws them.
+    eta: FloatArray | None
+    sigma_eps: FloatArray | None  # dims (draw, repeated) or (draw, 1): spread of these effects
+    alpha: FloatArray | None = None
+    increments: FloatArray | None = None  # dims (draw, segment)
+    # kappa, sigma_delta: dims (draw, benchmark)
+    kappa: FloatArray | None = None
+    # gamma, spillover: dims (draw, 1)
+    gamma: FloatArray | None = None
+    spillover: FloatArray | None = None
+    # dims (draw, benchmark): accuracy of blind guessing, where it is estimated
+    guess: FloatArray | None = None
+    # dims (draw, benchmark), where the probabilities of latent events are unsure
+    p_shift: FloatArray | None = None
+    # dims (draw, group): which of its values each group's contamination has, where it is not known;
+    # see `locate`
+    node: NDArray[np.int8] | None = None
+    sigma_delta: FloatArray | None = None
+    # place, offset: where difficulties were integrated out: which node each item's difficulty lies
+    # at, dims (draw, item), and by how many standard deviations the nodes of a draw are moved,
+    # (draw, 1); see `bayescontam.inference.posterior`
+    place: NDArray[np.integer[Any]] | None = None
+    offset: FloatArray | None = None
+    # dims (draw, item): how many items of the table an item stands for, if not itself
+    tally: FloatArray | None = None
+    # dims (draw, model × benchmark); see `bayescontam.model.effects.add_selection`
+    psi: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> "Draws":
+        given = {name: values for name, values in vars(self).items() if values is not None}
+        return replace(self, **{name: values[rows] for name, values in given.items()})
+
+    @property
+    def effects(self) -> Effects:
+        """The effects that make up the log-odds, as the predictor takes them."""
+        return vars(self)
+
+    def spaced(self, most: int) -> np.ndarray:
+        """Return the positions of at most `most` draws, evenly spaced."""
+        return np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
+
+    def thinned(self, most: int) -> "Draws":
+        """Return at most `most` draws, evenly spaced."""
+        return self[self.spaced(most)]
+
+    def chunks(self, design: Design, most: int = CHUNK) -> Iterator["Draws"]:
+        """Yield the draws in parts small enough to expand to all responses."""
+        step = max(1, most // len(design))
+        for start in range(0, len(self), step):
+            yield self[slice(start, start + step)]
+
+
+def stack_draws(posterior: xr.Dataset, design: Design) -> Draws:
+    """Return the draws of a posterior (or prior) group, chains joined."""
+
+    def flat(name: str) -> FloatArray | None:
+        if name not in posterior:
+            return None
+        values = posterior[name].to_numpy()
+        return values.reshape(values.shape[0] * values.shape[1], -1)
+
+    theta = flat("theta")
+    assert theta is not None
+    sigma_eps = flat("sigma_eps")
+    if sigma_eps is not None and sigma_eps.shape[1] > 1:
+        sigma_eps = sigma_eps[:, design.model_benchmark[design.n_single :]]
+    known = ("theta", "sigma_eps", "node", "place", "offset", "tally")
+    others: dict[str, Any] = {
+        field.name: flat(field.name) for field in fields(Draws) if field.name not in known
+    }
+    return Draws(theta=theta, sigma_eps=sigma_eps, **others)
+
+
+def predictor(draws: Draws, design: Design) -> FloatArray:
+    """Return the log-odds without model-by-item effects, dims (draw, response)."""
+    eta: FloatArray = linear_predictor(draws.effects, design)
+    return eta
+
+
+def log_odds(draws: Draws, design: Design) -> FloatArray:
+    """Return the log-odds of each response at `Design.contamination`, (draw, response)."""
+    eta = predictor(draws, design)
+    if draws.eta is not None:
+        eta[:, design.n_single :] = draws.eta
+    return eta
+
+
+def slopes(draws: Draws, design: Design) -> FloatArray:
+    """Return the slope that holds for each response, dims (draw, response)."""
+    slope: FloatArray = response_slopes(draws.effects, design)
+    return slope
+
+
+def exposed(draws: Draws, design: Design, eta: FloatArray) -> FloatArray:
+    """Return log-odds at the true contamination, from those at `Design.contamination`."""
+    if draws.node is None or design.exposure is None:
+        return eta
+    return eta + slopes(draws, design) * design.exposure.shifts(draws.node)
+
+
+def accuracy_at(
+    draws: Draws,
+    design: Design,
+    eta: FloatArray,
+    contamination: FloatArray,
+    guess: FloatArray,
+    spilled: bool = True,
+) -> FloatArray:
+    """Return each response's accuracy if contamination were changed, (draw, response)."""
+    shift = contamination_shift(draws.effects, design, contamination, spilled)
+    return accuracy(eta + shift, guess)
+
+
+def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> FloatArray:
+    """Return the accuracy of blind guessing for each response.
+
+    Dims (response,).
+    """
+    if draws.guess is not None:
+        return draws.guess[:, design.benchmark]
+    if design.item_guess is not None:
+        return design.item_guess[design.item]
+    values: Any = guess_priors(spec, design)
+    return np.array(values, dtype=float)[design.benchmark]
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def choose(
+    below: NDArray[np.float32],
+    random: NDArray[np.float32],
+    total: NDArray[np.int64],
+    level: NDArray[np.int64],
+    basis: NDArray[np.float32],
+) -> NDArray[np.int64]:
+    """Choose the first node whose distribution function lies above a random number."""
+    chosen = np.empty(len(total), np.int64)
+    for i in range(len(total)):
+        low, high = 0, below.shape[2] - 1
+        while low < high:
+            middle = (low + high) // 2
+            reached = np.float32(0)
+            for k in range(level.shape[1]):
+                reached += basis[i, k] * below[level[i, k], total[i], middle]
+            if reached > random[i]:
+                high = middle
+            else:
+                low = middle + 1
+        chosen[i] = low
+    return chosen
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def draw_log_odds(
+    rng: np.random.Generator,
+    center: NDArray[np.floating[Any]],
+    spread: NDArray[np.floating[Any]],
+    k: NDArray[np.floating[Any]],
+    n: NDArray[np.floating[Any]],
+    guess: NDArray[np.floating[Any]],
+) -> NDArray[np.floating[Any]]:
+    """Draw the log-odds of responses given their counts, each from its own density.
+
+    The density is Normal(center, spread) times a binomial likelihood. Without guessing its
+    logarithm is concave: tangents on both sides of its top bound it from above, and a draw
+    from these bounds is accepted nine times of ten. With guessing it may have two humps, and
+    a node of a grid is chosen, which is moved by a random part of a step.
+
+    Gilks & Wild (1992), doi:10.2307/2347565, on tangents as bounds.
+    """
+    result = np.empty(len(center))
+    for i in range(len(center)):
+        tau = 1 / spread[i] ** 2
+        if not (math.isfinite(center[i]) and math.isfinite(tau)):
+            result[i] = math.nan  # of a chain that broke off; a draw would never be accepted
+        elif guess[i] > 0:
+            result[i] = _on_grid(rng, center[i], tau, k[i], n[i], guess[i])
+        else:
+            result[i] = _below_tangents(rng, center[i], tau, k[i], n[i])
+    return result
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def _height(x: float, c: float, tau: float, k: float, n: float) -> tuple[float, float]:
+    """Return the log density without guessing, and its slope."""
+    e = math.exp(-abs(x))
+    p = 1 / (1 + e) if x > 0 else e / (1 + e)
+    away = x - c
+    return k * x - n * (math.log1p(e) + max(x, 0.0)) - tau * away**2 / 2, k - n * p - tau * away
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def _top(c: float, tau: float, k: float, n: float) -> float:
+    """Return where the log density without guessing is largest, by Newton's steps."""
+    p = (k + 0.5) / (n + 1)
+    own = n * p * (1 - p)
+    x = (math.log(p / (1 - p)) * own + c * tau) / (own + tau)
+    for _ in range(100):
+        e = math.exp(-abs(x))
+        curvature = n * e / (1 + e) ** 2 + tau
+        step = _height(x, c, tau, k, n)[1] / curvature
+        x += min(max(step, -2.0), 2.0)
+        if step**2 * curvature < 1e-10:
+            break
+    return x
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def _flank(x: float, side: float, c: float, tau: float, k: float, n: float) -> tuple[float, float]:
+    """Return the slope of a tangent about 1 below the top, and where it reaches the top."""
+    top = _height(x, c, tau, k, n)[0]
+    e = math.exp(-abs(x))
+    away = 1.4 / math.sqrt(n * e / (1 + e) ** 2 + tau)
+    height, slope = _height(x + side * away, c, tau, k, n)
+    for _ in range(2):
+        if abs(top - height - 1) < 0.5:
+            break
+        wanted = away + (1 - top + height) / abs(slope)
+        away = max(0.3 * away, min(3 * away, wanted))
+        height, slope = _height(x + side * away, c, tau, k, n)
+    return abs(slope), x + side * (away - (top - height) / abs(slope))
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def _below_tangents(rng: np.random.Generator, c: float, tau: float, k: float, n: float) -> float:
+    """Draw from the density without guessing, by rejection."""
+    x = _top(c, tau, k, n)
+    top = _height(x, c, tau, k, n)[0]
+    rise, low = _flank(x, -1.0, c, tau, k, n)
+    fall, high = _flank(x, 1.0, c, tau, k, n)
+    total = 1 / rise + (high - low) + 1 / fall
+    while True:
+        u, bound = rng.random() * total, top
+        if u < 1 / rise:
+            away = math.log(max(u * rise, 1e-300)) / rise
+            x, bound = low + away, top + rise * away
+        elif u < 1 / rise + high - low:
+            x = low + u - 1 / rise
+        else:
+            away = -math.log(max((total - u) * fall, 1e-300)) / fall
+            x, bound = high + away, top - fall * away
+        if rng.standard_exponential() >= bound - _height(x, c, tau, k, n)[0]:
+            return x
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def _on_grid(
+    rng: np.random.Generator, c: float, tau: float, k: float, n: float, guess: float
+) -> float:
+    """Draw from the density with guessing, at the nodes of a grid that lies at random."""
+    step = 1.2 / math.sqrt(tau + n / 4)
+    count = int(17 / (math.sqrt(tau) * step)) + 2
+    start = c - (count / 2 + rng.random()) * step
+    weights = np.empty(count)
+    for j in range(count):
+        x = start + j * step
+        e = math.exp(-abs(x))
+        wrong = e / (1 + e) if x > 0 else 1 / (1 + e)
+        p = guess + (1 - guess) * (1 - wrong)
+        weights[j] = k * math.log(p) + (n - k) * math.log((1 - guess) * wrong)
+        weights[j] -= tau * (x - c) ** 2 / 2
+    weights = np.exp(weights - weights.max())
+    left = rng.random() * weights.sum()
+    for j in range(count):
+        left -= weights[j]
+        if left < 0:
+            return start + j * step
+    return start + (count - 1) * step
+
+
+def draw_difficulties(
+    draws: Draws,
+    lattice: Lattice | None,
+    rng: np.random.Generator,
+    responses: bool = True,
+    cores: int = 1,
+) -> Draws:
+    """Draw the difficulty of every item for every draw, where they were integrated out.
+
+    Difficulties lie at the nodes of the quadrature, which are moved by a random part of a
+    step for each draw. A sum over evenly spaced nodes hardly depends on where they lie, so
+    that means over items have their distribution for any one draw, and a single item's
+    difficulty has its own over draws.
+    """
+    if lattice is None:
+        return draws
+    at = lattice.nodes
+    offset = rng.uniform(-0.5, 0.5, (len(draws), 1)) * (at[1] - at[0])
+    seeds = rng.spawn(len(draws))
+    place = np.empty((len(draws), len(lattice.total)), np.min_scalar_type(len(at)))
+
+    def one(d: int) -> None:
+        z, random = at + offset[d], seeds[d].random(place.shape[1], np.float32)
+        if responses:
+            place[d] = _conditional(draws[d : d + 1], lattice, z, random)
+        else:
+            below = np.cumsum(np.exp(-0.5 * z**2))
+            place[d] = np.searchsorted(below, random * below[-1], side="right")
+
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(one, range(len(draws))))
+    return replace(draws, place=place, offset=offset)
+
+
+def _conditional(draw: Draws, lattice: Lattice, z: FloatArray, random: FloatArray) -> Places:
+    """Draw the nodes of all items given everything else of one draw."""
+    _, added, normaliser = node_probabilities(draw, lattice, z)
+    totals = np.arange(int(lattice.total.max()) + 1)
+    log_weight = (added[:, None] * totals)[:, :, None] * z - (normaliser + 0.5 * z**2)[:, None]
+    log_weight -= log_weight.max(axis=-1, keepdims=True)
+    below = np.cumsum(np.exp(log_weight), axis=-1)
+    below = (below / below[..., -1:]).astype(np.float32)
+    return choose(below, random, lattice.total, lattice.level, lattice.basis.astype(np.float32))
+
+
+def node_probabilities(
+    draw: Draws, lattice: Lattice, z: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the log-odds that one draw gives to items at nodes of difficulty."""
+    level, step = predictor_at_levels(draw.effects, lattice, np.zeros, np.ones)
+    added = step[0] * _scale(draw, lattice, lattice.design.benchmark_of_item)[0]
+    normaliser = np.zeros((len(added), len(z)))
+    shift = added[:, None] * z
+    for m, trials in enumerate(lattice.trials.T):
+        normaliser += trials[:, None] * softplus(level[0, :, m, None] + shift)
+    return level[0], added, normaliser
+
+
+def _scale(draws: Draws, lattice: Lattice, benchmark: IntArray) -> FloatArray:
+    """Return the spread of difficulties, (draw, one for each of the given benchmarks)."""
+    assert draws.sigma_delta is not None
+    scale: FloatArray = (draws.sigma_delta + SMALLEST) * lattice.shared
+    return scale[:, benchmark]
+
+
+def expand_to_items(draws: Draws, lattice: Lattice | None, items: IntArray | None = None) -> Draws:
+    """Return draws with the difficulties that `draw_difficulties` chose.
+
+    Dims (draw, item).
+    """
+    if lattice is None:
+        return draws
+    return replace(draws, delta=difficulty(draws, lattice, items), place=None, offset=None)
+
+
+def difficulty(draws: Draws, lattice: Lattice, items: IntArray | None = None) -> FloatArray:
+    """Return difficulties that `draw_difficulties` chose, log-odds, dims (draw, item)."""
+    assert draws.place is not None
+    assert draws.offset is not None
+    which = slice(None) if items is None else items
+    z = lattice.nodes[draws.place[:, which]] + draws.offset
+    scale = _scale(draws, lattice, lattice.design.whole.benchmark_of_item[which])
+    result: FloatArray = z * scale
+    return result
+
+
+def representative_items(built: BuiltModel) -> BuiltModel:
+    """Return the same with nodes of the lattice as items, which `count_by_level` draws are of."""
+    lattice = built.lattice
+    if lattice is None:
+        return built
+    made, models = lattice.design, len(lattice.design.models)
+    level, count = made.contamination, len(lattice.nodes)
+    unit = np.repeat(made.unit[::models], count)
+    answered = np.repeat(made.weight.reshape(-1, models), count, axis=0)
+    repeated = None if level is None else np.repeat(level[::models], count)
+    like = np.repeat(made.like, count)
+    design = LatticeDesign.of(made.whole, unit, repeated, answered, like)
+    return replace(built, design=design)
+
+
+def count_by_level(
+    draws: Draws, lattice: Lattice | None, weights: FloatArray | None = None
+) -> Draws:
+    """Return draws of made-up items, with how many items each of them stands for."""
+    if lattice is None or draws.place is None or draws.offset is None:
+        return draws
+    at = lattice.nodes
+    levels, tally = lattice.level * len(at), np.empty((len(draws), len(lattice.trials) * len(at)))
+    for d, (row, place) in enumerate(zip(tally, draws.place, strict=True)):
+        of = (levels + place[:, None]).ravel()
+        basis = lattice.basis if weights is None else lattice.basis * weights[d][:, None]
+        row[:] = np.bincount(of, basis.ravel(), minlength=tally.shape[1])
+    scale = _scale(draws, lattice, lattice.design.benchmark_of_item)
+    delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(tally.shape)
+    return replace(draws, delta=delta, tally=tally, place=None, offset=None)
+
+
+@dataclass(frozen=True, eq=False)
+class ContaminationMoments:
+    """Posterior mean and standard deviation of the true contamination, dims (group,)."""
+
+    mean: FloatArray
+    sd: FloatArray
+
+
+def draw_contamination(
+    draws: Draws, built: BuiltModel, rng: np.random.Generator, responses: bool = True
+) -> tuple[Draws, ContaminationMoments | None]:
+    """Draw the true contamination of every group for every draw.
+
+    It was summed out for sampling; its distribution given the parameters of a draw is
+    known, and estimands need it: what the accuracy of these items is depends on which of
+    them are contaminated.
+    """
+    exposure = built.design.exposure
+    if exposure is None:
+        return draws, None
+    parts, first, second = [], np.zeros(len(exposure)), np.zeros(len(exposure))
+    for part in draws.chunks(built.design):
+        log_weights = _log_weights(part, built, exposure, responses)
+        found = replace(part, node=draw_nodes(log_weights, rng))
+        parts.append(_at_mean(found, built, exposure))
+        weights = np.exp(log_weights)
+        # About the mean, so that a small variance is not lost in rounding.
+        first += (weights * exposure.offsets).sum(axis=(0, 2))
+        second += (weights * exposure.offsets**2).sum(axis=(0, 2))
+    first, second = first / len(draws), second / len(draws)
+    moments = ContaminationMoments(
+        exposure.mean + first, np.sqrt(np.maximum(second - first**2, 0.0))
+    )
+    return _joined(draws, parts), moments
+
+
+def _joined(draws: Draws, parts: list[Draws]) -> Draws:
+    node = np.concatenate([part.node for part in parts if part.node is not None])
+    eta = [part.eta for part in parts if part.eta is not None]
+    return replace(draws, node=node, eta=np.concatenate(eta) if eta else None)
+
+
+def _log_weights(
+    draws: Draws, built: BuiltModel, exposure: Exposure, responses: bool
+) -> FloatArray:
+    """Return log probabilities of nodes given a draw, dims (draw, group, node)."""
+    design = built.design
+    prior = exposure.weights(draws.p_shift, design.benchmark)
+    result = np.empty((len(draws), *exposure.nodes.shape))
+    slope, eta = slopes(draws, design), predictor(draws, design)
+    for k in range(exposure.nodes.shape[1]):
+        shift = slope * exposure.offsets[exposure.group, k]
+        density = _log_density(draws, built, eta, shift, responses)
+        result[..., k] = prior[..., k] + exposure.sums(density)
+    return result - logsumexp(result, axis=-1, keepdims=True)
+
+
+def _log_density(
+    draws: Draws, built: BuiltModel, eta: FloatArray, shift: FloatArray, responses: bool
+) -> FloatArray:
+    """Return the log density of each response, and of its effect, at shifted log-odds."""
+    design = built.design
+    repeated = slice(design.n_single, None)
+    total, effect = eta + shift, np.zeros(eta.shape)
+    if draws.eta is not None and draws.sigma_eps is not None:
+        scale = draws.sigma_eps + SMALLEST
+        part = in_trials(scale, rough_logits(design).se)
+        center = eta[:, repeated] + (1 - part) * shift[:, repeated]
+        effect[:, repeated] = -0.5 * ((draws.eta - center) / scale) ** 2
+        total[:, repeated] = draws.eta + part * shift[:, repeated]
+    if not responses:
+        return effect
+    guess = response_guess(draws, built.spec, design)
+    return effect + log_likelihood(total, design.n_correct * 1.0, design.n_trials * 1.0, guess)
+
+
+def _at_mean(draws: Draws, built: BuiltModel, exposure: Exposure) -> Draws:
+    """Take out of ``eta`` what is in it of the shift to the true contamination."""
+    if draws.eta is None or draws.sigma_eps is None or draws.node is None:
+        return draws
+    design = built.design
+    repeated = slice(design.n_single, None)
+    part = in_trials(draws.sigma_eps + SMALLEST, rough_logits(design).se)
+    shift = (slopes(draws, design) * exposure.shifts(draws.node))[:, repeated]
+    return replace(draws, eta=draws.eta - (1 - part) * shift)

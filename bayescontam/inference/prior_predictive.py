@@ -1,0 +1,391 @@
+"""What a model spec expects before the data, and tables drawn from it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam._random import check_seed, stream
+from bayescontam._text import join_list, printable
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.responses import Responses
+from bayescontam.errors import UsageError
+from bayescontam.inference.estimands import Reference, estimands
+from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
+from bayescontam.inference.predictive import UnitBins, prior_draws
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.design import Design
+from bayescontam.model.likelihood import accuracy
+from bayescontam.specs.model import ModelSpec
+
+MOST_RESPONSES = 1_000_000
+"""Responses of the largest table that is made up."""
+MOST_GROUPS = 10
+"""Groups that the items of a benchmark are split into where ability is reported by groups."""
+SD_SHARE = 0.5
+"""Standard deviation of a made-up contamination, as a share of the largest possible."""
+GUESSES = (0.25, 0.1)
+"""Accuracies of blind guessing of made-up items, by turns."""
+QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.975}
+"""Columns of quantiles, and their probabilities."""
+FEWEST_DRAWS, MOST_DRAWS = 100, 100_000
+MOST_LOST = 0.001
+"""Share of values that overflow up to which a quantity is reported."""
+SINGLE_ITEMS = 100
+"""Responses of each draw whose own accuracy is looked at."""
+
+
+@dataclass(frozen=True)
+class ExampleLayout:
+    """Size and contaminations of a made-up table."""
+
+    # models, benchmarks: at least 1
+    models: int = 8
+    benchmarks: int = 2
+    items: int = 200  # items of each benchmark, at least 2. Every model answers every item.
+    trials: int = 1  # trials of each response
+    # parameters of the Beta distribution that the contamination of each item is drawn from; the
+    # default is uniform on [0, 1]
+    contamination: tuple[float, float] = (1.0, 1.0)
+    # standard deviation of every item's `p_duplicate`, as a share of the largest possible, √(p (1 −
+    # p)); 0 leaves the column out
+    p_duplicate_sd: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used."""
+        for name, fewest in {"models": 1, "benchmarks": 1, "items": 2, "trials": 1}.items():
+            value = getattr(self, name)
+            if not fewest <= value <= MOST_RESPONSES:
+                raise UsageError(
+                    f"{name}: got {value:,}; allowed is {fewest} to {MOST_RESPONSES:,}"
+                )
+        count = self.models * self.benchmarks * self.items
+        if count > MOST_RESPONSES:
+            raise UsageError(
+                f"models × benchmarks × items: got {count:,}; allowed is up to"
+                f" {MOST_RESPONSES:,}; take fewer items"
+            )
+        if not all(0 < shape < np.inf for shape in self.contamination):
+            raise UsageError(
+                f"contamination: got {self.contamination}; allowed are two numbers above 0, the"
+                " parameters of a Beta distribution"
+            )
+        if not 0 <= self.p_duplicate_sd < 1:
+            raise UsageError(
+                f"p_duplicate_sd: got {self.p_duplicate_sd:g}; allowed is 0 up to, but not, 1"
+            )
+
+    def text(self) -> str:
+        """Return the layout in words."""
+        alpha, beta = self.contamination
+        each = "one trial" if self.trials == 1 else f"{self.trials:,} trials"
+        drawn = "uniform on [0, 1]" if alpha == beta == 1 else f"from Beta({alpha:g}, {beta:g})"
+        return (
+            f"a made-up table: {size_text(self.models, self.benchmarks)}, {self.items:,} items in"
+            f" each benchmark, {each} each, contamination of items {drawn}"
+        )
+
+
+def size_text(models: int, benchmarks: int) -> str:
+    """Return how many models and benchmarks a table has, in words.
+
+    >>> size_text(1, 2)
+    '1 model, 2 benchmarks'
+    """
+    counts = {"model": models, "benchmark": benchmarks}
+    return ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for what, n in counts.items())
+
+
+def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generator) -> Responses:
+    """Make up a table of responses that has every column that a model spec needs."""
+    models = names_of(spec.contamination.clean, "model", layout.models)
+    benchmarks = names_of(_guessed(spec), "bench", layout.benchmarks)
+    shape = len(models), len(benchmarks), layout.items
+    model, benchmark, item = np.indices(shape).reshape(3, -1)
+    contamination = rng.beta(*layout.contamination, size=shape[1:])[benchmark, item]
+    if spec.contamination.spillover:
+        contamination = contamination * rng.uniform(size=shape[:2])[model, benchmark]
+    largest_sd = np.sqrt(contamination * (1 - contamination))
+    columns = {
+        **_asked_columns(spec, model, item, layout.items),
+        "model": np.array(models, dtype=object)[model],
+        "benchmark": np.array(benchmarks, dtype=object)[benchmark],
+        "item": _numbered("item", item),
+        "n_correct": (model + item) % (layout.trials + 1),
+        "n_trials": np.full(len(model), layout.trials),
+        "contamination": contamination,
+        "contamination_sd": SD_SHARE * largest_sd,
+        "p_duplicate": contamination,
+    }
+    if layout.p_duplicate_sd:
+        columns["p_duplicate_sd"] = layout.p_duplicate_sd * largest_sd
+    return Responses.from_frame(pd.DataFrame(columns), source="made-up table")
+
+
+def fitting(spec: ModelSpec, layout: ExampleLayout) -> ExampleLayout:
+    """Return the layout, enlarged by what a model spec needs.
+
+    Benchmarks that the spec names (``likelihood.guess``) all come, models that it calls
+    clean (``contamination.clean``) too, and at least one model that may be contaminated.
+    """
+    block = spec.contamination
+    clean = max(len(block.clean), 1 if block.clean_column else 0)
+    models = max(layout.models, clean + 1 if clean else 1)
+    return replace(layout, models=models, benchmarks=max(layout.benchmarks, len(_guessed(spec))))
+
+
+def names_of(given: Sequence[str], what: str, count: int) -> list[str]:
+    """Return `count` names, those that are given first.
+
+    >>> names_of(["quiz", "bench 2"], "bench", 4)
+    ['quiz', 'bench 2', 'bench 1', 'bench 3']
+    """
+    more = (f"{what} {k}" for k in range(1, count + 1))
+    spare = [name for name in more if name not in given]
+    return [*given, *spare][: max(count, len(given))]
+
+
+def _guessed(spec: ModelSpec) -> list[str]:
+    guess = spec.likelihood.guess
+    return list(guess) if isinstance(guess, Mapping) else []
+
+
+def _asked_columns(
+    spec: ModelSpec, model: IntArray, item: IntArray, items: int
+) -> dict[str, NDArray[Any]]:
+    """Return the columns that a spec requests by names of its own."""
+    columns: dict[str, NDArray[Any]] = {}
+    if spec.ability.by != "benchmark":
+        groups = max(1, min(MOST_GROUPS, items // 2))
+        columns[spec.ability.by] = _numbered(spec.ability.by, item % groups)
+    if spec.likelihood.guess == "column":
+        columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
+    if spec.contamination.clean_column:
+        columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
+    return columns
+
+
+def _numbered(what: str, number: IntArray) -> NDArray[np.object_]:
+    names = np.array([f"{what} {k + 1}" for k in range(int(number.max()) + 1)], dtype=object)
+    return names[number]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that a prior says something of."""
+
+    name: str
+    meaning: str  # what it is, in words
+    # below, above: bounds beyond which a value is called extreme
+    below: float
+    above: float
+
+
+QUANTITIES = (
+    Quantity("accuracy", "accuracy of a model on a benchmark", 0.02, 0.98),
+    Quantity("genuine_ability", "its accuracy at the reference contamination", 0.02, 0.98),
+    Quantity("overfitting", "accuracy less genuine ability", -0.5, 0.5),
+    Quantity("overfitting_fraction", "overfitting as a share of accuracy", -1.0, 0.9),
+    Quantity("novelty_gap", "accuracy at the largest contamination less the smallest", -0.8, 0.8),
+    Quantity("slope", "log-odds from surely clean to surely contaminated", -4.0, 4.0),
+    Quantity("model_difference", "accuracies of two models on one benchmark, A − B", -0.8, 0.8),
+    Quantity("model_difference_size", "the same without its sign", 0.01, 0.8),
+    Quantity("benchmark_difference", "one model's accuracies on two benchmarks, A − B", -0.8, 0.8),
+    Quantity("benchmark_difference_size", "the same without its sign", 0.01, 0.8),
+    Quantity("unit_accuracy", "accuracy of a model on one group of items", 0.02, 0.98),
+    Quantity("item_accuracy", "accuracy of a model on one item", 0.02, 0.98),
+    Quantity("item_spread", "sd of accuracies over a benchmark's items", 0.02, 0.4),
+)
+"""All quantities, in the order in which they are shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Implied:
+    """What a prior implies; made by `implied`."""
+
+    spec: ModelSpec
+    data: str  # the table of responses that the prior was evaluated for, in words
+    draws: int
+    seed: int
+    # under each quantity's name its values, all draws, models and benchmarks in one array; without
+    # what is not finite
+    values: Mapping[str, FloatArray]
+    # share of each quantity's values that are not finite: the prior is so wide that they overflow.
+    # Above 0.001 nothing is reported of the quantity.
+    lost: Mapping[str, float]
+    # effects of the spec that this table cannot carry, with the reason. Their priors had no say.
+    left_out: tuple[tuple[str, str], ...]
+    clean: tuple[str, ...] = ()  # models whose slopes are zero, since the spec calls them clean
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """The quantities that this spec and table have, in order."""
+        return tuple(known for known in QUANTITIES if known.name in self.values)
+
+    def table(self) -> pd.DataFrame:
+        """Return quantiles and probabilities of extremes."""
+        return pd.DataFrame([self._row(known) for known in self.quantities])
+
+    def is_told(self, name: str) -> bool:
+        """Return whether nearly all values of a quantity are finite."""
+        return self.lost[name] <= MOST_LOST
+
+    def _row(self, known: Quantity) -> dict[str, Any]:
+        values = self.values[known.name] if self.is_told(known.name) else np.array([np.nan])
+        beyond = np.array([values < known.below, values > known.above]).mean(axis=1)
+        p_below, p_above = np.where(np.isnan(values[0]), np.nan, beyond)
+        return {
+            "quantity": known.name,
+            **dict(zip(QUANTILES, np.quantile(values, list(QUANTILES.values())), strict=True)),
+            "below": known.below,
+            "p_below": p_below,
+            "above": known.above,
+            "p_above": p_above,
+            "lost": self.lost[known.name],
+            "meaning": known.meaning,
+        }
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know beside the table, one sentence or two each."""
+        error = 1.96 * np.sqrt(0.05 * 0.95 / self.draws)
+        lines = [
+            f"Layout: {self.data}. {self.draws:,} draws: the Monte Carlo error of a probability"
+            f" of 0.05 is at most {error:.3f} (95 %).",
+            *(f"Left out of the model: {symbol}: {reason}." for symbol, reason in self.left_out),
+        ]
+        if self.clean:
+            lines.append(f"Known to be clean, so that their slopes are 0: {join_list(self.clean)}.")
+        if hidden := [each.name for each in self.quantities if not self.is_told(each.name)]:
+            lines.append(
+                f"No values for {join_list(hidden, most=20)}: more than"
+                f" {MOST_LOST:.1%} of the draws are too large for a computer's numbers. Some"
+                " prior is far too wide."
+            )
+        return lines
+
+
+def implied(
+    spec: ModelSpec,
+    *,
+    models: int = 8,
+    benchmarks: int = 2,
+    items: int = 200,
+    trials: int = 1,
+    contamination: tuple[float, float] = (1.0, 1.0),
+    draws: int = 1000,
+    seed: int = 0,
+    reference: Reference = "min_observed",
+    responses: Responses | None = None,
+) -> Implied:
+    """Draw from a model spec's prior what it implies for accuracies.
+
+    Draws come from the PyMC model that fitting uses, and estimands from the same
+    function as those of a fit. All pairs of model and benchmark count alike; models
+    that are compared are drawn at random.
+    """
+    if not FEWEST_DRAWS <= draws <= MOST_DRAWS:
+        raise UsageError(
+            f"draws: got {draws:,}; allowed is {FEWEST_DRAWS} to {MOST_DRAWS:,}, so that the"
+            " ends of the distributions can be estimated"
+        )
+    check_seed(seed)
+    if responses is None:
+        layout = fitting(spec, ExampleLayout(models, benchmarks, items, trials, contamination))
+        data = layout.text()
+        responses = make_example(spec, layout, stream(seed, "example"))
+    else:
+        data = _described(responses)
+    built = build(spec, responses)
+    # What overflows is counted, and reported.
+    with np.errstate(over="ignore", invalid="ignore"):
+        known, _ = prior_draws(built, draws, stream(seed, "prior"))
+        found = dict(_values(known, built, reference, stream(seed, "implied")))
+    finite = {name: values[np.isfinite(values)] for name, values in found.items()}
+    lost = {name: 1 - finite[name].size / values.size for name, values in found.items()}
+    names = zip(built.design.models, built.design.clean, strict=True)
+    clean = tuple(name for name, is_clean in names if is_clean)
+    return Implied(spec, data, draws, seed, finite, lost, built.terms.left_out, clean)
+
+
+def _described(responses: Responses) -> str:
+    size = size_text(len(responses.models), len(responses.benchmarks))
+    return f"the table {printable(responses.source)}: {size}, {len(responses.frame):,} responses"
+
+
+def _values(
+    draws: Draws, built: BuiltModel, reference: Reference, rng: np.random.Generator
+) -> Iterator[tuple[str, FloatArray]]:
+    """Yield the name of every quantity that can be estimated, and its values."""
+    groups = estimands(draws, built, (1, len(draws)), reference, "all", rng)
+    cells = {name: values.to_numpy()[0] for name, values in groups["estimands"].items()}
+    answered = built.design.answered
+    for name in (known.name for known in QUANTITIES if known.name in cells):
+        yield name, cells[name][:, answered].ravel()
+    score = cells["accuracy"]
+    for name, values, known in (
+        ("model_difference", score, answered),
+        ("benchmark_difference", score.swapaxes(1, 2), answered.T),
+    ):
+        difference = _differences(values, known, rng)
+        if difference.size:
+            yield name, difference
+            yield f"{name}_size", np.abs(difference)
+    if "estimands_by_concept" in groups:
+        by_unit = groups["estimands_by_concept"]["accuracy"].to_numpy()[0]
+        yield "unit_accuracy", by_unit[:, _answered_units(built.design)].ravel()
+    yield from _of_items(draws, built, rng)
+
+
+def _differences(
+    score: FloatArray, answered: NDArray[np.bool_], rng: np.random.Generator
+) -> FloatArray:
+    """Return differences of random pairs along the second axis, each in a random order.
+
+    In each draw the levels stand in a circle in random order, and neighbours are compared.
+    """
+    count = score.shape[1]
+    if count < 2:
+        return np.empty(0)
+    order = rng.permuted(np.tile(np.arange(count), (len(score), 1)), axis=1)
+    shuffled = np.take_along_axis(score, order[..., None], axis=1)
+    present = answered[order]
+    both = present & np.roll(present, 1, axis=1)
+    difference: FloatArray = (shuffled - np.roll(shuffled, 1, axis=1))[both]
+    return difference
+
+
+def _answered_units(design: Design) -> NDArray[np.bool_]:
+    shape = len(design.models), len(design.units)
+    return np.bincount(design.model_unit, minlength=shape[0] * shape[1]).reshape(shape) > 0
+
+
+def _of_items(
+    draws: Draws, built: BuiltModel, rng: np.random.Generator
+) -> Iterator[tuple[str, FloatArray]]:
+    """Yield accuracies of single items, and their spread within pairs of two items or more."""
+    design = built.design
+    count = len(design.models) * len(design.benchmarks)
+    cells = UnitBins(design.model_benchmark, count, design.weight)
+    several = np.bincount(design.model_benchmark, minlength=count) > 1
+    reached = np.cumsum(design.weight)
+    singles, spreads = [], []
+    for part in draws.chunks(design):
+        p = response_accuracies(part, built)
+        wanted = rng.random((len(part), SINGLE_ITEMS)) * reached[-1]
+        chosen = np.searchsorted(reached, wanted, side="right")
+        singles.append(np.take_along_axis(p, chosen, axis=1))
+        centered = p - cells.means(p)[:, design.model_benchmark]
+        spreads.append(np.sqrt(cells.means(centered**2))[:, several])
+    yield "item_accuracy", np.concatenate(singles).ravel()
+    if several.any():
+        yield "item_spread", np.concatenate(spreads).ravel()
+
+
+def response_accuracies(draws: Draws, built: BuiltModel) -> FloatArray:
+    """Return the accuracy of each response at its true contamination, (draw, response)."""
+    design = built.design
+    guess = response_guess(draws, built.spec, design)
+    return accuracy(exposed(draws, design, log_odds(draws, design)), guess)

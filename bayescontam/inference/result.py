@@ -1,0 +1,565 @@
+"""The class `Fit`: draws, estimands, checks and what else a fit holds."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam._random import stream
+from bayescontam._text import join_list
+from bayescontam.data.responses import Path, Responses
+from bayescontam.data.validation import check_level
+from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.confounding import confounding_table
+from bayescontam.inference.item_fit import FDR, item_sentences, item_table
+from bayescontam.inference.posterior import Draws, stack_draws
+from bayescontam.inference.predictive import with_own_effects
+from bayescontam.inference.rank_statistics import p_superior
+from bayescontam.inference.stored import MOST_RESPONSES, Stored, aligned, labelled, unlabelled
+from bayescontam.inference.summary import summarise
+from bayescontam.inference.verdicts import (
+    SMALLEST_EFFECT,
+    Identification,
+    Overfitting,
+    identify_spillover,
+    overfitting_verdicts,
+)
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.specs.model import ModelSpec, restored_spec
+
+if TYPE_CHECKING:
+    import pymc as pm
+
+    from bayescontam.evidence.curve import Curve
+    from bayescontam.inference.compare import Fits
+    from bayescontam.scan.results import Scan
+
+
+FORMAT = 2
+"""Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
+EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
+"""Estimands that are zero by definition where contamination is what the reference is."""
+SPILLOVER = "Spillover apart from ability"
+"""Name of the check of whether spillover can be distinguished from ability."""
+_PAIR = ["model", "benchmark"]
+Labels = np.ndarray
+
+
+class Fit(Stored):
+    """Posterior draws plus everything needed to judge and reuse them.
+
+    Made by `fit`, or read from a file with ``Fit.load(path)``.
+
+    Attributes
+    ----------
+    tree : xarray.DataTree
+        The groups that ArviZ knows: ``posterior``, ``sample_stats``, ``prior``,
+        ``log_prior``, ``log_likelihood``, ``posterior_predictive``, ``prior_predictive``,
+        ``observed_data``, ``constant_data``. Those of this package: ``estimands``,
+        ``prior_estimands``, ``item_effects`` (difficulties), ``predictive``, ``loo``,
+        ``record``; with contamination ``sensitivity``, ``identification`` and ``curves``, and
+        with ``confounding = "sensitivity"`` in the model spec ``confounding``. Draws have dims
+        (chain, draw, …); responses have the coordinates ``model``, ``benchmark``, ``item``.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.Fit.load("no-such-file.nc")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
+    """
+
+    _VERB = "fit"
+    _IS = "a fit of bayescontam"
+    _AGAIN = "make the fit again"
+    _LAYOUT = "format", FORMAT
+
+    @classmethod
+    def _written(cls, tree: xr.DataTree) -> xr.DataTree:
+        return unlabelled(tree)
+
+    @classmethod
+    def _read(cls, tree: xr.DataTree) -> xr.DataTree:
+        return labelled(tree)
+
+    def __repr__(self) -> str:
+        sizes = self.tree["estimands"].sizes
+        failed = sum(check.outcome is Outcome.FAILED for check in self.checks())
+        verdict = f"{failed} checks failed" if failed else "no check failed"
+        return (
+            f"<{type(self).__name__} of model spec '{self.record['spec']['name']}':"
+            f" {sizes['model']} models, {sizes['benchmark']} benchmarks, {verdict}>"
+        )
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model spec that was fitted."""
+        stored = self.record["spec"]
+        return restored_spec(stored["content"], stored["name"], stored["text"])
+
+    def joint_posterior(self) -> xr.Dataset:
+        """Return draws of all parameters, those of items among them.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dims (chain, draw, …): the draws for which those of items are stored. All draws,
+            and no difficulties, where these were integrated out.
+        """
+        posterior = self.tree["posterior"].to_dataset()
+        if "item_effects" not in self.tree or self.record["difficulties"] == "marginalised":
+            return posterior
+        items = self.tree["item_effects"].to_dataset().drop_vars(["mean", "sd"], errors="ignore")
+        return posterior.sel(draw=items["draw"]).merge(items)
+
+    def aligned(self) -> xr.DataTree:
+        """Return the tree at the draws for which log densities of responses are stored.
+
+        What weighs draws by their likelihood, such as ``arviz.psense_summary``, needs the same
+        draws in all groups. Of all but small tables ``log_likelihood`` has a part of them.
+
+        Returns
+        -------
+        xarray.DataTree
+
+        Raises
+        ------
+        FitError
+            If none are stored, because the table is too large.
+        """
+        if "log_likelihood" not in self.tree:
+            raise FitError(
+                f"the fit is of {self.record['data']['responses']:,} responses, and of more than"
+                f" {MOST_RESPONSES:,} no log densities are stored; fit with store_all=True"
+                " (--store-all)"
+            )
+        return aligned(self.tree)
+
+    def estimands(self, level: float | None = None, *, progress: bool = False) -> pd.DataFrame:
+        """Return one row for each estimand.
+
+        Parameters
+        ----------
+        level : float, optional
+            Probability of the equal-tailed intervals; default: that of the fit (0.95
+            unless it was set).
+        progress : bool, default False
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, quantity, mean, sd, ci_low, ci_high, ess_bulk, ess_tail,
+            r_hat, p_positive, verdict, mcse_mean``; ``verdict`` is that on slopes and on
+            overfitting, and empty elsewhere. An effect that is zero by definition, since
+            contamination does not vary or the model is clean, has no interval; where nothing
+            can be estimated its mean is NaN too. Where abilities vary over concepts there is
+            a column ``concept``, empty in the rows for whole benchmarks.
+
+        Raises
+        ------
+        UsageError
+            If the level is none of an interval.
+        """
+        level = self.level if level is None else level
+        check_level(level)
+        table = summarise(self.tree["estimands"].to_dataset(), level, progress)
+        if "estimands_by_concept" in self.tree:
+            table = self._with_concepts(table, level)
+        table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
+        return self._judged(table) if "identification" in self.tree else table
+
+    def _judged(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Fill in verdicts, and take intervals from effects that are zero by definition."""
+        whole = table["concept"] == "" if "concept" in table else True
+        slopes = (table["quantity"] == "slope") & whole
+        keys = pd.MultiIndex.from_frame(table.loc[slopes, _PAIR])
+        verdicts = self.tree["identification"]["verdict"].to_series()
+        table.loc[slopes, "verdict"] = verdicts.reindex(keys).to_numpy()
+        rows = (table["quantity"] == "overfitting") & whole
+        own = table[rows].set_index(_PAIR)
+        found = overfitting_verdicts(self.tree, self._spilled(), own, self.smallest_effect)
+        table.loc[rows, "verdict"] = found.to_numpy()
+        fixed = table["quantity"].isin(EFFECTS) & (table["sd"] == 0)
+        table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
+        pairs = pd.MultiIndex.from_frame(table[_PAIR])
+        unknown = (found.reindex(pairs) == Overfitting.NO_VARIATION).to_numpy()
+        table.loc[fixed & unknown, "mean"] = np.nan
+        return table
+
+    @property
+    def smallest_effect(self) -> float:
+        """Smallest overfitting that matters, as the fit was made with."""
+        return float(self.record.get("smallest_effect", SMALLEST_EFFECT))
+
+    def _spilled(self) -> Identification | None:
+        """Return the verdict on spillover; None where the fit has none."""
+        if "spillover" not in self.record["entered"]:
+            return None
+        distinguished = all(
+            check.outcome is Outcome.PASSED for check in self.checks() if check.name == SPILLOVER
+        )
+        spillover = self.tree["posterior"]["spillover"].to_numpy()
+        return identify_spillover(spillover, distinguished, self.level)
+
+    def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
+        parts = summarise(self.tree["estimands_by_concept"].to_dataset(), level)
+        units = self.tree["constant_data"].to_dataset()
+        names = units["benchmark"].to_numpy()[units["benchmark_of_concept"].to_numpy()]
+        benchmark = dict(zip(units["concept"].to_numpy(), names, strict=True))
+        parts.insert(1, "benchmark", parts["concept"].map(benchmark))
+        table = table.assign(concept="")
+        return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
+
+    def draws(self, *quantities: str) -> pd.DataFrame:
+        """Return draws of the estimands as a tidy table.
+
+        Parameters
+        ----------
+        *quantities : str
+            Such as ``"genuine_ability"``; default: all.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``chain, draw, model, benchmark`` and a column for each quantity; one row for
+            each draw of each pair that was answered.
+
+        Raises
+        ------
+        UsageError
+            If the fit has no such quantity.
+        """
+        known = self.tree["estimands"].to_dataset()
+        names = list(quantities) or [str(name) for name in known.data_vars]
+        if strange := [name for name in names if name not in known.data_vars]:
+            others = join_list(map(str, known.data_vars))
+            raise UsageError(f"draws: the fit has no {join_list(strange)}; it has {others}")
+        order = ["chain", "draw", "model", "benchmark"]
+        table = known[names].to_dataframe(dim_order=order)
+        return table.dropna(how="all").reset_index()
+
+    def exposures(self) -> pd.DataFrame:
+        """Return what the fit shows about the true contamination of each item.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``benchmark, item``, ``model`` if the covariates differ between models,
+            ``contamination`` (expected before the responses were seen: of a latent event
+            its probability), ``posterior_mean``, ``posterior_sd``. Empty where the model
+            spec takes contamination as known.
+        """
+        columns = ["contamination", "posterior_mean", "posterior_sd"]
+        if "exposure" not in self.tree:
+            return pd.DataFrame(columns=["benchmark", "item", *columns])
+        data = self.tree["exposure"].to_dataset()
+        keys = {
+            name: data[name].to_numpy()[data[f"{name}_of_group"].to_numpy()]
+            for name in ("benchmark", "item", "model")
+            if f"{name}_of_group" in data
+        }
+        return pd.DataFrame(keys | {name: data[name].to_numpy() for name in columns})
+
+    def item_fit(self, fdr: float = FDR) -> pd.DataFrame:
+        """Return how each item fits, the worst first: suspects of a wrong key.
+
+        Parameters
+        ----------
+        fdr : float, default 0.1
+            False discovery rate up to which an item is a suspect: the expected share of
+            items among them that fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``benchmark, item, answers`` (models that answered), ``solved``,
+            ``solved_by_weaker``, ``solved_by_stronger`` (shares of all of them, of their
+            weaker and of their stronger half), ``contamination`` (mean, where the fit has
+            it), ``z`` (negative: weak models solve it more and strong ones less than
+            expected, in standard deviations), ``p_value``, ``q_value`` (smallest rate at
+            which it is a suspect), ``suspect``. NaN where fewer than 3 models answered an
+            item, or all or none solved it.
+
+        Raises
+        ------
+        UsageError
+            If `fdr` is not between 0 and 1.
+        FitError
+            If the fit holds no item fit.
+        """
+        return item_table(self._item_fit(fdr), self._benchmark_of_item(), fdr)
+
+    def item_sentences(self, fdr: float = FDR) -> list[str]:
+        """Return what `item_fit` says, in words."""
+        return list(item_sentences(self._item_fit(fdr), fdr))
+
+    def _item_fit(self, fdr: float) -> xr.Dataset:
+        if not 0 < fdr < 1:
+            raise UsageError(f"fdr: got {fdr:g}; allowed is a number between 0 and 1")
+        if "item_fit" not in self.tree:
+            reason = (
+                "its rows count different items together"
+                if self.spec.likelihood.trials == "items"
+                else "an earlier version made it; make the fit again"
+            )
+            raise FitError(f"this fit says nothing of single items: {reason}")
+        return self.tree["item_fit"].to_dataset()
+
+    def _benchmark_of_item(self) -> np.ndarray:
+        return self.tree["constant_data"]["benchmark_of_item"].to_numpy()
+
+    def raw_accuracy(self) -> xr.DataArray:
+        """Return the observed score: mean over items of the share of correct trials.
+
+        Returns
+        -------
+        xarray.DataArray
+            Dims (model, benchmark); NaN where a model answered nothing.
+        """
+        return self.tree["predictive"].to_dataset()["score"]
+
+    def same_items(self) -> "pd.Series[bool]":
+        """Return whether all models that answered a benchmark answered the same items of it.
+
+        Returns
+        -------
+        pandas.Series
+            By the name of the benchmark. Where it is False, raw accuracies are averages over
+            different items and cannot be compared.
+        """
+        data = self.tree["constant_data"].to_dataset()
+        keys = {name: data[f"{name}_of_response"].to_numpy() for name in ("model", "item")}
+        pairs = pd.DataFrame(keys).drop_duplicates()
+        pairs["benchmark"] = data["benchmark_of_item"].to_numpy()[pairs["item"]]
+        answered = pairs.groupby(["benchmark", "model"]).size()
+        names = data["benchmark"].to_numpy()
+        size = np.bincount(data["benchmark_of_item"].to_numpy(), minlength=len(names))
+        fewest = answered.groupby(level=0).min().reindex(range(len(names))).to_numpy()
+        return pd.Series(fewest == size, index=[str(name) for name in names])
+
+    def ranked(self) -> "pd.Series[bool]":
+        """Return in which benchmarks models can be compared, so that they have ranks.
+
+        Returns
+        -------
+        pandas.Series
+            By the name of the benchmark: True where all models answered the same items, or
+            where estimands average over all items and models are linked by shared ones.
+        """
+        rank = self.tree["estimands"]["rank"].isel(chain=0, draw=0)
+        given = rank.notnull().any("model").to_series()
+        given.index = given.index.map(str)
+        # Before reference populations were stored, averages were over answered items.
+        return given if "items" in self.record else given & self.same_items()
+
+    def p_better(self) -> xr.DataArray:
+        """Return the probability that a model is better than another.
+
+        Returns
+        -------
+        xarray.DataArray
+            Dims (model, other, benchmark): posterior probability that the genuine
+            ability (the accuracy, where there is no contamination) of ``model`` is
+            larger than that of ``other``; draws in which both are equal count half. NaN
+            on the diagonal, where one of them answered nothing, and in benchmarks in which
+            models answered different items and cannot be compared.
+
+        See Also
+        --------
+        bayescontam.rank_models : Ranks and pairs across benchmarks.
+        """
+        estimands = self.tree["estimands"].to_dataset()
+        name = "genuine_ability" if "genuine_ability" in estimands else "accuracy"
+        ability = estimands[name].transpose("chain", "draw", "model", "benchmark")
+        models, benchmarks = ability["model"].to_numpy(), ability["benchmark"].to_numpy()
+        better = np.full((len(models), len(models), len(benchmarks)), np.nan)
+        answered = ability.isel(chain=0, draw=0).notnull().to_numpy()
+        for b in np.flatnonzero(self.ranked().to_numpy()):
+            rows = np.flatnonzero(answered[:, b])
+            draws = ability.to_numpy()[:, :, rows, b].reshape(-1, len(rows))
+            better[np.ix_(rows, rows, [b])] = p_superior(draws)[..., None]
+        coords = {"model": models, "other": models, "benchmark": benchmarks}
+        return xr.DataArray(better, coords, ("model", "other", "benchmark"), name="p_better")
+
+    @cached_property
+    def model(self) -> "pm.Model":
+        """The PyMC model of the fit, built again from its table.
+
+        Raises
+        ------
+        FitError
+            If contamination is not known for sure: what was known of it is not stored.
+        """
+        if self.spec.contamination.exposure != "known":
+            raise FitError(
+                f"the model spec '{self.spec.name}' needs columns that a fit does not store; build"
+                " it from the table: bayescontam.build_model(fit.spec, table)"
+            )
+
+        return build(self.spec, responses_from_fit(self), self.record["difficulties"]).model
+
+    def confounding(self) -> pd.DataFrame:
+        """Return what the fit would say if contaminated items were assumed harder or easier.
+
+        Draws are weighed as if the prior of ``kappa`` had other locations; nothing is
+        sampled again.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each ``changed`` (``"all"``: the priors of all benchmarks have the
+            location, as a model spec would say it; ``"own"``: only that of the row's, given
+            where there are several), ``model``, ``benchmark`` and ``location`` (log-odds by
+            which surely contaminated items are harder than clean ones; negative: easier).
+            ``genuine_ability, overfitting, slope`` with ``_low`` and ``_high`` (equal-tailed
+            interval at the level of the fit) and ``p_positive`` (of overfitting); NaN outside
+            ``reach_low`` to ``reach_high``, where weights cannot be trusted: ``pareto_k`` is
+            above 0.7, or ``ess`` (independent draws that the less certain end of
+            overfitting's interval is worth) below 200. ``sign_at`` is the nearest location at
+            which the sign of overfitting becomes certain or uncertain (NaN: none within
+            reach), ``sign`` says all of them in words. Empty unless the model spec has
+            ``confounding = "sensitivity"`` and items differ in contamination.
+
+        References
+        ----------
+        Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
+        """
+        known = "confounding" in self.tree
+        return confounding_table(self.tree["confounding"].to_dataset() if known else None)
+
+    def report(
+        self,
+        path: Path,
+        *,
+        compare: "Fits | None" = None,
+        scan: "Scan | None" = None,
+        curve: "Curve | None" = None,
+        title: str = "",
+        note: str = "",
+        tables: Path | None = None,
+        progress: bool = False,
+    ) -> None:
+        """Write the report: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write it. Replaced if it exists, whole or not at all.
+        compare : sequence or mapping of Fit or path-like, optional
+            Other fits of the same responses: the report compares this one with them.
+        scan : Scan, optional
+            Scan that the covariates come from: with `curve` the report lists the most
+            contaminated items with the texts that matched them.
+        curve : Curve, optional
+            Curve that the covariates come from.
+        title : str, optional
+            Heading of the page.
+        note : str, optional
+            Note below the heading, such as what contamination means in the table. Blank
+            lines separate paragraphs.
+        tables : path-like, optional
+            Folder to which every table of the page is written as CSV, whole: of large
+            fits the page has parts of some.
+        progress : bool, default False
+            Whether to show a progress bar.
+
+        Raises
+        ------
+        UsageError
+            If only one of `scan` and `curve` is given, or they do not go together.
+        FitError
+            If the other fits are of other responses.
+        """
+        from bayescontam.inference.compare import compare_fits, compared_with
+        from bayescontam.report.fit_page import write_report
+        from bayescontam.report.matches import gather
+
+        if (scan is None) != (curve is None):
+            raise UsageError("report: give both, scan and curve, or neither")
+        evidence = gather(scan, curve) if scan is not None and curve is not None else None
+        comparison = compare_fits(compared_with(self, compare)) if compare else None
+        write_report(
+            self,
+            path,
+            comparison=comparison,
+            evidence=evidence,
+            title=title,
+            note=note,
+            tables_in=tables,
+            progress=progress,
+        )
+
+
+def responses_from_fit(fit: Fit) -> Responses:
+    """Return the responses that a fit was made of."""
+    data = fit.tree["constant_data"].to_dataset()
+    correct = fit.tree["observed_data"]["n_correct"].to_numpy()
+    benchmark = data["benchmark_of_response"].to_numpy()
+    frame = pd.DataFrame(
+        {
+            "model": data["model"].to_numpy()[data["model_of_response"].to_numpy()],
+            "benchmark": data["benchmark"].to_numpy()[benchmark],
+            "item": "",
+            "n_correct": correct,
+            "n_trials": data["n_trials"].to_numpy(),
+        }
+    )
+    if "contamination" in data:
+        frame["contamination"] = data["contamination"].to_numpy()
+    if "guess_of_item" in data:
+        frame["guess"] = data["guess_of_item"].to_numpy()[data["item_of_response"].to_numpy()]
+    block = fit.spec.contamination
+    if block.clean_column and "clean" in data:
+        clean = data["clean"].to_numpy().astype(int)
+        frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
+    if "concept" in data.dims:
+        names = _unit_names(data)
+        frame[fit.spec.ability.by] = names[data["concept_of_response"].to_numpy()]
+    # Sorted by benchmark and model, as a table of responses is; items stay in their order.
+    order = np.lexsort((data["model_of_response"].to_numpy(), benchmark))
+    source, known = fit.record["data"]["source"], fit.record["data"]["hash"]
+    for names in _candidates(data, "item"):
+        frame["item"] = names[data["item_of_response"].to_numpy()]
+        responses = Responses(frame.iloc[order].reset_index(drop=True), source)
+        if responses.data_hash == known:
+            return responses
+    raise FitError(
+        f"the responses to {source} cannot be rebuilt from the fit; give them"
+        " (responses=, --responses)"
+    )
+
+
+def _candidates(data: xr.Dataset, dim: str) -> Iterator[Labels]:
+    """Yield the labels of a dim as they are, and without the benchmark before them.
+
+    A fit puts the benchmark first where two benchmarks use one name.
+    """
+    labels = data[dim].to_numpy().astype(object)
+    yield labels
+    owner = data["benchmark"].to_numpy()[data[f"benchmark_of_{dim}"].to_numpy()]
+    for pattern in ("{0}/", "{1}:{0}/"):
+        starts = [pattern.format(name, len(name)) for name in owner]
+        pairs = list(zip(labels, starts, strict=True))
+        if all(label.startswith(start) for label, start in pairs):
+            yield np.array([label[len(start) :] for label, start in pairs], dtype=object)
+
+
+def _unit_names(data: xr.Dataset) -> Labels:
+    """Return names of concepts; without the benchmark if only that made them differ."""
+    first, *shorter = _candidates(data, "concept")
+    for names in shorter:
+        if len(set(names)) < len(names):
+            return names
+    return first
+
+
+def joint_draws(fit: Fit, built: BuiltModel) -> Draws:
+    """Return the stored draws of a fit with all effects of items and responses."""
+    draws = stack_draws(fit.joint_posterior(), built.design)
+    return with_own_effects(draws, built, stream(fit.record["seed"], "own effects"))

@@ -1,0 +1,185 @@
+"""Sample a model by nutpie, PyMC or NumPyro."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import nutpie
+import pymc as pm
+import xarray as xr
+
+from bayescontam._optional import require
+from bayescontam._progress import progress_bar, stage
+from bayescontam.errors import UsageError
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.marginal import Difficulties
+from bayescontam.specs.base import suggest
+
+Engine = Literal["nutpie", "pymc", "numpyro"]
+MAX_DEPTH = 10
+"""Largest tree depth of NUTS: the default of all three engines."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a posterior is sampled."""
+
+    engine: Engine = "nutpie"
+    draws: int = 1500  # draws stored of each chain
+    tune: int = 700  # draws of each chain before those, used to adapt the sampler
+    chains: int = 4
+    cores: int = 2  # chains that run at the same time
+    target_accept: float = 0.9  # acceptance that the step size is adapted to, in (0, 1)
+    # whether item difficulties are sampled with all other parameters, or integrated out and drawn
+    # afterwards. `"auto"` integrates out those of large tables.
+    difficulties: Difficulties = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse what no sampler can do."""
+        if self.engine not in get_args(Engine):
+            hint = suggest(str(self.engine), get_args(Engine))
+            raise UsageError(f"engine: got {self.engine!r}; {hint}")
+        if self.difficulties not in get_args(Difficulties):
+            hint = suggest(str(self.difficulties), get_args(Difficulties))
+            raise UsageError(f"difficulties: got {self.difficulties!r}; {hint}")
+        least = {"draws": 4, "tune": 1, "chains": 2, "cores": 1}
+        for name, value in least.items():
+            if getattr(self, name) < value:
+                raise UsageError(f"{name}: got {getattr(self, name)}; at least {value} is needed")
+        if not 0 < self.target_accept < 1:
+            raise UsageError(
+                f"target_accept: got {self.target_accept}; allowed is above 0 and below 1"
+            )
+
+
+def sample(
+    built: BuiltModel, sampling: Sampling, seed: int, progress: bool
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Draw from the posterior of a built model spec; see `sample_model`."""
+    return sample_model(built.model, sampling, seed, progress)
+
+
+def sample_model(
+    model: pm.Model, sampling: Sampling, seed: int, progress: bool
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """Draw from the posterior of a PyMC model."""
+    if sampling.engine == "nutpie":
+        tree = _by_nutpie(model, sampling, seed, progress)
+    else:
+        tree = _by_pymc(model, sampling, seed, progress)
+    posterior = tree["posterior"].to_dataset()
+    _refuse_part(posterior, sampling.draws)
+    return _named(posterior), _statistics(tree["sample_stats"].to_dataset())
+
+
+def _by_nutpie(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:
+    """Compile and draw as `pm.sample` does, whose table of progress goes to the output."""
+    with stage(progress, "compiling the model"):
+        compiled = nutpie.compile_pymc_model(model)
+    total = sampling.chains * (sampling.tune + sampling.draws)
+    diverging, done = 0, 0
+
+    def note() -> str:
+        return f"{diverging:,} divergences" if diverging else "no divergences"
+
+    with progress_bar(progress, "sampling", total, "draws", note) as advance:
+
+        def show(chains: list[Any]) -> None:
+            nonlocal diverging, done
+            finished = sum(chain.finished_draws for chain in chains)
+            diverging = sum(chain.divergences for chain in chains)
+            advance(finished - done)
+            done = finished
+
+        return nutpie.sample(
+            compiled,
+            draws=sampling.draws,
+            tune=sampling.tune,
+            chains=sampling.chains,
+            cores=sampling.cores,
+            target_accept=sampling.target_accept,
+            # That of `pm.sample`: the same seed has always given the same draws.
+            seed=int(np.random.default_rng(seed).spawn(1)[0].integers(2**30)),
+            save_warmup=False,
+            progress_bar=False,
+            progress_callback=show if progress else None,
+            progress_rate=500,
+        )
+
+
+def _by_pymc(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:
+    if sampling.engine == "numpyro":
+        require("numpyro", "jax")
+    # PyMC forks its chains, and a process in which JAX runs threads may hang when forked.
+    counts = sampling.engine == "pymc"
+    forks = counts and "jax" in sys.modules
+    total = sampling.chains * (sampling.tune + sampling.draws)
+    with progress_bar(progress and counts, "sampling", total, "draws") as advance:
+        options = {"callback": lambda **_: advance(1)} if counts else {}
+        with stage(progress and not counts, "compiling the model and sampling"):
+            return pm.sample(
+                model=model,
+                draws=sampling.draws,
+                tune=sampling.tune,
+                chains=sampling.chains,
+                cores=1 if forks else sampling.cores,
+                target_accept=sampling.target_accept,
+                random_seed=seed,
+                progressbar=False,
+                quiet=True,
+                nuts_sampler=sampling.engine,
+                compute_convergence_checks=False,
+                **options,
+                **_side_by_side(sampling),
+            )
+
+
+def _side_by_side(sampling: Sampling) -> dict[str, Any]:
+    """Return options of `pm.sample` for NumPyro: chains follow each other where devices are few.
+
+    PyMC gives JAX a device for each chain, but only if JAX has not been used before.
+    """
+    if sampling.engine != "numpyro":
+        return {}
+    import pymc.sampling.jax  # noqa: F401  (which gives JAX its devices)
+    from jax import local_device_count
+
+    enough = local_device_count() >= sampling.chains
+    return {"nuts": {"chain_method": "parallel" if enough else "sequential"}}
+
+
+def _refuse_part(posterior: xr.Dataset, draws: int) -> None:
+    """Raise what the engines swallow: on Ctrl-C they return the draws made so far.
+
+    nutpie fills the shorter chains up with NaN.
+    """
+    if posterior.sizes["draw"] == draws:
+        last = posterior.isel(draw=-1)
+        empty = [last[n].isnull().all(set(last[n].dims) - {"chain"}) for n in last.data_vars]
+        if not np.logical_and.reduce(empty).any():
+            return
+    raise KeyboardInterrupt
+
+
+def _named(posterior: xr.Dataset) -> xr.Dataset:
+    """Drop what only the sampler needed, and give plain integer chains and draws."""
+    sampled = posterior[[n for n in posterior.data_vars if not str(n).endswith("__")]]
+    return sampled.assign_coords(
+        chain=np.arange(sampled.sizes["chain"]), draw=np.arange(sampled.sizes["draw"])
+    )
+
+
+def _statistics(given: xr.Dataset) -> xr.Dataset:
+    """Return the sampler statistics under one set of names for all engines."""
+    depth = given["depth"] if "depth" in given else given["tree_depth"]
+    result = {
+        "diverging": given["diverging"].astype(bool),
+        "energy": given["energy"],
+        "tree_depth": depth.astype(np.int64),
+        "n_steps": given["n_steps"].astype(np.int64),
+        "reached_max_treedepth": depth >= MAX_DEPTH,
+    }
+    data = {name: (("chain", "draw"), values.to_numpy()) for name, values in result.items()}
+    sizes = given.sizes
+    return xr.Dataset(data, {"chain": np.arange(sizes["chain"]), "draw": np.arange(sizes["draw"])})

@@ -1,0 +1,1 @@
+"""The PyMC model of a spec and a table: design, effects, likelihood, quadrature."""

@@ -1,0 +1,169 @@
+"""The model spec that a table of responses calls for, composed from its columns."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._text import join_list
+from bayescontam.data.guessing import guess_column
+from bayescontam.data.responses import Names, Path, Responses
+from bayescontam.data.validation import closest_name, read_numbers
+from bayescontam.errors import DataError, Fault
+from bayescontam.model.exposure import refuse_idle_clean
+from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
+from bayescontam.specs.registry import load_spec
+
+AUTO = "auto"
+"""Name that stands for the model spec composed from the table."""
+CLEAN = "clean"
+"""Column by which models are known to be clean."""
+_EQUAL = 1e-12
+"""Difference of contaminations that are called equal."""
+_WITHOUT = (
+    "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
+    " dates (--released, --cutoff) would identify it"
+)
+_ALL_CLEAN = "not estimated: overfitting, which is zero in clean models"
+_ASSUMED = (
+    "assumed: contaminated items are as difficult as the others would be; models known to be"
+    " clean (column 'clean', --clean) would identify their difficulty. The effect is that of an"
+    " item's own contamination: what items gain from the contamination of others is in"
+    " genuine ability"
+)
+_ANCHORED = (
+    "the clean models identify how difficult contaminated items are. The effect is that of an"
+    " item's own contamination: what items gain from the contamination of others is in genuine"
+    " ability"
+)
+
+
+def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
+    """Compose the model spec that a table calls for.
+
+    >>> import pandas as pd
+    >>> table = Responses.from_frame(pd.DataFrame(
+    ...     {"model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [0, 1]}
+    ... ))
+    >>> spec, notes = compose_spec(table)
+    >>> spec.contamination.form, notes[0]
+    ('none', "model spec 'auto': ability (the table has no contamination)")
+    """
+    frame, content = responses.frame, load_spec("hierarchical").model_dump()
+    known = {name for name in ("contamination", "p_duplicate") if name in frame}
+    block: dict[str, Any] = content["contamination"]
+    clean = _clean_models(frame)
+    every = len(clean) == len(responses.models)
+    blocks: list[str] = []
+    if not known:
+        _refuse_near(responses)
+    if not known or every:
+        content = load_spec("ability").model_dump()
+        block = content["contamination"]
+        why = "all models are declared clean" if known else "the table has no contamination"
+        start = f"ability ({why})"
+        open_question = _WITHOUT if not known else _ALL_CLEAN
+    else:
+        blocks += _exposure(frame, block)
+        if clean:
+            block |= {"confounding": "anchored", "clean_column": CLEAN}
+            blocks.append(
+                f"anchored (column 'clean': {len(clean)} of {len(responses.models)} models)"
+            )
+        start = "hierarchical (column 'contamination')"
+        if "contamination" not in known:
+            start = "hierarchical"
+        open_question = _ANCHORED if clean else _ASSUMED
+    column = guess_column(frame)
+    if column is not None:
+        content["likelihood"]["guess"] = "column"
+        blocks.append(f"guessing by item (column '{column}')")
+    content["summary"] = "Composed from the columns of a table of responses."
+    content["description"] = ""
+    chosen = f"model spec 'auto': {start}{f' with {_and(blocks)}' if blocks else ''}"
+    return restored_spec(content, AUTO, ""), (chosen, open_question)
+
+
+def _refuse_near(responses: Responses) -> None:
+    """Refuse a table whose contamination has another name: a fit without it would look right."""
+    other = closest_name("contamination", list(map(str, responses.frame.columns)))
+    if other:
+        problem = f"no column 'contamination', but {join_list([other])}"
+        advice = "rename it to 'contamination', or choose --model ability to leave it aside"
+        raise DataError([Fault(responses.source, problem)], advice)
+
+
+def _and(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _clean_models(frame: pd.DataFrame) -> list[str]:
+    """Return the models that the column 'clean' declares clean in every row."""
+    if CLEAN not in frame:
+        return []
+    values = pd.Series(read_numbers(frame[CLEAN], words=True), index=frame.index)
+    least = values.groupby(frame["model"], sort=False).min()
+    return [str(name) for name in least.index[least == 1]]
+
+
+def _exposure(frame: pd.DataFrame, block: dict[str, Any]) -> Iterator[str]:
+    """Yield the block of contamination that is not known exactly, and set it."""
+    if "p_duplicate" in frame:
+        block["exposure"] = "latent"
+        yield "contamination as a latent event (column 'p_duplicate')"
+    elif "contamination_sd" in frame:
+        block["exposure"] = "noisy"
+        yield "a noisy covariate (column 'contamination_sd')"
+
+
+def constant_contamination(responses: Responses) -> list[str]:
+    """Return a note where contamination does not vary, so that no effect can be estimated."""
+    frame = responses.frame
+    if "contamination" not in frame:
+        return []
+    values = frame["contamination"].astype(float)
+    # Rows of models declared clean have no slope, and their contamination does not count.
+    clean = frame["model"].astype(str).isin(_clean_models(frame))
+    within = values[~clean].groupby([frame["model"], frame["benchmark"]], sort=False)
+    ends = within.agg(["min", "max"])
+    constant = (ends["max"] - ends["min"] <= _EQUAL) & (ends["max"] > 0)
+    if not len(ends) or not constant.any():
+        return []
+    if not constant.all():
+        return []
+    levels = sorted({f"{level:g}" for level in np.unique(ends["max"].round(6))})
+    return [
+        f"contamination does not vary within any model and benchmark (it is {join_list(levels, 4)}"
+        " throughout): the data hold no information on its effect. Overfitting is not estimated,"
+        " and genuine ability is accuracy at that contamination. Items that were not"
+        " contaminated, or clean models, would identify it"
+    ]
+
+
+def choose_spec(
+    model: ModelSpec | Mapping[str, Any] | Path,
+    table: Responses,
+    clean: Names = (),
+    priors: Mapping[str, Any] | None = None,
+) -> tuple[ModelSpec, Responses]:
+    """Return the model spec that is meant, and the table with notes on what it identifies.
+
+    Models that were declared clean by name are refused where a named model spec has no use for
+    them; ``"auto"`` notes what it makes of them.
+    """
+    if isinstance(model, ModelSpec):
+        refuse_idle_clean(model, clean)
+        return spec_with_priors(model, priors or {}), table
+    notes: list[str] = []
+    if model == AUTO:
+        spec, composed = compose_spec(table)
+        notes += composed
+    else:
+        spec = load_spec(model)
+        refuse_idle_clean(spec, clean)
+    spec = spec_with_priors(spec, priors or {})
+    if spec.contamination.form != "none":
+        notes += constant_contamination(table)
+    return spec, replace(table, notes=(*table.notes, *notes))

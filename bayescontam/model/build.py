@@ -1,0 +1,270 @@
+"""The PyMC model of a model spec and a table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+
+from bayescontam._text import printable
+from bayescontam._types import IntArray
+from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.responses import Path, Responses, given_responses
+from bayescontam.data.validation import Scale
+from bayescontam.model.auto import choose_spec
+from bayescontam.model.design import Design, make_design
+from bayescontam.model.effects import (
+    add_abilities,
+    add_confounding,
+    add_difficulties,
+    add_discriminations,
+    add_guess,
+    add_increments,
+    add_scalar,
+    add_selection,
+    add_slopes,
+    cumulative_dose,
+)
+from bayescontam.model.likelihood import add_model_by_item, add_responses, spreads_of_repeats
+from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, make_grid
+from bayescontam.model.measurement_error import add_mixture
+from bayescontam.model.predictor import Effects, linear_predictor, response_slopes
+from bayescontam.model.priors import Stretch, Tensor, stretch
+from bayescontam.model.repeats import add_repeats, plan_repeats
+from bayescontam.model.terms import Terms, plan_terms
+from bayescontam.specs.model import ModelSpec
+
+_LEVELS = (
+    "beta_level", "beta_bar_level", "beta_benchmark_level", "beta_model_mean",
+    "beta_model_coordinates",
+)  # fmt: skip
+_SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
+_ABILITIES = ("theta_level", "mu_level", "mu_bar_level", "delta_coordinates", "kappa_level")
+COORDINATES = (
+    "a_coordinates",
+    "psi_coordinates",
+    *_ABILITIES,
+    *_LEVELS,
+    *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
+)
+"""Variables that only the sampler needs: others, with meanings, follow from them."""
+WIDTH = 60
+"""Longest name of a model, benchmark or item in a sentence."""
+_WORDS = {
+    "theta": "ability of {model} on {unit}",
+    "mu": "mean ability on {unit}",
+    "mu_bar": "mean ability on {unit}",
+    "a": "general ability of {model}",
+    "beta": "slope of {model} on {unit}",
+    "beta_free": "slope of {model} on {unit}",
+    "log_beta": "log slope of {model} on {unit}",
+    "beta_bar": "mean slope",
+    "beta_benchmark": "mean slope on {unit}",
+    "beta_model": "slope of {model} beyond the mean",
+    "delta": "difficulty of item {item}",
+    "alpha": "discrimination of item {item}",
+    "log_alpha": "log discrimination of item {item}",
+    "kappa": "difficulty of contaminated items on {unit}",
+    "gamma": "effect of difficulty on slopes",
+    "spillover": "coefficient of spillover",
+    "guess": "accuracy of blind guessing on {unit}",
+    "increments": "segment {segment} of the dose-response",
+    "sigma_a": "spread of general abilities",
+    "sigma_theta": "spread of abilities",
+    "sigma_mu": "spread of mean abilities",
+    "sigma_bm": "spread of slopes over models",
+    "sigma_bb": "spread of slopes over benchmarks",
+    "sigma_bmb": "spread of slopes over pairs of model and benchmark",
+    "sigma_delta": "spread of difficulties on {unit}",
+    "sigma_alpha": "spread of discriminations",
+    "sigma_eps": "spread of model-by-item effects",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltModel:
+    """A PyMC model with what it was built from."""
+
+    # dims `model`, `benchmark`, `concept` (if abilities are by concept), `item`, `response`,
+    # `repeated` (responses with several trials) and `segment` (of a monotone dose-response)
+    model: pm.Model
+    spec: ModelSpec
+    design: Design
+    terms: Terms
+    # where item difficulties are integrated out: what stands in for the items
+    lattice: Lattice | None = None
+
+
+def build(
+    spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled"
+) -> BuiltModel:
+    """Build the PyMC model of a model spec for a table of responses."""
+    design = make_design(spec, responses)
+    terms = plan_terms(spec, design)
+    lattice = make_grid(spec, design, terms, difficulties)
+    if lattice is not None:
+        return _build_marginalised(spec, design, terms, lattice)
+    return build_design(spec, design)
+
+
+def build_design(
+    spec: ModelSpec, design: Design, seen: Callable[[Design], Any] = lambda design: design
+) -> BuiltModel:
+    """Build the PyMC model of a model spec for a design; see `build`."""
+    terms = plan_terms(spec, design)
+    coords = dict(design.coords)
+    if "eps" in terms:  # of what is sampled for each, if anything is
+        coords["repeated"] = np.arange(design.n_single, len(design))
+    if "increments" in terms:
+        coords["segment"] = np.arange(len(design.knots) + 1)
+    with pm.Model(coords=coords) as model:
+        shown = seen(design)
+        spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
+        effects = _add_effects(spec, design, terms, shown, _stretch(spec, design, spreads))
+        predictor = linear_predictor(effects, shown)
+        guess = add_guess(spec, design)
+        table = plan_repeats(design, terms, guess)
+        if table is not None and spreads is not None:
+            add_repeats(design, predictor, spreads, guess, table)
+        elif design.exposure is None:
+            eta = add_model_by_item(design, predictor, spreads)
+            add_responses(design, eta, guess)
+        else:
+            slope = response_slopes(effects, design)
+            add_mixture(design, predictor, slope, guess, spreads)
+    return BuiltModel(model, spec, design, terms)
+
+
+def _build_marginalised(
+    spec: ModelSpec, design: Design, terms: Terms, lattice: Lattice
+) -> BuiltModel:
+    """Build the PyMC model of a design with item difficulties integrated out."""
+    coords = dict(design.coords)
+    if "increments" in terms:
+        coords["segment"] = np.arange(len(design.knots) + 1)
+    with pm.Model(coords=coords) as model:
+        others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
+        effects = _add_effects(spec, design, others, design, Stretch())
+        add_marginalised(spec, design, effects, lattice)
+    return BuiltModel(model, spec, design, terms, lattice)
+
+
+def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] | None) -> Stretch:
+    """Return by how much effects are larger than their priors say; see `Stretch`."""
+    if spreads is None:
+        return Stretch()
+    if spec.ability.pooling != "none":
+        return Stretch(stretch(spreads[0][0]))
+    return Stretch(stretch(spreads[0]).reshape(design.answered.shape), by_cell=True)
+
+
+def _add_effects(
+    spec: ModelSpec, design: Design, terms: Terms, seen: Any, stretched: Stretch
+) -> Effects:
+    factor = partial(stretched.of, spec=spec, design=design)
+    # Coordinates follow contaminations only where these stay what they are.
+    fixed = seen is design
+    delta = add_difficulties(spec, design, terms, factor, fixed)
+    confounded = delta if fixed else None
+    theta = add_abilities(spec, design, terms, factor, delta)
+    increments = add_increments(spec, design, terms)
+    unit = None if increments is None else cumulative_dose(increments, seen)
+    beta = add_slopes(spec, design, terms, factor, unit, confounded)
+    psi = add_selection(spec, design, terms, factor)
+    return {
+        "theta": theta.ravel(),
+        "beta": None if beta is None else beta.ravel(),
+        "psi": None if psi is None else psi.ravel(),
+        "delta": delta,
+        "alpha": add_discriminations(spec, design, terms),
+        "increments": increments,
+        "kappa": add_confounding(spec, design, terms, factor, confounded),
+        "gamma": add_scalar("gamma", spec, terms, factor),
+        "spillover": add_scalar("spillover", spec, terms, factor),
+    }
+
+
+def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
+    """Return what an element of a variable is called in a sentence.
+
+    >>> in_words("delta", {"item": 3184})
+    'difficulty of item 3184'
+    >>> in_words("genuine_ability", {"model": "m", "benchmark": "b"})
+    'genuine ability of m on b'
+    >>> in_words("threshold", {"source": "web"})
+    'threshold[web]'
+    """
+    labels = {dim: printable(str(label), WIDTH) for dim, label in (place or {}).items()}
+    if "benchmark" in labels or "concept" in labels:
+        labels["unit"] = labels.get("concept") or labels.get("benchmark", "")
+    words = _WORDS.get(name)
+    if words is None and {"model", "unit"} <= set(labels):
+        words = f"{name.replace('_', ' ')} of {{model}} on {{unit}}"
+    if words is None:
+        return name + (f"[{', '.join(labels.values())}]" if labels else "")
+    # A spread without a dim is one for all.
+    return words.format_map(_Labels(labels)).removesuffix(" on ")
+
+
+class _Labels(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def build_model(
+    model: ModelSpec | Mapping[str, Any] | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    priors: Mapping[str, Any] | None = None,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    contamination_scale: Scale = "share",
+    difficulties: Difficulties = "sampled",
+) -> pm.Model:
+    """Build the PyMC model that `fit` would sample.
+
+    Parameters
+    ----------
+    model : ModelSpec, str, path-like or mapping
+        Model spec, as for `fit`.
+    responses : Responses, pandas.DataFrame or path-like
+        Responses, or a table or file of them.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, if it is not in the responses.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        As for `fit`.
+    contamination_scale : {"share", "percent", "count"}, default "share"
+        As for `fit`.
+    difficulties : {"sampled", "marginalised", "auto"}, default "sampled"
+        Whether item difficulties are parameters, or integrated out of the likelihood.
+
+    Returns
+    -------
+    pymc.Model
+        An ordinary one: sample it, draw from its prior, look at its graph. Dims ``model``,
+        ``benchmark``, ``item`` and ``response``, and ``repeated`` for responses with several
+        trials. Rows with one trial come before those with several.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [1, 0],
+    ...     "contamination": [0.1, 0.6],
+    ... })
+    >>> [v.name for v in build_model("single", table).free_RVs]
+    ['theta', 'beta']
+    """
+    table = given_responses(responses, covariates, missing_contamination, contamination_scale)
+    spec, table = choose_spec(model, table, priors=priors)
+    return build(spec, table, difficulties).model

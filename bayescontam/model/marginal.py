@@ -1,0 +1,348 @@
+"""Item difficulties, integrated out on a grid."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.polynomial.chebyshev import chebpts1, chebvander
+from numpy.typing import NDArray
+from pytensor.gradient import disconnected_grad
+from scipy.special import logsumexp
+
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.errors import UsageError
+from bayescontam.model.design import DerivedDesign, Design, extremes
+from bayescontam.model.effects import can_guess
+from bayescontam.model.likelihood import log_choose
+from bayescontam.model.predictor import Effects, linear_predictor
+from bayescontam.model.priors import Tensor, spread
+from bayescontam.model.terms import Terms, benchmarks_with_two_models
+from bayescontam.specs.model import ModelSpec
+
+LEVELS = 12
+"""Chebyshev points of a group in which contamination takes more values than this."""
+REACH = 5.5
+"""Standard deviations on either side of zero over which difficulty is integrated."""
+FINENESS = 1.2
+"""Steps of the quadrature, in standard deviations of a well known difficulty.
+
+The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a million.
+"""
+Difficulties = Literal["auto", "sampled", "marginalised"]
+"""What is done about item difficulties while sampling."""
+LARGE = 50_000
+"""Responses from which ``"auto"`` integrates difficulties out."""
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeDesign(DerivedDesign):
+    """A design of made-up items.
+
+    Every model has a response to every item, of weight 0 where it answered none of those
+    that the item stands for.
+    """
+
+    like: IntArray  # an item of the table that it stands for
+
+    @classmethod
+    def of(
+        cls,
+        whole: Design,
+        item_unit: IntArray,
+        level: FloatArray | None,
+        answered: FloatArray,
+        like: IntArray,
+    ) -> "LatticeDesign":
+        """Return the design of items of given units and contaminations."""
+        n_models, n_items = len(whole.models), len(item_unit)
+        item = np.repeat(np.arange(n_items), n_models)
+        unit = item_unit[item]
+        ones = np.ones(len(item), dtype=np.int64)
+        return cls(
+            whole.models, whole.benchmarks, whole.units, tuple(map(str, range(n_items))),
+            whole.by, whole.benchmark_of_unit, whole.benchmark_of_unit[item_unit],
+            np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
+            ones, ones, None if level is None else level[item], answered.ravel(), None,
+            whole.knots, whole.clean, whole.additive,
+            None if whole.item_guess is None else np.zeros(n_items), whole, like,
+        )  # fmt: skip
+
+    @cached_property
+    def selection(self) -> FloatArray:
+        """That of an item that it stands for: the same models answered all of them."""
+        return self.whole.selection[self.like]
+
+    @cached_property
+    def item_dose(self) -> FloatArray:
+        """Each level less its mean over the benchmark's items in the table."""
+        whole, level = self.whole, item_levels(self.whole)
+        assert self.contamination is not None
+        assert level is not None
+        size = len(whole.benchmarks)
+        total = np.bincount(whole.benchmark_of_item, level, minlength=size)
+        mean = total / np.bincount(whole.benchmark_of_item, minlength=size)
+        dose: FloatArray = self.contamination - mean[self.benchmark]
+        return dose
+
+
+def item_levels(design: Design) -> FloatArray | None:
+    """Return each item's contamination, NaN where it is not the same for all models.
+
+    That of models known to be clean does not count: their slopes are zero.
+    """
+    if design.contamination is None:
+        return None
+    level = design.contamination[design.exposed]
+    low, high = extremes(level, level, design.item[design.exposed], len(design.items))
+    return np.where(high > low, np.nan, low)
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """Items in groups that the same models answered, and the levels that stand for them.
+
+    The responses to an item inform on its difficulty by their number of correct ones alone, so
+    that items of a group with the same total and contamination are all alike. A function
+    of contamination that is smooth within a group, such as the log likelihood of an
+    item's responses, is a weighted sum of its values at the group's levels: the
+    polynomial through Chebyshev points. Where contamination takes few values these are
+    the levels, and nothing is interpolated.
+
+    Trefethen (2019), Approximation Theory and Approximation Practice,
+    doi:10.1137/1.9781611975949, chapter 8, on the geometric convergence of polynomials
+    through Chebyshev points; Rasch (1960) on totals as sufficient statistics.
+    """
+
+    design: LatticeDesign  # its items are the levels of all groups
+    group: IntArray
+    first: IntArray  # position of its first level
+    basis: (
+        FloatArray  # dims (item, level of its group): weights of the levels, filled up with zeros
+    )
+    total: IntArray  # correct answers
+    trials: FloatArray  # dims (level, model): trials of each model at each item of the group
+    correct: FloatArray  # dims (level, model): correct answers, shared out among the levels
+
+    @cached_property
+    def shared(self) -> NDArray[np.bool_]:
+        """Whether the items of each benchmark have difficulties."""
+        return benchmarks_with_two_models(self.design.whole)
+
+    @cached_property
+    def level(self) -> IntArray:
+        """Levels of each item's group, dims (item, level of its group).
+
+        Those that fill up repeat the last one.
+        """
+        ends = np.append(self.first[1:], len(self.trials)) - 1
+        level = self.first[:, None] + np.arange(self.basis.shape[1])
+        return np.minimum(level, ends[:, None])[self.group]
+
+    @cached_property
+    def nodes(self) -> FloatArray:
+        """Difficulties at which integrands are evaluated, in their standard deviations.
+
+        Evenly spaced: for smooth integrands that vanish at both ends the trapezoidal rule
+        converges geometrically. The step is chosen for the best known difficulty, and for
+        half as much spread again as the totals show; for more where a benchmark has so few
+        items that draws of the spread may go further up.
+
+        Trefethen & Weideman (2014), doi:10.1137/130932132.
+        """
+        trials = self.trials.sum(axis=1)[self.level[:, 0]]
+        logit = np.log((self.total + 0.5) / (trials - self.total + 0.5))
+        size = np.bincount(self.group)
+        mean = np.bincount(self.group, logit) / size
+        within = np.sqrt(np.bincount(self.group, (logit - mean[self.group]) ** 2) / size)
+        fewest = np.bincount(self.design.whole.benchmark_of_item).min()
+        widest = max(1.5 * float(within.max()), 1.5 + 7.5 / np.sqrt(fewest))
+        known = 1 / np.sqrt(trials.max() / 4 + 1 / widest**2)
+        count = int(np.ceil(2 * REACH * widest / (FINENESS * known))) + 1
+        return np.linspace(-REACH, REACH, count)
+
+    @cached_property
+    def classes(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Level, total and number of items of all (level, total) that items have."""
+        totals = int(self.total.max()) + 1
+        used = self.basis != 0
+        key = (self.level * totals + self.total[:, None])[used]
+        keys, at = np.unique(key, return_inverse=True)
+        return *divmod(keys, totals), np.bincount(at, self.basis[used])
+
+
+def log_weights(z: FloatArray) -> FloatArray:
+    """Return the logarithms of the weights of evenly spaced nodes, which add up to 1."""
+    density = -0.5 * z**2
+    result: FloatArray = density - logsumexp(density)
+    return result
+
+
+def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
+    """Return the lattice of a table in which an item has one contamination for all models."""
+    shape = len(design.items), len(design.models)
+    trials, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    trials[design.item, design.model] = design.n_trials
+    correct[design.item, design.model] = design.n_correct
+    unit = np.zeros(len(design.items), dtype=np.int64)
+    unit[design.item] = design.unit
+    of_group, one, group = np.unique(
+        np.column_stack([unit, trials]), axis=0, return_index=True, return_inverse=True
+    )
+    at, basis = _levels(design, group, levels)
+    count = np.array([len(a) for a in at])
+    first = np.cumsum(count) - count
+    of_level = np.repeat(np.arange(len(at)), count)
+    made = LatticeDesign.of(
+        design,
+        of_group[of_level, 0],
+        None if design.contamination is None else np.concatenate(at),
+        (of_group[of_level, 1:] > 0).astype(float),
+        one[of_level],
+    )
+    shared = np.zeros((len(of_level), shape[1]))
+    for k in range(basis.shape[1]):
+        used = np.flatnonzero(basis[:, k])
+        np.add.at(shared, first[group[used]] + k, basis[used, k, None] * correct[used])
+    total = correct.sum(axis=1).astype(np.int64)
+    return Lattice(made, group, first, basis, total, of_group[of_level, 1:].astype(float), shared)
+
+
+def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArray], FloatArray]:
+    """Return the levels of each group, and each item's weights of them."""
+    value = item_levels(design)
+    if value is None:
+        return [np.zeros(1)] * (int(group.max()) + 1), np.ones((len(group), 1))
+    edges = np.array([0.0, *design.knots, 1.0])
+    rows_of = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    made = [_interpolated(value[rows], edges, count) for rows in rows_of]
+    basis = np.zeros((len(group), max(len(at) for at, _ in made)))
+    for rows, (at, weights) in zip(rows_of, made, strict=True):
+        basis[rows, : len(at)] = weights
+    return [at for at, _ in made], basis
+
+
+def _interpolated(
+    value: FloatArray, edges: FloatArray, count: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return levels for values, and each value's weights of them, (value, level).
+
+    A function of the value is smooth between two edges.
+    """
+    distinct, same = np.unique(value, return_inverse=True)
+    if len(distinct) <= count:
+        return distinct, np.eye(len(distinct))[same]
+    segment = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, len(edges) - 2)
+    rows_of = [np.flatnonzero(segment == s) for s in np.unique(segment)]
+    made = [_polynomial(value[rows], count) for rows in rows_of]
+    weights, start = np.zeros((len(value), sum(len(at) for at, _ in made))), 0
+    for rows, (at, part) in zip(rows_of, made, strict=True):
+        weights[rows, start : start + len(at)] = part
+        start += len(at)
+    return np.concatenate([at for at, _ in made]), weights
+
+
+def _polynomial(value: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return Chebyshev points for values, and the weights of the polynomial through them."""
+    low, high = value.min(), value.max()
+    if low == high:
+        return np.array([low]), np.ones((len(value), 1))
+    points, scaled = chebpts1(count), (2 * value - low - high) / (high - low)
+    weights = np.linalg.solve(chebvander(points, count - 1).T, chebvander(scaled, count - 1).T).T
+    return (low + high + points * (high - low)) / 2, weights
+
+
+def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> str | None:
+    """Say why item difficulties cannot be integrated out; None where they can."""
+    reasons = {
+        "the fit has no item difficulties": "delta" not in terms,
+        "items differ in discrimination": "alpha" in terms,
+        "repeated trials have an effect of their own": "eps" in terms,
+        "contamination is not known exactly": design.exposure is not None,
+        "contamination adds to accuracy, not to its log-odds": design.additive,
+        "answers can be guessed": can_guess(spec, design),
+        "rows count different items": spec.likelihood.trials == "items",
+        "slopes depend on difficulty, and clean models have none": (
+            "gamma" in terms and bool(design.clean.any())
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            return reason
+    level = item_levels(design)
+    if level is not None and np.isnan(level).any():
+        return "an item's contamination differs between models"
+    return None
+
+
+def make_grid(
+    spec: ModelSpec, design: Design, terms: Terms, difficulties: Difficulties
+) -> Lattice | None:
+    """Return what stands in for the items; None where their difficulties are sampled."""
+    if difficulties == "sampled" or (difficulties == "auto" and len(design) < LARGE):
+        return None
+    reason = reason_not_marginalised(spec, design, terms)
+    if reason is None:
+        lattice = make_lattice(design)
+        if difficulties == "marginalised" or 5 * len(lattice.design) <= len(design):
+            return lattice
+    elif difficulties == "marginalised":
+        raise UsageError(
+            f"difficulties: got 'marginalised', but {reason}; use 'sampled', or 'auto', which"
+            " chooses what is possible"
+        )
+    return None
+
+
+def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice: Lattice) -> None:
+    """Add responses whose item difficulties are integrated out.
+
+    Adds ``sigma_delta``, dims (benchmark,), and ``n_correct``, dims (response,), observed.
+    """
+    scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
+    made = lattice.design
+    scale = (scale * benchmarks_with_two_models(design))[made.benchmark_of_item]
+    level, step = predictor_at_levels(effects, lattice, pt.zeros, pt.ones)
+    constant = log_choose(design.n_trials, design.n_correct).sum()
+
+    def logp(value: Any, level: Any, step: Any) -> Any:
+        return log_density(level, step, lattice, lattice.nodes) + constant
+
+    def draw(level: Any, step: Any, size: Any) -> Any:
+        own, weights = lattice.level, lattice.basis
+        item = (weights[:, :, None] * level[own]).sum(axis=1)
+        item = item + ((weights * step[own]).sum(axis=1) * pm.Normal.dist(shape=len(own)))[:, None]
+        return pm.Binomial.dist(n=design.n_trials, logit_p=item[design.item, design.model])
+
+    pm.CustomDist(
+        "n_correct", level, step * scale, logp=logp, dist=draw,
+        signature="(l,m),(l)->(r)", observed=design.n_correct, dims="response",
+    )  # fmt: skip
+
+
+def predictor_at_levels(
+    effects: Effects, lattice: Lattice, zeros: Any, ones: Any
+) -> tuple[Any, Any]:
+    """Return log-odds of an item of no difficulty, and what one unit of difficulty adds."""
+    made = lattice.design
+    count = len(made.items)
+    easy = linear_predictor({**effects, "delta": zeros(count)}, made)
+    hard = linear_predictor({**effects, "delta": ones(count)}, made)
+    shape = *easy.shape[:-1], count, len(made.models)
+    level = easy.reshape(shape)
+    return level, (hard.reshape(shape) - level)[..., 0]
+
+
+def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray) -> Tensor:
+    """Return the log density of all responses, difficulties integrated out."""
+    added = step[:, None] * at
+    normaliser = (
+        lattice.trials[:, :, None] * pt.softplus(level[:, :, None] + added[:, None, :])
+    ).sum(axis=1)
+    own, total, count = lattice.classes
+    each = total[:, None] * added[own] - normaliser[own] + log_weights(at)
+    top = disconnected_grad(each.max(axis=-1, keepdims=True))
+    integrals = pt.log(pt.exp(each - top).sum(axis=-1)) + top[:, 0]
+    return (lattice.correct * level).sum() + (count * integrals).sum()

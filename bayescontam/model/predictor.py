@@ -1,0 +1,109 @@
+"""The log-odds of a correct answer from effects and design, for PyMC and for NumPy alike.
+
+The same lines serve the PyMC model and NumPy arrays of draws, so that what is reported
+cannot drift away from what was fitted.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from scipy.special import expit
+
+from bayescontam._types import FloatArray
+from bayescontam.model.design import Design
+
+Effects = Mapping[str, Any]
+"""Effects under their names, each (…, one position for each level); None where left out.
+
+``theta`` (model × unit), ``beta`` and ``psi`` (model × benchmark), ``delta`` and ``alpha``
+(item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one).
+Leading axes, such as draws, are kept.
+"""
+
+
+def linear_predictor(effects: Effects, design: Design) -> Any:
+    """Return the log-odds of each response without its model-by-item effect."""
+    eta = _without_slope(effects, design)
+    if not _has(effects, "beta"):
+        return eta
+    slope, dose = response_slopes(effects, design), _dose(effects, design)
+    if not design.additive:
+        return eta + slope * dose
+    assert design.contamination is not None
+    reached = _rise(effects, design, design.contamination)
+    return _between(eta + slope * (dose - reached), slope, reached)
+
+
+def _without_slope(effects: Effects, design: Design) -> Any:
+    """Return the log-odds without the part that the slope has in them."""
+    eta = effects["theta"][..., design.model_unit]
+    if _has(effects, "psi"):
+        harder = effects["psi"][..., design.partial] @ design.selection.T
+        eta = eta - harder[..., design.item]
+    if _has(effects, "delta"):
+        eta = eta - effects["delta"][..., design.item]
+    if _has(effects, "alpha"):
+        eta = eta * effects["alpha"][..., design.item]
+    if _has(effects, "kappa"):
+        eta = eta - effects["kappa"][..., design.benchmark] * design.item_dose
+    if _has(effects, "spillover"):
+        eta = eta + effects["spillover"] * design.cell_dose
+    return eta
+
+
+def response_slopes(effects: Effects, design: Design) -> Any:
+    """Return the slope that holds for each response, (…, response).
+
+    Log-odds from surely clean to surely contaminated; 0 of models known to be clean.
+    """
+    slope = effects["beta"][..., design.model_benchmark]
+    if _has(effects, "gamma"):
+        own = effects["gamma"] * effects["delta"][..., design.item]
+        slope = slope + (own * ~design.clean[design.model] if design.clean.any() else own)
+    return slope
+
+
+def contamination_shift(
+    effects: Effects, design: Design, contamination: FloatArray, spilled: bool = True
+) -> Any:
+    """Return by how much the log-odds change if all items had another contamination."""
+    assert design.contamination is not None
+    aside: Any = 0.0
+    if spilled and _has(effects, "spillover"):
+        exposure = contamination * ~design.clean[design.model]
+        aside = effects["spillover"] * (exposure - design.cell_contamination)
+    slope = response_slopes(effects, design)
+    reached, observed = (_rise(effects, design, d) for d in (contamination, design.contamination))
+    if not design.additive:
+        return slope * (reached - observed) + aside
+    clean = _without_slope(effects, design) + slope * (_dose(effects, design) - observed)
+    return _between(clean + aside, slope, reached) - _between(clean, slope, observed)
+
+
+def _between(clean: Any, slope: Any, reached: Any) -> Any:
+    """Return the log-odds of an accuracy part of the way from clean to surely contaminated."""
+    log, logistic = (np.log, expit) if isinstance(clean, np.ndarray) else (pt.log, pt.sigmoid)
+    ends = (1 - reached, clean), (reached, clean + slope)
+    right = sum(part * logistic(eta) for part, eta in ends)
+    wrong = sum(part * logistic(-eta) for part, eta in ends)
+    return log(right) - log(wrong)
+
+
+def _has(effects: Effects, name: str) -> bool:
+    return effects.get(name) is not None
+
+
+def _dose(effects: Effects, design: Design) -> Any:
+    """Return how far each response's contamination lies above its benchmark's mean."""
+    if not _has(effects, "increments"):
+        return design.dose
+    return effects["increments"] @ design.reach_dose.T
+
+
+def _rise(effects: Effects, design: Design, contamination: FloatArray) -> Any:
+    """Return the part of the slope that is reached at a contamination, 0 to 1."""
+    if not _has(effects, "increments"):
+        return contamination
+    return effects["increments"] @ design.reach(contamination).T

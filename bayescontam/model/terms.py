@@ -1,0 +1,169 @@
+"""Which effects the data can carry, and which were left out and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayescontam._text import join_list
+from bayescontam.model.design import Design
+from bayescontam.specs.model import ModelSpec
+
+FEWEST = 3
+"""Levels below which the spread of an effect cannot be learnt."""
+LEAST_APART = 0.01
+"""Difference of mean contaminations below which a lift of whole benchmarks is not requested."""
+MOST_PATTERNS = 20_000_000
+"""Items times models that answered a part of them: 160 MB."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Effects of a model spec that enter a fit, under their symbols."""
+
+    # of `a`, `sigma_theta`, `sigma_mu`, `beta`, `u`, `v`, `w`, `increments`, `spillover`, `kappa`,
+    # `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`, `eps`
+    entered: frozenset[str]
+    # symbol and reason for each effect that the spec has and the data cannot carry
+    left_out: tuple[tuple[str, str], ...]
+    # whether item difficulties, which then are not among those entered, are integrated out of the
+    # likelihood
+    integrated: bool = False
+
+    def __contains__(self, symbol: str) -> bool:
+        return symbol in self.entered
+
+
+def plan_terms(spec: ModelSpec, design: Design) -> Terms:
+    """Decide which effects of a model spec enter.
+
+    A spread (sigma) is learnt from at least three levels, item difficulty from items
+    that several models answered, and the model-by-item effect from repeated trials.
+    What a table cannot distinguish is not given two names.
+    """
+    verdicts = dict(_requested(spec, design))
+    entered = frozenset(symbol for symbol, reason in verdicts.items() if reason is None)
+    left_out = tuple((symbol, reason) for symbol, reason in verdicts.items() if reason)
+    return Terms(entered, left_out)
+
+
+def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    """Yield every effect the spec requests, with a reason if it cannot enter."""
+    if spec.ability.pooling == "partial":
+        yield from _ability(spec, design)
+    if spec.contamination.form != "none":
+        yield "beta", None
+        if spec.contamination.pooling == "partial":
+            yield from _slopes(design)
+        yield from _doses(spec, design)
+    if spec.difficulty.form == "random":
+        yield "delta", _no_difficulty(design)
+        yield from _selection(spec, design)
+        if spec.difficulty.discrimination == "random":
+            yield "alpha", _no_discrimination(design)
+    if spec.likelihood.has_model_by_item:
+        yield "eps", _no_model_by_item(design)
+
+
+def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    n_models, n_units = len(design.models), len(design.units)
+    cells = np.unique(design.model_unit)
+    n_cells, unit = len(cells), spec.ability.by
+    several = int((np.bincount(cells // n_units) > 1).sum())
+    few = f"a general ability needs at least 3 models that answered 2 {unit}s (here {several})"
+    yield "a", few if several < FEWEST else None
+    few = f"a spread of abilities needs at least 3 pairs of model and {unit} (here {n_cells})"
+    yield "sigma_theta", few if n_cells < FEWEST else None
+    if unit != "benchmark":
+        few = f"a spread over {unit}s needs at least 3 of them and 2 models"
+        yield "sigma_mu", few if n_units < FEWEST or n_models < 2 else None
+
+
+def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
+    models, benchmarks = (int(design.informative.any(axis=axis).sum()) for axis in (1, 0))
+    pairs = int(design.informative.sum())
+    what = "in which contamination varies"
+    yield "u", _few(models, f"models {what}", "slopes' spread over models")
+    yield "v", _few(benchmarks, f"benchmarks {what}", "slopes' spread over benchmarks")
+    # Pairs beyond those that the mean and the two spreads above already account for.
+    spare = pairs - 1 - sum(n - 1 for n in (models, benchmarks) if n >= FEWEST)
+    if pairs >= FEWEST and spare < 2:
+        yield "w", "too few models met several benchmarks to distinguish it from the spreads above"
+    else:
+        yield "w", _few(pairs, f"pairs of model and benchmark {what}", "slopes' spread over pairs")
+
+
+def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    block = spec.contamination
+    if block.form == "monotone":
+        yield "increments", None
+    if block.spillover:
+        alike = (
+            "on each benchmark, mean contaminations of the models that answered it differ by less"
+            f" than {LEAST_APART:g}"
+        )
+        yield "spillover", None if np.ptp(design.cell_dose) > LEAST_APART else alike
+    if block.confounding != "none":
+        alike = "all items of each benchmark have the same contamination"
+        yield "kappa", None if np.ptp(design.item_dose) > 1e-9 else alike
+    if block.interaction == "difficulty":
+        yield "gamma", _no_difficulty(design)
+
+
+def _selection(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    """Yield what it shows about difficulties who answered an item, where not all answered all."""
+    count = len(design.partial)
+    if spec.difficulty.selection == "ignored" or not count or _no_difficulty(design):
+        return
+    size = count * len(design.items)
+    many = f"{size:,} pairs of an item and a model that answered a part are too many to learn from"
+    yield "psi", many if size > MOST_PATTERNS else None
+    if size <= MOST_PATTERNS:
+        few = f"models that answered between {0.05:.0%} and {0.95:.0%} of a benchmark's items"
+        yield "sigma_psi", _few(count, few, "a spread of what their choice of items says")
+
+
+def _no_discrimination(design: Design) -> str | None:
+    answers = np.bincount(design.item, minlength=len(design.items))
+    several = int((answers >= FEWEST).sum())
+    few = f"discrimination needs items that at least 3 models answered (here {several})"
+    return few if several < FEWEST else _no_difficulty(design)
+
+
+def _no_difficulty(design: Design) -> str | None:
+    shared = benchmarks_with_two_models(design)
+    if not shared.any():
+        return "difficulty needs items that at least 2 models answered (here none)"
+    if len(design.items) == len(design.units):
+        return f"each {design.by} has one item, whose difficulty is the {design.by}'s"
+    return None
+
+
+def benchmarks_with_two_models(design: Design) -> np.ndarray:
+    """Return for each benchmark whether any of its items was answered by two models."""
+    answers = np.bincount(design.item, minlength=len(design.items))
+    shared = np.zeros(len(design.benchmarks), dtype=bool)
+    np.logical_or.at(shared, design.benchmark_of_item, answers > 1)
+    return shared
+
+
+def _no_model_by_item(design: Design) -> str | None:
+    repeated = slice(design.n_single, None)
+    if design.n_single == len(design):
+        return "a model-by-item effect needs repeated trials (here every response has one)"
+    if np.bincount(design.model_unit[repeated]).max() < 2:
+        return f"each pair of model and {design.by} has one row, whose effect is the ability's"
+    return None
+
+
+def _few(count: int, what: str, wanted: str) -> str | None:
+    return f"{wanted} needs at least 3 {what} (here {count})" if count < FEWEST else None
+
+
+def models_without_overlap(design: Design) -> str | None:
+    """Say which benchmarks have no item difficulty although others have, if any."""
+    shared = benchmarks_with_two_models(design)
+    names = [
+        name for name, is_shared in zip(design.benchmarks, shared, strict=True) if not is_shared
+    ]
+    return f"no item was answered by 2 models in {join_list(names)}" if names else None

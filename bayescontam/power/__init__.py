@@ -1,0 +1,1 @@
+"""Expected precision of a design, and the smallest that suffices."""

@@ -1,0 +1,300 @@
+"""Expected precision and power of designs, and the smallest design that suffices."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from bayescontam._progress import Advance, progress_bar
+from bayescontam._types import FloatArray
+from bayescontam.data.validation import check_level
+from bayescontam.errors import UsageError
+from bayescontam.inference.estimands import Reference
+from bayescontam.inference.identification import POWER
+from bayescontam.inference.summary import LEVEL
+from bayescontam.power.laplace import QUANTITIES
+from bayescontam.power.random_effects import slope_variance
+from bayescontam.power.scenario import MOST_PAIRS, Assumptions, SampleSizes, Scenario
+from bayescontam.specs.base import suggest
+from bayescontam.specs.model import ModelSpec
+
+Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
+Unknown = Literal["items", "models", "generations"]
+MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
+"""Largest size that is tried."""
+_CLOSE = 1.05
+"""Ratio of two sizes, one too small and one large enough, at which the search ends."""
+_WHY = {
+    "items": "the width falls with the square root of the number of items",
+    "models": (
+        "the rest is due to the number of items: a model's interval rests on its own answers,"
+        " and other models inform only on what they share with it"
+    ),
+    "generations": (
+        "the rest is due to the number of items: generations show how each item is answered,"
+        " but not what other items would have shown"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PowerRequest:
+    """What a design should give."""
+
+    # estimand whose interval is planned, of each contaminated model on each benchmark
+    quantity: Quantity = "genuine_ability"
+    # wanted width of its interval: on the probability scale, of a slope in log-odds
+    width: float | None = None
+    assurance: float = 0.8  # probability with which an interval should be that narrow
+    level: float = LEVEL  # probability of the interval
+    data_sets: int = 100  # data sets simulated of each design
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be had."""
+        if self.quantity not in get_args(Quantity):
+            hint = suggest(str(self.quantity), get_args(Quantity))
+            raise UsageError(f"quantity: got {self.quantity!r}; {hint}")
+        most = 100.0 if self.quantity == "slope" else 1.0
+        if self.width is not None and not 0 < self.width < most:
+            raise UsageError(
+                f"width: got {self.width:g}; allowed is more than 0 and less than {most:g}: no"
+                " finite design gives an interval without width"
+            )
+        if not 0 < self.assurance < 1:
+            raise UsageError(f"assurance: got {self.assurance}; allowed is between 0 and 1")
+        check_level(self.level)
+        if not 10 <= self.data_sets <= 100_000:
+            raise UsageError(f"data_sets: got {self.data_sets}; allowed is 10 to 100,000")
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What intervals of a design will be like, over simulated data sets."""
+
+    # of the wished interval, dims (data set, cell); cells are pairs of a model that may be
+    # contaminated and a benchmark
+    widths: FloatArray
+    shown: np.ndarray  # whether the interval of overfitting excludes zero, same dims
+    detectable: FloatArray  # slope that is found with probability 0.8, same dims
+    overfitting: FloatArray  # true overfitting, same dims
+
+
+def expected_precision(
+    scene: Scenario, wish: PowerRequest, seed: int, advance: Advance = lambda _: None
+) -> Expected:
+    """Simulate data sets of a design and approximate the intervals of each."""
+    means, sds, true = [], [], []
+    for replicate in range(wish.data_sets):
+        one = scene.simulate(seed, replicate)
+        mean, sd = scene.fitted(one)
+        means.append(mean[:, scene.told].reshape(len(QUANTITIES), -1))
+        sds.append(sd[:, scene.told].reshape(len(QUANTITIES), -1))
+        true.append(scene.true(one)[2, scene.told].ravel())
+        advance(1)
+    mean, sd = np.stack(means), np.stack(sds)
+    z = norm.ppf((1 + wish.level) / 2)
+    benchmarks = scene.crossed.shape[0]
+    prior = slope_variance(scene.spec, scene.terms, scene.parts, scene.truth.spreads)
+    prior = prior.reshape(-1, benchmarks)[scene.told].ravel()
+    with np.errstate(divide="ignore"):
+        precision = np.maximum(1 / sd[:, 3] ** 2 - 1 / prior, 0.0)
+        detectable = (z + norm.ppf(POWER)) / np.sqrt(precision)
+    widths = 2 * z * sd[:, QUANTITIES.index(wish.quantity)]
+    shown = np.abs(mean[:, 2]) > z * sd[:, 2]
+    return Expected(widths, shown, detectable, np.stack(true))
+
+
+def plan(
+    designs: Sequence[SampleSizes],
+    truth: Assumptions,
+    spec: ModelSpec,
+    wish: PowerRequest,
+    *,
+    seed: int,
+    reference: Reference = "min_observed",
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Say what to expect of designs.
+
+    The posterior of each simulated data set is approximated: effects of items and
+    responses are integrated out by quadrature, abilities and slopes are Normal at their
+    mode, and the spreads are taken as known.
+    """
+    scenes = [Scenario(sizes, truth, spec, reference) for sizes in designs]
+    with progress_bar(progress, "plan", len(scenes) * wish.data_sets, "data sets") as advance:
+        rows = [
+            expected_row(scene, wish, expected_precision(scene, wish, seed, advance))
+            for scene in scenes
+        ]
+    return pd.DataFrame(rows)
+
+
+def expected_row(scene: Scenario, wish: PowerRequest, expected: Expected) -> dict[str, object]:
+    """Return what to expect of a design as a row of the table that `plan` returns."""
+    low, middle, high = np.quantile(expected.widths, [0.1, 0.5, 0.9])
+    sizes = scene.sizes
+    row: dict[str, object] = {
+        "items": sizes.items,
+        "models": sizes.models,
+        "benchmarks": sizes.benchmarks,
+        "generations": sizes.generations,
+        "quantity": wish.quantity,
+        "width": middle,
+        "width_low": low,
+        "width_high": high,
+    }
+    if wish.width is not None:
+        row["p_width"], row["p_width_mcse"] = _share(expected.widths <= wish.width)
+    row["power"], row["power_mcse"] = _share(expected.shown)
+    row["detectable_slope"] = float(np.median(expected.detectable))
+    row["true_overfitting"] = float(expected.overfitting.mean())
+    return row
+
+
+def _share(happened: np.ndarray) -> tuple[float, float]:
+    """Return a probability with its Monte Carlo error; cells of one data set are alike.
+
+    Where data sets do not differ, the error is that of a share with one more of each kind.
+    """
+    shares, count = happened.mean(axis=1), len(happened)
+    error = float(shares.std(ddof=1) / np.sqrt(count))
+    if error == 0:
+        smoothed = (shares.sum() + 1) / (count + 2)
+        error = float(np.sqrt(smoothed * (1 - smoothed) / count))
+    return float(shares.mean()), error
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The smallest design that fulfils a wish."""
+
+    sizes: SampleSizes | None  # none if none that was tried fulfils it
+    table: pd.DataFrame  # every design that was tried, smallest first; columns as from `plan`
+    sentence: str  # what was found
+
+
+@dataclass(eq=False)
+class _Search:
+    """Sizes that were tried, with the width that is reached with the wished assurance."""
+
+    unknown: Unknown
+    sizes: SampleSizes
+    make: Callable[[SampleSizes], Scenario]
+    wish: PowerRequest
+    seed: int
+    progress: bool
+    widths: dict[int, float] = field(default_factory=dict)
+    rows: dict[int, dict[str, object]] = field(default_factory=dict)
+
+    def at(self, size: int) -> SampleSizes:
+        """Return the design of this size."""
+        return replace(self.sizes, **{self.unknown: size})
+
+    def reached(self, size: int) -> bool:
+        """Return whether intervals are narrow enough at this size."""
+        if size not in self.widths:
+            scene, title = self.make(self.at(size)), f"{size:,} {self.unknown}"
+            with progress_bar(self.progress, title, self.wish.data_sets, "data sets") as advance:
+                expected = expected_precision(scene, self.wish, self.seed, advance)
+            widths = expected.widths.ravel()
+            # The smallest width that holds for at least the wished share of the intervals.
+            self.widths[size] = float(
+                np.quantile(widths, self.wish.assurance, method="inverted_cdf")
+            )
+            self.rows[size] = expected_row(scene, self.wish, expected)
+        assert self.wish.width is not None
+        return self.widths[size] <= self.wish.width
+
+    def guess(self, size: int) -> int:
+        """Return the size at which the wished width would be reached, judging by this one."""
+        assert self.wish.width is not None
+        ratio = self.widths[size] / self.wish.width
+        return int(np.ceil(size * min(ratio**2, 1e6)))
+
+    def smallest(self, least: int, most: int) -> int | None:
+        """Return the smallest size that is large enough, to within 5 %."""
+        low = least
+        if self.reached(low):
+            return low
+        high = low
+        while not self.reached(high):
+            if high == most:
+                return None
+            low = high
+            high = min(most, max(2 * low, min(self.guess(low), 30 * low)))
+        while high > low + 1 and high > _CLOSE * low:
+            narrow = (max(low + 1, int(low * 1.03)), min(high - 1, int(high / 1.03)))
+            middle = min(max(self.guess(high), narrow[0]), max(narrow))
+            if self.unknown != "items":  # these follow no law that is known beforehand
+                middle = (low + high) // 2
+            low, high = (low, middle) if self.reached(middle) else (middle, high)
+        return high
+
+
+def solve(
+    unknown: Unknown,
+    sizes: SampleSizes,
+    truth: Assumptions,
+    spec: ModelSpec,
+    wish: PowerRequest,
+    *,
+    seed: int,
+    most: int | None = None,
+    reference: Reference = "min_observed",
+    progress: bool = False,
+) -> Solution:
+    """Find the smallest number of items, models or generations that fulfils a wish."""
+    if unknown not in get_args(Unknown):
+        raise UsageError(f"solve: got {unknown!r}; {suggest(str(unknown), get_args(Unknown))}")
+    if wish.width is None:
+        raise UsageError("solve: needs the wanted width of the interval (--width)")
+    least, most = _least(unknown, sizes, truth), _most(unknown, sizes) if most is None else most
+    if most < least:
+        raise UsageError(f"most: got {most}; at least {least} {unknown} are needed here")
+    search = _Search(
+        unknown, sizes, lambda tried: Scenario(tried, truth, spec, reference), wish, seed, progress
+    )
+    search.make(search.at(most))  # what cannot be planned is refused before anything is tried
+    found = search.smallest(least, most)
+    table = pd.DataFrame([search.rows[size] for size in sorted(search.rows)])
+    sentence = _sentence(search, found, most)
+    return Solution(None if found is None else search.at(found), table, sentence)
+
+
+def _least(unknown: Unknown, sizes: SampleSizes, truth: Assumptions) -> int:
+    """Return the smallest number to try; items must differ in contamination."""
+    if unknown != "items":
+        return sizes.clean + 1 if unknown == "models" else 1
+    share = truth.contamination
+    if not isinstance(share, float | int):
+        return 20
+    return max(20, int(np.ceil(2 / min(share, 1 - share))))
+
+
+def _most(unknown: Unknown, sizes: SampleSizes) -> int:
+    """Return the largest number to try."""
+    if unknown != "models":
+        return MOST[unknown]
+    return min(MOST[unknown], MOST_PAIRS // sizes.benchmarks)
+
+
+def _sentence(search: _Search, found: int | None, most: int) -> str:
+    unknown, wish = search.unknown, search.wish
+    wanted = f"a width of {wish.width:g} with probability {wish.assurance:g}"
+    tried = f"Tried: {min(search.rows):,} to {max(search.rows):,}."
+    if found is None:
+        law = ""
+        if unknown == "items":
+            law = f", so that about {search.guess(most):,} would be needed"
+        return (
+            f"Not reached with {most:,} {unknown}: {wanted} (there it is"
+            f" {search.widths[most]:.3g}). As to why: {_WHY[unknown]}{law}. {tried}"
+        )
+    one = {"items": "item", "models": "model", "generations": "generation"}[unknown]
+    count = f"{found:,} {one if found == 1 else unknown}"
+    if found == min(search.rows):
+        return f"{count}, the fewest tried, give {wanted} already."
+    return f"{count} give {wanted}. {tried}"

@@ -1,0 +1,200 @@
+"""Tables of a fit as data frames, for page, files and terminal."""
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam.inference.result import Fit
+from bayescontam.inference.sensitivity import THRESHOLD
+from bayescontam.report.fit_text import checks_sentence, finding
+
+FIGURES = (
+    "own_slope",
+    "own_sd",
+    "own_information",
+    "contraction",
+    "detectable_slope",
+    "prior_sd",
+    "prior_sensitivity",
+    "extrapolation",
+)
+"""Numbers that decide what is reported of a slope, and how far its reference is extrapolated."""
+_PAIR = ["model", "benchmark"]
+INFORMED = 0.5
+"""Part of the variance of the prior above which the data, having taken it away, decide."""
+_INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
+
+
+def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return one row for each model and benchmark: the scores and what they are worth."""
+    wide = _wide(_whole(fit, estimands))
+    contaminated = "slope" in wide.columns.get_level_values(0)
+    ability = "genuine_ability" if contaminated else "accuracy"
+    raw = fit.raw_accuracy().to_series().reindex(wide.index)
+    benchmark = wide.index.get_level_values("benchmark").astype(str)
+    ranked, same = (
+        known.reindex(benchmark).to_numpy() for known in (fit.ranked(), fit.same_items())
+    )
+    table = pd.DataFrame({"raw_accuracy": raw}, index=wide.index)
+    shown = [ability, "overfitting", "spillover"] if contaminated else [ability]
+    for name in (name for name in shown if (name, "mean") in wide):
+        for column, suffix in _INTERVAL.items():
+            table[name + suffix] = wide[name, column]
+    if contaminated:
+        table["overfitting_fraction"] = wide["overfitting_fraction", "mean"]
+        table["slope_verdict"] = wide["slope", "verdict"]
+        table["overfitting_verdict"] = wide["overfitting", "verdict"]
+    table["rank_raw"] = _ranks(raw).where(same)
+    table["rank"] = _median_ranks(fit).reindex(wide.index).where(ranked)
+    for column, found in {
+        "rank_low": ("rank", "ci_low"), "rank_high": ("rank", "ci_high"),
+        "p_best": ("p_best", "mean"),
+    }.items():  # fmt: skip
+        table[column] = (wide[found] if found in wide else np.nan * raw).where(ranked)
+    return table.reset_index()
+
+
+def slopes(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return one row for each slope: its size, and whether the data could have shown it."""
+    columns = ["slope", "sd", "slope_low", "slope_high", "p_positive", "verdict", "sentence"]
+    if "identification" not in fit.tree:
+        return pd.DataFrame(columns=[*_PAIR, *columns, *FIGURES])
+    table = _whole(fit, estimands).query("quantity == 'slope'")
+    table = table.rename(columns={"mean": "slope", "ci_low": "slope_low", "ci_high": "slope_high"})
+    known = fit.tree["identification"].to_dataset().to_dataframe()
+    table = table.join(known.reindex(columns=["sentence", *FIGURES]), on=_PAIR)
+    return table[[*_PAIR, *columns, *FIGURES]].reset_index(drop=True)
+
+
+def by_concept(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return one row for each model and concept."""
+    estimands = fit.estimands() if estimands is None else estimands
+    if "concept" not in estimands:
+        return pd.DataFrame(columns=[*_PAIR, "concept", "items", "raw_accuracy"])
+    keys = [*_PAIR, "concept"]
+    wide = _wide(estimands[estimands["concept"] != ""], keys)
+    names = wide.columns.get_level_values(0)
+    ability = "genuine_ability" if "genuine_ability" in names else "accuracy"
+    table = _raw_by_concept(fit).reindex(wide.index)
+    for column, suffix in _INTERVAL.items():
+        table[ability + suffix] = wide[ability, column]
+    columns = {
+        "rank_low": ("rank", "ci_low"),
+        "rank_high": ("rank", "ci_high"),
+        "p_best": ("p_best", "mean"),
+    }
+    for column, found in columns.items():
+        table[column] = wide.get(found, np.nan)
+    return table.reset_index()
+
+
+def checks(fit: Fit) -> pd.DataFrame:
+    """Return one row for each check: ``name, outcome, value, threshold, sentence``."""
+    rows = [check.to_dict() for check in fit.checks()]
+    return pd.DataFrame(rows, columns=["name", "outcome", "value", "threshold", "sentence"])
+
+
+def verdict_line(fit: Fit, table: pd.DataFrame | None = None) -> str:
+    """Return in a few sentences whether the checks hold, and what the fit shows."""
+    table = headline(fit) if table is None else table
+    return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
+
+
+def sensitivity(fit: Fit) -> pd.DataFrame:
+    """Return one row for each model and benchmark: how much the prior decides."""
+    quantities = ("genuine_ability", "overfitting", "slope")
+    columns = [f"{name}_{kind}" for name in quantities for kind in ("prior", "likelihood")]
+    if "sensitivity" not in fit.tree:
+        return pd.DataFrame(columns=[*_PAIR, *columns, "diagnosis"])
+    table = fit.tree["sensitivity"].to_dataset()[columns].to_dataframe().reset_index()
+    answered = fit.raw_accuracy().notnull().to_series()
+    table = table[answered.reindex(pd.MultiIndex.from_frame(table[_PAIR])).to_numpy()]
+    index = pd.MultiIndex.from_frame(table[_PAIR])
+    informed = _contraction(fit, quantities).to_dataframe().reindex(index)
+    table["diagnosis"] = [
+        _diagnosis(row, known, quantities)
+        for (_, row), (_, known) in zip(table.iterrows(), informed.iterrows(), strict=True)
+    ]
+    return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
+
+
+def _contraction(fit: Fit, quantities: tuple[str, ...]) -> xr.Dataset:
+    """Return which part of the prior's variance the data took away, dims (model, benchmark)."""
+    names, dims = list(quantities), ("chain", "draw")
+    before, after = (
+        fit.tree[group].to_dataset()[names].var(dims) for group in ("prior_estimands", "estimands")
+    )
+    return 1 - after / before.where(before > 0)
+
+
+def _diagnosis(
+    row: "pd.Series[float]", contraction: "pd.Series[float]", quantities: tuple[str, ...]
+) -> str:
+    moved = [name for name in quantities if row[f"{name}_prior"] > THRESHOLD]
+    if not moved:
+        return "The data decide."
+    names = ", ".join(name.replace("_", " ") for name in moved)
+    # Where the data took most of the prior's variance away they decide, whatever a little more
+    # of their weight would do.
+    weak = [
+        name
+        for name in moved
+        if not row[f"{name}_likelihood"] > THRESHOLD and not contraction[name] > INFORMED
+    ]
+    if weak:
+        names = ", ".join(name.replace("_", " ") for name in weak)
+        return f"The prior decides much of: {names}; the data inform little on it."
+    return f"The prior matters for: {names}; vary it and see whether the conclusion stays."
+
+
+def _whole(fit: Fit, estimands: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the estimands of whole benchmarks."""
+    estimands = fit.estimands() if estimands is None else estimands
+    return estimands[estimands["concept"] == ""] if "concept" in estimands else estimands
+
+
+def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
+    """Return one row for each key, in order of appearance; columns (quantity, figure)."""
+    order = pd.MultiIndex.from_frame(estimands[keys].drop_duplicates())
+    wide = estimands.pivot(
+        index=keys, columns="quantity", values=["mean", "ci_low", "ci_high", "verdict"]
+    )
+    return wide.swaplevel(axis=1).reindex(order).infer_objects()
+
+
+def _median_ranks(fit: Fit) -> "pd.Series[float]":
+    rank = fit.tree["estimands"]["rank"].transpose("chain", "draw", "model", "benchmark")
+    draws = rank.to_numpy().reshape(-1, *rank.shape[2:])
+    middle = np.quantile(draws, 0.5, axis=0, method="inverted_cdf")
+    coords = {name: rank[name] for name in ("model", "benchmark")}
+    return xr.DataArray(middle, coords, ("model", "benchmark"), name="rank").to_series()
+
+
+def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
+    # Scores that differ by rounding only are ties.
+    return (
+        values.astype(float)
+        .round(12)
+        .groupby(level=1, sort=False)
+        .rank(ascending=False, method="min")
+    )
+
+
+def _raw_by_concept(fit: Fit) -> pd.DataFrame:
+    data = fit.tree["constant_data"].to_dataset()
+    score = fit.tree["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
+    concept = data["concept_of_response"].to_numpy()
+    benchmark = data["benchmark_of_response"].to_numpy()
+    frame = pd.DataFrame(
+        {
+            "model": np.asarray(data["model"].values, dtype=object)[data["model_of_response"]],
+            "benchmark": np.asarray(data["benchmark"].values, dtype=object)[benchmark],
+            "concept": np.asarray(data["concept"].values, dtype=object)[concept],
+            "items": data["weight"].to_numpy(),
+            "right": score * data["weight"].to_numpy(),
+        }
+    )
+    sums = frame.groupby([*_PAIR, "concept"], sort=False)[["items", "right"]].sum()
+    return pd.DataFrame(
+        {"items": sums["items"].astype(int), "raw_accuracy": sums["right"] / sums["items"]}
+    )

@@ -1,0 +1,384 @@
+"""The page of a published analysis: printed numbers beside ours."""
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from bayescontam._files import write_text
+from bayescontam._text import printable
+from bayescontam.calibration.results import StudyResults
+from bayescontam.calibration.storage import RECORD as RESULTS
+from bayescontam.errors import UsageError
+from bayescontam.published.study import (
+    APART,
+    INSIDE,
+    NO_INTERVAL,
+    OVERLAP,
+    Record,
+    comparison_table,
+    slug,
+)
+from bayescontam.published.study import PictureData as Wanted
+from bayescontam.report import format as words
+from bayescontam.report.html import fill
+from bayescontam.report.plots import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PINK,
+    WIDTH,
+    Picture,
+    finish,
+    new_figure,
+    numbers,
+    plain_labels,
+    style,
+)
+from bayescontam.report.study_tables import compared
+
+_LOOKS: list[dict[str, Any]] = [
+    {"color": color, "marker": marker}
+    for color, marker in zip(
+        (BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY), "osD^vP*X", strict=True
+    )
+]
+"""How each series is drawn; the shape identifies it without colour."""
+_DASHES = ("-", "--", ":", "-.")
+_COLUMNS = {"intervals": 3, "curves": 3, "shares": 2, "grid": 2}
+"""Most panels in a row."""
+_BINS = 30
+_TICKS = 4
+"""Most steps between numbers below a panel that stands beside others."""
+_LABEL = 34
+_TABLE_OF_MOST = 400
+"""Cells of a grid up to which each holds its value."""
+_PILLS = {
+    INSIDE: "passed",
+    OVERLAP: "caution",
+    APART: "opposite sign",
+    NO_INTERVAL: "no variation",
+}
+PAGE = "index.html"
+MOST_ROWS = 60
+"""Rows of a table on the page; its CSV file has all."""
+_ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
+
+
+def drawn(wanted: Wanted, name: str) -> Picture | None:
+    """Draw a picture; None where its table has no rows."""
+    table = wanted.table
+    if table.empty:
+        return None
+    if "panel" not in table:
+        table = table.assign(panel="")
+    panels = list(table.groupby("panel", sort=False))
+    with style():
+        figure, axes = _axes(wanted.kind, table, len(panels))
+        for axis, (title, part) in zip(axes, panels, strict=True):
+            _DRAW[wanted.kind](axis, part, table)
+            axis.set_title("\n".join(plain_labels([title], 44)))
+            axis.set_xlabel(wanted.x)
+            if len(panels) > 1 and wanted.kind != "grid":
+                axis.xaxis.set_major_locator(MaxNLocator(_TICKS))
+        for axis in axes[:: min(len(axes), _COLUMNS[wanted.kind])]:
+            axis.set_ylabel(wanted.y)
+        _legend(figure, wanted.kind, table)
+        return finish(figure, name, wanted.title, _alt(wanted), wanted.caption)
+
+
+def _axes(kind: str, table: pd.DataFrame, count: int) -> tuple[Figure, list[Any]]:
+    """Return a figure and its panels; those of intervals and grids share their rows' names."""
+    columns = min(count, _COLUMNS[kind])
+    rows = -(-count // columns)
+    heights = {"curves": 3.4, "shares": 3.0}
+    if kind == "intervals":
+        lines = table["label"].nunique() * max(table["series"].nunique(), 1.6)
+        heights["intervals"] = 0.9 + 0.2 * lines
+    elif kind == "grid":
+        heights["grid"] = 1.2 + 0.3 * table["row"].nunique()
+    width = WIDTH if count > 1 or kind in ("intervals", "grid") else 6.6
+    figure = new_figure(width, rows * heights[kind] + 0.5)
+    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=kind != "shares").ravel())
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, axes[:count]
+
+
+def _intervals(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
+    labels, series = _names(table["label"]), _names(table["series"])
+    step = 0.8 / len(series)
+    for row in part.to_dict("records"):
+        at = labels.index(str(row["label"]))
+        k = series.index(str(row["series"]))
+        y = at + (k - (len(series) - 1) / 2) * step
+        look = _LOOKS[k % len(_LOOKS)]
+        if np.isfinite([row["low"], row["high"]]).all():
+            axis.plot([row["low"], row["high"]], [y, y], color=look["color"], lw=1.5)
+        axis.plot(row["mean"], y, ls="none", ms=5, **look)
+        if np.isfinite(row.get("truth", np.nan)):
+            axis.plot([row["truth"]] * 2, [y - step * 0.6, y + step * 0.6], color=INK, lw=1.6)
+    for edge in range(1, len(labels)):
+        axis.axhline(edge - 0.5, color="#e6e6e6", lw=0.7, zorder=0)
+    axis.set_yticks(range(len(labels)), plain_labels(labels, _LABEL))
+    axis.set_ylim(len(labels) - 0.5, -0.5)
+    low, high = axis.get_xlim()
+    if low < 0 < high:
+        axis.axvline(0, color=GREY, lw=0.7, zorder=0)
+
+
+def _curves(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
+    for k, name in enumerate(_names(table["series"])):
+        own = part[part["series"].astype(str) == name].sort_values("x")
+        look = _LOOKS[k % len(_LOOKS)]
+        marker = look["marker"] if len(own) <= 25 else None
+        x = own["x"].to_numpy(dtype=float)
+        low, high = (own[end].to_numpy(dtype=float) for end in ("low", "high"))
+        axis.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0)
+        dashes = _DASHES[k % len(_DASHES)]
+        axis.plot(x, own["mean"], color=look["color"], ls=dashes, marker=marker, ms=4)
+
+
+def _shares(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
+    values = part["value"].to_numpy(dtype=float)
+    edges = np.histogram_bin_edges(values[np.isfinite(values)], bins=_BINS)
+    for k, name in enumerate(_names(table["series"])):
+        own = part.loc[part["series"].astype(str) == name, "value"].dropna()
+        if len(own):
+            weights = np.full(len(own), 1 / len(own))
+            look = {"color": _LOOKS[k % len(_LOOKS)]["color"], "weights": weights}
+            axis.hist(own, bins=edges, histtype="stepfilled", alpha=0.22, **look)
+            dashes = _DASHES[k % len(_DASHES)]
+            axis.hist(own, bins=edges, histtype="step", lw=1.4, ls=dashes, **look)
+    if "published" in part:
+        for value in part["published"].dropna().unique():
+            axis.axvline(float(value), color=INK, lw=1.6)
+
+
+def _grid(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
+    rows, columns = _names(table["row"]), _names(part["column"])
+    values = np.full((len(rows), len(columns)), np.nan)
+    for each in part.to_dict("records"):
+        values[rows.index(str(each["row"])), columns.index(str(each["column"]))] = each["value"]
+    known = table["value"].astype(float)
+    low, high = min(float(known.min()), 0.0), max(float(known.max()), 1e-9)
+    axis.imshow(values, cmap="Blues", vmin=low, vmax=high, aspect="auto")
+    axis.set_xticks(range(len(columns)), plain_labels(columns, 16))
+    axis.set_yticks(range(len(rows)), plain_labels(rows, _LABEL))
+    axis.tick_params(length=0)
+    if values.size <= _TABLE_OF_MOST:
+        for (i, j), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                dark = value > low + 0.6 * (high - low)
+                color = "white" if dark else INK
+                axis.text(j, i, f"{value:.2f}", ha="center", va="center", size=8, color=color)
+
+
+_DRAW: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame], None]] = {
+    "intervals": _intervals,
+    "curves": _curves,
+    "shares": _shares,
+    "grid": _grid,
+}
+
+
+def _names(column: "pd.Series[Any]") -> list[str]:
+    return list(dict.fromkeys(column.astype(str)))
+
+
+def _legend(figure: Figure, kind: str, table: pd.DataFrame) -> None:
+    """Name the series above the panels; one alone is named by the title."""
+    if kind == "grid":
+        return
+    series = _names(table["series"])
+    marks = []
+    for k, label in enumerate(plain_labels(series, 44)):
+        look: dict[str, Any] = dict(_LOOKS[k % len(_LOOKS)])
+        if kind != "intervals":
+            look |= {"marker": "", "ls": _DASHES[k % len(_DASHES)]}
+        marks.append(Line2D([], [], ms=5, label=label, **look))
+    if kind == "intervals" and "truth" in table and table["truth"].notna().any():
+        tick: dict[str, Any] = {"marker": "|", "mew": 1.6, "ms": 9}
+        marks.append(Line2D([], [], color=INK, ls="none", label="truth", **tick))
+    if kind == "shares" and "published" in table:
+        marks.append(Line2D([], [], color=INK, lw=1.6, label="published"))
+    if len(marks) > 1:
+        longest = max(len(str(mark.get_label())) for mark in marks)
+        columns = min(len(marks), max(1, 110 // (longest + 8)))
+        figure.legend(handles=marks, loc="outside upper left", ncols=columns)
+
+
+def _alt(wanted: Wanted) -> str:
+    """Return what is seen, in words and numbers."""
+    table = wanted.table
+    if wanted.kind == "grid":
+        size = f"{table['row'].nunique()} rows, {table['column'].nunique()} columns"
+        return f"{wanted.title}: {size}, values {numbers(table['value'])}."
+    column = "value" if wanted.kind == "shares" else "mean"
+    values = "; ".join(
+        f"{label} {numbers(table.loc[table['series'].astype(str) == name, column])}"
+        for name, label in zip(
+            _names(table["series"]), plain_labels(_names(table["series"])), strict=True
+        )
+    )
+    return f"{wanted.title}, {wanted.kind} along {wanted.x}: {values}."
+
+
+def comparison_of(folder: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the printed numbers beside ours of a reproduction, or of a simulation study."""
+    place = Path(folder)
+    if not (place / RESULTS).exists():
+        return Record.load(place).comparison()
+    results = StudyResults.load(place)
+    found = compared(results)
+    if not found:
+        raise UsageError(f"{printable(str(place))}: is of a study of which nothing is printed")
+    return comparison_table(str(results.record["name"]), found)
+
+
+def comparison_lines(tables: Sequence[pd.DataFrame]) -> list[str]:
+    """Return the printed numbers beside ours as a Markdown table."""
+    names = ["study", "quantity", "published", "ours", "agreement", "reason for difference"]
+    lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
+    for table in tables:
+        for row in table.to_dict("records"):
+            cells = cells_of(row)
+            quantity = ", ".join(part for part in (cells["quantity"], cells["where"]) if part)
+            line = [f"`{row['study']}`", quantity, cells["published"], cells["ours"]]
+            line += [cells["agreement"], cells["reason"]]
+            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |")
+    return lines
+
+
+def cells_of(row: dict[Any, Any]) -> dict[str, str]:
+    """Return a row of `comparison_of` as text: its cells, and the class of its agreement."""
+    pairs = {"published": "published", "ours": "ours"}
+    numbers = {
+        name: " ".join(
+            part
+            for part in (figure(row[stem]), _interval(row[f"{stem}_low"], row[f"{stem}_high"]))
+            if part
+        )
+        for name, stem in pairs.items()
+    }
+    texts = {name: printable(str(row[name]), 1000) for name in ("quantity", "where", "reason")}
+    agreement = str(row["agreement"])
+    return {**texts, **numbers, "agreement": agreement, "pill": _PILLS[agreement]}
+
+
+def figure(value: float) -> str:
+    """Return a number with as many decimals as its size requires; "–" where there is none."""
+    return "–" if pd.isna(value) else words.number(value, _digits(value))
+
+
+def _interval(low: float, high: float) -> str:
+    if pd.isna(low) or pd.isna(high):
+        return ""
+    digits = max(_digits(low), _digits(high))
+    return words.interval(low, high, digits)
+
+
+def _digits(value: float) -> int:
+    return 3 if abs(value) < 10 else 1
+
+
+def write_reproduction_report(
+    folder: str | os.PathLike[str], page: str | os.PathLike[str] | None = None
+) -> Record:
+    """Write the page of a reproduction."""
+    record = Record.load(Path(folder))
+    write_text(Path(folder, PAGE) if page is None else Path(page), render_reproduction(record))
+    return record
+
+
+def render_reproduction(record: Record) -> str:
+    """Return the page of a reproduction as HTML."""
+    spec, findings = record.spec, record.findings
+    pictures = [drawn(each, f"picture-{k + 1}") for k, each in enumerate(findings.pictures)]
+    content = {
+        "study_name": printable(record.name),
+        "summary": printable(spec.summary, 400),
+        "headline": printable(findings.headline, 2000),
+        "question": words.paragraphs(spec.question),
+        "data": words.paragraphs(spec.data),
+        "model": words.paragraphs(spec.model),
+        "meaning": words.paragraphs(spec.meaning),
+        "limits": words.paragraphs(spec.limits),
+        "pictures": [picture for picture in pictures if picture is not None],
+        "comparisons": [cells_of(each) for each in record.comparison().to_dict("records")],
+        "tally": _tally(record),
+        "sources": _sources(record),
+        "tables": [
+            {
+                "title": printable(each.title, 200),
+                "caption": printable(each.caption, 2000),
+                "file": f"{slug(each.title)}.csv",
+                "header": [str(name).replace("_", " ") for name in each.table.columns],
+                "rows": [_cells(row) for row in each.table.head(MOST_ROWS).itertuples(index=False)],
+                "n": len(each.table),
+            }
+            for each in findings.tables
+        ],
+        "notes": [printable(note, 2000) for note in findings.notes],
+        "provenance": _provenance(record),
+        "spec_text": record.text,
+    }
+    return fill("reproduction.html", content)
+
+
+def _tally(record: Record) -> str:
+    """Return how many numbers agree, in words."""
+    found = [each.agreement for each in record.findings.comparisons]
+    counts = [(found.count(kind), kind) for kind in _ORDER if kind in found]
+    tally = ", ".join(f"{count} {kind}" for count, kind in counts)
+    return f"Of {len(found)} comparisons: {tally}." if found else ""
+
+
+def _sources(record: Record) -> list[str]:
+    """Return where the printed numbers stand, each place once."""
+    found = (each.source for each in record.findings.comparisons)
+    return [printable(source, 1000) for source in dict.fromkeys(found) if source]
+
+
+def _cells(row: Any) -> list[tuple[str, bool]]:
+    """Return the cells of a row as text; numbers are marked, to be set right."""
+    cells = []
+    for value in row:
+        if isinstance(value, bool):
+            cells.append(("yes" if value else "no", False))
+        elif value is None or (isinstance(value, float) and pd.isna(value)):
+            cells.append(("–", True))
+        elif isinstance(value, int):
+            cells.append((words.number(value, 0), True))
+        elif isinstance(value, float):
+            cells.append((figure(value), True))
+        else:
+            cells.append((printable(str(value), 400), False))
+    return cells
+
+
+def _provenance(record: Record) -> list[tuple[str, str]]:
+    """Return where the results come from."""
+    last = record.runs[-1]
+    versions = ", ".join(f"{name} {value}" for name, value in last["versions"].items())
+    again = f"bayescontam study run {shlex.quote(record.name)} --out DIR"
+    rows = [
+        ("Study", f"{record.name} (SHA-256 {record.spec.hash})"),
+        ("Command", last["command"] or f"run from Python; on the command line: {again}"),
+        ("Size", "full (--full)" if last["full"] else "default"),
+        ("Tables not shipped", "a folder was given" if last["data"] else "none were given"),
+        ("Started", f"{last['started']}, {last['seconds']:.0f} s"),
+        ("Runs", f"{len(record.runs)}; finished fits of earlier ones are used again"),
+        ("Seed", str(last["seed"])),
+        ("Versions", versions),
+    ]
+    return [(name, printable(value, 20_000)) for name, value in rows]

@@ -1,1 +1,0 @@
-"""Reproduction: published studies done again, and set beside what was printed."""

@@ -1,1 +1,0 @@
-"""Phrases: what a generated benchmark and its corpus are made of."""

@@ -1,0 +1,334 @@
+"""Specs that ship with the package, by name, and manifests from options."""
+
+import glob
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from bayescontam._text import printable
+from bayescontam.errors import Fault, SpecError
+from bayescontam.specs.base import parse_toml, read_text, suggest
+from bayescontam.specs.corpus import Manifest
+from bayescontam.specs.curve import CurveSpec
+from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
+from bayescontam.specs.study import ReproductionSpec, StudySpec
+
+_FILE = "manifest.toml"
+"""Name that a scan gives to its manifest."""
+_PLACES = {
+    "benchmark_name": ("benchmarks", "name"),
+    "seed": ("", "seed"),
+    "text_mode": ("benchmarks", "text_mode"),
+    "text": ("sources", "text"),
+    "stratum": ("sources", "stratum"),
+    "share": ("sources", "share"),
+    "min_tokens": ("chunking", "min_tokens"),
+    "embedder": ("embedding", "model"),
+    "top_k": ("search", "top_k"),
+}
+"""Table and key of each option; "" is what stands above all tables."""
+_COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
+
+
+def shipped_folder(kind: str) -> Path:
+    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``.
+
+    In an installed package they lie inside it, in a checkout beside it.
+    """
+    package = Path(__file__).parent.parent
+    inside = package / "_shipped" / kind
+    return inside if inside.is_dir() else package.parent / kind
+
+
+def shipped_models() -> tuple[str, ...]:
+    """Return the names of the shipped model specs, sorted.
+
+    Examples
+    --------
+    >>> "hierarchical" in shipped_models()
+    True
+    """
+    return _MODELS.names()
+
+
+def shipped_manifests() -> tuple[str, ...]:
+    """Return the names of the shipped corpus manifests, sorted.
+
+    Examples
+    --------
+    >>> shipped_manifests()
+    ('offline-demo', 'olmo3')
+    """
+    return _MANIFESTS.names()
+
+
+def shipped_studies() -> tuple[str, ...]:
+    """Return the names of the shipped studies, sorted.
+
+    Examples
+    --------
+    >>> "recovery" in shipped_studies()
+    True
+    """
+    return _STUDIES.names()
+
+
+def load_spec(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    priors: Mapping[str, Any] | None = None,
+) -> ModelSpec:
+    """Read a model spec by name or by path, or make one from its content.
+
+    Parameters
+    ----------
+    spec : str, path-like or mapping
+        Name of a shipped model spec, such as ``"hierarchical"``, or the path of a
+        TOML file. What ends in ``.toml`` or holds a path separator is a path. A mapping is
+        the content of such a file: ``{"contamination": {"form": "none"}}``.
+    priors : mapping of str to mapping, optional
+        Priors that replace those of the model spec, under the keys of its table ``priors``.
+
+    Returns
+    -------
+    ModelSpec
+        Frozen; its ``hash`` depends on its meaning, not on its layout.
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid model spec;
+        then every fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> spec = load_spec("hierarchical")
+    >>> spec.priors.beta_bar.text()
+    'Normal(0, 2)'
+    >>> wide = {"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}
+    >>> load_spec("hierarchical", wide).priors.beta_bar.text()
+    'Normal(0, 4)'
+    """
+    if isinstance(spec, Mapping):
+        found = restored_spec({"summary": "Given in Python."} | dict(spec), "unnamed", "")
+    else:
+        found = _MODELS.load(os.fspath(spec))
+    return spec_with_priors(found, priors or {})
+
+
+def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
+    """Read a corpus manifest by name or by path.
+
+    Parameters
+    ----------
+    manifest : str or path-like
+        Name of a shipped corpus manifest, such as ``"offline-demo"``, or the path of a
+        TOML file. What ends in ``.toml`` or holds a path separator is a path.
+
+    Returns
+    -------
+    Manifest
+        Frozen; its ``hash`` depends on its meaning, not on its layout.
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid corpus manifest;
+        then every fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> manifest = load_manifest("offline-demo")
+    >>> manifest.embedding.model
+    'minilm'
+    """
+    return _MANIFESTS.load(os.fspath(manifest))
+
+
+def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
+    """Read a curve spec by name or by path.
+
+    Parameters
+    ----------
+    curve : str or path-like
+        Name of a shipped curve spec, such as ``"monotone"``, or the path of a TOML file.
+        What ends in ``.toml`` or holds a path separator is a path.
+
+    Returns
+    -------
+    CurveSpec
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid curve spec; then
+        every fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> load_curve("monotone").priors.matches.threshold.text()
+    'Normal(0.65, 0.1)'
+    """
+    return _CURVES.load(os.fspath(curve))
+
+
+def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
+    """Read a study by name or by path.
+
+    Parameters
+    ----------
+    study : str or path-like
+        Name of a shipped study, such as ``"recovery"``, or the path of a TOML file. What
+        ends in ``.toml`` or holds a path separator is a path.
+
+    Returns
+    -------
+    StudySpec or ReproductionSpec
+        As the key ``kind`` says: ``"simulation"`` (default) or ``"reproduction"``. Frozen;
+        the ``hash`` depends on its meaning, not on its layout or its replicates.
+
+    Raises
+    ------
+    SpecError
+        If there is no such name or file, or if the file is not a valid study; then every
+        fault is listed, with suggestions for misspelt keys.
+
+    Examples
+    --------
+    >>> load_study("recovery").simulator.kind
+    'published'
+    """
+    return _STUDIES.load(os.fspath(study))
+
+
+def _parse_study(text: str, name: str) -> StudySpec | ReproductionSpec:
+    """Return a study of the kind that its file says."""
+    kind = parse_toml(text, name).get("kind", "simulation")
+    parsers: dict[str, Callable[[str, str], StudySpec | ReproductionSpec]]
+    parsers = {"simulation": StudySpec.parse, "reproduction": ReproductionSpec.parse}
+    if not isinstance(kind, str) or kind not in parsers:
+        shown = printable(str(kind), 60)
+        problem = f"got {shown!r}; {suggest(shown, parsers)}"
+        raise SpecError([Fault(name, problem, column="kind")])
+    return parsers[kind](text, name)
+
+
+@dataclass(frozen=True)
+class _Registry[SpecT]:
+    """The shipped specs of one kind."""
+
+    folder: str
+    what: str
+    verb: str
+    parse: Callable[[str, str], SpecT]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(path.stem for path in shipped_folder(self.folder).glob("*.toml")))
+
+    def load(self, given: str) -> SpecT:
+        if given.endswith(".toml") or {os.sep, "/"} & set(given):
+            path = Path(given)
+            return self.parse(read_text(path), str(path))
+        if given not in self.names():
+            problem = f"no such {self.what} ({suggest(given, self.names())})"
+            known = f"bayescontam {self.verb} list" if self.verb else ", ".join(self.names())
+            advice = f"Name a shipped {self.what} ({known}) or give a path to a .toml."
+            raise SpecError([Fault(f"{self.what} '{printable(given, 60)}'", problem)], advice)
+        path = shipped_folder(self.folder) / f"{given}.toml"
+        return self.parse(read_text(path), path.name)
+
+
+_MODELS = _Registry("models", "model spec", "models", ModelSpec.parse)
+_MANIFESTS = _Registry("corpus", "corpus manifest", "corpora", Manifest.parse)
+_CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
+_STUDIES = _Registry("studies", "study", "study", _parse_study)
+
+
+def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:
+    """Return the manifest of one benchmark and one source.
+
+    Parameters
+    ----------
+    benchmark : str
+        File of items; the benchmark has its name, without endings, unless ``benchmark_name``
+        is given.
+    corpus : tuple of str
+        Files, folders, globs or addresses; relative ones start at the current folder.
+    options : mapping
+        Any of ``benchmark_name``, ``text``, ``stratum``, ``share``, ``text_mode``,
+        ``embedder``, ``min_tokens``, ``top_k``, ``seed``.
+
+    Returns
+    -------
+    Manifest
+        Its text is TOML that gives the same manifest anywhere on this machine.
+
+    Raises
+    ------
+    SpecError
+        If a value is not allowed.
+
+    Examples
+    --------
+    >>> manifest = quick_manifest("/data/quiz.jsonl.gz", ("s3://bucket/web",), {"share": 0.5})
+    >>> print(manifest.text)
+    summary = "Quick scan for quiz.jsonl.gz"
+    <BLANKLINE>
+    [[benchmarks]]
+    name = "quiz"
+    path = "/data/quiz.jsonl.gz"
+    <BLANKLINE>
+    [[sources]]
+    name = "corpus"
+    paths = ["s3://bucket/web"]
+    share = 0.5
+    <BLANKLINE>
+    """
+    tables: dict[str, dict[str, Any]] = {
+        "": {"summary": f"Quick scan for {printable(PurePath(benchmark).name)}"},
+        "benchmarks": {"name": _stem(benchmark), "path": _whole(benchmark)},
+        "sources": {"name": "corpus", "paths": [_whole(path) for path in corpus]},
+    }
+    for option, value in options.items():
+        table, key = _PLACES[option]
+        tables.setdefault(table, {})[key] = value
+    return Manifest.parse(_toml(tables), _FILE)
+
+
+def _stem(path: str) -> str:
+    name = PurePath(path)
+    return (name.with_suffix("") if name.suffix.lower() in _COMPRESSED else name).stem
+
+
+def _whole(path: str) -> str:
+    """Return a path that means the same in any folder; addresses stay as they are."""
+    if not path or "://" in path:
+        return path
+    path = os.path.expanduser(path)  # noqa: PTH111 (fails for no unknown user)
+    here = str(Path.cwd())
+    if glob.has_magic(path) and not Path(path).exists():
+        here = glob.escape(here)
+    return str(Path(here, path))
+
+
+def _toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = []
+    for table, keys in tables.items():
+        if table:
+            lines += ["", f"[[{table}]]" if table in ("benchmarks", "sources") else f"[{table}]"]
+        lines += [f"{key} = {_value(key, value)}" for key, value in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, float):
+        return repr(value)  # JSON spells infinity otherwise
+    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problem = f"got {printable(text, 60)}, which is not Unicode; rename it"
+        raise SpecError([Fault(_FILE, problem, column=key)]) from error
+    return text

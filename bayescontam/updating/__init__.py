@@ -1,0 +1,1 @@
+"""Estimates of new models from the draws of a fit, by importance sampling."""

@@ -1,0 +1,543 @@
+"""Estimates of new models by weighing the draws of a fit, or by a joint fit."""
+
+import time
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from arviz_stats.base.array import array_stats
+from scipy.special import logsumexp
+
+from bayescontam._progress import stage
+from bayescontam._random import fresh_seed, stream
+from bayescontam._text import printable
+from bayescontam._types import FloatArray
+from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.responses import Path, Responses, given_responses
+from bayescontam.data.validation import check_level
+from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.checks import Outcome, Thresholds
+from bayescontam.inference.estimands import Items, Reference, estimands, reference_level
+from bayescontam.inference.pipeline import Options, fit_responses
+from bayescontam.inference.rank_statistics import p_best
+from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.sampling import Sampling
+from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise_weighted
+from bayescontam.specs.model import ModelSpec
+from bayescontam.updating.importance import importance_sample
+from bayescontam.updating.new_model import (
+    NewModel,
+    differing_tables,
+    join_responses,
+    make_newcomer,
+    new_models,
+    refit_reason,
+    split_models,
+    unsupported_terms,
+)
+
+__all__ = ["Entry", "Update", "join", "update"]
+
+
+DRAWS = 1000
+"""Draws that are completed and weighed, unless requested otherwise."""
+FEWEST = 100
+"""Equally weighted draws below which means and intervals are too rough."""
+MAX_PARETO_K = 1.0
+"""Pareto k of weights that more draws would not help."""
+Refit = Literal["auto", "never", "always"]
+"""When old and new responses are fitted together: where weights cannot be trusted, …"""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedUpdate:
+    """Draws of the joint posterior of a fit and a newcomer, with their weights."""
+
+    newcomer: NewModel
+    # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
+    # model
+    groups: dict[str, xr.Dataset]
+    weights: DrawWeights  # pareto-smoothed
+    # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
+    # weighed, and of the predicted weights of all draws of the fit.
+    pareto_k: float
+    log_evidence: float  # log probability of the newcomer's responses given those of the fit
+
+    @property
+    def most_k(self) -> float:
+        """Largest `pareto_k` that this number of draws can be trusted with."""
+        return float(min(1 - 1 / np.log10(len(self.weights.share)), 0.7))
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the weights cannot be trusted; None where they can."""
+        if not self.pareto_k <= self.most_k:
+            return (
+                "the new responses move the fit's parameters too far for its draws (Pareto k"
+                f" {self.pareto_k:.2f}, at most {self.most_k:.2f})"
+            )
+        if self.weights.ess < FEWEST:
+            worth = f"{self.weights.ess:.0f} after weighing, {FEWEST} are needed"
+            return f"the fit's draws are worth {worth}"
+        return None
+
+    def p_better(self) -> pd.DataFrame:
+        """Return how probably the newcomer is better than each model of the fit."""
+        group = self.groups["estimands"].isel(chain=0)
+        answered = group["accuracy"].notnull().all("draw").to_numpy()
+        ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
+        better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
+        share = np.einsum("d,dmb->mb", self.weights.share, better)
+        models, benchmarks = group["model"].to_numpy(), group["benchmark"].to_numpy()
+        rows = [
+            {"benchmark": benchmark, "other": model, "probability": float(share[m, b])}
+            for b, benchmark in enumerate(benchmarks)
+            for m, model in enumerate(models[:-1])
+            if answered[m, b] and answered[-1, b]
+        ]
+        return pd.DataFrame(rows)
+
+
+def update_draws(
+    fit: Fit,
+    newcomer: NewModel,
+    reference: Reference,
+    rng: np.random.Generator,
+    most: int = DRAWS,
+    items: Items = "all",
+    sampled: bool = False,
+) -> WeightedUpdate:
+    """Take a newcomer into draws of a fit.
+
+    Draws of the fit's parameters are weighed by the probability of the newcomer's responses
+    given them. Difficulties and effects of single responses are summed out by quadrature,
+    in the fit's responses too. The newcomer's abilities and slopes are proposed once for
+    each draw, near their mode.
+
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
+    Journal of Machine Learning Research 25(72), arXiv:1507.02646.
+    """
+    posterior = fit.joint_posterior()
+    admitted = importance_sample(posterior, newcomer, most, rng)
+    log_share, pareto_k = _smoothed(admitted.log_ratio)
+    pareto_k = max(pareto_k, _smoothed(admitted.forecast)[1])
+    shape = posterior.sizes["chain"], posterior.sizes["draw"]
+    count = len(admitted.log_ratio)
+    return WeightedUpdate(
+        newcomer,
+        estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
+        DrawWeights(np.exp(log_share), admitted.origin, shape),
+        pareto_k,
+        float(logsumexp(admitted.log_ratio) - np.log(count)),
+    )
+
+
+def _smoothed(log_ratio: FloatArray) -> tuple[FloatArray, float]:
+    """Return normalised log weights with a smoothed tail, and its shape.
+
+    Equal weights have no tail. A shape that is not a number is one of no use.
+    """
+    if np.ptp(log_ratio) < 1e-9:
+        return np.full(len(log_ratio), -np.log(len(log_ratio))), -np.inf
+    log_weights, pareto_k = array_stats.psislw(-log_ratio, r_eff=1)
+    shape = float(pareto_k) if np.isfinite(pareto_k) else np.inf
+    return log_weights - logsumexp(log_weights), shape
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What an update reports of one model."""
+
+    model: str
+    # whether draws of the fit were weighed, or the fit was made again with the model
+    method: Literal["update", "refit"]
+    estimands: pd.DataFrame  # see `bayescontam.updating.update.Update.estimands`
+    p_better: pd.DataFrame  # see `bayescontam.updating.update.Update.p_better`
+    # pareto_k, ess: tail shape of the weights, and how many equal draws they are worth; NaN where
+    # none were computed
+    pareto_k: float
+    ess: float
+    verdict: str  # a sentence that says how far to trust this
+    seconds: float  # how long it took
+    fit: Fit | None = None  # the joint fit, where one was made
+    # observed score of the model on each benchmark: mean over items of the share of correct trials
+    raw: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Updater:
+    """Where new models are taken in, one by one."""
+
+    fit: Fit
+    old: Responses  # those of the fit
+    options: Options  # of the update, and of a joint fit
+    draws: int  # number of draws to weigh
+    refit: Refit
+    progress: bool  # whether to show what goes on
+
+    def entry(self, joined: Responses) -> Entry:
+        """Weigh the fit's draws for one model, or fit again where that cannot be trusted."""
+        return replace(self._entry(joined), raw=raw_scores(self.fit.spec, joined))
+
+    def _entry(self, joined: Responses) -> Entry:
+        started = time.perf_counter()
+        name, updated = joined.models[-1], None
+        reason = "requested" if self.refit == "always" else unsupported_terms(self.fit)
+        if reason is None:
+            with stage(self.progress, f"weighing the fit's draws for {printable(name)}"):
+                reason, updated = self._weighed(joined)
+        if reason is None and updated is not None:
+            return _updated_entry(updated, self.options.level, time.perf_counter() - started)
+        if self.refit == "never":
+            advice = "allow it (--refit auto)"
+            raise FitError(f"{printable(name)}: needs a joint fit: {reason}; {advice}")
+        joint = fit_responses(joined, self.fit.spec, self.options, self.progress)
+        return _refitted_entry(joint, name, updated, str(reason), time.perf_counter() - started)
+
+    def _weighed(self, joined: Responses) -> tuple[str | None, WeightedUpdate | None]:
+        """Return why weights cannot be trusted, if so, and what they say."""
+        newcomer = make_newcomer(self.fit.spec, self.old, joined)
+        if reason := refit_reason(newcomer, self.fit):
+            return reason, None
+        for number in (self.draws, 4 * self.draws):
+            rng = stream(self.options.seed, "update", newcomer.name, number)
+            options = self.options
+            averaged = options.items, options.population
+            updated = update_draws(self.fit, newcomer, options.reference, rng, number, *averaged)
+            if updated.doubt is None or updated.pareto_k > MAX_PARETO_K:
+                break
+        return updated.doubt, updated
+
+
+def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
+    """Return the observed score of the last model of a table on each of its benchmarks."""
+    own = joined.frame[joined.frame["model"] == joined.models[-1]]
+    share = own["n_correct"] / own["n_trials"]
+    # Where the trials of a row are different items, each of them counts.
+    weight = own["n_trials"] if spec.likelihood.trials == "items" else share * 0 + 1
+    sums = pd.DataFrame({"right": share * weight, "of": weight})
+    sums = sums.groupby(own["benchmark"], sort=False, observed=True).sum()
+    return {str(name): float(row["right"] / row["of"]) for name, row in sums.iterrows()}
+
+
+def _updated_entry(updated: WeightedUpdate, level: float, seconds: float) -> Entry:
+    name = updated.newcomer.name
+    groups = {}
+    for group, values in updated.groups.items():
+        rank = values["rank"].transpose("chain", "draw", "model", ...)
+        first = rank.copy(data=p_best(rank.to_numpy())).sel(model=name, drop=True)
+        own = values.sel(model=name, drop=True)
+        groups[group] = summarise_weighted(own, updated.weights, level, first)
+    table = groups["estimands"]
+    if (parts := groups.get("estimands_by_concept")) is not None:
+        design = updated.newcomer.design
+        owner = [design.benchmarks[k] for k in design.benchmark_of_unit]
+        parts.insert(
+            0, "benchmark", parts["concept"].map(dict(zip(design.units, owner, strict=True)))
+        )
+        table.insert(1, "concept", "")
+        table = pd.concat([table, parts], ignore_index=True)
+    table.insert(0, "model", name)
+    better = updated.p_better()
+    better.insert(0, "model", name)
+    verdict = (
+        f"the weights can be trusted: Pareto k {updated.pareto_k:.2f} (at most"
+        f" {updated.most_k:.2f}), worth {updated.weights.ess:.0f} draws"
+    )
+    return Entry(
+        name, "update", table, better, updated.pareto_k, updated.weights.ess, verdict, seconds
+    )
+
+
+def _refitted_entry(
+    joint: Fit, name: str, updated: WeightedUpdate | None, reason: str, seconds: float
+) -> Entry:
+    table = joint.estimands()
+    table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
+    keys = [key for key in ("model", "benchmark", "concept", "quantity") if key in table]
+    probability = joint.p_better().sel(model=name, drop=True).rename("probability")
+    better = probability.transpose("benchmark", "other").to_series().dropna().reset_index()
+    better.insert(0, "model", name)
+    failed = [check.name for check in joint.checks() if check.outcome is Outcome.FAILED]
+    verdict = f"fitted together with the old responses: {reason}"
+    if failed:
+        verdict += f"; checks that failed: {', '.join(failed)}"
+    return Entry(
+        name, "refit", table[[*keys, *WEIGHTED_COLUMNS]].reset_index(drop=True), better,
+        float("nan") if updated is None else updated.pareto_k,
+        float("nan") if updated is None else updated.weights.ess, verdict, seconds, joint,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Estimates for models that were not in a fit; made by `update`.
+
+    Each model is scored by itself: its responses do not inform the estimates of another.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+        One for each new model.
+    notes : tuple of str
+        What was left out or filled in the new responses, and what the fit's checks say.
+    seed : int
+    reference : {"min_observed", "zero"} or float
+    level : float
+        Probability of the intervals.
+    """
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...]
+    seed: int
+    reference: Reference
+    level: float
+
+    def estimands(self) -> pd.DataFrame:
+        """Return one row for each estimand of each new model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark``, ``concept`` where abilities differ by concept (empty in
+            the rows for whole benchmarks), ``quantity, mean, sd, ci_low, ci_high, ess,
+            p_positive, mcse_mean, method``. Quantities are those of `Fit.estimands`; ranks
+            are among the fit's models and this one.
+        """
+        parts = [entry.estimands.assign(method=entry.method) for entry in self.entries]
+        return pd.concat(parts, ignore_index=True)
+
+    def p_better(self) -> pd.DataFrame:
+        """Return how probably each new model is better than each model of the fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, other, probability``: that its genuine ability (its accuracy,
+            where there is no contamination) is larger than that of ``other``.
+        """
+        return pd.concat([entry.p_better for entry in self.entries], ignore_index=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        models = [
+            {
+                "model": entry.model,
+                "method": entry.method,
+                "verdict": entry.verdict,
+                "pareto_k": entry.pareto_k,
+                "ess": entry.ess,
+                "seconds": round(entry.seconds, 2),
+                "raw_accuracy": entry.raw,
+                "estimands": entry.estimands.drop(columns="model").to_dict("records"),
+                "p_better": entry.p_better.drop(columns="model").to_dict("records"),
+            }
+            for entry in self.entries
+        ]
+        known = {"seed": self.seed, "reference": self.reference, "level": self.level}
+        return known | {"notes": list(self.notes), "models": models}
+
+
+def update(
+    fit: Fit | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    old_responses: Responses | pd.DataFrame | Path | None = None,
+    reference: Reference | None = None,
+    level: float | None = None,
+    seed: int | None = None,
+    draws: int = DRAWS,
+    refit: Refit = "auto",
+    progress: bool = False,
+) -> Update:
+    """Estimate the scores of models that were not in a fit.
+
+    Item difficulties, spreads and the abilities of other models come from the fit's draws,
+    which are weighed by how well they predict the new responses. That is the posterior of a
+    fit to old and new responses together, without sampling it again.
+
+    Parameters
+    ----------
+    fit : Fit or path-like
+    responses : Responses, pandas.DataFrame or path-like
+        Of new models, to benchmarks of the fit; items may be new. Rows of models that are in
+        the fit are passed over, with a note.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of the items, as for `fit`.
+    missing_contamination : {"error", "zero", "drop", "impute"}, default "error"
+        See `Responses.with_contamination`.
+    old_responses : Responses, pandas.DataFrame or path-like, optional
+        What the fit was made of, with contamination. Only needed where the fit's file does
+        not hold it: contamination that is noisy or latent.
+    reference : {"min_observed", "zero"} or float, optional
+        Contamination at which genuine ability is evaluated; default: that of the fit. The
+        smallest observed contamination is that of old and new responses together.
+    level : float, optional
+        Probability of the equal-tailed intervals; default: that of the fit.
+    seed : int, optional
+        Default: a fresh one.
+    draws : int, default 1000
+        Draws of the fit to use. Four times as many are used where these are too few.
+    refit : {"auto", "never", "always"}, default "auto"
+        Whether to fit old and new responses together where weights cannot be trusted:
+        with ``"never"`` that is an error.
+    progress : bool, default False
+        Whether to show what goes on.
+
+    Returns
+    -------
+    Update
+
+    Raises
+    ------
+    DataError, UsageError
+        If the responses cannot be used, such as those of models that are all in the fit.
+    FitError
+        If a joint fit is needed, and not allowed or not possible.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.updating.update.update("no-such-file.nc", "new.csv")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
+    """
+    _check_options(refit, level, draws)
+    given = Given(responses, covariates, missing_contamination, old_responses)
+    fitted, old, new = _read(fit, given)
+    options = _options(fitted, reference, level, seed)
+    tables = [
+        join_responses(fitted.spec, old, part) for part in split_models(new)
+    ]  # refused before long work
+    desk = Updater(fitted, old, options, draws, refit, progress)
+    entries = tuple(desk.entry(joined) for joined in tables)
+    unlike = [
+        note for joined in tables for note in differing_tables(old, joined, options.reference)
+    ]
+    weighed = any(entry.method == "update" for entry in entries)
+    doubts = _doubts(fitted) if weighed else []
+    notes = (*new.notes, *unlike, *doubts)
+    return Update(entries, notes, options.seed, options.reference, options.level)
+
+
+def join(
+    fit: Fit | Path,
+    responses: Responses | pd.DataFrame | Path,
+    *,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    missing_contamination: Missing = "error",
+    old_responses: Responses | pd.DataFrame | Path | None = None,
+    reference: Reference | None = None,
+    level: float | None = None,
+    seed: int | None = None,
+    progress: bool = False,
+    command: str = "",
+) -> Fit:
+    """Fit old and new responses together, with the model spec and settings of a fit.
+
+    Takes as long as the fit did. The result is a fit like any other, which can be ranked,
+    reported, compared and updated; it holds all new models at once.
+    """
+    given = Given(responses, covariates, missing_contamination, old_responses)
+    fitted, old, new = _read(fit, given)
+    options = _options(fitted, reference, level, seed)
+    options = replace(
+        options,
+        command=command,
+        item_draws=fitted.record.get("item_draws", 0),
+        thresholds=Thresholds(**_known(fitted.record["thresholds"])),
+    )
+    joined = join_responses(fitted.spec, old, new)
+    return fit_responses(joined, fitted.spec, options, progress)
+
+
+def _known(thresholds: dict[str, Any]) -> dict[str, Any]:
+    """Return the thresholds that checks still have; a fit may be of an earlier version."""
+    names = {field.name for field in fields(Thresholds)}
+    return {name: value for name, value in thresholds.items() if name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What was given to an update beside the fit; see `update`."""
+
+    responses: Responses | pd.DataFrame | Path
+    covariates: Covariates | pd.DataFrame | Path | None
+    missing: Missing
+    old: Responses | pd.DataFrame | Path | None
+
+
+def _read(fit: Fit | Path, given: Given) -> tuple[Fit, Responses, Responses]:
+    """Return the fit, its responses, and those of new models."""
+    fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
+    new = given_responses(given.responses, given.covariates, given.missing)
+    old = _old_responses(fitted, given.old)
+    if given.covariates is not None and "contamination" not in old.frame:
+        old = given_responses(old, given.covariates, given.missing)
+    return fitted, old, new_models(old, new)
+
+
+def _options(
+    fit: Fit, reference: Reference | None, level: float | None, seed: int | None
+) -> Options:
+    """Return the options of an update; what is not given is as in the fit."""
+    reference = fit.record["reference"] if reference is None else reference
+    reference_level(reference)
+    level = fit.level if level is None else level
+    check_level(level)
+    seed = fresh_seed() if seed is None else seed
+    return Options(
+        seed,
+        reference,
+        fit.record.get("items", "answered"),
+        fit.record.get("population", False),
+        level,
+        fit.smallest_effect,
+        sampling=_sampling(fit),
+    )
+
+
+def _check_options(refit: str, level: float | None, draws: int) -> None:
+    if refit not in ("auto", "never", "always"):
+        raise UsageError(f"refit: got {refit!r}; allowed are 'auto', 'never' and 'always'")
+    if level is not None:
+        check_level(level)
+    if draws < FEWEST:
+        raise UsageError(f"draws: got {draws}; allowed is {FEWEST} or more")
+
+
+def _sampling(fit: Fit) -> Sampling:
+    """Return how a joint fit is sampled: as the fit was, so far as its table allows it."""
+    sampling = Sampling(**fit.record["sampling"])
+    # The new models' rows may be such that difficulties cannot be integrated out any more.
+    marginalised = sampling.difficulties == "marginalised"
+    return replace(sampling, difficulties="auto") if marginalised else sampling
+
+
+def _doubts(fit: Fit) -> list[str]:
+    failed = [check.name for check in fit.checks() if check.outcome is Outcome.FAILED]
+    if not failed:
+        return []
+    return [f"the fit has failed checks, which an update inherits: {', '.join(failed)}"]
+
+
+def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:
+    if given is not None:
+        old = given_responses(given)
+        if old.data_hash != fit.record["data"]["hash"]:
+            raise UsageError(
+                f"{printable(old.source)}: these are not the responses of the fit, which is of"
+                f" {printable(fit.record['data']['source'])}"
+            )
+        return old
+    if fit.spec.contamination.exposure != "known":
+        raise FitError(
+            f"the model spec '{fit.spec.name}' needs a joint fit, and columns that the fit does not"
+            " keep: give the old responses with their contamination (old_responses=, --responses)"
+        )
+    return responses_from_fit(fit)
