@@ -18,18 +18,15 @@ from scipy import stats
 from scipy.special import expit
 
 import bayescontam
-from bayescontam.evidence.curve import build_curve
-from bayescontam.evidence.curve_draws import take_curve
-from bayescontam.evidence.duplicates import FORMAT, Curve
+from bayescontam.data.judgements import PAIR
+from bayescontam.evidence.covariates import weigh
+from bayescontam.evidence.curve import FORMAT, Curve, take_curve
+from bayescontam.evidence.curve_model import build_curve, make_verdicts
 from bayescontam.evidence.pairs import choose_pairs, scan_pairs
 from bayescontam.evidence.prevalence import duplicate_numbers
-from bayescontam.evidence.verdicts import make_verdicts
-from bayescontam.evidence.weighing import weigh
-from bayescontam.judgements import PAIR
 from bayescontam.scan.results import Scan
-from bayescontam.scanning import run_scan
-from bayescontam.specs.catalogue import load_curve
-from bayescontam.specs.quick import quick_manifest
+from bayescontam.scan.run import run_scan
+from bayescontam.specs.registry import load_curve, quick_manifest
 from tests.data import shared
 from tests.evidence.simulated import TOP_K, SimulatedScan
 
