@@ -80,13 +80,14 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     if table.empty:
         return pd.DataFrame({name: pd.Series(dtype=object) for name in COLUMNS})
     keys = table.groupby(GROUP, sort=True, observed=True)
-    group = keys.ngroup().to_numpy()
+    group = np.asarray(keys.ngroup(), dtype=np.int64)
     named = keys.size().index.to_frame(index=False)
     index = pd.MultiIndex.from_frame(named)
     for name, left in (("n_constant", used[flat]), ("n_undefined", first[lacking])):
         sizes = left.groupby(GROUP, observed=True).size()
         named[name] = sizes.reindex(index, fill_value=0).to_numpy()
-    cluster = table.groupby([*GROUP, "replicate"], sort=False, observed=True).ngroup().to_numpy()
+    numbers = table.groupby([*GROUP, "replicate"], sort=False, observed=True).ngroup()
+    cluster = np.asarray(numbers, dtype=np.int64)
     parts = []
     for counted in COUNTED:
         included = (table["status"] != "failed").to_numpy() if counted == PASSED else slice(None)
@@ -210,10 +211,12 @@ class _CoverageRows:
     @cached_property
     def _pairs(self) -> "_Pairs":
         table = self.table
-        block = table.groupby(["cell", "quantity"], sort=False, observed=True).ngroup().to_numpy()
         keys = ["cell", "quantity", "replicate", "where"]
-        unit = table.groupby(keys, sort=False, observed=True).ngroup().to_numpy()
-        estimator = pd.factorize(table["estimator"])[0]
+        block, unit = (
+            np.asarray(table.groupby(names, sort=False, observed=True).ngroup(), dtype=np.int64)
+            for names in (keys[:2], keys)
+        )
+        estimator = pd.factorize(table["estimator"])[0].astype(np.int64)
         shape = int(unit.max(initial=-1)) + 1, int(estimator.max(initial=-1)) + 1
         _, first = np.unique(unit, return_index=True)
         group = np.zeros((block.max(initial=-1) + 1, shape[1]), dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import filelock
 import pandas as pd
-import threadpoolctl
+import threadpoolctl  # type: ignore[import-untyped]
 
 from bayescontam._progress import progress_bar
 from bayescontam._text import printable

@@ -5,6 +5,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam._text import join_list
+from bayescontam._types import FloatArray
 from bayescontam.data.validation import read_numbers
 from bayescontam.errors import DataError, Fault
 
@@ -33,7 +34,7 @@ def unused_note(frame: pd.DataFrame, guess: object) -> list[str]:
     ]
 
 
-def read_guess(frame: pd.DataFrame, source: str) -> NDArray[np.float64]:
+def read_guess(frame: pd.DataFrame, source: str) -> FloatArray:
     """Return the accuracy of blind guessing of each row's item.
 
     Dims (row,).
