@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
-from bayescontam._files import Bounds, bounded_lines, read_whole, unpacked
+from bayescontam._bounds import Bounds, bounded_lines, read_whole, unpacked
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.sheets import read_workbook
 from bayescontam.inference.result import Fit

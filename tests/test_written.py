@@ -5,8 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam._files import check_table_ending, write_table
-from bayescontam.data.tables import read_table
+from bayescontam.data.tables import check_table_ending, read_table, write_table
 from bayescontam.errors import UsageError
 
 HARD = pd.DataFrame({"name": ["a\rb", 'say "x", y', " z\n", "ü"], "value": [0.1, 1e-300, 2.5, 3]})

@@ -187,9 +187,9 @@ def covariates(
 ) -> None:
     """Estimate for each item the probability that the corpus holds a duplicate of it."""
     with stage(not quiet, f"reading {printable(str(scan))}"):
-        from bayescontam._files import write_table
         from bayescontam.cli.terminal import calm
         from bayescontam.data.covariates import Covariates
+        from bayescontam.data.tables import write_table
         from bayescontam.errors import UsageError
         from bayescontam.evidence.covariates import covariates_table, weigh_scan
         from bayescontam.scan.results import Scan
@@ -218,7 +218,7 @@ def covariates(
 
 def _check(out: Path, level: float, floor: float, draws: int) -> None:
     """Refuse before minutes of work what could not be reported after them."""
-    from bayescontam._files import check_table_ending
+    from bayescontam.data.tables import check_table_ending
     from bayescontam.data.validation import check_level
     from bayescontam.evidence.covariates import check_options
 

@@ -126,7 +126,7 @@ def import_table[**Options](
     **options: Options.kwargs,
 ) -> None:
     """Read responses, write the table, and print what was read and what was left out."""
-    from bayescontam._files import check_table_ending, write_table
+    from bayescontam.data.tables import check_table_ending, write_table
 
     check_table_ending(out, "responses")
     check_file(out, *args)

@@ -272,8 +272,9 @@ def export(
     ] = None,
 ) -> None:
     """Write a blind sheet: pairs of texts and columns to fill in, for one person."""
-    from bayescontam._files import check_table_ending, check_writable, write_table
+    from bayescontam._files import check_writable
     from bayescontam._text import printable
+    from bayescontam.data.tables import check_table_ending, write_table
     from bayescontam.evidence.sheets import export_sheet, sheet_key
     from bayescontam.scan.results import Scan
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from pydantic_core import from_json
 
-from bayescontam._files import Bounds, bounded_lines, read_whole, unpacked
+from bayescontam._bounds import Bounds, bounded_lines, read_whole, unpacked
 from bayescontam._progress import Advance, progress_bar
 from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import LeftOut, Paths, is_ambiguous

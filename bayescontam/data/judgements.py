@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import check_table_ending, write_table
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
-from bayescontam.data.tables import read_table
+from bayescontam.data.tables import check_table_ending, read_table, write_table
 from bayescontam.data.validation import (
     FaultList,
     first_of_group,

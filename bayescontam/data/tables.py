@@ -1,4 +1,4 @@
-"""Read CSV, Parquet, JSON and JSON Lines as a table, or refuse with the reason."""
+"""Read CSV, Parquet, JSON and JSON Lines as a table, or refuse; write CSV and Parquet."""
 
 import codecs
 import contextlib
@@ -19,12 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayescontam._files import Bounds, unpacked
+from bayescontam._bounds import Bounds, unpacked
+from bayescontam._files import atomic_path
 from bayescontam._text import printable
 from bayescontam.data.jsonl import json_columns
 from bayescontam.data.validation import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
 
+_ENDINGS = (".csv", ".parquet")
 OTHERS = ",;\t|"
 """What may separate columns."""
 
@@ -491,3 +493,35 @@ def _plain(column: pa.Array) -> pa.Array:
         except pa.ArrowInvalid:  # bytes that are no text, of a column that nobody needs
             return column
     return column
+
+
+def check_table_ending(path: str | os.PathLike[str], what: str) -> None:
+    """Refuse a file name that `write_table` has no format for."""
+    suffix = Path(path).suffix
+    if suffix.lower() not in _ENDINGS:
+        raise UsageError(
+            f"{printable(os.fspath(path))}: the file name ends in '{printable(suffix)}'; "
+            f"allowed for {what} is .csv or .parquet"
+        )
+
+
+def write_table(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
+    """Write a table to a file, whole or not at all."""
+    with atomic_path(path) as temporary:
+        if Path(path).suffix.lower() == ".parquet":
+            frame.to_parquet(temporary, index=False)
+            return
+        if _holds_nul(frame):
+            raise UsageError(
+                f"{printable(os.fspath(path))}: a name holds a NUL character, which no CSV file "
+                "can;"
+                " write .parquet"
+            )
+        # Quotes around all texts: a lone carriage return is kept only inside quotes.
+        frame.to_csv(temporary, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+
+
+def _holds_nul(frame: pd.DataFrame) -> bool:
+    texts = frame.select_dtypes(["str", "object"])
+    cells = (texts[name].str.contains("\0", regex=False, na=False).any() for name in texts)
+    return any("\0" in str(name) for name in frame) or any(cells)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from bayescontam._files import unpacked
+from bayescontam._bounds import unpacked
 from bayescontam._text import printable
 from bayescontam.errors import BayescontamError
 

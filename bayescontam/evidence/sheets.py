@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import Bounds, atomic_path, check_table_ending
+from bayescontam._bounds import Bounds
+from bayescontam._files import atomic_path
 from bayescontam._optional import require
 from bayescontam._random import stream
 from bayescontam._text import printable
@@ -29,7 +30,7 @@ from bayescontam.data.judgements import (
     read_judgements,
     write_judgements,
 )
-from bayescontam.data.tables import read_table
+from bayescontam.data.tables import check_table_ending, read_table
 from bayescontam.data.validation import FaultList, check_headers, need_columns
 from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
 from bayescontam.evidence.pairs import scan_pairs

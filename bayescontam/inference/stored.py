@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 
-from bayescontam._files import Bounds, atomic_path
+from bayescontam._bounds import Bounds
+from bayescontam._files import atomic_path
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray

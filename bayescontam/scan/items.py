@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bayescontam._files import Bounds, atomic_path, spelled
+from bayescontam._bounds import Bounds, spelled
+from bayescontam._files import atomic_path
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells

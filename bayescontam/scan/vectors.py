@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayescontam._files import Bounds
+from bayescontam._bounds import Bounds
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.sources import is_remote, open_file

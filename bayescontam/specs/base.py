@@ -11,7 +11,8 @@ from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, Tag, ValidationError
 
-from bayescontam._files import Bounds, sha256
+from bayescontam._bounds import Bounds
+from bayescontam._files import sha256
 from bayescontam._text import printable
 from bayescontam.errors import Fault, SpecError
 

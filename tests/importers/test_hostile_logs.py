@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bayescontam._files import write_table
 from bayescontam.data.importers.every_eval_ever import import_every_eval_ever
 from bayescontam.data.importers.inspect_ai import Scoring
 from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.data.importers.logs import Imported
 from bayescontam.data.importers.matrix import import_matrix
+from bayescontam.data.tables import write_table
 from bayescontam.errors import DataError, UsageError
 from tests.importers.test_every_eval_ever import row, write
 

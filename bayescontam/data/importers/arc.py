@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import Bounds
+from bayescontam._bounds import Bounds
 from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_table
 from bayescontam.errors import DataError, Fault, UsageError

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import Bounds
+from bayescontam._bounds import Bounds
 from bayescontam._optional import require
 from bayescontam._text import printable
 from bayescontam.data.importers.base import (

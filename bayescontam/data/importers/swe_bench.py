@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
-from bayescontam._files import read_whole
+from bayescontam._bounds import read_whole
 from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import Errors, Names, Paths, check_errors, error_notes
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from bayescontam._files import check_table_ending, check_writable, make_folder, sha256, write_text
+from bayescontam._files import check_writable, make_folder, sha256, write_text
 from bayescontam._optional import require
 from bayescontam._progress import Advance, progress_bar
 from bayescontam._text import join_list, printable
 from bayescontam.data.judgements import PAIR, Judgements, read_judgements, write_judgements
+from bayescontam.data.tables import check_table_ending
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 from bayescontam.evidence.llm.client import (
     CUT,
