@@ -351,6 +351,9 @@ def estimands(
     Dims (chain, draw, model, benchmark).
     """
     design = built.design
+    if draws.sigma_eps is not None and draws.eta is None and design.n_single < len(design):
+        # Accuracies without the effects of responses would be those of a response of none.
+        raise ValueError("draws lack the effects of responses; draw them by with_own_effects")
     population = Population.of(built, items, sampled)
     rng = np.random.default_rng(0) if rng is None else rng
     parts: dict[str, list[dict[str, FloatArray]]] = {kind: [] for kind in population.matrices}
@@ -460,6 +463,9 @@ def dose_response(
     Dims (model, benchmark, point).
     """
     design = built.design
+    if draws.sigma_eps is not None and draws.eta is None and design.n_single < len(design):
+        # Accuracies without the effects of responses would be those of a response of none.
+        raise ValueError("draws lack the effects of responses; draw them by with_own_effects")
     population = Population.of(built, items, sampled)
     seen = population.built
     low, high = design.contamination_range()

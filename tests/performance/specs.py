@@ -22,7 +22,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
-from bayescontam.inference.predictive import prior_draws
+from bayescontam.inference.predictive import prior_draws, with_own_effects
 from bayescontam.inference.prior_predictive import ExampleLayout, make_example, response_accuracies
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import BuiltModel, build
@@ -161,7 +161,8 @@ class Recovery:
         counts = answered(truth, self.built, rng)
         simulated = build(self.spec, with_counts(self.responses, counts))
         posterior, stats = self.sampled(simulated, number)
-        draws, _ = draw_contamination(stack_draws(posterior, simulated.design), simulated, rng)
+        draws = with_own_effects(stack_draws(posterior, simulated.design), simulated, rng)
+        draws, _ = draw_contamination(draws, simulated, rng)
         told = quantities(estimands(draws, simulated, (CHAINS, DRAWS), "min_observed"), posterior)
         true = quantities(estimands(truth, self.built, (1, 1), "min_observed"), parameters)
         return {
