@@ -77,7 +77,7 @@ def test_one_endless_line_takes_little_memory(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"x" * 10**8, compresslevel=1) * 15)  # 1.5 GB
     code = (
         "import sys\n"
-        "from bayescontam._files import bounded_lines, unpacked\n"
+        "from bayescontam._bounds import bounded_lines, unpacked\n"
         "with unpacked(sys.argv[1]) as stream: list(bounded_lines(stream, 'a'))\n"
     )
     message, peak = run_and_weigh(code, path)
