@@ -60,7 +60,7 @@ def measure(
         "estimands": dict(_estimands(draws, built, plan.study, parameters)),
     }
     # As slow as the estimands together. The truth must know all names that can be requested.
-    if strict or "log_likelihood" in asked(plan):
+    if strict or "log_likelihood" in requested_quantities(plan):
         values = _scalar(_log_likelihood(draws, built), parameters)
         found["log_likelihood"] = {"log_likelihood": values}
     every = {name: cells for group in found.values() for name, cells in group.items()}
@@ -81,7 +81,7 @@ def measure(
     )
 
 
-def asked(plan: Plan) -> set[str]:
+def requested_quantities(plan: Plan) -> set[str]:
     """Return the names of quantities and groups that a study requests, or computes with."""
     study = plan.study
     return set(study.quantities).union(*(Expression(t).names for t in study.expressions.values()))
@@ -204,7 +204,7 @@ def validate_reference(
 
 
 def _matters(plan: Plan) -> bool:
-    names = {name.split("_by_")[0] for name in asked(plan)}
+    names = {name.split("_by_")[0] for name in requested_quantities(plan)}
     return bool(names & {"estimands", *TOLD_AT_REFERENCE})
 
 

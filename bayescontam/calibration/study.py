@@ -21,7 +21,7 @@ from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
 
-TOLD = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
+REPORTED = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
 """Estimands whose truth the published generator knows."""
 HASH_LENGTH = 12
 """Digits of a cell's hash in the names of its shards."""
@@ -151,7 +151,7 @@ def _refuse_formulas(study: StudySpec) -> None:
     if study.expressions:
         problem = "needs a simulator with a model spec; 'published' has no parameters of ours"
         raise SpecError([Fault(source, problem, column="expressions")])
-    validate_quantities(set(study.quantities), {*GROUPS, *TOLD}, source, "quantities")
+    validate_quantities(set(study.quantities), {*GROUPS, *REPORTED}, source, "quantities")
 
 
 def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> ModelSpec:

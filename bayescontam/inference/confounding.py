@@ -158,7 +158,7 @@ def _curves(
         of_benchmark = weights.share[:, b], weights.pareto_k[:, b], weights.trusted[:, b]
         line = _Line(locations, own, *of_benchmark, level)
         cells = [
-            line.told({name: values[:, :, m, b] for name, values in draws.items()}, share)
+            line.summarised({name: values[:, :, m, b] for name, values in draws.items()}, share)
             for m, share in enumerate(efficiency[:, b])
         ]
         columns.append(_side_by_side(cells, "model", estimands["model"].to_numpy()))
@@ -180,7 +180,7 @@ class _Line:
     trusted: NDArray[np.bool_]
     level: float
 
-    def told(self, draws: dict[str, FloatArray], efficiency: float) -> xr.Dataset:
+    def summarised(self, draws: dict[str, FloatArray], efficiency: float) -> xr.Dataset:
         """Return the figures of one model, dims (location,), from draws (chain, draw)."""
         along = {name: self._along(values) for name, values in draws.items()}
         ess = along["overfitting"][:, 4] * efficiency

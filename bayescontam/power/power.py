@@ -90,15 +90,15 @@ def expected_precision(
     for replicate in range(wish.data_sets):
         one = scene.simulate(seed, replicate)
         mean, sd = scene.fitted(one)
-        means.append(mean[:, scene.told].reshape(len(QUANTITIES), -1))
-        sds.append(sd[:, scene.told].reshape(len(QUANTITIES), -1))
-        true.append(scene.true(one)[2, scene.told].ravel())
+        means.append(mean[:, scene.reported].reshape(len(QUANTITIES), -1))
+        sds.append(sd[:, scene.reported].reshape(len(QUANTITIES), -1))
+        true.append(scene.true(one)[2, scene.reported].ravel())
         advance(1)
     mean, sd = np.stack(means), np.stack(sds)
     z = norm.ppf((1 + wish.level) / 2)
     benchmarks = scene.crossed.shape[0]
     prior = slope_variance(scene.spec, scene.terms, scene.parts, scene.truth.spreads)
-    prior = prior.reshape(-1, benchmarks)[scene.told].ravel()
+    prior = prior.reshape(-1, benchmarks)[scene.reported].ravel()
     with np.errstate(divide="ignore"):
         precision = np.maximum(1 / sd[:, 3] ** 2 - 1 / prior, 0.0)
         detectable = (z + norm.ppf(POWER)) / np.sqrt(precision)

@@ -196,7 +196,7 @@ class Scenario:
         )
 
     @property
-    def told(self) -> np.ndarray:
+    def reported(self) -> np.ndarray:
         """Whether a model may be contaminated, so that its estimands are of interest."""
         return ~self.crossed.design.clean
 

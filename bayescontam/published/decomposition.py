@@ -24,7 +24,7 @@ from bayescontam.published.study import Comparison, Findings, PictureData, Study
 
 BENCHMARK = "ARC-like"
 SHAPES = ("min", "max", "mean", "sd")
-TOLD = ("genuine_ability", "slope", "accuracy", "overfitting", "overfitting_fraction")
+REPORTED = ("genuine_ability", "slope", "accuracy", "overfitting", "overfitting_fraction")
 _SPECS = ("single", "positive", "additive")
 
 
@@ -98,14 +98,14 @@ def _comparisons(
 ) -> list[Comparison]:
     tables = many["table"].nunique()
     found = []
-    for name in TOLD:
+    for name in REPORTED:
         value = estimate(rows["posterior, single"], name)
         reason = "One table of ours against one of theirs: other tasks and answers."
         if name != "accuracy":
             reason += " Theirs shrinks the slope and cuts overfitting at 0, which narrows it."
         label = "posterior, single, one simulated table"
         found.append(study.compared(name, value, reason, label=label))
-    for name in TOLD:
+    for name in REPORTED:
         value = mean_and_interval(many.loc[many["quantity"] == name, "mean"])
         reason = (
             f"The published method on {tables} tables of the generator: mean, and between which"
@@ -129,7 +129,7 @@ def _intervals(study: Study, table: pd.DataFrame, generator: Generator) -> Pictu
     }
     theirs = generator.truth(np.array([shape["min"], 2 * shape["mean"] - shape["min"]]))
     parts = []
-    for name in TOLD:
+    for name in REPORTED:
         row = study.printed(name)
         own = {"estimate": PRINTED, "mean": row["value"], "low": row["low"], "high": row["high"]}
         printed = pd.DataFrame([{**own, "quantity": name, "truth": theirs.get(name, np.nan)}])

@@ -269,10 +269,10 @@ class Plot:
     answer: Callable[[Slots], str]  # gives the answer from what the slots are filled with
 
 
-def told(text: str, slots: Slots) -> str:
+def fill_template(text: str, slots: Slots) -> str:
     """Return a text with its slots filled, on one line.
 
-    >>> told("How many {goods}    are left?", {"goods": "planks"})
+    >>> fill_template("How many {goods}    are left?", {"goods": "planks"})
     'How many planks are left?'
     """
     return " ".join(text.format_map(slots).split())

@@ -114,7 +114,7 @@ class ChunkIndex:
         self._places[columns[better]] = places[better]
         return new
 
-    def tell(self, columns: NDArray[np.int32]) -> dict[str, NDArray[np.generic]]:
+    def match_columns(self, columns: NDArray[np.int32]) -> dict[str, NDArray[np.generic]]:
         """Return what is known of some columns, by the fields of a match."""
         return {
             "chunk": self._ids[columns],
@@ -446,7 +446,7 @@ class Searcher:
         sizes, found = (np.concatenate(parts) for parts in zip(*stored, strict=True))
         matches = np.empty(len(found), ENTRY)
         matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
-        for name, values in self._known.tell(found["column"]).items():
+        for name, values in self._known.match_columns(found["column"]).items():
             matches[name] = values
         return Sketch(
             self._keep,

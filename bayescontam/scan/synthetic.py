@@ -29,7 +29,7 @@ from bayescontam.scan.demo_prose import (
     TOWNS,
     UNRELATED,
     Plot,
-    told,
+    fill_template,
 )
 from bayescontam.scan.demo_tasks import SUMS, TASKS
 from bayescontam.specs.corpus import Benchmark, Generated, Source
@@ -61,7 +61,7 @@ _COPIES, _SHORT, _LIKE_PLOTS, _TOPICAL = 0.03, 0.02, 0.25, 0.2
 
 type Random = np.random.Generator
 type Cell = tuple[Plot, tuple[str, ...]]
-"""A plot and the setting that it is told of."""
+"""A plot and the setting that it plays in."""
 
 
 @dataclass(eq=False)
@@ -130,7 +130,7 @@ def _new_slots(cell: Cell, taken: set[str], rng: Random) -> dict[str, Any]:
     """Return slots that make a problem of their own: some plots have few numbers in them."""
     while True:
         slots = _slots(cell, rng)
-        text = told(cell[0].question, slots)
+        text = fill_template(cell[0].question, slots)
         if text not in taken:
             taken.add(text)
             return slots
@@ -164,7 +164,7 @@ def _placed(plot: Plot, slots: dict[str, Any], text: str, rng: Random) -> Synthe
     """Return a problem as it stands in the corpus."""
     stratum = _one(_PLACES[plot.subject], rng)
     around = _one(AROUND[stratum.rpartition("/")[2]], rng)
-    inside = {"text": told(text, slots), "answer": plot.answer(slots)}
+    inside = {"text": fill_template(text, slots), "answer": plot.answer(slots)}
     # The people around a text are others than those in it.
     return SyntheticDocument(stratum, around.format_map(slots | inside | {"a": slots["c"]}))
 
@@ -202,7 +202,7 @@ def _prose(bank: str, cell: Cell, sentences: int, rng: Random) -> SyntheticDocum
     all_sentences = bank.split("|")
     chosen = sorted(rng.choice(len(all_sentences), sentences, replace=False))
     text = " ".join(all_sentences[sentence] for sentence in chosen)
-    return SyntheticDocument(_one(_PLACES["anything"], rng), told(text, _slots(cell, rng)))
+    return SyntheticDocument(_one(_PLACES["anything"], rng), fill_template(text, _slots(cell, rng)))
 
 
 def _one[T](options: Sequence[T], rng: Random) -> T:
@@ -252,7 +252,10 @@ def _write_benchmark(items: Sequence[SyntheticItem], folder: Path) -> None:
     table.writerow(["benchmark", "item", "kind", "n_duplicates", "documents"])
     for item in items:
         plot = item.cell[0]
-        texts = {"input": told(plot.question, item.slots), "output": plot.answer(item.slots)}
+        texts = {
+            "input": fill_template(plot.question, item.slots),
+            "output": plot.answer(item.slots),
+        }
         lines.append(json.dumps({"id": item.name, **texts}, ensure_ascii=False) + "\n")
         names = sorted(document.name for document in item.duplicates)
         table.writerow([NAME, item.name, item.kind, len(names), " ".join(names)])

@@ -1,6 +1,6 @@
 """Scans that an earlier version stored: a finished one is read, one that stopped goes on.
 
-A stage of a scan is taken up if its key is the same. That of reading holds the addresses of the
+A stage of a scan is resumed if its key is the same. That of reading holds the addresses of the
 corpus and what says when its files changed, so the corpus of these scans lies in memory: files on
 disk have other paths on every machine, and a scan of files that moved begins anew.
 """

@@ -61,12 +61,12 @@ def test_planned_widths_and_powers_are_those_of_fits(name: str) -> None:
         built = build(scene.spec, Responses.from_frame(table))
         compiled = compiled or Compiled(built)
         started = time.perf_counter()
-        low, high = intervals(compiled.draw(built, replicate), built)[:, :, scene.told]
+        low, high = intervals(compiled.draw(built, replicate), built)[:, :, scene.reported]
         seconds[1] += time.perf_counter() - started
-        planned.append(2 * z * sd[:, scene.told])
+        planned.append(2 * z * sd[:, scene.reported])
         sampled.append(high - low)
         apart = np.abs(mean[2]) > z * sd[2], (low[2] > 0) | (high[2] < 0)
-        shown.append([apart[0][scene.told].mean(), apart[1].mean()])
+        shown.append([apart[0][scene.reported].mean(), apart[1].mean()])
     ratio = np.mean(planned, axis=(0, 2, 3)) / np.mean(sampled, axis=(0, 2, 3))
     power = np.mean(shown, axis=0)
     told = ", ".join(f"{q} {r:.3f}" for q, r in zip(QUANTITIES, ratio, strict=True))

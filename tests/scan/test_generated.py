@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.demo_prose import PASSAGES, Plot, told
+from bayescontam.scan.demo_prose import PASSAGES, Plot, fill_template
 from bayescontam.scan.demo_tasks import SUMS, TASKS
 from bayescontam.scan.lexical import lexical_scores
 from bayescontam.scan.synthetic import generate
@@ -241,7 +241,7 @@ def test_answers_of_passages() -> None:
     assert [plot.answer(SLOTS) for plot in PASSAGES[:3]] == [
         "1806", "Bo Doe", "120 thousand crowns",
     ]  # fmt: skip
-    assert "Bo Doe" in told(PASSAGES[1].retold[0], SLOTS)
+    assert "Bo Doe" in fill_template(PASSAGES[1].retold[0], SLOTS)
 
 
 @pytest.mark.slow

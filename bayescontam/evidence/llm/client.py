@@ -47,11 +47,11 @@ class Cost:
     """Tokens of one call: as many as were set aside, unless it is known how many it took."""
 
     tokens: int
-    told: bool = False
+    recorded: bool = False
 
-    def tell(self, tokens: int) -> None:
+    def record(self, tokens: int) -> None:
         """Correct the estimate."""
-        self.tokens, self.told = tokens, True
+        self.tokens, self.recorded = tokens, True
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Budget:
         finally:
             self.tokens += bill.tokens - estimate
             self._under_way -= 1
-            if bill.told and bill.tokens:
+            if bill.recorded and bill.tokens:
                 self._guessed += guess
                 self._took += bill.tokens
             self._freed.set()
@@ -192,7 +192,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Question:
-    """A pair as a language model is asked about it."""
+    """A pair as a language model judges it."""
 
     prompt: str  # what a duplicate is
     # item, chunk: texts to compare
@@ -448,7 +448,7 @@ class Caller:
                 return self._failed(error, bill)
             outcome = judged(reply)
             if (tokens := reported_tokens(reply)) is not None:
-                bill.tell(tokens)
+                bill.record(tokens)
         if not (isinstance(outcome, Failure) and outcome.again):
             self.answered = True
         return outcome
@@ -458,7 +458,7 @@ class Caller:
         if self.endpoint.api_key:
             failure = replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
         if failure.status:
-            bill.tell(0)  # an endpoint that refuses a call does not charge for it
+            bill.record(0)  # an endpoint that refuses a call does not charge for it
         stop_if_for_all(failure, error, self.endpoint.place, self.answered)
         return failure
 

@@ -39,7 +39,7 @@ To be raised when an answer given before must not stand for one given now."""
 _FOLDER = f"v{_FORMAT}"
 """Folder of answers of this version; those of version 1 stand beside it."""
 _TRIALS = 3
-"""Questions that are asked one at a time until the endpoint has answered one."""
+"""Questions that are sent one at a time until the endpoint has answered one."""
 _KEYS = list(PAIR)
 
 

@@ -25,7 +25,7 @@ async def spend(budget: Budget, tokens: int | None, calls: int = 1) -> int:
             async with budget.call(SIZE) as bill:
                 await asyncio.sleep(0)
                 if tokens is not None:
-                    bill.tell(tokens)
+                    bill.record(tokens)
         except BudgetReachedError:
             return made
     return calls
@@ -91,7 +91,7 @@ def test_a_call_that_fails_gives_back_its_place() -> None:
         budget = Budget(max_tokens=ESTIMATE)
         try:
             async with budget.call(SIZE) as bill:
-                bill.tell(0)
+                bill.record(0)
                 raise ZeroDivisionError
         except ZeroDivisionError:
             assert budget.tokens == 0

@@ -253,7 +253,7 @@ def fits(given: Scenario, count: int) -> tuple[np.ndarray, np.ndarray]:
     planned, sampled, compiled = [], [], None
     for replicate in range(count):
         one = given.simulate(7, replicate)
-        planned.append(2 * Z * given.fitted(one).sd[:, given.told])
+        planned.append(2 * Z * given.fitted(one).sd[:, given.reported])
         built = build(given.spec, ready(given, one))
         compiled = compiled or Compiled(built)
         draws = stack_draws(compiled.draw(built, 1, cores=1), built.design)
@@ -262,7 +262,7 @@ def fits(given: Scenario, count: int) -> tuple[np.ndarray, np.ndarray]:
             np.stack([told[name].quantile(q, ("chain", "draw")) for name in QUANTITIES])
             for q in (0.025, 0.975)
         ]
-        sampled.append((ends[1] - ends[0])[:, given.told])
+        sampled.append((ends[1] - ends[0])[:, given.reported])
     return np.mean(planned, axis=(0, 2, 3)), np.mean(sampled, axis=(0, 2, 3))
 
 
