@@ -9,7 +9,9 @@ from scipy import stats
 from scipy.special import expit, log_expit, logsumexp
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.predictive import Rows, draw_effects
+from bayescontam.inference.estimands import estimands
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.predictive import Rows, draw_effects, with_own_effects
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.model.repeats import MOST_NUMBERS, Repeats, add_repeats
@@ -126,3 +128,22 @@ def test_an_estimated_floor_of_guessing_is_sampled():
     frame = simulate(1, models=3, benchmarks=1, items=10, trials=3).responses
     b = build(ModelSpec.parse(text, "guessing"), Responses.from_frame(frame))
     assert "eta" in b.model.named_vars
+
+
+def test_estimands_are_not_computed_without_the_effects():
+    """They would be those of responses without effects, which are other accuracies."""
+    frame = simulate(6, models=2, benchmarks=1, items=8, trials=3, sigma_eps=1.0).responses
+    built = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    with built.model:
+        prior = pm.sample_prior_predictive(3, random_seed=1)["prior"].to_dataset()
+    draws = stack_draws(prior, built.design)
+    assert draws.sigma_eps is not None
+    with pytest.raises(ValueError, match="draws lack the effects of responses"):
+        estimands(draws, built, (1, 3), "min_observed")
+    whole = with_own_effects(draws, built, np.random.default_rng(2))
+    found = estimands(whole, built, (1, 3), "min_observed")["estimands"]["accuracy"]
+    # Where all items are answered, accuracy is the mean of those of the responses.
+    design = built.design
+    p = expit(whole.eta).reshape(3, -1)
+    means = [p[:, design.model == m].mean(axis=1) for m in range(2)]
+    np.testing.assert_allclose(found.to_numpy()[0, :, :, 0], np.transpose(means), rtol=1e-12)
