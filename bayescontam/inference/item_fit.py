@@ -4,7 +4,7 @@ An item whose key is wrong is solved by weak models, and by those that have memo
 and missed by strong ones.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import ndtr
-from scipy.stats import false_discovery_control
+from scipy.stats import chi2, false_discovery_control
 
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
@@ -33,6 +34,10 @@ DRAWS = 200
 """Draws that are looked at, at most."""
 MOST_NUMBERS = 10_000_000
 """Draws times responses; of larger tables fewer draws are looked at, but at least 20."""
+DIFFERENT = 2.0
+"""Standard deviations from which a model is named that differs on contaminated items."""
+MOST_NAMED, MOST_ITEMS = 3, 20
+"""Models and items that a sentence names, at most."""
 _AT_ONCE = 500_000
 _WIDE = 3.0
 """Spread of difficulties, log-odds, where a fit has none."""
@@ -43,7 +48,7 @@ def item_table(
     known: xr.Dataset, benchmark_of_item: NDArray[np.integer], fdr: float
 ) -> pd.DataFrame:
     """Return item fit as a table, the worst first; see `Fit.item_fit`."""
-    names = [name for name in known.data_vars if known[name].dims == ("item",)]
+    names = [name for name in known.data_vars if known[name].dims == ("item",) and name != "group"]
     table = pd.DataFrame({str(name): known[name].to_numpy() for name in names})
     labels = known["benchmark"].to_numpy()[benchmark_of_item]
     table.insert(0, "benchmark", pd.Series(labels, dtype="str"))
@@ -90,6 +95,37 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
                 " them more and strong ones less than expected. Wrong keys that some models have"
                 " memorised look like this."
             )
+        yield from _difference(known, name, 0.01 / known.sizes["benchmark"])
+
+
+def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str]:
+    """Report models that differ on contaminated items, where less able ones do better."""
+    if "difference_p" not in known or not known["difference_p"].sel(benchmark=benchmark) < level:
+        return
+    data = known.sel(benchmark=benchmark)
+    z, ability = data["difference_z"].to_numpy(), data["clean_ability"].to_numpy()
+    order = np.argsort(-np.nan_to_num(z))
+    more = [m for m in order if z[m] > DIFFERENT]
+    less = [m for m in order[::-1] if z[m] < -DIFFERENT]
+    if not more or not less or min(ability[more]) >= max(ability[less]):
+        return
+    models, solved, expected = (data[x].to_numpy() for x in ("model", "solved_of", "expected_of"))
+    shown = "; ".join(
+        f"{printable(str(models[m]), 60)} solves {solved[m]:,.0f}, expected {expected[m]:,.1f}"
+        for m in more[:MOST_NAMED] + less[:MOST_NAMED]
+    )
+    chosen = known["group"].to_numpy() == known.get_index("benchmark").get_loc(benchmark)
+    names = known["item"].to_numpy()[chosen][np.argsort(known["z"].to_numpy()[chosen])]
+    listed = ", ".join(printable(str(name), 30) for name in names[:MOST_ITEMS])
+    rest = f" and {len(names) - MOST_ITEMS:,} more" if len(names) > MOST_ITEMS else ""
+    p_value = float(data["difference_p"])
+    p_text = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    yield (
+        f"On the {len(names):,} items of {printable(benchmark, 60)} that are contaminated by"
+        f" {CONTAMINATED:g} or more, models differ by more than their abilities explain (p"
+        f" {p_text}): {shown}. Answers that a model has memorised look like this, and since abler"
+        f" models miss them, so do wrong keys: look at the keys of {listed}{rest}."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +152,26 @@ class Answers:
 
     def spread_out(self, values: FloatArray) -> FloatArray:
         """Return values of items for each of their responses, dims (…, response)."""
-        sizes = np.diff(self.starts, append=len(self.correct))
-        return np.repeat(values, sizes, axis=-1)
+        return np.repeat(values, self.sizes, axis=-1)
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of responses to each item, dims (item,)."""
+        return np.diff(self.starts, append=len(self.correct))
+
+    def of_items(self, chosen: NDArray[np.bool_]) -> "Answers":
+        """Return the responses to some items."""
+        rows, sizes = np.repeat(chosen, self.sizes), self.sizes[chosen]
+        return Answers(
+            np.cumsum(sizes) - sizes,
+            self.correct[rows],
+            self.trials[rows],
+            self.log_odds[:, rows],
+            self.ability[:, rows],
+            self.guess[..., rows] if np.ndim(self.guess) else self.guess,
+            None if self.spread is None else self.spread[:, rows],
+            self.difficulty_sd[:, chosen],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +200,8 @@ def score_items(answers: Answers) -> ItemScores:
     shift = np.zeros(answers.difficulty_sd.shape)
     precision = 1 / answers.difficulty_sd**2
     for _ in range(8):
-        mean, slope, trials = _expected(answers, shift)
-        weight = slope / (mean * (1 - mean))
-        gain = answers.by_item(trials * weight * (answers.correct / answers.trials - mean))
-        known = answers.by_item(trials * weight * slope) + precision
-        shift = shift + np.clip((gain - shift * precision) / known, -2.0, 2.0)
+        gain, known, _, _ = _slope_of(answers, shift)
+        shift = shift + np.clip((gain - shift * precision) / (known + precision), -2.0, 2.0)
     mean, slope, trials = _expected(answers, shift)
     weight = slope / (mean * (1 - mean))
     known = trials * weight * slope
@@ -159,6 +210,16 @@ def score_items(answers: Answers) -> ItemScores:
     score = answers.by_item(trials * arm * (answers.correct / answers.trials - mean))
     variance = answers.by_item(trials * arm**2 * mean * (1 - mean))
     return ItemScores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
+
+
+def _slope_of(
+    answers: Answers, shift: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return slope and information of items' difficulties, expected accuracy, and trials."""
+    mean, slope, trials = _expected(answers, shift)
+    weight = slope / (mean * (1 - mean))
+    gain = answers.by_item(trials * weight * (answers.correct / answers.trials - mean))
+    return gain, answers.by_item(trials * weight * slope), mean, trials
 
 
 def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -220,6 +281,76 @@ def _lower_tail(
     return np.clip(tail, np.where(tilt > 0, 1 - bound, 0.0), np.where(tilt < 0, bound, 1.0))
 
 
+@dataclass(frozen=True, eq=False)
+class ModelScores:
+    """Answers of models to a group of items, beside what their abilities lead to expect."""
+
+    solved: FloatArray  # dims (model,), correct trials
+    expected: FloatArray  # dims (model,)
+    z: FloatArray  # dims (model,), their difference in standard deviations; NaN without answers
+    p_value: float  # of a difference between models as large; NaN where nothing can be compared
+
+
+def score_models(parts: Iterable[Answers], model: IntArray, n_models: int) -> ModelScores:
+    """Compare models on a group of items.
+
+    Of each item as many answers are expected to be correct as are. What is left are differences
+    between models, with the variance of answers given that number, plus that of the abilities
+    over draws. Difficulties are spread around the mean of the group, which is free.
+
+    Parameters
+    ----------
+    parts : iterable of Answers
+        Draws by draws, of items that some and not all answers solve; log-odds as on clean items.
+    model : IntArray
+        Dims (response,).
+    n_models : int
+        Models of the fit.
+    """
+    each, own, count = [], np.zeros(len(model)), 0
+    for answers in parts:
+        mean, trials = _given_solved(answers)
+        each += [np.bincount(model, row, n_models) for row in answers.trials * mean]
+        own += (answers.trials**2 * mean * (1 - mean) / trials).sum(axis=0)
+        count += len(mean)
+    # Given their sum, k answers of equal probability vary by k / (k - 1) of what the projection
+    # of independent ones leaves.
+    own *= answers.spread_out(answers.sizes / np.maximum(answers.sizes - 1, 1)) / count
+    item = np.repeat(np.arange(len(answers.starts)), answers.sizes)
+    share = csr_array((own, (item, model)), shape=(len(answers.starts), n_models))
+    given = (share.T @ (share.multiply(1 / answers.by_item(own)[:, None]))).toarray()
+    solved, expected = np.bincount(model, answers.correct, n_models), np.mean(each, axis=0)
+    variance = np.diag(np.bincount(model, own, n_models)) - given + np.cov(np.transpose(each))
+    answered = np.bincount(model, minlength=n_models) > 0
+    gap = np.where(answered, solved - expected, np.nan)
+    z = gap / np.sqrt(np.maximum(np.diag(variance), 1e-12))
+    if answered.sum() < FEWEST_MODELS or len(answers.starts) < 2:
+        return ModelScores(solved, expected, z, np.nan)
+    inner = variance[np.ix_(answered, answered)]
+    distance = gap[answered] @ np.linalg.pinv(inner, hermitian=True) @ gap[answered]
+    freedom = np.linalg.matrix_rank(inner, hermitian=True)
+    return ModelScores(solved, expected, z, float(chi2.sf(distance, freedom)))
+
+
+def _given_solved(answers: Answers) -> tuple[FloatArray, FloatArray]:
+    """Return expected accuracy given how many answers solve each item, and independent trials."""
+    shift = np.zeros(answers.difficulty_sd.shape)
+    precision = 1 / answers.difficulty_sd**2
+    for _ in range(20):
+        gain, known, mean, trials = _slope_of(answers, shift)
+        far = shift - shift.mean(axis=-1, keepdims=True)
+        shift = shift + np.clip((gain - far * precision) / (known + precision), -2.0, 2.0)
+    # Independent answers, given their sum, have these odds times one factor.
+    odds, tilt = mean / (1 - mean), np.zeros(shift.shape)
+    for _ in range(12):
+        tilted = odds * np.exp(answers.spread_out(tilt))
+        mean = tilted / (1 + tilted)
+        gap = answers.by_item(answers.correct - answers.trials * mean)
+        slope = answers.by_item(answers.trials * mean * (1 - mean))
+        tilt = np.clip(tilt + np.clip(gap / np.maximum(slope, 1e-12), -2.0, 2.0), -20.0, 20.0)
+    return mean, trials
+
+
 def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
     """Judge how every item fits.
 
@@ -260,11 +391,61 @@ def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
         found["contaminated_items"] = ("benchmark", (together > 0).sum(axis=0))
         found["contaminated_z"] = ("benchmark", each.mean(axis=0))
         found["contaminated_p"] = ("benchmark", ndtr(each).mean(axis=0))
-    coords = {name: design.coords[name] for name in ("benchmark", "item")}
-    return xr.Dataset(found, coords)
+        if draws.beta is not None:
+            found |= _differences(
+                draws, built, together > 0, order, starts, (solved > 0) & (solved < 1)
+            )
+    names = ("benchmark", "item", "model") if "difference_z" in found else ("benchmark", "item")
+    return xr.Dataset(found, {name: design.coords[name] for name in names})
 
 
-def _answers(draws: Draws, built: BuiltModel, order: IntArray, starts: IntArray) -> Answers:
+def _differences(
+    draws: Draws,
+    built: BuiltModel,
+    together: NDArray[np.bool_],
+    order: IntArray,
+    starts: IntArray,
+    solved_by_some: NDArray[np.bool_],
+) -> dict[str, Any]:
+    """Compare models on the contaminated items of each benchmark, with abilities on clean ones."""
+    design = built.design
+    shape = (len(design.models), len(design.benchmarks))
+    found = {name: np.full(shape, np.nan) for name in ("solved_of", "expected_of", "difference_z")}
+    ability, p_value = np.full(shape, np.nan), np.full(shape[1], np.nan)
+    cell = design.model * shape[1] + design.benchmark
+    clean = np.zeros(len(cell))
+    for part in draws.chunks(design, _AT_ONCE):
+        clean += _log_odds(part, design, lifted=False).sum(axis=0) / len(draws)
+    count = np.bincount(cell, minlength=ability.size)
+    np.divide(
+        np.bincount(cell, clean, ability.size), count, where=count > 0, out=ability.reshape(-1)
+    )
+    sizes = np.diff(starts, append=len(order))
+    for benchmark in range(shape[1]):
+        chosen = together[:, benchmark] & solved_by_some
+        if not chosen.any():
+            continue
+        parts = (
+            _answers(part, built, order, starts, lifted=False).of_items(chosen)
+            for part in draws.chunks(design, _AT_ONCE)
+        )
+        scores = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
+        found["solved_of"][:, benchmark] = scores.solved
+        found["expected_of"][:, benchmark] = scores.expected
+        found["difference_z"][:, benchmark] = scores.z
+        p_value[benchmark] = scores.p_value
+    return {
+        **{name: (("model", "benchmark"), values) for name, values in found.items()},
+        "clean_ability": (("model", "benchmark"), ability),
+        "difference_p": ("benchmark", p_value),
+        # Benchmark in whose group an item is; -1: none.
+        "group": ("item", np.where(together.any(axis=1), together.argmax(axis=1), -1)),
+    }
+
+
+def _answers(
+    draws: Draws, built: BuiltModel, order: IntArray, starts: IntArray, lifted: bool = True
+) -> Answers:
     design = built.design
     guess = response_guess(draws, built.spec, design)
     spread = None
@@ -280,7 +461,7 @@ def _answers(draws: Draws, built: BuiltModel, order: IntArray, starts: IntArray)
         starts,
         design.n_correct[order].astype(float),
         design.n_trials[order].astype(float),
-        _log_odds(draws, design)[:, order],
+        _log_odds(draws, design, lifted)[:, order],
         draws.theta[:, design.model_unit[order]],
         guess[..., order],
         spread,
@@ -288,8 +469,11 @@ def _answers(draws: Draws, built: BuiltModel, order: IntArray, starts: IntArray)
     )
 
 
-def _log_odds(draws: Draws, design: Design) -> FloatArray:
-    """Return log-odds on items of average difficulty, lifted by contamination, never lowered."""
+def _log_odds(draws: Draws, design: Design, lifted: bool = True) -> FloatArray:
+    """Return log-odds on clean items of average difficulty, lifted by contamination where `lifted`.
+
+    Contamination never lowers them.
+    """
     average = np.zeros((len(draws), len(design.items)))
     draws = replace(draws, delta=average, alpha=None, eta=None)
     eta: FloatArray = linear_predictor(draws.effects, design)
@@ -297,7 +481,7 @@ def _log_odds(draws: Draws, design: Design) -> FloatArray:
         return eta
     least = design.contamination_range()[0][design.benchmark]
     clean = eta + contamination_shift(draws.effects, design, least)
-    return np.maximum(exposed(draws, design, eta), clean)
+    return np.maximum(exposed(draws, design, eta), clean) if lifted else clean
 
 
 def _observed(design: Design, order: IntArray, starts: IntArray) -> dict[str, FloatArray]:

@@ -232,12 +232,13 @@ def _items(fit: Fit) -> dict[str, Any] | None:
             " 'bayescontam items'."
         )
     labels = [printable(str(name), 60) for name in shown["item"]]
+    sentences = fit.item_sentences()
     return {
         "rows": shown.assign(item=labels).to_dict("records"),
-        "open": suspects > 0,
+        "open": suspects > 0 or len(sentences) > 1,
         "suspects": suspects,
         "contamination": "contamination" in table,
-        "sentences": fit.item_sentences(),
+        "sentences": sentences,
         "note": note,
     }
 

@@ -50,7 +50,7 @@ def check_numbers(path: Path, found: Any, rel: float = 1e-8) -> None:
     """Hold numbers, in lists and tables by name, against a JSON file."""
     plain = json.loads(json.dumps(found))
     if rewriting():
-        write_expected(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+        write_expected(path, json.dumps(plain, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
     assert path.exists(), f"{path.name}: there is no such file; {REWRITE}=1 writes it"
     wanted = json.loads(path.read_text(encoding="utf-8"))
     assert differences(plain, wanted, rel) == []

@@ -5,15 +5,17 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import expit, logit
-from scipy.stats import kstest
+from scipy.stats import binom, kstest
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.item_fit import (
     Answers,
+    ModelScores,
     item_fit,
     item_sentences,
     item_table,
     score_items,
+    score_models,
 )
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
@@ -177,7 +179,7 @@ def test_contaminated_items_are_also_judged_together() -> None:
     found = judged(table, drawn(theta, ITEMS, rng), slope=-2.0)
     assert float(found["contaminated_p"][0]) < 0.001
     sentences = list(item_sentences(found, 0.1))
-    assert "The 40 items of b that are contaminated by 0.5 or more do not fit" in sentences[-1]
+    assert "The 40 items of b that are contaminated by 0.5 or more do not fit" in sentences[1]
 
 
 def test_items_that_say_nothing_are_not_judged() -> None:
@@ -199,3 +201,69 @@ def test_rows_of_different_items_have_no_item_fit() -> None:
     spec = changed(load_spec("aggregated"), contamination={"form": "none"})
     draws = Draws(np.zeros((20, 2)), None, None, None, None)
     assert item_fit(draws, build(spec, Responses.from_frame(frame))) is None
+
+
+def differences(
+    rng: np.random.Generator, models: int, items: int, memorised: bool = False, guess: float = 0.0
+) -> ModelScores:
+    """Compare models on a group of items, with abilities as far off as 60 other items say."""
+    theta = rng.normal(0, 1, models)
+    chance = guess + (1 - guess) * expit(theta - rng.normal(0, 1, (items, 1)))
+    if memorised:  # wrong keys, which the second ablest model has memorised
+        chance = (1 - chance) / 3
+        chance[:, np.argsort(theta)[-2]] = 0.9
+    correct = (rng.random(chance.shape) < chance) * 1.0
+    some = (correct.sum(axis=1) > 0) & (correct.sum(axis=1) < models)
+    correct = correct[some]
+    count = len(correct)
+    item, model = (each.ravel() for each in np.indices(correct.shape))
+    error = 1 / np.sqrt(0.2 * 60)
+    ability = theta + rng.normal(0, error, models) + rng.normal(0, error, (200, models))
+    answers = Answers(
+        np.arange(count) * models, correct.ravel(), np.ones(len(item)), ability[:, model],
+        ability[:, model], np.full(len(item), guess), None, np.ones((200, count)),
+    )  # fmt: skip
+    return score_models([answers], model, models)
+
+
+@pytest.mark.parametrize("kind", [(4, 10, 0.0), (4, 40, 0.25), (12, 20, 0.0), (40, 10, 0.0)])
+def test_models_that_do_not_differ_are_seldom_said_to(kind: tuple[int, int, float]) -> None:
+    """The sentence appears at 0.01: more than that, by chance below 1e-4, fails."""
+    rng = np.random.default_rng(9)
+    models, items, guess = kind
+    p = np.array([differences(rng, models, items, guess=guess).p_value for _ in range(300)])
+    assert (p <= 0.01).sum() <= binom.isf(1e-4, 300, 0.01)
+    assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.15)
+
+
+def test_four_models_show_who_has_memorised_wrong_keys() -> None:
+    rng = np.random.default_rng(10)
+    boards = [differences(rng, 4, 10, memorised=True) for _ in range(50)]
+    found = [
+        each.p_value < 0.01 and np.nanargmax(each.z) == np.argmax(each.solved) for each in boards
+    ]
+    assert np.mean(found) >= 0.8
+
+
+def test_items_of_wrong_keys_are_named_with_the_model_that_solves_them() -> None:
+    """Of four models, 60 clean items and ten with wrong keys: none is a suspect by itself."""
+    rng = np.random.default_rng(11)
+    theta = np.array([-1.0, 0.0, 1.4, 0.4])
+    chance = expit(theta[:, None] - rng.normal(0, 1, ITEMS))
+    chance[:, :10] = (1 - chance[:, :10]) / 3
+    chance[3, :10] = 0.9
+    model, item = (each.ravel() for each in np.indices(chance.shape))
+    table = pd.DataFrame(
+        {"model": [("weak", "mid", "strong", "memoriser")[m] for m in model], "benchmark": "b",
+         "item": [f"{'k' if i < 10 else 'q'}{i}" for i in item],
+         "correct": (rng.random(chance.shape) < chance).astype(int).ravel(),
+         "contamination": (item < 10) * 1.0}
+    )  # fmt: skip
+    solved = table[table["item"].str.startswith("k")].groupby("item")["correct"].sum()
+    found = judged(table, drawn(theta, ITEMS, rng), slope=0.0)
+    assert not item_table(found, np.zeros(ITEMS, dtype=int), 0.1)["suspect"].any()
+    sentence = list(item_sentences(found, 0.1))[-1]
+    assert "models differ by more than their abilities explain" in sentence
+    assert "memoriser solves" in sentence.split(";")[0]
+    named = sentence.split("look at the keys of ")[1].removesuffix(".").split(", ")
+    assert sorted(named) == sorted(solved.index)
