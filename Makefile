@@ -29,7 +29,7 @@ help:
 	@echo "make demo   run an example and write its report to demo/"
 	@echo "make test   run the tests"
 	@echo "make lint   check style, format and types"
-	@echo "make bench  run the benchmarks of tests/performance"
+	@echo "make bench  run the benchmarks (folder benchmarks)"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make clean  remove what the above wrote (.venv stays)"
 	@echo
@@ -50,7 +50,7 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 bench: $(BENCH)
-	@$(BIN)/python -m pytest tests/performance -s -n 0
+	@$(BIN)/python -m pytest benchmarks -s -n 0
 
 docs: $(DOCS)
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -1,6 +1,6 @@
 """Model specs that change one thing of the default: known truth, simulated without the package.
 
-More of them, and more data sets, are in ``tests/performance/test_family.py``.
+More of them, and more data sets, are in ``benchmarks/test_family.py``.
 """
 
 import numpy as np

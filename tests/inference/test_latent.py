@@ -1,6 +1,6 @@
 """Fits with latent contamination against sums over a grid, and against known truth.
 
-More known truths, of more responses, are in ``tests/performance/test_hidden.py``.
+More known truths, of more responses, are in ``benchmarks/test_hidden.py``.
 """
 
 from dataclasses import dataclass

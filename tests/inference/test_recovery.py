@@ -1,6 +1,6 @@
 """Known truth is recovered, at default settings, with every check passed.
 
-With repeated trials ``test_engines`` and ``tests/performance/test_recovery.py`` show it.
+With repeated trials ``test_engines`` and ``benchmarks/test_recovery.py`` show it.
 """
 
 import pytest

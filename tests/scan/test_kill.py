@@ -1,6 +1,6 @@
 """Scans that are killed again and again find what an uninterrupted one does.
 
-More kills, in every stage, are in ``tests/performance/test_kill.py``.
+More kills, in every stage, are in ``benchmarks/test_kill.py``.
 """
 
 import sys

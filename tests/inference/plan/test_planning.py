@@ -273,7 +273,7 @@ def fits(given: Scenario, count: int) -> tuple[np.ndarray, np.ndarray]:
     ids=["single", "several models"],
 )
 def test_planned_widths_are_those_of_fits(sizes: SampleSizes, spec: str) -> None:
-    """Of more designs, generations among them, ``tests/performance/test_plan.py`` shows it."""
+    """Of more designs, generations among them, ``benchmarks/test_plan.py`` shows it."""
     planned, sampled = fits(scene(sizes, spec), 6)
     ratio = planned / sampled
     assert ratio[:2] == pytest.approx([1, 1], abs=0.1)

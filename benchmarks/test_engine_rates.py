@@ -27,7 +27,7 @@ from bayescontam.calibration.simulators import simulator_of
 from bayescontam.inference.convergence import convergence
 from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import SamplingSpec
-from tests.performance.sbc_contestants import CONTESTANTS, planned
+from benchmarks.sbc_contestants import CONTESTANTS, planned
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
 KEEP = os.environ.get("BAYESCONTAM_KEEP")
@@ -36,7 +36,7 @@ SPEC = load_spec("hierarchical")
 SCRIPT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
-from tests.performance.sbc_contestants import on_one_core
+from benchmarks.sbc_contestants import on_one_core
 print("RESULT" + json.dumps(on_one_core(sys.argv[1], int(sys.argv[2]))))
 """
 

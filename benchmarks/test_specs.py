@@ -22,8 +22,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from tests.performance.spec_sizes import SIZES, size_cases, sized
-from tests.performance.specs import PARAMETER, Recovery, recovery_cases, study
+from benchmarks.spec_sizes import SIZES, size_cases, sized
+from benchmarks.specs import PARAMETER, Recovery, recovery_cases, study
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "20"))
 NOMINAL = 0.95

@@ -18,7 +18,7 @@ import pytest
 SCRIPT = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
-from tests.performance.contestants import CONTESTANTS
+from benchmarks.contestants import CONTESTANTS
 print("RESULT" + json.dumps(CONTESTANTS[sys.argv[1]]()))
 """
 

@@ -15,7 +15,7 @@ from bayescontam.inference.posterior import Draws, predictor
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.specs.registry import load_spec, shipped_models
-from tests.performance.specs import Case, Result, answered, below, fared, quantities, with_counts
+from benchmarks.specs import Case, Result, answered, below, fared, quantities, with_counts
 
 SIZES: Mapping[str, tuple[int, tuple[int, ...]]] = {
     "1 × 1 × 400": (1, (400,)),

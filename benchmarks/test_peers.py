@@ -16,7 +16,7 @@ import pandas as pd
 SCRIPT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
-from tests.performance.peer_contestants import CONTESTANTS
+from benchmarks.peer_contestants import CONTESTANTS
 print("RESULT" + json.dumps(CONTESTANTS[sys.argv[1]]()))
 """
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bayescontam.scan.search import Searcher
-from tests.performance.test_search import (
+from benchmarks.test_search import (
     TOP,
     by_faiss,
     by_sentence_transformers,

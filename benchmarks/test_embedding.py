@@ -28,7 +28,7 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALL
 SCRIPT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
-from tests.performance.test_embedding import contest
+from benchmarks.test_embedding import contest
 print("RESULT" + json.dumps(contest(json.load(sys.stdin), int(sys.argv[1]))))
 """
 

@@ -1,0 +1,5 @@
+"""Settings that every benchmark shares."""
+
+import matplotlib
+
+matplotlib.use("Agg")  # no window opens, on a desktop either
