@@ -1,0 +1,92 @@
+# The public names and where each comes from. This list is all there is: `bayescontam/__init__.py`
+# loads a name from here when it is first used, and type checkers read it.
+from .calibration.results import StudyResults as StudyResults
+from .calibration.runner import (
+    StudyRun as StudyRun,
+    run_study as run_study,
+)
+from .data.covariates import (
+    Covariates as Covariates,
+    read_covariates as read_covariates,
+)
+from .data.dates import Dates as Dates
+from .data.importers.evalplus import import_evalplus as import_evalplus
+from .data.importers.every_eval_ever import import_every_eval_ever as import_every_eval_ever
+from .data.importers.helm import import_helm as import_helm
+from .data.importers.inspect_ai import import_inspect as import_inspect
+from .data.importers.lighteval import import_lighteval as import_lighteval
+from .data.importers.livecodebench import import_livecodebench as import_livecodebench
+from .data.importers.lm_eval import import_lm_eval as import_lm_eval
+from .data.importers.logs import (
+    Imported as Imported,
+    LogOptions as LogOptions,
+)
+from .data.importers.matrix import import_matrix as import_matrix
+from .data.importers.opencompass import import_opencompass as import_opencompass
+from .data.importers.py_irt import import_py_irt as import_py_irt
+from .data.importers.swe_bench import import_swe_bench as import_swe_bench
+from .data.judgements import (
+    Judgements as Judgements,
+    read_judgements as read_judgements,
+)
+from .data.responses import (
+    Responses as Responses,
+    read_responses as read_responses,
+)
+from .errors import (
+    BayescontamError as BayescontamError,
+    DataError as DataError,
+    FitError as FitError,
+    MissingExtraError as MissingExtraError,
+    SpecError as SpecError,
+    TaskError as TaskError,
+    UsageError as UsageError,
+)
+from .evidence.covariates import (
+    contamination_covariates as contamination_covariates,
+    duplicate_curve as duplicate_curve,
+    weigh_scan as weigh_scan,
+)
+from .evidence.curve import Curve as Curve
+from .evidence.prevalence import (
+    prevalence as prevalence,
+    prevalence_by as prevalence_by,
+)
+from .inference.checks import (
+    Check as Check,
+    Outcome as Outcome,
+    Thresholds as Thresholds,
+)
+from .inference.compare import compare as compare
+from .inference.pipeline import fit as fit
+from .inference.ranking import (
+    Ranking as Ranking,
+    rank_models as rank_models,
+)
+from .inference.result import Fit as Fit
+from .model.build import build_model as build_model
+from .published.study import (
+    Findings as Findings,
+    run_reproduction as run_reproduction,
+)
+from .scan.results import Scan as Scan
+from .scan.run import run_scan as run_scan
+from .specs.corpus import Manifest as Manifest
+from .specs.curve import CurveSpec as CurveSpec
+from .specs.model import ModelSpec as ModelSpec
+from .specs.registry import (
+    load_curve as load_curve,
+    load_manifest as load_manifest,
+    load_spec as load_spec,
+    load_study as load_study,
+)
+from .specs.study import (
+    ReproductionSpec as ReproductionSpec,
+    StudySpec as StudySpec,
+)
+from .updating.update import (
+    Update as Update,
+    update as update,
+)
+
+__version__: str
