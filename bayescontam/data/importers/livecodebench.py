@@ -71,10 +71,8 @@ def import_livecodebench(
 
     Raises
     ------
-    UsageError
-        If files are missing, or an option cannot be used.
-    DataError
-        If results or cutoffs cannot be used.
+    UsageError, DataError
+        If files are missing, or an option, results or cutoffs cannot be used.
 
     References
     ----------
@@ -142,10 +140,8 @@ def _rows(content: Mapping[str, Any], file: str, importing: Importing) -> list[_
     rows = []
     for number, row in enumerate(found, start=1):
         place = f"performance {number}"
-        try:
+        with importing.row(file, place):
             rows.append(_row(row, file, place, importing))
-        except (KeyError, TypeError, ValueError) as error:
-            importing.left_out.broken(file, place, str(error.args[0]))
     return rows
 
 
@@ -224,8 +220,7 @@ def _cutoffs(
     if unknown := [name for name in names if not dates.get(name)]:
         notes.append(
             f"no cutoff is known of {len(unknown):,} models: {join_list(unknown)}; what they can "
-            "have "
-            "met is unknown"
+            "have met is unknown"
         )
     return dates, notes
 
@@ -294,8 +289,7 @@ def _numbers(
     if single := [name for name in ends if name in passed]:
         notes.append(
             f"all shares of {join_list(single)} are 0 or 100: if these are single generations, "
-            "they "
-            f"count {number} times too much"
+            f"they count {number} times too much"
         )
     return {name: own.get(name, number) for name in names}, notes
 
@@ -313,8 +307,7 @@ def _counts(rows: Sequence[_Row], numbers: Mapping[str, int]) -> list[int]:
         if not _whole(row.percent, numbers[row.model]):
             problem = (
                 f"{row.place}: '{_PASSED}' {row.percent:g} of {printable(row.model, 60)} is no "
-                "share "
-                f"of {numbers[row.model]} generations"
+                f"share of {numbers[row.model]} generations"
             )
             faults.setdefault((row.file, row.model), Fault(row.file, problem))
     if faults:
