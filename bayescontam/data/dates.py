@@ -179,7 +179,7 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     if isinstance(given, str) and given in frame.columns:
         keys = ["benchmark", "item"] if kind == "released" else ["model"]
         faults = FaultList(source, np.arange(1, len(frame) + 1))
-        first, last = _days(frame[given], given, faults)
+        first, last = read_days(frame[given], given, faults)
         faults.raise_if_any(_how_to_write(frame[given]))
         notes = _on_several(frame, source, keys, given, first)
         group = frame.groupby(keys, sort=False).ngroup()
@@ -196,7 +196,7 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     if kind == "released" and not names:
         faults.add("needs a column 'item', 'benchmark' or both")
     faults.raise_if_any()
-    first, last = _days(table[kind], kind, faults)
+    first, last = read_days(table[kind], kind, faults)
     cells = {key: read_names(table, key, faults) for key in names}
     keyed = pd.DataFrame(cells)
     validate_unique(keyed, names, faults)
@@ -235,7 +235,7 @@ def _table(
     return table.frame, os.fspath(given), list(table.notes)
 
 
-def _days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:
+def read_days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:
     """Return the first and the last day that each cell may mean; NaT where it is unknown."""
     codes, uniques = pd.factorize(cells.astype(object))
     spans = [_span(value) for value in uniques]
