@@ -71,6 +71,11 @@ class LeftOut:
         if count:
             self._counts[where, reason] += count
 
+    def add_rows(self, benchmarks: pd.Series, reason: str) -> None:
+        """Count rows that were left out of each benchmark, and why."""
+        for benchmark, count in benchmarks.value_counts().items():
+            self.add(str(benchmark), reason, int(count))
+
     def broken(
         self, file: str, place: str, problem: str, *, count: int = 1, advice: str = ADVICE
     ) -> None:

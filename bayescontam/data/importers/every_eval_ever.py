@@ -1,7 +1,7 @@
 """Rows of Every Eval Ever (``*_samples.jsonl``) to responses."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -114,8 +114,7 @@ def import_every_eval_ever(
     counts = {str(name): Counter(own["metric"]) for name, own in measured.groupby("benchmark")}
     taken = select("metric", metric, counts)
     other = ~table["failed"] & (table["metric"] != table["benchmark"].map(taken))
-    for name, count in table.loc[other, "benchmark"].value_counts().items():
-        left_out.add(str(name), "rows of another result", int(count))
+    left_out.add_rows(table.loc[other, "benchmark"], "rows of another result")
     trials = _scored(table[~other], threshold, verdict, left_out)
     extra.check(trials, "row", "what else is known of samples is in 'metadata'")
     notes = error_notes(int(trials["failed"].sum()), "row")
@@ -126,8 +125,8 @@ def import_every_eval_ever(
 
 def _row(
     row: dict[str, Any], file: str, extra: ExtraColumns, errors: Errors, left_out: LeftOut
-) -> list[tuple[Any, ...]]:
-    """Return what counts of a row; nothing if it is of an error that is left out."""
+) -> Iterator[tuple[Any, ...]]:
+    """Give what counts of a row; nothing if it is of an error that is left out."""
     names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
     if absent := [name for name in names if not isinstance(row.get(name), str)]:
         raise KeyError(f"no text in {join_list(absent)}; is this a row of Every Eval Ever?")
@@ -136,9 +135,10 @@ def _row(
     if row.get("error"):
         if errors == "leave-out":
             left_out.add(benchmark, "error in the sample")
-            return []
+            return
         failed = (file, run, model, benchmark, _UNNAMED, item, epoch, None, None, 0.0, 0.0, True)
-        return [(*failed, *extra.values(row))]
+        yield (*failed, *extra.values(row))
+        return
     found = row.get("evaluation")
     if not isinstance(found, dict) or "score" not in found or "is_correct" not in found:
         raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
@@ -154,7 +154,7 @@ def _row(
         raise TypeError("'evaluation_result_id' and 'sample_hash' must be text where they stand")
     answer = fingerprint((row.get("output"), row.get("messages")))
     where = (file, run, model, benchmark, metric or _UNNAMED, item, epoch)
-    return [(*where, hash_, answer, score, number(verdict), False, *extra.values(row))]
+    yield (*where, hash_, answer, score, number(verdict), False, *extra.values(row))
 
 
 def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataFrame:
@@ -207,8 +207,8 @@ def _scored(
             "is_correct (verdict, --is-correct)",
         )
     missing = np.isnan(correct)
-    for name, count in table.loc[missing, "benchmark"].value_counts().items():
-        left_out.add(str(name), f"no {'is_correct' if verdict else 'score'}", int(count))
+    reason = "no is_correct" if verdict else "no score"
+    left_out.add_rows(table.loc[missing, "benchmark"], reason)
     return table.assign(correct=correct)[~missing]
 
 

@@ -77,7 +77,7 @@ def import_matrix(
         raise UsageError("items stand in columns, so that no column can be one of items' own")
     check_threshold(threshold)
     importing = Importing(path, {"keep": keep})
-    extra, left_out = importing.extra, importing.left_out
+    extra = importing.extra
     # Column names are whole here: they may hold dots.
     columns = [".".join(parts) for parts in extra.paths.values()]
     tool = tool_of(path)
@@ -116,8 +116,7 @@ def import_matrix(
     )
     trials = extra.added_to(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())
     missing = trials["correct"].isna()
-    for at, count in trials.loc[missing, "benchmark"].value_counts().items():
-        left_out.add(str(at), "blank cell", int(count))
+    importing.left_out.add_rows(trials.loc[missing, "benchmark"], "blank cell")
     return importing.table(trials[~missing], {})
 
 

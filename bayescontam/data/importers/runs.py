@@ -227,8 +227,7 @@ def distinct(
         _check_repeats(trials)
         first = trials.groupby(_TRIAL, sort=False)["file"].transform("first")
         same_as[again] = first[again]
-        for benchmark, count in trials.loc[again, "benchmark"].value_counts().items():
-            left_out.add(str(benchmark), REPEATED, int(count))
+        left_out.add_rows(trials.loc[again, "benchmark"], REPEATED)
     once = trials[~again]
     several = once.groupby(["model", "benchmark"], sort=True)["run"].transform("nunique") > 1
     for (model, benchmark), own in once[several].groupby(["model", "benchmark"], sort=True):
