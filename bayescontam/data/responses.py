@@ -357,10 +357,9 @@ class Responses:
         """SHA-256 over who solved what how often; other columns and the order do not count."""
         names, codes = [], []
         for key in _KEYS:
-            code, found = pd.factorize(self.frame[key])
-            rank = {name: i for i, name in enumerate(sorted(found))}
-            names.append(list(rank))
-            codes.append(np.array([rank[name] for name in found])[code])
+            code, found = pd.factorize(self.frame[key], sort=True)
+            names.append(list(found))
+            codes.append(code)
         order = np.lexsort(codes)
         columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
         numbers = np.stack(columns)[:, order].astype("<i8")
