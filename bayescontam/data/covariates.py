@@ -9,19 +9,16 @@ import pandas as pd
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
+from bayescontam.data.measures import MEASURES, Scale, cast_columns, read_measures
 from bayescontam.data.mismatches import mismatch_reasons, without_partner
 from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
-    MEASURES,
     MISSING,
     FaultList,
-    Scale,
-    cast_columns,
-    first_of_group,
-    flag_duplicate_columns,
+    check_choice,
+    flag_near_duplicates,
     format_value,
     need_columns,
-    read_measures,
     read_names,
     to_plain_frame,
     validate_unique,
@@ -29,7 +26,6 @@ from bayescontam.data.validation import (
 from bayescontam.errors import DataError, Fault, UsageError
 
 type Missing = Literal["error", "zero", "drop", "impute"]
-_MISSING: tuple[Missing, ...] = ("error", "zero", "drop", "impute")
 
 _NEEDED = {
     "benchmark": "add one: the benchmark that each item belongs to",
@@ -140,15 +136,13 @@ class Covariates:
             name: read_names(table, name, faults, blank_ok=name == "model") for name in keys
         }
         for name in keys:
-            flag_duplicate_columns(clean[name], name, faults)
+            flag_near_duplicates(clean[name], name, faults)
         advice = "give it, or remove the row or the column"
         clean |= read_measures(table, faults, advice, contamination_scale)
         if "p_duplicate_sd" in table.columns and "p_duplicate" not in table.columns:
             faults.add("is of no use without a column 'p_duplicate'; add it", "p_duplicate_sd")
         if set(_NEEDED) <= set(table.columns):
-            names = pd.DataFrame({name: clean[name] for name in keys})
-            first = first_of_group(names, keys, np.ones(len(names), dtype=bool))
-            validate_unique(first, keys, "keep one", faults)
+            validate_unique(pd.DataFrame({name: clean[name] for name in keys}), keys, faults)
         faults.raise_if_any()
         extras = {name: table[name] for name in table.columns if name not in clean}
         return cls(pd.DataFrame(clean | extras), source, tuple(faults.notes))
@@ -160,8 +154,7 @@ class Covariates:
 
         `Responses.with_contamination` is the public way; see there.
         """
-        if missing not in _MISSING:
-            raise UsageError(f"missing={missing!r}: allowed are {join_list(_MISSING)}")
+        check_choice("missing", missing, Missing)
         columns = [name for name in MEASURES if name in self.frame.columns]
         if taken := [name for name in columns if name in responses.columns]:
             raise UsageError(
@@ -181,7 +174,9 @@ class Covariates:
         values = self.frame[columns].iloc[np.maximum(at, 0)].set_axis(responses.index)
         head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
         joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
-        notes = [*self.notes, *self._unused(at)]
+        notes = list(self.notes)
+        if unused := len(self.frame) - len(np.unique(at[at >= 0])):
+            notes.append(f"{unused:,} of {len(self.frame):,} covariate rows match no response")
         astray = self._astray(responses, at, missing) if lost.any() else []
         notes += [f"caution: {reason}" for reason in (*likely, *astray)]
         if lost.any() and missing == "impute":
@@ -240,16 +235,11 @@ class Covariates:
             if items and others:
                 found.append(
                     f"item of {format_value(name)}: {len(others):,} with contamination above 0 in "
-                    f"{printable(self.source)} match no response: {join_list(others, 5)}; if "
-                    "they were "
-                    "answered under other names, those have contamination 0 now: write both alike"
+                    f"{printable(self.source)} match no response: {join_list(others, 5)}; if they "
+                    "were answered under other names, those have contamination 0 now: write both "
+                    "alike"
                 )
         return found
-
-    def _unused(self, at: IntArray) -> list[str]:
-        unused = len(self.frame) - len(np.unique(at[at >= 0]))
-        note = f"{unused:,} of {len(self.frame):,} covariate rows match no response"
-        return [note] if unused else []
 
     def _likely_reasons(self, responses: pd.DataFrame, at: IntArray) -> list[str]:
         """Return what the names show of why responses match no row, a sentence for each key."""
@@ -294,8 +284,7 @@ class Covariates:
             of = f" of {join_list(rows['model'].unique(), 3)}" if by_model else ""
             problem = (
                 f"no contamination for {len(items):,} of {total:,} items of "
-                f"{format_value(name)}{of}: "
-                f"{join_list(items, 5)}"
+                f"{format_value(name)}{of}: {join_list(items, 5)}"
             )
             faults.append(Fault(source, problem))
         advice = list(likely)
@@ -334,15 +323,13 @@ class Covariates:
             value = joined.loc[rows, "contamination"].iloc[0]
             notes.append(
                 f"{rows.sum():,} of {(benchmark == name).sum():,} responses of "
-                f"{format_value(name)} "
-                f"have no covariate and got its mean contamination {value:.3g}"
+                f"{format_value(name)} have no covariate and got its mean contamination {value:.3g}"
             )
             if joined.loc[benchmark == name, "contamination"].nunique() == 1:
                 notes.append(
                     f"caution: contamination of all items of {format_value(name)} is now "
-                    f"{value:.3g}: "
-                    "nothing can be learnt of its effect there. If the covariates list what a "
-                    "search has found, choose --missing-contamination zero"
+                    f"{value:.3g}: nothing can be learnt of its effect there. If the covariates "
+                    "list what a search has found, choose --missing-contamination zero"
                 )
         return notes
 

@@ -18,7 +18,6 @@ from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
-    first_of_group,
     format_value,
     need_columns,
     read_names,
@@ -171,8 +170,6 @@ class _FoundColumn:
 
     first: Days
     last: Days
-    kind: str
-    keys: list[str]
     advice: list[str]
     notes: list[str]
 
@@ -182,14 +179,14 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     if isinstance(given, str) and given in frame.columns:
         keys = ["benchmark", "item"] if kind == "released" else ["model"]
         faults = FaultList(source, np.arange(1, len(frame) + 1))
-        first, last = _days(frame[given], given, faults)
+        first, last = read_days(frame[given], given, faults)
         faults.raise_if_any(_how_to_write(frame[given]))
         notes = _on_several(frame, source, keys, given, first)
         group = frame.groupby(keys, sort=False).ngroup()
         first = pd.Series(first).groupby(group).transform("min").to_numpy()
         last = pd.Series(last).groupby(group).transform("max").to_numpy()
         days = first.astype("datetime64[D]"), last.astype("datetime64[D]")
-        return _FoundColumn(*days, kind, keys, [], notes)
+        return _FoundColumn(*days, [], notes)
     table, name, notes = _table(frame, source, given, kind)
     names = [key for key in _KEYS[kind] if key in table.columns]
     faults = FaultList(name, np.arange(1, len(table) + 1))
@@ -199,12 +196,10 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     if kind == "released" and not names:
         faults.add("needs a column 'item', 'benchmark' or both")
     faults.raise_if_any()
-    first, last = _days(table[kind], kind, faults)
+    first, last = read_days(table[kind], kind, faults)
     cells = {key: read_names(table, key, faults) for key in names}
     keyed = pd.DataFrame(cells)
-    validate_unique(
-        first_of_group(keyed, names, np.ones(len(keyed), dtype=bool)), names, "keep one", faults
-    )
+    validate_unique(keyed, names, faults)
     faults.raise_if_any(_how_to_write(table[kind]))
     index = pd.MultiIndex.from_frame(keyed)
     at = index.get_indexer(pd.MultiIndex.from_frame(frame[names]))
@@ -221,8 +216,6 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     return _FoundColumn(
         np.where(at >= 0, first[at], nothing),
         np.where(at >= 0, last[at], nothing),
-        kind,
-        names,
         advice,
         notes,
     )
@@ -236,14 +229,13 @@ def _table(
     if isinstance(given, str) and not os.path.exists(given):  # noqa: PTH110 (may be any text)
         raise UsageError(
             f"{kind}: '{printable(given, 60)}' is no column of {printable(source)} and no file; "
-            "its "
-            f"columns are {join_list(frame.columns, most=20)}"
+            f"its columns are {join_list(frame.columns, most=20)}"
         )
     table = load_table(given)
     return table.frame, os.fspath(given), list(table.notes)
 
 
-def _days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:
+def read_days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:
     """Return the first and the last day that each cell may mean; NaT where it is unknown."""
     codes, uniques = pd.factorize(cells.astype(object))
     spans = [_span(value) for value in uniques]
@@ -418,8 +410,7 @@ def _compare(
     problem = (
         f"differs from the dates in {differs.sum():,} of {len(frame):,} responses, such as "
         f"{format_value(row['item'])} of {format_value(row['model'])}: {given[at]:g} is given, "
-        "released "
-        f"{released.first[at]}, cutoff {cutoff.last[at]}"
+        f"released {released.first[at]}, cutoff {cutoff.last[at]}"
     )
     advice = "remove the column, or leave the dates away"
     raise DataError([Fault(source, problem, column="contamination")], advice)

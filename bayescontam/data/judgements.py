@@ -11,18 +11,16 @@ import pandas as pd
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
+from bayescontam.data.measures import refuse_grouped, with_point
 from bayescontam.data.tables import check_table_ending, read_table, write_table
 from bayescontam.data.validation import (
     FaultList,
-    first_of_group,
     format_value,
     need_columns,
     read_names,
     read_numbers,
-    refuse_grouped,
     to_plain_frame,
     validate_unique,
-    with_point,
 )
 from bayescontam.errors import DataError, Fault
 
@@ -273,8 +271,7 @@ class Judgements:
         refuse_contradictions(clean, faults)
         if set(_NEEDED) <= set(present):
             keys = [name for name in present if name not in _VERDICT]
-            first = first_of_group(pd.DataFrame(clean), keys, np.ones(len(table), dtype=bool))
-            validate_unique(first, keys, "keep one", faults)
+            validate_unique(pd.DataFrame(clean), keys, faults)
         faults.raise_if_any()
         others = [name for name in table.columns if name not in _COLUMNS]
         if others:
@@ -338,8 +335,7 @@ def _conflict(old: Judgements, rows: pd.DataFrame, source: str) -> DataError:
         Fault(
             source,
             f"{format_value(row.judge)} judged item {format_value(row.item)}, document "
-            f"{format_value(row.document)}, "
-            f"chunk {row.chunk} before, and not the same",
+            f"{format_value(row.document)}, chunk {row.chunk} before, and not the same",
             number + 1,
         )
         for number, row in zip(rows.index.tolist(), rows.itertuples(index=False), strict=True)

@@ -41,15 +41,6 @@ class Mismatch:
 def likely_mismatch(lost: Iterable[str], known: Iterable[str]) -> Mismatch | None:
     """Return why names are not among the known ones; None if nothing explains half of them.
 
-    Parameters
-    ----------
-    lost : iterable of str
-        Names that were not found.
-    known : iterable of str
-        Names of the other table, none of which is in `lost`.
-
-    Examples
-    --------
     >>> print(likely_mismatch(["X1", "X12"], ["1", "12"]))
     all 2 unmatched names differ by an 'X' or dots that R puts into names of columns; in R: \
 read.csv(…, check.names = FALSE), or rename one side ('X1' here, '1' there)
@@ -83,8 +74,7 @@ def without_partner(
         return []
     return [
         f"{what}: no response matches {join_list(others)} of {printable(source)}, and no row "
-        "matches "
-        f"{join_list(missed)}; if some are the same, write both alike"
+        f"matches {join_list(missed)}; if some are the same, write both alike"
     ]
 
 

@@ -24,22 +24,7 @@ _NUMBERS = ("value", "low", "high")
 
 
 def read_printed(name: str) -> pd.DataFrame:
-    """Return a table of ``studies/data`` as it stands there.
-
-    Parameters
-    ----------
-    name : str
-        Of the file, without ``.csv``.
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    UsageError
-        If there is none.
-    """
+    """Return a table of ``studies/data`` as it stands there, by its name without ``.csv``."""
     folder = shipped_folder("studies") / "data"
     names = sorted(path.stem for path in folder.glob("*.csv"))
     if name not in names:
@@ -49,26 +34,9 @@ def read_printed(name: str) -> pd.DataFrame:
 
 
 def read_published(name: str) -> pd.DataFrame:
-    """Return printed numbers with their sources.
+    """Return printed numbers with their sources: `COLUMNS` of a table; ``""`` is one without rows.
 
-    Parameters
-    ----------
-    name : str
-        Of a table of ``studies/data`` with these columns; ``""`` is one without rows.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``quantity, where, value, low, high, source``; ``where`` is ``""`` where it is empty,
-        numbers are NaN.
-
-    Raises
-    ------
-    UsageError
-        If there is none.
-    DataError
-        If a column is absent, a number is none, a row has no source or no number, or ends of
-        an interval do not go with its value.
+    Empty texts are ``""``, empty numbers NaN.
     """
     if not name:
         return pd.DataFrame(columns=list(COLUMNS))

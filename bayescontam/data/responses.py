@@ -14,25 +14,25 @@ from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.covariates import Covariates, Missing, read_covariates
 from bayescontam.data.dates import Dates, Unknown, dated
+from bayescontam.data.measures import (
+    MEASURES,
+    Scale,
+    cast_columns,
+    read_measures,
+    refuse_grouped,
+)
 from bayescontam.data.tables import load_table
 from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.data.validation import (
-    MEASURES,
     FaultList,
-    Scale,
-    cast_columns,
     closest_name,
     filter_rows,
     first_of_group,
-    flag_duplicate_columns,
+    flag_near_duplicates,
     format_value,
-    in_order,
     need_columns,
-    read_measures,
     read_names,
     read_numbers,
-    refuse_grouped,
-    sum_trials,
     to_plain_frame,
     validate_constant,
     validate_unique,
@@ -335,8 +335,7 @@ class Responses:
             hint = f"did you mean {format_value(near)}? " if near else ""
             raise UsageError(
                 f"clean: {printable(self.source)} has no model {join_list(unknown)}; {hint}its "
-                "models "
-                f"are {join_list(self.models)}"
+                f"models are {join_list(self.models)}"
             )
         clean = self.frame["model"].isin(models).to_numpy()
         if "clean" in self.frame.columns:
@@ -358,10 +357,9 @@ class Responses:
         """SHA-256 over who solved what how often; other columns and the order do not count."""
         names, codes = [], []
         for key in _KEYS:
-            code, found = pd.factorize(self.frame[key])
-            rank = {name: i for i, name in enumerate(sorted(found))}
-            names.append(list(rank))
-            codes.append(np.array([rank[name] for name in found])[code])
+            code, found = pd.factorize(self.frame[key], sort=True)
+            names.append(list(found))
+            codes.append(code)
         order = np.lexsort(codes)
         columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
         numbers = np.stack(columns)[:, order].astype("<i8")
@@ -391,7 +389,7 @@ def _clean(
         name: read_names(table, name, faults) for name in _KEYS if name in table.columns
     }
     for column in (name for name in _KEYS if name in clean):
-        flag_duplicate_columns(clean[column], column, faults)
+        flag_near_duplicates(clean[column], column, faults)
     scores = read_scores(table, faults, _KNOWN)
     missing = np.isnan(list(scores.values()))
     if not drop_missing:
@@ -418,12 +416,11 @@ def _check_repeats(
     clean: pd.DataFrame, complete: BoolArray, faults: FaultList, sum_repeats: bool
 ) -> IntArray:
     """Return the first row of each response; repeats are faults, or must agree to be summed."""
-    first = first_of_group(clean, _KEYS, complete)
-    if sum_repeats:
-        validate_constant(clean, list(clean.columns[5:]), first, faults)
-    else:
+    if not sum_repeats:
         advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
-        validate_unique(first, _KEYS, advice, faults)
+        return validate_unique(clean, _KEYS, faults, advice, complete)
+    first = first_of_group(clean, _KEYS, complete)
+    validate_constant(clean, list(clean.columns[5:]), first, faults)
     return first
 
 
@@ -445,8 +442,18 @@ def _finished(
             f"summed {len(first):,} rows into {len(first) - repeats:,} responses "
             "(rows of the same model, benchmark and item)"
         )
-        clean = sum_trials(clean, first, counts)
-    return clean.iloc[in_order(clean)].reset_index(drop=True)
+        totals = clean[counts].groupby(first).sum()  # by the position of each first row
+        clean = clean.iloc[totals.index].reset_index(drop=True)
+        clean[counts] = totals.to_numpy()
+    return clean.iloc[_in_order(clean)].reset_index(drop=True)
+
+
+def _in_order(frame: pd.DataFrame) -> IntArray:
+    """Return the order by benchmark, model and item, each by its first appearance."""
+    benchmark = pd.factorize(frame["benchmark"])[0]
+    model = pd.factorize(frame["model"])[0]
+    item = frame.groupby(["benchmark", "item"], sort=False).ngroup().to_numpy()
+    return np.lexsort((item, model, benchmark))
 
 
 def given_responses(

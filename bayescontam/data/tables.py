@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, Any
@@ -359,17 +359,12 @@ class _Lines:
             yield line
 
 
-@contextmanager
-def _text(file: Path, newline: str) -> Iterator[IO[str]]:
+def _csv(file: Path, source: str, suffix: str) -> RawTable:
+    # newline="" keeps a carriage return inside a quoted cell.
     with (
         unpacked(file) as stream,
-        io.TextIOWrapper(stream, encoding="utf-8-sig", newline=newline) as text,
+        io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text,
     ):
-        yield text
-
-
-def _csv(file: Path, source: str, suffix: str) -> RawTable:
-    with _text(file, "") as text:  # a carriage return inside a quoted cell stays
         lines = _Lines(text, source)
         every = iter(lines)
         filled = (line for line in every if line.strip())
@@ -436,7 +431,7 @@ def _spelled(delimiter: str) -> str:
 
 
 def _json(file: Path, source: str) -> RawTable:
-    columns = json_columns(lambda: _text(file, "\n"), source)
+    columns = json_columns(file, source)
     if not columns:
         raise _refuse(source, "no columns: the list or its objects are empty")
     return RawTable(pd.DataFrame(columns, dtype=object))
@@ -511,17 +506,12 @@ def write_table(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
         if Path(path).suffix.lower() == ".parquet":
             frame.to_parquet(temporary, index=False)
             return
-        if _holds_nul(frame):
+        texts = frame.select_dtypes(["str", "object"])
+        cells = (texts[name].str.contains("\0", regex=False, na=False).any() for name in texts)
+        if any("\0" in str(name) for name in frame) or any(cells):
             raise UsageError(
                 f"{printable(os.fspath(path))}: a name holds a NUL character, which no CSV file "
-                "can;"
-                " write .parquet"
+                "can; write .parquet"
             )
         # Quotes around all texts: a lone carriage return is kept only inside quotes.
         frame.to_csv(temporary, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-
-
-def _holds_nul(frame: pd.DataFrame) -> bool:
-    texts = frame.select_dtypes(["str", "object"])
-    cells = (texts[name].str.contains("\0", regex=False, na=False).any() for name in texts)
-    return any("\0" in str(name) for name in frame) or any(cells)

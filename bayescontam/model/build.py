@@ -12,8 +12,8 @@ import pymc as pm
 from bayescontam._text import printable
 from bayescontam._types import IntArray
 from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.measures import Scale
 from bayescontam.data.responses import Path, Responses, given_responses
-from bayescontam.data.validation import Scale
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.effects import (

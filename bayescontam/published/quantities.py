@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from bayescontam._types import FloatArray
-from bayescontam.data.importers.base import LeftOut
-from bayescontam.data.jsonl import objects
+from bayescontam.data.importers.base import LeftOut, objects
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.posterior import predictor, stack_draws

@@ -52,22 +52,7 @@ class Block(BaseModel):
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a spec's file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        File to read.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    SpecError
-        If the file cannot be read or is not UTF-8 text.
-    """
+    """Return the text of a spec's file."""
     try:
         Bounds.current().check_record(path.stat().st_size, str(path), "the text")
         return path.read_text(encoding="utf-8")
@@ -87,27 +72,7 @@ def parse_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: str) -> SpecT:
-    """Turn parsed TOML into a frozen object, or list everything wrong with it.
-
-    Parameters
-    ----------
-    kind : type of Block
-        What the spec must be.
-    data : mapping
-        Parsed TOML.
-    source : str
-        File name, for messages.
-
-    Returns
-    -------
-    Block
-        An instance of `kind`.
-
-    Raises
-    ------
-    SpecError
-        With one fault for each unknown key, missing key and bad value.
-    """
+    """Return a frozen object of parsed TOML, or raise one `SpecError` with all its faults."""
     try:
         return kind.model_validate(data)
     except ValidationError as error:
@@ -132,8 +97,6 @@ def content_hash(spec: Block) -> str:
 def suggest(word: str, allowed: Iterable[str]) -> str:
     """Return a did-you-mean hint, or the list of what is allowed.
 
-    Examples
-    --------
     >>> suggest("sigm", ["sigma", "mean"])
     "did you mean 'sigma'?"
     >>> suggest("zzz", ["sigma", "mean"])

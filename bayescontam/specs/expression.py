@@ -16,29 +16,8 @@ _LARGEST = 1e300
 
 
 class Expression:
-    """A formula of named quantities.
+    """A formula of names, numbers, ``+ - * / **``, positions from 0 in brackets and `FUNCTIONS`.
 
-    It holds names, numbers, ``+ - * / **``, positions in brackets and `FUNCTIONS`.
-
-    Parameters
-    ----------
-    text : str
-        Such as ``"theta[0, 0] - theta[1, 0]"``. Positions count from 0.
-
-    Attributes
-    ----------
-    text : str
-    body : ast.AST
-    names : frozenset of str
-        What it is a formula of.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else than such a formula.
-
-    Examples
-    --------
     >>> sorted(Expression("mean(beta) - theta[0, 1]").names)
     ['beta', 'theta']
     """

@@ -350,20 +350,7 @@ class ModelSpec(WholeSpec):
 
 
 def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:
-    """Return a model spec with some other priors.
-
-    Parameters
-    ----------
-    spec : ModelSpec
-    priors : mapping of str to mapping
-        Some of the keys of ``priors`` in a model spec's file, with their tables:
-        ``{"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}``.
-
-    Raises
-    ------
-    SpecError
-        If a key is unknown, or a prior cannot be used.
-    """
+    """Return a model spec with some other priors, by the keys of its table ``priors``."""
     if not priors:
         return spec
     given = {

@@ -32,41 +32,20 @@ _ABOUT = (
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a spec's file.
+    """A key of a spec's file."""
 
-    Attributes
-    ----------
-    block : str
-        As the file names it: ``""``, ``[design]``, or ``[[estimators]]`` of a list of blocks.
-    name : str
-    allowed : str
-        Kind and limits of its value.
-    default : str
-        ``"required"``, or the value where it is left out; ``""`` where that is none.
-    meaning : str
-    """
-
-    block: str
+    block: str  # as the file names it: "", [design], or [[estimators]] of a list of blocks
     name: str
-    allowed: str
-    default: str
+    allowed: str  # kind and limits of its value
+    default: str  # "required", or the value where it is left out; "" where that is none
     meaning: str
 
 
 def keys_of(kind: type[Block]) -> list[Key]:
     """Return the keys of a kind of spec, from its schema and its documentation.
 
-    Parameters
-    ----------
-    kind : type of Block
+    Each block comes after the keys that stand above all blocks.
 
-    Returns
-    -------
-    list of Key
-        In the order of the class, each block after the keys that stand above all blocks.
-
-    Examples
-    --------
     >>> from bayescontam.specs.study import Gates
     >>> keys_of(Gates)[0]
     Key(block='', name='rhat', allowed='number, above 1', default='1.03', \

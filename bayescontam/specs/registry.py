@@ -44,35 +44,17 @@ def shipped_folder(kind: str) -> Path:
 
 
 def shipped_models() -> tuple[str, ...]:
-    """Return the names of the shipped model specs, sorted.
-
-    Examples
-    --------
-    >>> "hierarchical" in shipped_models()
-    True
-    """
+    """Return the names of the shipped model specs, sorted."""
     return _MODELS.names()
 
 
 def shipped_manifests() -> tuple[str, ...]:
-    """Return the names of the shipped corpus manifests, sorted.
-
-    Examples
-    --------
-    >>> shipped_manifests()
-    ('offline-demo', 'olmo3')
-    """
+    """Return the names of the shipped corpus manifests, sorted."""
     return _MANIFESTS.names()
 
 
 def shipped_studies() -> tuple[str, ...]:
-    """Return the names of the shipped studies, sorted.
-
-    Examples
-    --------
-    >>> "recovery" in shipped_studies()
-    True
-    """
+    """Return the names of the shipped studies, sorted."""
     return _STUDIES.names()
 
 
@@ -124,24 +106,16 @@ def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
     Parameters
     ----------
     manifest : str or path-like
-        Name of a shipped corpus manifest, such as ``"offline-demo"``, or the path of a
-        TOML file. What ends in ``.toml`` or holds a path separator is a path.
+        Name of a shipped one, such as ``"offline-demo"``, or a path. Names, paths, hash and
+        errors are as those of `load_spec`.
 
     Returns
     -------
     Manifest
-        Frozen; its ``hash`` depends on its meaning, not on its layout.
-
-    Raises
-    ------
-    SpecError
-        If there is no such name or file, or if the file is not a valid corpus manifest;
-        then every fault is listed, with suggestions for misspelt keys.
 
     Examples
     --------
-    >>> manifest = load_manifest("offline-demo")
-    >>> manifest.embedding.model
+    >>> load_manifest("offline-demo").embedding.model
     'minilm'
     """
     return _MANIFESTS.load(os.fspath(manifest))
@@ -153,18 +127,12 @@ def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
     Parameters
     ----------
     curve : str or path-like
-        Name of a shipped curve spec, such as ``"monotone"``, or the path of a TOML file.
-        What ends in ``.toml`` or holds a path separator is a path.
+        Name of a shipped one, such as ``"monotone"``, or a path. Names, paths, hash and errors
+        are as those of `load_spec`.
 
     Returns
     -------
     CurveSpec
-
-    Raises
-    ------
-    SpecError
-        If there is no such name or file, or if the file is not a valid curve spec; then
-        every fault is listed, with suggestions for misspelt keys.
 
     Examples
     --------
@@ -180,20 +148,14 @@ def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
     Parameters
     ----------
     study : str or path-like
-        Name of a shipped study, such as ``"recovery"``, or the path of a TOML file. What
-        ends in ``.toml`` or holds a path separator is a path.
+        Name of a shipped one, such as ``"recovery"``, or a path. Names, paths and errors are as
+        those of `load_spec`.
 
     Returns
     -------
     StudySpec or ReproductionSpec
-        As the key ``kind`` says: ``"simulation"`` (default) or ``"reproduction"``. Frozen;
-        the ``hash`` depends on its meaning, not on its layout or its replicates.
-
-    Raises
-    ------
-    SpecError
-        If there is no such name or file, or if the file is not a valid study; then every
-        fault is listed, with suggestions for misspelt keys.
+        As the key ``kind`` states: ``"simulation"`` (default) or ``"reproduction"``. The number
+        of replicates is no part of its ``hash``.
 
     Examples
     --------
@@ -247,45 +209,7 @@ _STUDIES = _Registry("studies", "study", "study", _parse_study)
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of one benchmark and one source.
-
-    Parameters
-    ----------
-    benchmark : str
-        File of items; the benchmark has its name, without endings, unless ``benchmark_name``
-        is given.
-    corpus : tuple of str
-        Files, folders, globs or addresses; relative ones start at the current folder.
-    options : mapping
-        Any of ``benchmark_name``, ``text``, ``stratum``, ``share``, ``text_mode``,
-        ``embedder``, ``min_tokens``, ``top_k``, ``seed``.
-
-    Returns
-    -------
-    Manifest
-        Its text is TOML that gives the same manifest anywhere on this machine.
-
-    Raises
-    ------
-    SpecError
-        If a value is not allowed.
-
-    Examples
-    --------
-    >>> manifest = quick_manifest("/data/quiz.jsonl.gz", ("s3://bucket/web",), {"share": 0.5})
-    >>> print(manifest.text)
-    summary = "Quick scan for quiz.jsonl.gz"
-    <BLANKLINE>
-    [[benchmarks]]
-    name = "quiz"
-    path = "/data/quiz.jsonl.gz"
-    <BLANKLINE>
-    [[sources]]
-    name = "corpus"
-    paths = ["s3://bucket/web"]
-    share = 0.5
-    <BLANKLINE>
-    """
+    """Return the manifest of one benchmark and one source; `options` are keys of `_PLACES`."""
     tables: dict[str, dict[str, Any]] = {
         "": {"summary": f"Quick scan for {printable(PurePath(benchmark).name)}"},
         "benchmarks": {"name": _stem(benchmark), "path": _whole(benchmark)},

@@ -37,13 +37,6 @@ def test_each_test_input_is_an_item(tasks: ArcTasks) -> None:
     assert tasks.grids["Copy1"]["test"][1] == GOOD
 
 
-def test_folders_are_concepts(tasks: ArcTasks) -> None:
-    assert tasks.folder_concepts().to_dict("list") == {
-        "task": ["Copy1", "Order1"],
-        "concept": ["Copy", "Order"],
-    }
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -47,3 +47,16 @@ def test_rows_that_contradict_leave_the_first_value(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="entry 2: has another value of 'exact_match' than before"):
         bayescontam.import_helm(tmp_path)
     assert rows(bayescontam.import_helm(tmp_path, skip_broken=True))[0][3:] == [1, 1]
+
+
+def test_a_list_that_breaks_off_leaves_its_whole_entries(tmp_path: Path) -> None:
+    helm(tmp_path, [instance("id1", 0, 1.0), instance("id2", 0, 0.0)])
+    file = next(tmp_path.rglob("per_instance_stats.json"))
+    file.write_text(file.read_text().rstrip()[:-20])
+    with pytest.raises(
+        DataError, match=r"stats\.json: as a whole: is no JSON list: .* in line \d+"
+    ):
+        bayescontam.import_helm(tmp_path)
+    found = bayescontam.import_helm(tmp_path, skip_broken=True)
+    assert rows(found) == [["org/m", ART, "id1", 1, 1]]
+    assert found.left_out["reason"].tolist() == ["broken rows"]

@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayescontam.data.importers.base import LeftOut
 from bayescontam.data.importers.lm_eval import import_lm_eval
-from bayescontam.data.importers.logs import Imported, imported
+from bayescontam.data.importers.logs import Imported, Importing
 from bayescontam.errors import DataError, UsageError
 from tests.data import shared
 from tests.importers.test_hostile_logs import lm_eval, sample
@@ -21,8 +20,8 @@ def table(*rows: tuple[str, str, str, int, Any]) -> pd.DataFrame:
     return frame.assign(model="m", benchmark="b", file=frame["run"] + ".json")
 
 
-def read(frame: pd.DataFrame, **options: Any) -> Imported:
-    return imported(frame, LeftOut(), chosen={}, source="logs", **options)
+def read(frame: pd.DataFrame, *, texts: Any = None, **options: Any) -> Imported:
+    return Importing("logs", options).table(frame, {}, texts=texts)  # type: ignore[arg-type]
 
 
 def counts(found: Imported) -> dict[str, tuple[int, int]]:

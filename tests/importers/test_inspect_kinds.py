@@ -72,7 +72,7 @@ def test_errors_are_missing_or_incorrect_by_choice(tmp_path: Path) -> None:
     assert (found.frame["n_correct"].sum(), len(found.frame)) == (2, 8)
     assert found.left_out.empty
     assert "2 samples with an error count as incorrect" in found.notes
-    with pytest.raises(UsageError, match="errors='zero': allowed are 'leave-out' and 'incorrect'"):
+    with pytest.raises(UsageError, match="errors='zero': allowed are 'leave-out', 'incorrect'"):
         import_inspect(logs, errors="zero")  # type: ignore[arg-type]
 
 

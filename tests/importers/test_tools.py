@@ -449,8 +449,11 @@ def test_livecodebench_cutoffs_from_a_table(tmp_path: Path) -> None:
     assert pd.isna(dates["B (n=1)"])
     assert pd.isna(dates["C"])
     assert "cutoffs of models that have no results: 'Z'" in found.notes
+    table.write_text("model,cutoff\norg/a,2024-01\n")
+    months = bayescontam.import_livecodebench(file, cutoffs=table).frame.groupby("model")["cutoff"]
+    assert months.first()["A"] == "2024-01"
     for text, error, message in (
-        ("model,cutoff\nA,soon\n", DataError, "row 1: cutoff: is 'soon'; allowed is a date"),
+        ("model,cutoff\nA,soon\n", DataError, "row 1: cutoff: got 'soon', allowed is a date"),
         ("model,cutoff\nZ,2024-01-31\n", UsageError, "none of its models is in the results"),
         ("model,day\nA,2024-01-31\n", UsageError, "no column 'cutoff'; found 'model', 'day'"),
         ("model,cutoff\nA,2024-01-31\nA,2024-01-30\n", DataError, "another cutoff than before"),

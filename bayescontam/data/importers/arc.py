@@ -35,11 +35,6 @@ class ArcTasks:
         """Names of the tasks, in the order of their files."""
         return tuple(self.grids)
 
-    def folder_concepts(self) -> pd.DataFrame:
-        """Return the folder of each task as its concept, as ConceptARC has it."""
-        named = self.items.drop_duplicates("task")[["task", "folder"]]
-        return named.rename(columns={"folder": "concept"}).reset_index(drop=True)
-
 
 def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
     """Read a folder of ARC tasks and validate every grid.

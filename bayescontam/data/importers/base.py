@@ -1,18 +1,21 @@
-"""What importers share: the result, what was left out, columns and scores."""
+"""What importers share: reading of records, what was left out, choices, columns and scores."""
 
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
+from bayescontam._progress import Advance
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
+from bayescontam.data.jsonl import BrokenListError, json_records, no_object
 from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -35,6 +38,8 @@ MARK = "extra:"
 """Begins extra columns among trials, so that their names never clash with those of an importer."""
 _WHOLE = 2**63
 """Whole numbers from here on are stored as text: no column of a table holds them."""
+_STEP = 1_000_000
+"""Bytes after which progress is shown."""
 
 
 @dataclass
@@ -66,6 +71,11 @@ class LeftOut:
         if count:
             self._counts[where, reason] += count
 
+    def add_rows(self, benchmarks: pd.Series, reason: str) -> None:
+        """Count rows that were left out of each benchmark, and why."""
+        for benchmark, count in benchmarks.value_counts().items():
+            self.add(str(benchmark), reason, int(count))
+
     def broken(
         self, file: str, place: str, problem: str, *, count: int = 1, advice: str = ADVICE
     ) -> None:
@@ -95,6 +105,30 @@ class LeftOut:
         return pd.DataFrame(rows, columns=["where", "reason", "left_out"])
 
 
+def objects(
+    path: Path,
+    left_out: LeftOut,
+    advance: Advance = lambda size: None,
+    *,
+    unique: bool = False,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give place and content of the objects of JSON Lines or of one list; others are broken."""
+    file, done = os.fspath(path), 0
+    try:
+        for place, size, value in json_records(path, unique=unique):
+            done += size
+            if done > _STEP:
+                advance(done / 1e6)
+                done = 0
+            if isinstance(value, dict):
+                yield place, value
+            else:
+                left_out.broken(file, place, no_object(value))
+    except (BrokenListError, UnicodeDecodeError) as error:
+        left_out.broken(file, "as a whole", str(error))
+    advance(done / 1e6)
+
+
 def format_counts(counts: Counter[str], unit: str) -> str:
     """Return names with how often each occurs.
 
@@ -106,12 +140,6 @@ def format_counts(counts: Counter[str], unit: str) -> str:
     ]
     more = f" and {len(shown) - 12} more" if len(shown) > 12 else ""
     return ", ".join(shown[:12]) + more
-
-
-def check_errors(errors: Errors) -> None:
-    """Raise a `UsageError` unless it is known what becomes of errors."""
-    if errors not in ("leave-out", "incorrect"):
-        raise UsageError(f"errors={errors!r}: allowed are 'leave-out' and 'incorrect'")
 
 
 def error_notes(count: int, unit: str) -> list[str]:
@@ -160,10 +188,10 @@ def is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def is_ambiguous[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
+def as_list[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
     """Return names or paths as a list, of which there may be one that stands alone.
 
-    >>> is_ambiguous("acc"), is_ambiguous(["acc", "f1"])
+    >>> as_list("acc"), as_list(["acc", "f1"])
     (['acc'], ['acc', 'f1'])
     """
     if isinstance(given, str | os.PathLike):
@@ -175,7 +203,7 @@ def select(
     what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
 ) -> dict[str, str]:
     """Return the candidate that was requested, or is the only one, for each benchmark."""
-    own, general = _split(is_ambiguous(given), candidates)
+    own, general = _split(as_list(given), candidates)
     problems, result = [], {}
     for benchmark, counts in candidates.items():
         wanted = own.get(benchmark) or [name for name in general if name in counts]
@@ -232,7 +260,7 @@ class ExtraColumns:
         {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
         """
         found: dict[str, list[str]] = {}
-        for text in is_ambiguous(keep):
+        for text in as_list(keep):
             named = _NAMED.fullmatch(text)
             path = (named[2] if named else text).split(".")
             name = named[1] if named else path[-1]

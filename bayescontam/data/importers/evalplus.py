@@ -39,9 +39,7 @@ def import_evalplus(
     metric : {"base", "plus"} or sequence of str, optional
         Which tests count: those of the original benchmark, or these and the added ones. Needed
         where there are both.
-    model : str or sequence of str, optional
-        Name of the model of all files, or ``folder=name``.
-    **options
+    model, **options
         See `LogOptions`.
 
     Returns
@@ -50,10 +48,8 @@ def import_evalplus(
 
     Raises
     ------
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If results cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or results cannot be used.
 
     Examples
     --------
@@ -72,11 +68,7 @@ def import_evalplus(
         f"holds no *{_ENDING}; give the folder evalplus_results",
     )
     naming = Naming(model, "neither the file's name nor the folder's names the model")
-    logs: list[Log] = []
-    with importing.bar(files) as advance:
-        for file in files:
-            logs += _logs(file, naming, importing)
-            advance(file.stat().st_size / 1e6)
+    logs = [log for file in importing.each(files) for log in _logs(file, naming, importing)]
     naming.check()
     return importing.table_of(
         logs, "EvalPlus", metric=metric, unit="sample", hint="such as solution"
@@ -104,16 +96,11 @@ def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
     for task, found in tasks.items():
         own = trials.setdefault(task.partition("/")[0].lower(), [])
         for number, sample in enumerate(_samples(found)):
-            try:
-                scores = _scores(sample)
-                extra = importing.extra.values(sample)
-            except (TypeError, ValueError) as error:
-                place = f"task {printable(task, 60)}, sample {number}"
-                importing.left_out.broken(str(file), place, str(error))
-                continue
-            solution = sample.get("solution")
-            answer = None if solution is None else fingerprint(solution)
-            own.append(Trial(task, scores, str(number), answer, None, extra))
+            with importing.row(file, f"task {printable(task, 60)}, sample {number}"):
+                solution = sample.get("solution")
+                answer = None if solution is None else fingerprint(solution)
+                scores, extra = _scores(sample), importing.extra.values(sample)
+                own.append(Trial(task, scores, str(number), answer, None, extra))
     for benchmark, own in trials.items():
         yield Log(Run(model, benchmark, str(file), settings, folder=aside), own)
 

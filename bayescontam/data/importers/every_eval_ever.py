@@ -1,7 +1,7 @@
 """Rows of Every Eval Ever (``*_samples.jsonl``) to responses."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -15,17 +15,18 @@ from bayescontam.data.importers.base import (
     LeftOut,
     Names,
     Paths,
-    check_errors,
+    as_list,
     check_threshold,
     error_notes,
-    is_ambiguous,
     number,
+    objects,
     select,
 )
 from bayescontam.data.importers.base import scores as as_correct
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
 from bayescontam.data.importers.runs import fingerprint
-from bayescontam.data.jsonl import json_object, objects, part
+from bayescontam.data.jsonl import json_object, part
+from bayescontam.data.validation import check_choice
 from bayescontam.errors import DataError, Fault, UsageError
 
 _ENDING = "_samples.jsonl"
@@ -56,18 +57,14 @@ def import_every_eval_ever(
     paths : path-like or sequence of path-like
         Files ``*_samples.jsonl``, or folders that hold them.
     metric : str or sequence of str, optional
-        Result (``evaluation_result_id``) that counts, needed where an evaluation has several.
-        One of the form ``evaluation=name`` is for this evaluation only.
+        Result (``evaluation_result_id``) that counts; see `LogOptions`.
     only : str or sequence of str, optional
         Evaluations to take. Default: all, if no two are of the same questions.
     threshold : float, optional
-        Score from which on an answer is correct, or up to which if lower is better. Default:
-        scores must be 0 or 1, and agree with ``is_correct``.
+        See `LogOptions`. Default: scores must be 0 or 1, and agree with ``is_correct``.
     verdict : bool, default False
         Take ``is_correct`` and not the score.
-    errors : {"leave-out", "incorrect"}, default "leave-out"
-        What becomes of rows with an error.
-    **options
+    errors, **options
         See `LogOptions`.
 
     Returns
@@ -76,10 +73,8 @@ def import_every_eval_ever(
 
     Raises
     ------
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If rows cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or rows cannot be used.
 
     References
     ----------
@@ -100,7 +95,7 @@ def import_every_eval_ever(
     if verdict and threshold is not None:
         raise UsageError("threshold and verdict: give one; --threshold is for scores")
     check_threshold(threshold)
-    check_errors(errors)
+    check_choice("errors", errors, Errors)
     importing = Importing(paths, options)
     extra, left_out = importing.extra, importing.left_out
     files = importing.files(
@@ -110,19 +105,16 @@ def import_every_eval_ever(
     with importing.bar(files) as advance:
         for file in files:
             for place, row in objects(file, left_out, advance):
-                try:
+                with importing.row(file, place):
                     rows += _row(row, str(file), extra, errors, left_out)
-                except (KeyError, TypeError, ValueError) as error:
-                    left_out.broken(str(file), place, str(error.args[0]))
     left_out.raise_if_broken()
     table = pd.DataFrame(rows, columns=[*_COLUMNS, *extra.columns])
-    table = _of(table.astype({"failed": bool}), is_ambiguous(only), left_out)
+    table = _of(table.astype({"failed": bool}), as_list(only), left_out)
     measured = table[~table["failed"]]
     counts = {str(name): Counter(own["metric"]) for name, own in measured.groupby("benchmark")}
     taken = select("metric", metric, counts)
     other = ~table["failed"] & (table["metric"] != table["benchmark"].map(taken))
-    for name, count in table.loc[other, "benchmark"].value_counts().items():
-        left_out.add(str(name), "rows of another result", int(count))
+    left_out.add_rows(table.loc[other, "benchmark"], "rows of another result")
     trials = _scored(table[~other], threshold, verdict, left_out)
     extra.check(trials, "row", "what else is known of samples is in 'metadata'")
     notes = error_notes(int(trials["failed"].sum()), "row")
@@ -133,8 +125,8 @@ def import_every_eval_ever(
 
 def _row(
     row: dict[str, Any], file: str, extra: ExtraColumns, errors: Errors, left_out: LeftOut
-) -> list[tuple[Any, ...]]:
-    """Return what counts of a row; nothing if it is of an error that is left out."""
+) -> Iterator[tuple[Any, ...]]:
+    """Give what counts of a row; nothing if it is of an error that is left out."""
     names = ("evaluation_id", "model_id", "evaluation_name", "sample_id")
     if absent := [name for name in names if not isinstance(row.get(name), str)]:
         raise KeyError(f"no text in {join_list(absent)}; is this a row of Every Eval Ever?")
@@ -143,9 +135,10 @@ def _row(
     if row.get("error"):
         if errors == "leave-out":
             left_out.add(benchmark, "error in the sample")
-            return []
+            return
         failed = (file, run, model, benchmark, _UNNAMED, item, epoch, None, None, 0.0, 0.0, True)
-        return [(*failed, *extra.values(row))]
+        yield (*failed, *extra.values(row))
+        return
     found = row.get("evaluation")
     if not isinstance(found, dict) or "score" not in found or "is_correct" not in found:
         raise KeyError("no 'evaluation' with 'score' and 'is_correct'")
@@ -161,7 +154,7 @@ def _row(
         raise TypeError("'evaluation_result_id' and 'sample_hash' must be text where they stand")
     answer = fingerprint((row.get("output"), row.get("messages")))
     where = (file, run, model, benchmark, metric or _UNNAMED, item, epoch)
-    return [(*where, hash_, answer, score, number(verdict), False, *extra.values(row))]
+    yield (*where, hash_, answer, score, number(verdict), False, *extra.values(row))
 
 
 def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataFrame:
@@ -181,8 +174,7 @@ def _of(table: pd.DataFrame, only: Sequence[str], left_out: LeftOut) -> pd.DataF
         names = sorted(twice["benchmark"].unique())
         raise UsageError(
             f"--only: needed, because the evaluations {join_list(names)} are of the same "
-            "questions, "
-            "answered once and scored in several ways; name those to take"
+            "questions, answered once and scored in several ways; name those to take"
         )
     return table
 
@@ -215,8 +207,8 @@ def _scored(
             "is_correct (verdict, --is-correct)",
         )
     missing = np.isnan(correct)
-    for name, count in table.loc[missing, "benchmark"].value_counts().items():
-        left_out.add(str(name), f"no {'is_correct' if verdict else 'score'}", int(count))
+    reason = "no is_correct" if verdict else "no score"
+    left_out.add_rows(table.loc[missing, "benchmark"], reason)
     return table.assign(correct=correct)[~missing]
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from bayescontam._progress import Advance
-from bayescontam.data.importers.base import Names, Paths, is_nan
+from bayescontam.data.importers.base import Names, Paths, is_nan, objects
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, fingerprint
-from bayescontam.data.jsonl import json_object, objects, part
+from bayescontam.data.jsonl import json_object, part
 
 _STATS = "per_instance_stats.json"
 _NOT_SCORES = re.compile(
@@ -40,14 +40,8 @@ def import_helm(
     paths : path-like or sequence of path-like
         Files ``per_instance_stats.json``, or folders that hold them. Model and settings are
         taken from ``run_spec.json`` beside them, answers and texts from ``scenario_state.json``.
-    metric : str or sequence of str, optional
-        Statistic that counts, such as ``exact_match``; needed where a run has several.
-    threshold : float, optional
-        Value from which on an answer is correct. Default: values must be 0 or 1.
-    model : str or sequence of str, optional
-        Name of the model of all runs, or ``folder=name``. Default: as ``run_spec.json`` states.
-    **options
-        See `LogOptions`.
+    metric, threshold, model, **options
+        See `LogOptions`. Metrics are statistics, such as ``exact_match``.
 
     Returns
     -------
@@ -55,10 +49,8 @@ def import_helm(
 
     Raises
     ------
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If logs cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or logs cannot be used.
 
     References
     ----------
@@ -135,7 +127,7 @@ def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> lis
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     perturbed = 0
     for place, row in objects(file, importing.left_out, advance):
-        try:
+        with importing.row(file, place):
             key, own = _scores(row)
             if row.get("perturbation"):
                 perturbed += 1
@@ -144,20 +136,14 @@ def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> lis
             if odd := [name for name in own if not _same(known.get(name, own[name]), own[name])]:
                 raise ValueError(f"has another value of '{odd[0]}' than before")
             scores[key], rows[key] = known | own, row
-        except (KeyError, TypeError, ValueError) as error:
-            importing.left_out.broken(str(file), place, str(error.args[0]))
     importing.left_out.add(run.benchmark, "perturbed instance", perturbed)
     answers, texts, instances = _states(file.with_name("scenario_state.json"))
     trials = []
     for (item, number), found in scores.items():
         row = {**rows[item, number], "instance": instances.get(item, {})}
-        try:
-            extra = importing.extra.values(row)
-        except TypeError as error:
-            importing.left_out.broken(str(file), f"instance {item}", str(error))
-            continue
-        answer = answers.get((item, number))
-        trials.append(Trial(item, found, number, answer, texts.get(item), extra))
+        with importing.row(file, f"instance {item}"):
+            answer, extra = answers.get((item, number)), importing.extra.values(row)
+            trials.append(Trial(item, found, number, answer, texts.get(item), extra))
     return trials
 
 

@@ -10,9 +10,6 @@ from types import ModuleType
 from typing import Any, Literal, Unpack
 from urllib.parse import unquote, urlparse
 
-import numpy as np
-import pandas as pd
-
 from bayescontam._bounds import Bounds
 from bayescontam._optional import require
 from bayescontam._text import printable
@@ -22,18 +19,17 @@ from bayescontam.data.importers.base import (
     LeftOut,
     Names,
     Paths,
-    check_errors,
     check_threshold,
     error_notes,
     number,
     select,
 )
-from bayescontam.data.importers.logs import Imported, Importing, LogOptions
-from bayescontam.data.importers.runs import Run, fingerprint, version_notes
-from bayescontam.data.jsonl import json_file, log_files
+from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
+from bayescontam.data.importers.runs import Run, fingerprint
+from bayescontam.data.jsonl import json_object
 from bayescontam.data.tools import tool_of
-from bayescontam.data.validation import format_value
-from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
+from bayescontam.data.validation import check_choice, format_value
+from bayescontam.errors import BayescontamError, DataError, Fault
 
 type Partial = Literal["error", "correct", "incorrect", "leave-out"]
 """What becomes of partial credit ("P")."""
@@ -49,6 +45,7 @@ _HOW = {
 """Options of generation that do not make it another model."""
 _LARGE = 2_000_000
 """Bytes of compressed logs that take about two seconds to read."""
+_METRIC = "score"
 _UNSCORED = "no score of the scorer chosen"
 
 
@@ -62,13 +59,8 @@ class Scoring:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("partial", self.partial, ("error", "correct", "incorrect", "leave-out")),
-            ("no_answer", self.no_answer, ("incorrect", "leave-out")),
-        ):
-            if value not in allowed:
-                words = ", ".join(map(repr, allowed))
-                raise UsageError(f"{name}={value!r}: allowed are {words}")
+        check_choice("partial", self.partial, Partial)
+        check_choice("no_answer", self.no_answer, NoAnswer)
         check_threshold(self.threshold)
 
     def read(self, value: Any) -> float | str:
@@ -137,11 +129,6 @@ def named_values(scores: dict[str, Any] | None) -> Iterator[tuple[str, Any, str 
             yield name, value, score.answer
 
 
-def as_array(read: list[float | str]) -> np.ndarray:
-    """Return what was read as numbers, NaN where there is no score."""
-    return np.array([np.nan if isinstance(value, str) else value for value in read], dtype=float)
-
-
 @dataclass(frozen=True)
 class Sample:
     """What counts of a sample."""
@@ -161,28 +148,18 @@ class InspectLog:
     """What counts of a log."""
 
     run: Run
-    eval_id: str
     version: str
     status: str
     created: str
     samples: list[Sample]
 
 
-def find_logs(paths: Paths, reader: ModuleType) -> list[Path]:
-    """Return log files, also of folders; see `bayescontam.data.jsonl.log_files`."""
-
-    def inside(folder: Path) -> Iterator[Path]:
-        for info in reader.list_eval_logs(str(folder)):
-            yield Path(unquote(urlparse(info.name).path))
-        # Renamed logs, which the tool does not list.
-        yield from (file for file in folder.rglob("*.json") if tool_of(file) == "inspect")
-
-    return log_files(
-        paths,
-        inside,
-        "holds no logs of Inspect (.eval, .json); give the folder that was --log-dir of inspect "
-        "eval",
-    )
+def _inside(folder: Path, reader: ModuleType) -> Iterator[Path]:
+    """Give the logs in a folder."""
+    for info in reader.list_eval_logs(str(folder)):
+        yield Path(unquote(urlparse(info.name).path))
+    # Renamed logs, which the tool does not list.
+    yield from (file for file in folder.rglob("*.json") if tool_of(file) == "inspect")
 
 
 def _check_size(file: Path) -> None:
@@ -243,16 +220,16 @@ def read_log(
     run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec), spec.eval_id)
     version = str((spec.packages or {}).get("inspect_ai", "unknown"))
     created = str(spec.created)
-    return [InspectLog(run, spec.eval_id, version, header.status, created, samples)]
+    return [InspectLog(run, version, header.status, created, samples)]
 
 
 def _is_header(file: Path) -> bool:
     """Return whether a file is a log of Inspect without its samples."""
     try:
-        content = json_file(file)
+        content = json_object(file)
     except BayescontamError:
         return False
-    return isinstance(content, dict) and "eval" in content and not content.get("samples")
+    return "eval" in content and not content.get("samples")
 
 
 def _without_samples(file: Path, left_out: LeftOut) -> list[InspectLog]:
@@ -332,18 +309,13 @@ def import_inspect(
     paths : path-like or sequence of path-like
         Log files (.eval, .json), or folders that hold them.
     scorer : str or sequence of str, optional
-        Scorer that counts, needed where a task has several. An entry of a scorer that gives
-        a dictionary is named ``scorer.entry``. One of the form ``task=name`` is for this task
-        only.
+        Scorer that counts; see `LogOptions`. An entry of a scorer that gives a dictionary is named
+        ``scorer.entry``.
     partial : {"error", "correct", "incorrect", "leave-out"}, default "error"
         What becomes of partial credit ("P").
     no_answer : {"incorrect", "leave-out"}, default "incorrect"
         What becomes of "N", which Inspect gives to refusals and counts as zero.
-    threshold : float, optional
-        Number from which on an answer is correct. Default: numbers must be 0 or 1.
-    errors : {"leave-out", "incorrect"}, default "leave-out"
-        What becomes of samples that ended in an error.
-    **options
+    threshold, errors, **options
         See `LogOptions`.
 
     Returns
@@ -354,10 +326,8 @@ def import_inspect(
     ------
     MissingExtraError
         If inspect-ai is not installed.
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If logs cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or logs cannot be used.
 
     Examples
     --------
@@ -367,25 +337,39 @@ def import_inspect(
     bayescontam.errors.UsageError: no_answer='half': allowed are 'incorrect', 'leave-out'
     """
     scoring = Scoring(partial, no_answer, threshold)
-    check_errors(errors)
+    check_choice("errors", errors, Errors)
     importing = Importing(paths, options)
     extra, left_out = importing.extra, importing.left_out
     reader = require("inspect_ai.log", "inspect")
-    files = find_logs(paths, reader)
-    logs = []
-    with importing.bar(files, _LARGE) as advance:
-        for file in files:
-            logs += read_log(file, reader, extra, errors, left_out)
-            advance(file.stat().st_size / 1e6)
+    files = importing.files(
+        lambda folder: _inside(folder, reader),
+        "holds no logs of Inspect (.eval, .json); give the folder that was --log-dir of inspect "
+        "eval",
+    )
+    logs = [
+        log
+        for file in importing.each(files, _LARGE)
+        for log in read_log(file, reader, extra, errors, left_out)
+    ]
     left_out.raise_if_broken()
-    names, notes = importing.names([log.run for log in logs])
     taken = select("scorer", scorer, _candidates(logs), "samples")
-    trials = _trials(logs, names, taken, scoring, extra, left_out)
-    hint = "what a data set has on samples is in 'metadata', such as metadata.level"
-    extra.check(trials, "sample", hint)
-    notes += _notes(logs) + scoring.notes(trials.pop("value") if len(trials) else ())
-    notes += error_notes(int(trials.pop("failed").sum()) if len(trials) else 0, "sample")
-    return importing.table(trials, taken, notes)
+    outcomes = _Outcomes(scoring, taken, left_out)
+    # By time, so that a sample is of the run in which it was answered, not of one resumed later.
+    trials = [outcomes.read(log) for log in sorted(logs, key=lambda log: log.created)]
+    if outcomes.faults:
+        raise DataError(outcomes.faults)
+    return importing.table_of(
+        [log for log in trials if log.trials],
+        "Inspect",
+        unit="sample",
+        hint="what a data set has on samples is in 'metadata', such as metadata.level",
+        notes=[
+            *_not_ended(logs),
+            *scoring.notes(outcomes.values),
+            *error_notes(outcomes.failed, "sample"),
+        ],
+        choice=lambda task, metric: taken[task],
+    )
 
 
 def _candidates(logs: Sequence[InspectLog]) -> dict[str, Counter[str]]:
@@ -397,60 +381,45 @@ def _candidates(logs: Sequence[InspectLog]) -> dict[str, Counter[str]]:
     return {task: counts for task, counts in found.items() if counts}
 
 
-def _trials(
-    logs: Sequence[InspectLog],
-    names: Sequence[str],
-    taken: Mapping[str, str],
-    scoring: Scoring,
-    extra: ExtraColumns,
-    left_out: LeftOut,
-) -> pd.DataFrame:
-    """Return the trials that have a score."""
-    faults: list[Fault] = []
-    parts = []
-    ran: dict[str, str] = {}
-    for log, model in sorted(zip(logs, names, strict=True), key=lambda pair: pair[0].created):
-        task, rows, read = log.run.benchmark, [], []
-        scorer = taken.get(task, "")
+class _Outcomes:
+    """Outcomes of samples by the scorer of their task, with what was wrong and left out."""
+
+    def __init__(self, scoring: Scoring, taken: Mapping[str, str], left_out: LeftOut) -> None:
+        self._scoring, self._taken, self._left_out = scoring, taken, left_out
+        self._ran: dict[str, str] = {}
+        self.faults: list[Fault] = []
+        self.values: list[Any] = []
+        """Values that were scored."""
+        self.failed = 0
+
+    def read(self, log: InspectLog) -> Log:
+        """Return the samples of a log that have an outcome."""
+        task, trials = log.run.benchmark, []
+        scorer = self._taken.get(task, "")
         for sample in log.samples:
             value = _value(sample, scorer)
             try:
-                if sample.failed:
-                    outcome: float | str = 0.0
-                else:
-                    outcome = value if value is _UNSCORED else scoring.read(value)
+                outcome = self._outcome(sample, value)
             except ValueError as error:
                 place = f"sample '{printable(sample.item, 60)}': {printable(scorer, 60)}"
-                faults.append(Fault(log.run.file, f"{place} {error}"))
+                self.faults.append(Fault(log.run.file, f"{place} {error}"))
                 continue
-            rows.append(sample)
-            read.append(outcome)
-            # A sample in a later log of a resumed run is of the run in which it was answered.
-            ran.setdefault(sample.key, log.eval_id)
-        for reason, count in Counter(value for value in read if isinstance(value, str)).items():
-            left_out.add(task, reason, count)
-        frame = pd.DataFrame(
-            {
-                "model": model,
-                "benchmark": task,
-                "item": [sample.item for sample in rows],
-                "correct": as_array(read),
-                "run": [ran[sample.key] for sample in rows],
-                "file": log.run.file,
-                "trial": [sample.epoch for sample in rows],
-                "answer": pd.Series([s.answers.get(scorer) for s in rows], dtype=object),
-                "content": [sample.text for sample in rows],
-                "value": [sample.values.get(scorer) for sample in rows],
-                "failed": [sample.failed for sample in rows],
-            }
-        )
-        parts.append(extra.added_to(frame, [sample.extra for sample in rows]))
-    if faults:
-        raise DataError(faults)
-    if not parts:
-        return pd.DataFrame({"correct": []})
-    trials = pd.concat(parts, ignore_index=True)
-    return trials[trials["correct"].notna()]
+            run = self._ran.setdefault(sample.key, log.run.key)
+            if isinstance(outcome, str):
+                self._left_out.add(task, outcome)
+                continue
+            self.failed += sample.failed
+            self.values.append(sample.values.get(scorer))
+            answer, scores = sample.answers.get(scorer), {_METRIC: outcome}
+            trials.append(
+                Trial(sample.item, scores, sample.epoch, answer, sample.text, sample.extra, run=run)
+            )
+        return Log(log.run, trials, version=log.version)
+
+    def _outcome(self, sample: Sample, value: Any) -> float | str:
+        if sample.failed:
+            return 0.0
+        return _UNSCORED if value is _UNSCORED else self._scoring.read(value)
 
 
 def _value(sample: Sample, scorer: str) -> Any:
@@ -461,9 +430,9 @@ def _value(sample: Sample, scorer: str) -> Any:
     return whole if isinstance(whole, list) else _UNSCORED
 
 
-def _notes(logs: Sequence[InspectLog]) -> list[str]:
-    notes = version_notes("Inspect", (log.version for log in logs), "logs")
+def _not_ended(logs: Sequence[InspectLog]) -> list[str]:
+    """Note runs that did not end well."""
     if open_ := Counter(log.status for log in logs if log.status != "success"):
         found = ", ".join(f"{count} {name}" for name, count in sorted(open_.items()))
-        notes.append(f"runs that did not end well ({found}): the samples that they finished count")
-    return notes
+        return [f"runs that did not end well ({found}): the samples that they finished count"]
+    return []

@@ -47,13 +47,7 @@ def import_lighteval(
     paths : path-like or sequence of path-like
         Files ``details_TASK_DATE.parquet``, or folders that hold them, as
         ``details/MODEL/DATE``. The model is the folder's, or as the results file states.
-    metric : str or sequence of str, optional
-        Metric that counts, needed where a task has several.
-    threshold : float, optional
-        Value from which on an answer is correct. Default: values must be 0 or 1.
-    model : str or sequence of str, optional
-        Name of the model of all details, or ``folder=name``.
-    **options
+    metric, threshold, model, **options
         See `LogOptions`.
 
     Returns
@@ -62,10 +56,8 @@ def import_lighteval(
 
     Raises
     ------
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If details cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or details cannot be used.
 
     Examples
     --------
@@ -85,11 +77,7 @@ def import_lighteval(
         "holds no details_TASK_DATE.parquet; run lighteval with --save-details",
     )
     naming = Naming(model, "neither a folder details/MODEL/DATE nor results name the model")
-    logs = []
-    with importing.bar(files) as advance:
-        for file in files:
-            logs.append(Log(_run(file, naming), _trials(file, importing)))
-            advance(file.stat().st_size / 1e6)
+    logs = [Log(_run(file, naming), _trials(file, importing)) for file in importing.each(files)]
     naming.check()
     return importing.table_of(
         [log for log in logs if log.trials],
@@ -173,15 +161,11 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
             )
             return []
         for number, row in enumerate(_rows(file, source), start=1):
-            try:
-                scores = _struct(row[scored])
-                extra = importing.extra.values(row)
-            except (TypeError, ValueError, SyntaxError) as error:
-                importing.left_out.broken(source, f"row {number}", str(error))
-                continue
-            item = _item(row, number)
-            trials.append(Trial(item, scores, str(times[item]), _answer(row), None, extra))
-            times[item] += 1
+            with importing.row(file, f"row {number}"):
+                scores, extra = _struct(row[scored]), importing.extra.values(row)
+                item = _item(row, number)
+                trials.append(Trial(item, scores, str(times[item]), _answer(row), None, extra))
+                times[item] += 1
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"cannot be read ({printable(str(error), 120)})"
         importing.left_out.broken(source, "as a Parquet file", problem)

@@ -3,18 +3,21 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from math import isclose
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
+import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
+from bayescontam.data.dates import read_days
 from bayescontam.data.importers.base import MARK, Paths
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
 from bayescontam.data.jsonl import json_object
 from bayescontam.data.tables import read_table
+from bayescontam.data.validation import FaultList
 from bayescontam.errors import DataError, Fault, UsageError
 
 _PASSED = "pass@1"
@@ -22,7 +25,6 @@ _OWN = re.compile(r"\(n\s*=\s*(\d+)\)")
 """In the name of a model: how many generations it has."""
 _MOST = 100
 """Most generations that are recognised from shares in per cent."""
-_UNKNOWN = ("", "na", "nan", "none", "null", "unknown", "?")
 
 
 class _Row(NamedTuple):
@@ -56,9 +58,9 @@ def import_livecodebench(
     paths : path-like or sequence of path-like
         Files ``performances_generation.json``, or folders that hold them.
     cutoffs : path-like, optional
-        Table with columns ``model`` and ``cutoff`` (dates as 2023-08-30; blank if unknown), by
-        the names in the file or those of the models' pages. Models that it lacks have no cutoff.
-        Default: the dates that the file has for its models.
+        Table with columns ``model`` and ``cutoff`` (dates as 2023-08-30 or 2023-08; blank if
+        unknown), by the names in the file or those of the models' pages. Models that it lacks
+        have no cutoff. Default: the dates that the file has for its models.
     generations : int, optional
         Generations for each problem, of which the file has the share in per cent. Default: as
         the model's name states (``(n=1)``), else the smallest number that all shares allow.
@@ -71,10 +73,8 @@ def import_livecodebench(
 
     Raises
     ------
-    UsageError
-        If files are missing, or an option cannot be used.
-    DataError
-        If results or cutoffs cannot be used.
+    UsageError, DataError
+        If files are missing, or an option, results or cutoffs cannot be used.
 
     References
     ----------
@@ -142,10 +142,8 @@ def _rows(content: Mapping[str, Any], file: str, importing: Importing) -> list[_
     rows = []
     for number, row in enumerate(found, start=1):
         place = f"performance {number}"
-        try:
+        with importing.row(file, place):
             rows.append(_row(row, file, place, importing))
-        except (KeyError, TypeError, ValueError) as error:
-            importing.left_out.broken(file, place, str(error.args[0]))
     return rows
 
 
@@ -224,8 +222,7 @@ def _cutoffs(
     if unknown := [name for name in names if not dates.get(name)]:
         notes.append(
             f"no cutoff is known of {len(unknown):,} models: {join_list(unknown)}; what they can "
-            "have "
-            "met is unknown"
+            "have met is unknown"
         )
     return dates, notes
 
@@ -238,34 +235,19 @@ def _table(path: Path) -> dict[str, str | None]:
             f"--cutoffs {printable(source)}: no column {join_list(absent)}; found "
             f"{join_list(map(str, table.columns))}"
         )
-    found: dict[str, str | None] = {}
-    faults = []
-    pairs = zip(table["model"], table["cutoff"], strict=True)
-    for row, (model, value) in enumerate(pairs, start=1):
-        name = str(model)
-        try:
-            day = _cutoff(value)
-        except ValueError:
-            problem = f"is {printable(repr(value), 60)}; allowed is a date such as 2023-08-30"
-            faults.append(Fault(source, problem, row, "cutoff"))
-            continue
-        if found.get(name, day) != day:
-            problem = f"{printable(repr(name), 60)} has another cutoff than before"
-            faults.append(Fault(source, problem, row, "model"))
-        found[name] = day
-    if faults:
-        raise DataError(faults)
-    return found
-
-
-def _cutoff(value: Any) -> str | None:
-    if isinstance(value, datetime | date):
-        return None if pd.isna(value) else value.isoformat()[:10]
-    if isinstance(value, str) and value.strip().lower() not in _UNKNOWN:
-        return _day(value.strip())
-    if isinstance(value, str) or value is None or pd.isna(value):
-        return None
-    raise ValueError("no date")
+    faults = FaultList(source, np.arange(1, len(table) + 1))
+    first, last = read_days(table["cutoff"], "cutoff", faults)
+    # A month or a year stays one: it may mean any of its days.
+    days = [
+        None if np.isnat(day) else str(day) if day == end else str(cell).strip()
+        for day, end, cell in zip(first, last, table["cutoff"], strict=True)
+    ]
+    cutoffs = pd.DataFrame({"model": table["model"].astype(str), "day": days}).fillna("")
+    known = cutoffs.groupby("model", sort=False)["day"].transform("first")
+    problem = "{} has another cutoff than before"
+    faults.flag((cutoffs["day"] != known).to_numpy(), "model", problem, cutoffs["model"])
+    faults.raise_if_any()
+    return {name: day or None for name, day in cutoffs.itertuples(index=False)}
 
 
 def _numbers(
@@ -294,8 +276,7 @@ def _numbers(
     if single := [name for name in ends if name in passed]:
         notes.append(
             f"all shares of {join_list(single)} are 0 or 100: if these are single generations, "
-            "they "
-            f"count {number} times too much"
+            f"they count {number} times too much"
         )
     return {name: own.get(name, number) for name in names}, notes
 
@@ -313,8 +294,7 @@ def _counts(rows: Sequence[_Row], numbers: Mapping[str, int]) -> list[int]:
         if not _whole(row.percent, numbers[row.model]):
             problem = (
                 f"{row.place}: '{_PASSED}' {row.percent:g} of {printable(row.model, 60)} is no "
-                "share "
-                f"of {numbers[row.model]} generations"
+                f"share of {numbers[row.model]} generations"
             )
             faults.setdefault((row.file, row.model), Fault(row.file, problem))
     if faults:

@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -17,6 +17,7 @@ from bayescontam.data.importers.base import (
     Names,
     Paths,
     check_threshold,
+    objects,
     select,
 )
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
@@ -28,7 +29,7 @@ from bayescontam.data.importers.runs import (
     original_name,
     version_notes,
 )
-from bayescontam.data.jsonl import json_object, log_files, objects, part
+from bayescontam.data.jsonl import json_object, part
 from bayescontam.errors import DataError, Fault, UsageError
 
 _PACKED = r"(?:\.(?:gz|bz2|xz|zst|zstd))?"
@@ -60,20 +61,45 @@ _FIXED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class SamplesFile:
+class Row(NamedTuple):
+    """What counts of a row."""
+
+    doc_id: str
+    doc_hash: str | None
+    content: str | None
+    metrics: dict[str, Any]
+    answer: str | None
+    extra: tuple[Any, ...]
+
+
+@dataclass
+class Samples:
     """A file of samples, and the run that it is of."""
 
-    path: Path
     run: Run
-    filters: tuple[str, ...] | None
-    """Filters of the task in the order of its configuration; None if that is unknown."""
-    lower_better: Mapping[str, bool]
-    """Metrics for which the results file states whether lower is better."""
-    version: str
-    """Version of the tool, "" if it is not stated."""
+    results: Mapping[str, Any]
+    """What the results file of the run holds."""
     random_name: bool
     """Whether the tool made up the model's name, so that the kind of model stands for it."""
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    """By filter."""
+    unnamed: int = 0
+    """Filters whose rows do not name them, and that were named by their order; 0 if none."""
+
+    @property
+    def task(self) -> str:
+        """Its benchmark."""
+        return self.run.benchmark
+
+    @property
+    def filters(self) -> tuple[str, ...] | None:
+        """Filters of the task in the order of its configuration; None if that is unknown."""
+        return part(self.results, "configs").get(self.task)
+
+    @property
+    def version(self) -> str:
+        """Version of the tool, "" if it is not stated."""
+        return str(self.results.get("lm_eval_version") or "")
 
 
 class ResultsFiles:
@@ -109,46 +135,25 @@ class ResultsFiles:
         return next((results for results in found if "config" in results), {})
 
 
-def find_files(paths: Paths, results: ResultsFiles) -> list[Path]:
-    """Return files of samples, also of folders; see `bayescontam.data.jsonl.log_files`."""
-    return log_files(
-        paths,
-        lambda folder: (file for file in folder.rglob("*.json*") if _is_samples(file, results)),
-        "holds no samples_TASK_DATE.jsonl, nor DATE_samples_TASK.jsonl of lmms-eval; give the "
-        "folder that was --output_path, of a run with --log_samples",
-    )
-
-
-def samples_file(path: Path, naming: Naming, files: ResultsFiles) -> SamplesFile:
-    """Return what names and results file state of a file of samples."""
+def _samples(path: Path, naming: Naming, files: ResultsFiles) -> Samples:
+    """Return what names and results file state of a file of samples, without its rows."""
     named = _named(path)
     date = (named["date"] if named else None) or ""
     results = files.of(path, date or None)
     task = named["task"] if named else _old_task(path, results)
     given = _arguments(part(results, "config").get("model_args"))
     model, folder = naming.of(path, path.resolve().parent.name, _model(results, given))
-    lower = {
-        name: not better
-        for name, better in part(results, "higher_is_better", task).items()
-        if isinstance(better, bool)
-    }
     id_ = f"{folder}/{date}" if date else ""
-    run = Run(
-        model, task, str(path), _of_model(results, given), _of_task(results, task), id_, folder
-    )
+    settings = _of_model(results, given), _of_task(results, task)
     random_name = not folder and not any(name in given for name in _NAMING) and bool(results)
-    version = str(results.get("lm_eval_version") or "")
-    filters = part(results, "configs").get(task)
-    return SamplesFile(path, run, filters, lower, version, random_name)
+    return Samples(Run(model, task, str(path), *settings, id_, folder), results, random_name)
 
 
-def groups_of(path: Path, files: ResultsFiles) -> dict[str, list[str]]:
-    """Return the subtasks of each group, as the results beside a file of samples state them."""
-    named = _named(path)
-    stated = part(files.of(path, (named["date"] if named else None) or None), "group_subtasks")
+def _subtasks(results: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the subtasks of each group that a results file states."""
     return {
         name: [part for part in parts if isinstance(part, str)]
-        for name, parts in stated.items()
+        for name, parts in part(results, "group_subtasks").items()
         if isinstance(parts, list)
     }
 
@@ -217,78 +222,46 @@ def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
     return {name: str(values[task]) for name, values in found.items() if task in values}
 
 
-class Row(NamedTuple):
-    """What counts of a row."""
-
-    doc_id: str
-    doc_hash: str | None
-    content: str | None
-    metrics: dict[str, Any]
-    answer: str | None
-    extra: tuple[Any, ...]
-
-
-@dataclass
-class Samples:
-    """A file of samples as read: rows by filter."""
-
-    file: SamplesFile
-    rows: dict[str, list[Row]]
-    unnamed: int = 0
-    """Filters whose rows do not name them, and that were named by their order; 0 if none."""
-
-
-def read_samples(
-    file: SamplesFile, extra: ExtraColumns, left_out: LeftOut, advance: Advance
-) -> Samples:
-    """Read a file of samples."""
-    named: dict[str, list[Row]] = {}
+def _read(samples: Samples, importing: Importing, advance: Advance) -> None:
+    """Read the rows of a file of samples."""
+    file, left_out = Path(samples.run.file), importing.left_out
     unnamed: list[list[Row]] = []
     seen: set[tuple[str, str]] = set()
     times: Counter[str] = Counter()
-    source = str(file.path)
-    for place, row in objects(file.path, left_out, advance):
-        try:
-            read = _row(row, extra)
-            name = row.get("filter")
-            if not isinstance(name, str | None):
+    for place, content in objects(file, left_out, advance):
+        with importing.row(file, place):
+            row, name = _row(content, importing.extra), content.get("filter")
+            if name is None:
+                # Versions that name no filters write the rows of one filter after those of
+                # another, so that a document's first row is of the first filter.
+                if times[row.doc_id] == len(unnamed):
+                    unnamed.append([])
+                unnamed[times[row.doc_id]].append(row)
+                times[row.doc_id] += 1
+                continue
+            if not isinstance(name, str):
                 raise TypeError(f"'filter' is {printable(repr(name), 60)}; allowed is text")
-            if name is not None and (name, read.doc_id) in seen:
+            if (name, row.doc_id) in seen:
                 raise ValueError(
-                    f"document {read.doc_id} again, with filter '{printable(name, 60)}'; each "
-                    "occurs "
-                    "once in a run"
+                    f"document {row.doc_id} again, with filter '{printable(name, 60)}'; each "
+                    "occurs once in a run"
                 )
-        except (KeyError, TypeError, ValueError) as error:
-            left_out.broken(source, place, str(error.args[0]))
-            continue
-        if name is not None:
-            seen.add((name, read.doc_id))
-            named.setdefault(name, []).append(read)
-            continue
-        # Versions that name no filters write the rows of one filter after those of another, so
-        # that a document's first row is of the first filter.
-        if times[read.doc_id] == len(unnamed):
-            unnamed.append([])
-        unnamed[times[read.doc_id]].append(read)
-        times[read.doc_id] += 1
-    found = _by_order(file, unnamed, left_out)
+            seen.add((name, row.doc_id))
+            samples.rows.setdefault(name, []).append(row)
+    found = _by_order(samples, unnamed, left_out)
     for name, rows in found.items():
-        if name in named:
-            left_out.broken(
-                source,
-                "as a whole",
-                f"some rows name the filter '{printable(name, 60)}', some none",
-            )
-        named.setdefault(name, rows)
-    return Samples(file, named, len(found) if len(found) > 1 else 0)
+        if name in samples.rows:
+            problem = f"some rows name the filter '{printable(name, 60)}', some none"
+            left_out.broken(str(file), "as a whole", problem)
+        samples.rows.setdefault(name, rows)
+    samples.unnamed = len(found) if len(found) > 1 else 0
 
 
 def _by_order(
-    file: SamplesFile, unnamed: list[list[Row]], left_out: LeftOut
+    samples: Samples, unnamed: list[list[Row]], left_out: LeftOut
 ) -> dict[str, list[Row]]:
     """Name the filters of rows that do not, in the order of the task's configuration."""
-    names = file.filters
+    names = samples.filters
     if names is None:
         names = tuple(f"unnamed-{place + 1}" for place in range(len(unnamed)))
         if len(unnamed) < 2:
@@ -296,7 +269,7 @@ def _by_order(
     if len(unnamed) > len(names):
         again = {row.doc_id for rows in unnamed[len(names) :] for row in rows}
         left_out.broken(
-            str(file.path),
+            samples.run.file,
             "as a whole",
             f"{len(again):,} documents occur {len(unnamed)} times, though the task is configured "
             f"with {len(names)} filters ({join_list(names)}) and the rows name none",
@@ -351,18 +324,9 @@ def import_lm_eval(
     paths : path-like or sequence of path-like
         Files ``samples_{task}_{date}.jsonl`` or ``{date}_samples_{task}.jsonl``, or folders that
         hold them. The model's name is taken from the results file beside them.
-    filter, metric : str or sequence of str, optional
-        Filter and metric that count, needed where a task has several. One of the form
-        ``task=name`` is for this task only. Rows that do not name their filters have those of
-        the task's configuration, in its order.
-    threshold : float, optional
-        Value of the metric from which on an answer is correct, or up to which if lower is
-        better. Default: values must be 0 or 1.
-    model : str or sequence of str, optional
-        Name of the model that all files are of, or ``folder=name`` for those of a folder.
-        Default: as the results files state.
-    **options
-        See `LogOptions`.
+    filter, metric, threshold, model, **options
+        See `LogOptions`. Rows that do not name their filters have those of the task's
+        configuration, in its order.
 
     Returns
     -------
@@ -370,10 +334,8 @@ def import_lm_eval(
 
     Raises
     ------
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If logs cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or logs cannot be used.
 
     Examples
     --------
@@ -389,25 +351,28 @@ def import_lm_eval(
     importing = Importing(paths, options)
     check_threshold(threshold)
     naming, results = Naming(model, "no results file of the run names the model"), ResultsFiles()
-    found = [samples_file(path, naming, results) for path in find_files(paths, results)]
+    files = importing.files(
+        lambda folder: (file for file in folder.rglob("*.json*") if _is_samples(file, results)),
+        "holds no samples_TASK_DATE.jsonl, nor DATE_samples_TASK.jsonl of lmms-eval; give the "
+        "folder that was --output_path, of a run with --log_samples",
+    )
+    read = [_samples(path, naming, results) for path in files]
     naming.check()
-    for file in found:
-        importing.groups.state(groups_of(file.path, results))
-    with importing.bar([file.path for file in found]) as advance:
-        read = [read_samples(file, importing.extra, importing.left_out, advance) for file in found]
+    with importing.bar(files) as advance:
+        for samples in read:
+            importing.groups.state(_subtasks(samples.results))
+            _read(samples, importing, advance)
     importing.left_out.raise_if_broken()
     filters = _filters(read, filter)
-    for samples in read:
-        _count_others(samples, filters, importing.left_out)
     named, notes = _items(read, filters)
-    logs = [_log(samples, filters, named) for samples in read]
+    logs = [_log(samples, filters, named, importing.left_out) for samples in read]
     return importing.table_of(
         logs,
         "lm_eval",
         metric=metric,
         threshold=threshold,
         hint="documents are in 'doc', such as doc.subject",
-        notes=[*_notes(found), *notes],
+        notes=[*_notes(read), *notes],
         choice=lambda task, metric: f"{metric}, filter {filters[task]}",
     )
 
@@ -417,7 +382,7 @@ def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
     known: dict[str, Counter[str]] = {}
     for samples in read:
         for name, rows in samples.rows.items():
-            known.setdefault(samples.file.run.benchmark, Counter())[name] += len(rows)
+            known.setdefault(samples.task, Counter())[name] += len(rows)
     try:
         return select("filter", given, known)
     except UsageError as error:
@@ -427,26 +392,24 @@ def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
         first = several[0]
         order = (
             "are named after the task's configuration, in its order"
-            if first.file.filters
+            if first.filters
             else "have numbers, in the order of the file, since no results file names them"
         )
         raise UsageError(
-            f"{error}. {printable(str(first.file.path))}"
+            f"{error}. {printable(first.run.file)}"
             f"{f' and {len(several) - 1} more files' if len(several) > 1 else ''}: "
             f"{first.unnamed} rows for each document that do not name their filters, which {order}"
         ) from error
 
 
-def _count_others(samples: Samples, filters: Mapping[str, str], left_out: LeftOut) -> None:
-    task = samples.file.run.benchmark
-    for name, rows in samples.rows.items():
-        if name != filters.get(task):
-            left_out.add(task, f"rows of another filter: {printable(name, 60)}", len(rows))
-
-
-def _log(samples: Samples, filters: Mapping[str, str], named: Mapping[str, str]) -> Log:
+def _log(
+    samples: Samples, filters: Mapping[str, str], named: Mapping[str, str], left_out: LeftOut
+) -> Log:
     """Return the rows of the filter that counts, as trials."""
-    task = samples.file.run.benchmark
+    task = samples.task
+    for name, others in samples.rows.items():
+        if name != filters.get(task):
+            left_out.add(task, f"rows of another filter: {printable(name, 60)}", len(others))
     rows = samples.rows.get(filters.get(task, ""), [])
     by_hash = named.get(task) == "doc_hash"
     times: Counter[str] = Counter()
@@ -457,12 +420,14 @@ def _log(samples: Samples, filters: Mapping[str, str], named: Mapping[str, str])
         content = None if by_hash else row.content
         trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.extra))
         times[item] += 1
-    return Log(samples.file.run, trials, samples.file.lower_better)
+    stated = part(samples.results, "higher_is_better", task)
+    lower = {name: not better for name, better in stated.items() if isinstance(better, bool)}
+    return Log(samples.run, trials, lower)
 
 
-def _notes(files: Sequence[SamplesFile]) -> list[str]:
-    notes = version_notes("lm_eval", (file.version or "unknown" for file in files), "files")
-    if unnamed := sorted({file.run.model for file in files if file.random_name}):
+def _notes(read: Sequence[Samples]) -> list[str]:
+    notes = version_notes("lm_eval", (samples.version or "unknown" for samples in read), "files")
+    if unnamed := sorted({samples.run.model for samples in read if samples.random_name}):
         notes.append(
             f"no model argument names the model: it is called after its kind, {join_list(unnamed)}"
         )
@@ -473,7 +438,7 @@ def _items(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[dict[st
     """Return for each task by what its items are named, and notes on it."""
     named, notes = {}, []
     for task in filters:
-        mine = [samples for samples in read if samples.file.run.benchmark == task]
+        mine = [samples for samples in read if samples.task == task]
         if all(row.doc_hash for own in mine for rows in own.rows.values() for row in rows):
             named[task] = "doc_hash"
             notes += _alike(task, mine)
@@ -496,8 +461,7 @@ def _alike(task: str, read: Sequence[Samples]) -> list[str]:
     if len(hashes) > len(numbers):
         notes.append(
             f"{printable(task)}: {len(hashes):,} different documents under {len(numbers):,} "
-            "numbers:"
-            " runs are not of the same documents, and share only those that are alike"
+            "numbers: runs are not of the same documents, and share only those that are alike"
         )
     if len(pairs) > len(hashes):
         notes.append(alike_note(task, len(pairs) - len(hashes)))

@@ -6,8 +6,8 @@ choice of a metric, names of models, what counts as correct, and which trials ar
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import pandas as pd
 
-from bayescontam._progress import Advance
+from bayescontam._progress import Advance, progress_bar
 from bayescontam._text import join_list, printable
 from bayescontam.data.importers.base import (
     ExtraColumns,
     LeftOut,
     Names,
     Paths,
+    as_list,
     check_threshold,
     extra_names,
-    is_ambiguous,
     is_nan,
     number,
     of_one_kind,
@@ -40,15 +40,17 @@ from bayescontam.data.importers.runs import (
     Texts,
     distinct,
     model_names,
+    original_name,
     version_notes,
 )
-from bayescontam.data.jsonl import LARGE, log_files, reading_bar
 from bayescontam.data.responses import Responses
-from bayescontam.data.validation import format_value
+from bayescontam.data.validation import check_choice, format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
 _FEW = 10
 """Items from which on a model that has all of them right, or none, is named."""
+LARGE = 50_000_000
+"""Bytes of logs that take about two seconds to import."""
 _DEFAULTS = {"trial": "", "answer": None, "content": None, "out_of": 1}
 _ODD = (
     "choose another metric, or give the value from which an answer is correct, or up to which if "
@@ -89,47 +91,6 @@ class Imported:
     def frame(self) -> pd.DataFrame:
         """The table of `responses`."""
         return self.responses.frame
-
-
-def imported(
-    trials: pd.DataFrame,
-    left_out: LeftOut,
-    *,
-    chosen: Mapping[str, str],
-    notes: Sequence[str] = (),
-    source: str,
-    groups: Groups | None = None,
-    copies: Copies = "leave-out",
-    texts: Texts = "refuse",
-) -> Imported:
-    """Add up trials to responses."""
-    left_out.raise_if_broken()
-    if trials.empty:
-        reasons = "; ".join(
-            f"{where}: {reason} ({count:,})"
-            for where, reason, count in left_out.frame().itertuples(index=False)
-        )
-        problem = f"no scored trial is left; left out: {printable(reasons) or 'nothing'}"
-        raise DataError([Fault(source, problem)], "check that these are the logs that you mean")
-    missing = {name: value for name, value in _DEFAULTS.items() if name not in trials}
-    trials = trials.reset_index(drop=True).assign(**missing)
-    found = distinct(trials, left_out, copies=copies, texts=texts)
-    trials = found.trials
-    if groups is not None:
-        trials, chosen = groups.applied(trials, chosen)
-    extra = extra_names(trials)
-    _check_extra(trials, extra, source)
-    grouped = trials.groupby(KEYS, sort=True, observed=True)
-    frame = grouped.agg(n_correct=("correct", "sum"), n_trials=("out_of", "sum"))
-    if extra:
-        own = grouped[list(extra)].first(skipna=False).rename(columns=extra)
-        frame = frame.join(own.apply(of_one_kind))
-    frame = frame.reset_index().astype({"n_correct": np.int64, "n_trials": np.int64})
-    frame = frame.sort_values(["benchmark", "model", "item"], kind="stable", ignore_index=True)
-    responses = Responses.from_frame(frame, source=source)
-    read = _read(trials, responses.frame, chosen)
-    more = [*notes, *found.notes, *_extremes(responses.frame)]
-    return Imported(responses, read, left_out.frame(), found.runs, tuple(more))
 
 
 def _extremes(table: pd.DataFrame) -> list[str]:
@@ -187,6 +148,17 @@ def _read(trials: pd.DataFrame, table: pd.DataFrame, chosen: Mapping[str, str]) 
 class LogOptions(TypedDict, total=False):
     """Options that all importers of logs have.
 
+    Some have these too:
+
+    - ``metric`` (or ``scorer``, ``filter``): name, or names, of what counts; needed where a
+      benchmark has several. One of the form ``benchmark=name`` is for this benchmark only.
+    - ``threshold``: value from which on an answer is correct, or up to which if lower is better.
+      Default: values must be 0 or 1.
+    - ``model``: name of the model that all logs are of, or ``folder=name`` for those of a folder;
+      one or several. Default: as the logs, or the names of files and folders, state.
+    - ``errors``: what becomes of items at which a run failed, ``"leave-out"`` (default) or
+      ``"incorrect"``.
+
     Attributes
     ----------
     keep : str or sequence of str, default ()
@@ -230,6 +202,8 @@ class Trial(NamedTuple):
     extra: tuple[Any, ...] = ()
     file: str = ""
     """Log file, where a run has several; that of the run if it is empty."""
+    run: str = ""
+    """What identifies its run, where a log repeats answers of others; the log's if it is empty."""
 
 
 @dataclass(frozen=True)
@@ -257,34 +231,53 @@ class Importing:
         self.differing: Differing = options.get("differing", "error")
         self.copies: Copies = options.get("copies", "leave-out")
         self._progress = options.get("progress", False)
-        allowed = {"differing": ("error", "pool", "split"), "copies": ("leave-out", "count")}
-        for name, words in allowed.items():
-            if getattr(self, name) not in words:
-                raise UsageError(
-                    f"{name}={getattr(self, name)!r}: allowed are {', '.join(map(repr, words))}"
-                )
+        check_choice("differing", self.differing, Differing)
+        check_choice("copies", self.copies, Copies)
 
     @property
     def source(self) -> str:
         """Name of the logs in messages."""
-        return join_list(map(str, is_ambiguous(self.paths)), most=3)
-
-    @property
-    def texts(self) -> Texts:
-        """What becomes of names of items that stand for several texts."""
-        return "note" if self.differing == "pool" else "refuse"
+        return join_list(map(str, as_list(self.paths)), most=3)
 
     def files(self, inside: Callable[[Path], Iterable[Path]], advice: str) -> list[Path]:
-        """Return files, those in folders included; see `bayescontam.data.jsonl.log_files`."""
-        return log_files(self.paths, inside, advice)
+        """Return files, those in folders included, sorted and each once."""
+        found: dict[Path, Path] = {}
+        for path in map(Path, as_list(self.paths)):
+            if path.is_dir():
+                files = list(inside(path))
+                if not files:
+                    raise UsageError(f"{printable(str(path))}: {advice}")
+            elif path.is_file():
+                files = [path]
+            else:
+                raise UsageError(f"{printable(str(path))}: no such file or folder; check the path")
+            found.update({file.resolve(): file for file in files})
+
+        # A copy comes after what it is a copy of, so that it is the one named as such.
+        def order(file: Path) -> tuple[Path, int, Path]:
+            return file.with_name(original_name(file.name)), len(file.name), file
+
+        return [found[file] for file in sorted(found, key=order)]
 
     def bar(self, files: Sequence[Path], large: int = LARGE) -> AbstractContextManager[Advance]:
         """Return a progress bar over files, shown where it is wanted and they are large."""
-        return reading_bar(files, self._progress, large)
+        total = sum(file.stat().st_size for file in files)
+        return progress_bar(self._progress and total >= large, "Reading", total / 1e6, "MB")
 
-    def names(self, runs: Sequence[Run]) -> tuple[list[str], list[str]]:
-        """Return the name of each run's model, and notes; `bayescontam.data.importers.runs`."""
-        return model_names(runs, self.differing)
+    def each(self, files: Sequence[Path], large: int = LARGE) -> Iterator[Path]:
+        """Give files one after the other, with a progress bar over them."""
+        with self.bar(files, large) as advance:
+            for file in files:
+                yield file
+                advance(file.stat().st_size / 1e6)
+
+    @contextmanager
+    def row(self, file: Path | str, place: str) -> Iterator[None]:
+        """Note a row as broken where the block finds that it cannot be read."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, SyntaxError) as error:
+            self.left_out.broken(str(file), place, str(error.args[0]))
 
     def table(
         self,
@@ -293,17 +286,34 @@ class Importing:
         notes: Sequence[str] = (),
         texts: Texts | None = None,
     ) -> Imported:
-        """Return the table; see `bayescontam.data.importers.logs.imported`."""
-        return imported(
-            trials,
-            self.left_out,
-            chosen=chosen,
-            notes=notes,
-            source=self.source,
-            groups=self.groups,
-            copies=self.copies,
-            texts=texts or self.texts,
-        )
+        """Add up trials to responses; `chosen` is what counts for each benchmark."""
+        self.left_out.raise_if_broken()
+        if trials.empty:
+            reasons = "; ".join(
+                f"{where}: {reason} ({count:,})"
+                for where, reason, count in self.left_out.frame().itertuples(index=False)
+            )
+            problem = f"no scored trial is left; left out: {printable(reasons) or 'nothing'}"
+            advice = "check that these are the logs that you mean"
+            raise DataError([Fault(self.source, problem)], advice)
+        missing = {name: value for name, value in _DEFAULTS.items() if name not in trials}
+        trials = trials.reset_index(drop=True).assign(**missing)
+        texts = texts or ("note" if self.differing == "pool" else "refuse")
+        trials, runs, merged = distinct(trials, self.left_out, copies=self.copies, texts=texts)
+        trials, chosen = self.groups.applied(trials, chosen)
+        extra = extra_names(trials)
+        _check_extra(trials, extra, self.source)
+        grouped = trials.groupby(KEYS, sort=True, observed=True)
+        frame = grouped.agg(n_correct=("correct", "sum"), n_trials=("out_of", "sum"))
+        if extra:
+            own = grouped[list(extra)].first(skipna=False).rename(columns=extra)
+            frame = frame.join(own.apply(of_one_kind))
+        frame = frame.reset_index().astype({"n_correct": np.int64, "n_trials": np.int64})
+        frame = frame.sort_values(["benchmark", "model", "item"], kind="stable", ignore_index=True)
+        responses = Responses.from_frame(frame, source=self.source)
+        read = _read(trials, responses.frame, chosen)
+        more = (*notes, *merged, *_extremes(responses.frame))
+        return Imported(responses, read, self.left_out.frame(), runs, more)
 
     def table_of(
         self,
@@ -321,7 +331,7 @@ class Importing:
         """Return the table of logs by a metric of each benchmark."""
         check_threshold(threshold)
         self.left_out.raise_if_broken()
-        names, more = self.names([log.run for log in logs])
+        names, more = model_names([log.run for log in logs], self.differing)
         more += version_notes(tool, (log.version for log in logs if log.version), "files")
         taken = select("metric", metric, _candidates(logs, metric), f"{unit}s")
         trials = self._scored(logs, names, taken, threshold, odd)
@@ -364,7 +374,7 @@ class Importing:
                     "item": [trial.item for trial in log.trials],
                     "correct": correct,
                     "out_of": out_of,
-                    "run": log.run.key,
+                    "run": [trial.run or log.run.key for trial in log.trials],
                     "file": [trial.file or log.run.file for trial in log.trials],
                     "trial": [trial.number for trial in log.trials],
                     "answer": pd.Series([trial.answer for trial in log.trials], dtype=object),
@@ -394,7 +404,7 @@ def _candidates(logs: Sequence[Log], given: Names) -> dict[str, Counter[str]]:
         raise UsageError(
             f"--metric: no metric in the logs of {join_list(bare)}: was it run to predict only?"
         )
-    wanted = is_ambiguous(given)
+    wanted = as_list(given)
 
     def may_count(benchmark: str, name: str) -> bool:
         named = any(text == name or text.endswith(f"={name}") for text in wanted)
@@ -467,9 +477,8 @@ def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str,
         )
         if broken:
             notes.append(
-                f"{printable(name, 80)} on {printable(log.run.benchmark, 60)}: "
-                f"{join_list(broken)} is "
-                "NaN throughout; a checkpoint that gives NaN has items right or wrong by their "
+                f"{printable(name, 80)} on {printable(log.run.benchmark, 60)}: {join_list(broken)} "
+                "is NaN throughout; a checkpoint that gives NaN has items right or wrong by their "
                 "order only: make sure that it is sound"
             )
     return notes

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
-from bayescontam.data.importers.base import ExtraColumns, LeftOut, Names, check_threshold, scores
-from bayescontam.data.importers.logs import Imported, imported
+from bayescontam.data.importers.base import Names, check_threshold, scores
+from bayescontam.data.importers.logs import Imported, Importing
 from bayescontam.data.importers.py_irt import import_py_irt
 from bayescontam.data.tables import read_table
 from bayescontam.data.tools import import_advice, tool_of
-from bayescontam.data.validation import FaultList, read_names, read_numbers
+from bayescontam.data.validation import FaultList, check_choice, read_names, read_numbers
 from bayescontam.errors import UsageError
 
 type Items = Literal["columns", "rows"]
@@ -72,12 +72,12 @@ def import_matrix(
     >>> found.frame["item"].tolist(), found.left_out["reason"].tolist()
     (['q0', 'q0', 'q1'], ['blank cell'])
     """
-    if items not in ("columns", "rows"):
-        raise UsageError(f"items={items!r}: allowed are 'columns' and 'rows'")
+    check_choice("items", items, Items)
     if items == "columns" and (keep or benchmark_in_column):
         raise UsageError("items stand in columns, so that no column can be one of items' own")
     check_threshold(threshold)
-    extra = ExtraColumns.of(keep)
+    importing = Importing(path, {"keep": keep})
+    extra = importing.extra
     # Column names are whole here: they may hold dots.
     columns = [".".join(parts) for parts in extra.paths.values()]
     tool = tool_of(path)
@@ -115,11 +115,9 @@ def import_matrix(
         }
     )
     trials = extra.added_to(trials, table[columns].iloc[down].to_numpy(dtype=object).tolist())
-    left_out = LeftOut()
     missing = trials["correct"].isna()
-    for at, count in trials.loc[missing, "benchmark"].value_counts().items():
-        left_out.add(str(at), "blank cell", int(count))
-    return imported(trials[~missing], left_out, chosen={}, source=source)
+    importing.left_out.add_rows(trials.loc[missing, "benchmark"], "blank cell")
+    return importing.table(trials[~missing], {})
 
 
 def _values(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from bayescontam._text import join_list
-from bayescontam.data.importers.base import Names, Paths, is_ambiguous
+from bayescontam.data.importers.base import Names, Paths, as_list
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, fingerprint, original_name
 from bayescontam.data.jsonl import json_object
@@ -36,9 +36,7 @@ def import_opencompass(
     metric : str or sequence of str, optional
         Verdict that counts, where details have others than ``correct``; needed where they have
         no ``correct``.
-    model : str or sequence of str, optional
-        Name of the model of all results, or ``folder=name``. Default: the folder's name.
-    **options
+    model, **options
         See `LogOptions`.
 
     Returns
@@ -47,10 +45,8 @@ def import_opencompass(
 
     Raises
     ------
-    UsageError
-        If files are missing, or a choice is needed or cannot be used.
-    DataError
-        If results cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or results cannot be used.
 
     Examples
     --------
@@ -69,12 +65,10 @@ def import_opencompass(
         _results, "holds no results/MODEL/DATASET.json; give the folder that is --work-dir"
     )
     naming = Naming(model, "the folder does not name the model")
-    logs = []
-    with importing.bar(files) as advance:
-        for file in files:
-            run = _run(file, naming)
-            logs.append(Log(run, list(_trials(file, importing, is_ambiguous(metric)))))
-            advance(file.stat().st_size / 1e6)
+    logs = [
+        Log(_run(file, naming), list(_trials(file, importing, as_list(metric))))
+        for file in importing.each(files)
+    ]
     naming.check()
     read = [log for log in logs if log.trials]
     return importing.table_of(
@@ -125,22 +119,14 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
                 "another verdict (metric, --metric)",
             )
             continue
-        try:
-            extra = importing.extra.values(entry)
-        except TypeError as error:
-            importing.left_out.broken(str(file), place, str(error))
-            continue
         reference = entry.get("references", entry.get("answer", entry.get("gold")))
+        text = None if reference is None else fingerprint(reference)
         predictions = [entry.get(name) for name in ("origin_prediction", "predictions", "pred")]
-        yield Trial(
-            str(key),
-            scores,
-            answer=fingerprint(predictions)
-            if any(value is not None for value in predictions)
-            else None,
-            content=None if reference is None else fingerprint(reference),
-            extra=extra,
-        )
+        given = any(value is not None for value in predictions)
+        answer = fingerprint(predictions) if given else None
+        with importing.row(file, place):
+            extra = importing.extra.values(entry)
+            yield Trial(str(key), scores, answer=answer, content=text, extra=extra)
 
 
 def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Unpack
 
 from bayescontam._text import printable
-from bayescontam.data.importers.base import Paths, number
+from bayescontam.data.importers.base import Paths, number, objects
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Run
-from bayescontam.data.jsonl import objects
 
 _ODD = "give the value from which a response is correct (threshold, --threshold)"
 _ENDINGS = (".jsonlines", ".jsonl", ".jsonlines.gz", ".jsonl.gz")
@@ -31,9 +30,7 @@ def import_py_irt(
         Files ``*.jsonlines`` or ``*.jsonl``, or folders that hold them.
     benchmark : str
         Name of the benchmark.
-    threshold : float, optional
-        Value from which on an answer is correct. Default: values must be 0 or 1.
-    **options
+    threshold, **options
         See `LogOptions`.
 
     Returns
@@ -42,10 +39,8 @@ def import_py_irt(
 
     Raises
     ------
-    UsageError
-        If files are missing, or an option cannot be used.
-    DataError
-        If lines cannot be used.
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or lines cannot be used.
 
     References
     ----------
@@ -66,11 +61,7 @@ def import_py_irt(
         lambda folder: (f for f in folder.rglob("*.json*") if f.name.endswith(_ENDINGS)),
         "holds no *.jsonlines or *.jsonl; check the folder",
     )
-    logs: list[Log] = []
-    with importing.bar(files) as advance:
-        for file in files:
-            logs += _logs(file, benchmark, importing)
-            advance(file.stat().st_size / 1e6)
+    logs = [log for file in importing.each(files) for log in _logs(file, benchmark, importing)]
     return importing.table_of(logs, "py-irt", threshold=threshold, unit="response", odd=_ODD)
 
 
@@ -78,20 +69,15 @@ def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
     left_out, source = importing.left_out, str(file)
     logs: dict[str, Log] = {}
     for place, row in objects(file, left_out, unique=True):
-        subject, responses = row.get("subject_id"), row.get("responses")
-        if not isinstance(subject, str) or not isinstance(responses, dict):
-            problem = "has no text 'subject_id' and no object 'responses'; is this of py-irt?"
-            left_out.broken(source, place, problem)
-        elif subject in logs:
-            left_out.broken(
-                source, place, f"subject '{printable(subject, 60)}' again; give one line"
-            )
-        else:
-            try:
-                extra = importing.extra.values(row)
-            except TypeError as error:
-                left_out.broken(source, place, str(error))
-                continue
+        with importing.row(file, place):
+            subject, responses = row.get("subject_id"), row.get("responses")
+            if not isinstance(subject, str) or not isinstance(responses, dict):
+                raise TypeError(
+                    "has no text 'subject_id' and no object 'responses'; is this of py-irt?"
+                )
+            if subject in logs:
+                raise ValueError(f"subject '{printable(subject, 60)}' again; give one line")
+            extra = importing.extra.values(row)
             trials = []
             for item, value in responses.items():
                 try:

@@ -25,8 +25,8 @@ import pandas as pd
 
 from bayescontam._files import sha256
 from bayescontam._text import join_list, printable
-from bayescontam.data.importers.base import MARK, LeftOut, Names, is_ambiguous
-from bayescontam.data.validation import format_value
+from bayescontam.data.importers.base import MARK, LeftOut, Names, as_list
+from bayescontam.data.validation import check_choice, format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
 type Differing = Literal["error", "pool", "split"]
@@ -76,8 +76,7 @@ class Run:
 
 def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], list[str]]:
     """Return under which name each run's answers are taken, and notes on it."""
-    if differing not in ("error", "pool", "split"):
-        raise UsageError(f"differing={differing!r}: allowed are 'error', 'pool' and 'split'")
+    check_choice("differing", differing, Differing)
     wide = _varying((run.model, run.of_model) for run in runs)
     narrow = _varying(((run.model, run.benchmark), run.of_benchmark) for run in runs)
     folders: dict[str, set[str]] = {}
@@ -120,7 +119,7 @@ class Naming:
     """Names of the models that logs are of: as the logs state, or as the user does."""
 
     def __init__(self, given: Names, unknown: str) -> None:
-        self._given = is_ambiguous(given)
+        self._given = as_list(given)
         self._unknown = unknown
         self._used: set[str] = set()
         self._nameless: dict[str, str] = {}
@@ -149,8 +148,7 @@ class Naming:
             first = next(iter(self._nameless.values()))
             raise UsageError(
                 f"--model: needed, because {self._unknown} (such as {printable(first)}); named "
-                "after "
-                f"the folders it would be: {offered}{more}; or one --model NAME for all"
+                f"after the folders it would be: {offered}{more}; or one --model NAME for all"
             )
         if unused := [name for name in self._given if "=" in name and name not in self._used]:
             raise UsageError(f"--model: {join_list(unused)}: there are no logs in such a folder")
@@ -218,22 +216,10 @@ def alike_note(benchmark: str, count: int) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Distinct:
-    """Trials of which no two are the same; see `distinct`."""
-
-    trials: pd.DataFrame
-    # a row for each model, benchmark and log file: `model, benchmark, file, run`, how many `trials`
-    # it has, how many of them `count`, and `same_as`: the file that has the others, "" if there is
-    # none
-    runs: pd.DataFrame
-    notes: list[str]  # what was merged, left out or added up, by name
-
-
 def distinct(
-    trials: pd.DataFrame, left_out: LeftOut, *, copies: Copies = "leave-out", texts: Texts
-) -> Distinct:
-    """Return trials of which no two are the same."""
+    trials: pd.DataFrame, left_out: LeftOut, *, copies: Copies, texts: Texts
+) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return trials of which no two are the same, `Imported.runs`, and notes on what was merged."""
     notes = _check_texts(trials, texts)
     same_as = pd.Series("", index=trials.index, dtype=object)
     again = trials.duplicated(_TRIAL)
@@ -241,8 +227,7 @@ def distinct(
         _check_repeats(trials)
         first = trials.groupby(_TRIAL, sort=False)["file"].transform("first")
         same_as[again] = first[again]
-        for benchmark, count in trials.loc[again, "benchmark"].value_counts().items():
-            left_out.add(str(benchmark), REPEATED, int(count))
+        left_out.add_rows(trials.loc[again, "benchmark"], REPEATED)
     once = trials[~again]
     several = once.groupby(["model", "benchmark"], sort=True)["run"].transform("nunique") > 1
     for (model, benchmark), own in once[several].groupby(["model", "benchmark"], sort=True):
@@ -257,7 +242,7 @@ def distinct(
             )
         notes += [f"{_pair(model, benchmark)}: {text}" for text in alike]
     runs = _runs(trials, same_as)
-    return Distinct(trials[same_as == ""], runs, notes + _spelled(runs))
+    return trials[same_as == ""], runs, notes + _spelled(runs)
 
 
 def _pair(model: Hashable, benchmark: Hashable) -> str:
@@ -275,8 +260,7 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
     if texts == "note":
         return [
             f"{printable(str(name))}: {count:,} items have another text in some runs; make sure "
-            "that "
-            "their names stand for the same question"
+            "that their names stand for the same question"
             for name, count in counts.items()
         ]
     first = twice.groupby(["benchmark", "item"], sort=False)["file"].transform("first")
@@ -286,8 +270,7 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
         Fault(
             str(row["file"]),
             f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} has "
-            "another text "
-            f"than in {printable(str(row['first']))}",
+            f"another text than in {printable(str(row['first']))}",
         )
         for _, row in other.iterrows()
     ]
@@ -311,8 +294,7 @@ def _check_repeats(trials: pd.DataFrame) -> None:
         Fault(
             str(row["file"]),
             f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} occurs "
-            "again in "
-            "the same run, with another answer, text or score",
+            "again in the same run, with another answer, text or score",
         )
         for _, row in odd.iterrows()
     ]
@@ -357,7 +339,7 @@ def _file(path: str) -> str:
 
 
 def _runs(trials: pd.DataFrame, same_as: "pd.Series[str]") -> pd.DataFrame:
-    """Return a row for each model, benchmark and file; see `Distinct`."""
+    """Return a row for each model, benchmark and file; see `Imported.runs`."""
     rows = trials[["model", "benchmark", "file", "run"]].assign(
         same_as=same_as, counts=same_as == ""
     )
@@ -405,7 +387,7 @@ class Groups:
     def __init__(self, given: Names) -> None:
         self._patterns: dict[str, str] = {}
         self._stated: dict[str, set[str]] = {}
-        for text in is_ambiguous(given):
+        for text in as_list(given):
             name, sign, pattern = text.partition("=")
             if not name or (sign and not pattern) or name in self._patterns:
                 reason = "is given twice" if name in self._patterns else "is no group"
@@ -414,9 +396,6 @@ class Groups:
                     "mmlu=mmlu_*"
                 )
             self._patterns[name] = pattern
-
-    def __bool__(self) -> bool:
-        return bool(self._patterns)
 
     def state(self, groups: Mapping[str, Iterable[str]]) -> None:
         """Note which subtasks, or groups of subtasks, the logs of a run have in each group."""
@@ -461,8 +440,7 @@ class Groups:
             if twice := [name for name in mine if name in found]:
                 raise UsageError(
                     f"--group: {join_list(twice)} would be in '{printable(found[twice[0]])}' and "
-                    "in "
-                    f"'{printable(group)}'; give patterns that do not overlap"
+                    f"in '{printable(group)}'; give patterns that do not overlap"
                 )
             found.update(dict.fromkeys(mine, group))
         return found

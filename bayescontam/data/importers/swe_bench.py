@@ -8,11 +8,12 @@ from typing import Any, Unpack
 
 from bayescontam._bounds import read_whole
 from bayescontam._text import join_list, printable
-from bayescontam.data.importers.base import Errors, Names, Paths, check_errors, error_notes
+from bayescontam.data.importers.base import Errors, Names, Paths, error_notes
 from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
 from bayescontam.data.importers.runs import Naming, Run, original_name
 from bayescontam.data.jsonl import json_object
 from bayescontam.data.tables import read_table
+from bayescontam.data.validation import check_choice
 from bayescontam.errors import DataError, Fault, UsageError
 
 _ID_COLUMNS = ("instance_id", "item")
@@ -57,14 +58,9 @@ def import_swe_bench(
     items : path-like, optional
         All instances, as lines of text, as a JSON list, or as a table with a column
         ``instance_id`` or ``item``. Needed for reports that list the resolved ones only.
-    errors : {"leave-out", "incorrect"}, default "leave-out"
-        What becomes of instances at which the evaluation failed; the leaderboard counts them as
-        not resolved.
-    model : str or sequence of str, optional
-        Name of the model of all reports, or ``folder=name``, where the folder is the part of the
-        path that names the model.
-    **options
-        See `LogOptions`.
+    errors, model, **options
+        See `LogOptions`. The leaderboard counts instances at which the evaluation failed as not
+        resolved. The folder in ``folder=name`` is the part of the path that names the model.
 
     Returns
     -------
@@ -72,10 +68,9 @@ def import_swe_bench(
 
     Raises
     ------
-    UsageError
-        If files are missing, or the instances that were not resolved are unknown.
-    DataError
-        If reports cannot be used.
+    UsageError, DataError
+        If files are missing, instances that were not resolved are unknown, or reports cannot be
+        used.
 
     References
     ----------
@@ -92,7 +87,7 @@ def import_swe_bench(
     >>> found.frame[["model", "item", "n_correct"]].to_numpy().tolist()
     [['org/m', 'r__a-1', 1], ['org/m', 'r__a-2', 0]]
     """
-    check_errors(errors)
+    check_choice("errors", errors, Errors)
     importing = Importing(paths, options)
     universe = None if items is None else _instances(Path(items))
     files = importing.files(
@@ -103,7 +98,7 @@ def import_swe_bench(
     failed, partial = 0, []
     for file in files:
         content = json_object(file)
-        run = _run(file, content, benchmark, naming)
+        run = _run(file, benchmark, naming)
         report = _report(content)
         if report is None:
             problem = f"has no resolved ids, only {join_list(map(str, content))}"
@@ -112,10 +107,10 @@ def import_swe_bench(
         if universe is None and not report.whole:
             partial.append(str(file))
             continue
-        trials, errors_here = _trials(report, universe, errors, importing, run)
-        failed += errors_here
+        failed += len(report.failed)
         # Reports of single instances are many files of one run.
-        logs.setdefault((run.model, run.key), Log(run, [])).trials.extend(trials)
+        log = logs.setdefault((run.model, run.key), Log(run, []))
+        log.trials.extend(_trials(report, universe, errors, importing, run))
     naming.check()
     if partial:
         raise UsageError(
@@ -128,7 +123,7 @@ def import_swe_bench(
         [log for log in logs.values() if log.trials],
         "SWE-bench",
         unit="instance",
-        notes=error_notes(failed, "instance"),
+        notes=error_notes(failed, "instance") if errors == "incorrect" else (),
     )
 
 
@@ -143,7 +138,7 @@ def _reports(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _run(file: Path, content: Mapping[str, Any], benchmark: str, naming: Naming) -> Run:
+def _run(file: Path, benchmark: str, naming: Naming) -> Run:
     place = file.resolve()
     if file.name == "report.json":
         label, id_ = place.parents[1].name, place.parents[2].name
@@ -201,34 +196,23 @@ def _trials(
     errors: Errors,
     importing: Importing,
     run: Run,
-) -> tuple[list[Trial], int]:
-    """Return trials, and how many errors among them count as incorrect."""
+) -> Iterator[Trial]:
+    """Give a trial for each instance with an outcome."""
     missed, failed = report.missed, report.failed
     if universe is not None:
         if unknown := sorted((report.resolved | missed | failed) - set(universe)):
-            raise DataError(
-                [
-                    Fault(
-                        run.file,
-                        f"{len(unknown):,} ids are not in --items: {join_list(unknown, 4)}",
-                    )
-                ],
-                "give the instances of this benchmark",
-            )
+            problem = f"{len(unknown):,} ids are not in --items: {join_list(unknown, 4)}"
+            raise DataError([Fault(run.file, problem)], "give the instances of this benchmark")
         missed = set(universe) - report.resolved - failed - report.not_run
-    where = run.benchmark
-    importing.left_out.add(where, "instance was not run", len(report.not_run))
+    importing.left_out.add(run.benchmark, "instance was not run", len(report.not_run))
     if errors == "leave-out":
-        importing.left_out.add(where, "error in the instance", len(failed))
-        counted = 0
+        importing.left_out.add(run.benchmark, "error in the instance", len(failed))
     else:
-        missed, counted = missed | failed, len(failed)
+        missed = missed | failed
     outcomes = dict.fromkeys(sorted(missed), False) | dict.fromkeys(sorted(report.resolved), True)
-    extra = {item: importing.extra.values({"instance_id": item}) for item in outcomes}
-    return [
-        Trial(item, {_METRIC: own}, extra=extra[item], file=run.file)
-        for item, own in outcomes.items()
-    ], counted
+    for item, own in outcomes.items():
+        extra = importing.extra.values({"instance_id": item})
+        yield Trial(item, {_METRIC: own}, extra=extra, file=run.file)
 
 
 def _instances(path: Path) -> set[str]:
@@ -238,24 +222,23 @@ def _instances(path: Path) -> set[str]:
     if path.suffix in (".txt", ""):
         found = [line.strip() for line in read_whole(path).decode(errors="replace").splitlines()]
     else:
-        values = _json_list(path)
-        found = values if values is not None else _column(path)
+        found = _json_list(path) or _column(path)
     ids = {item for item in found if item}
     if not ids:
         raise UsageError(f"--items {printable(str(path))}: holds no ids")
     return ids
 
 
-def _json_list(path: Path) -> list[str] | None:
-    """Return the texts of a JSON list; None if the file is another one."""
+def _json_list(path: Path) -> list[str]:
+    """Return the texts of a JSON list; none if the file is another one."""
     if path.suffix != ".json":
-        return None
+        return []
     try:
         values = json.loads(read_whole(path))
     except ValueError:
-        return None
+        return []
     texts = isinstance(values, list) and all(isinstance(value, str) for value in values)
-    return list(values) if texts else None
+    return values if texts else []
 
 
 def _column(path: Path) -> list[str]:

@@ -1,0 +1,234 @@
+"""Numbers as users write them: contamination and its scales, decimal commas, thousands."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._text import join_list, printable
+from bayescontam._types import FloatArray
+from bayescontam.data.validation import (
+    MISSING,
+    NUMBER,
+    WHOLE,
+    WORDS,
+    FaultList,
+    check_choice,
+    read_numbers,
+)
+from bayescontam.errors import UsageError
+
+MEASURES = {"contamination": 1.0, "contamination_sd": None, "p_duplicate": 1.0}
+MEASURES |= {"p_duplicate_sd": None}
+"""Number columns about contamination, with their highest value; the lowest is 0."""
+
+type Scale = Literal["share", "percent", "count"]
+"""What contamination is given as: see `read_measures`."""
+# Extra columns become numbers only if nothing is lost: 007 and 20-digit ids stay text.
+_DECIMAL = re.compile(r"[+-]?(?=\.?\d)(0|[1-9]\d{0,17})?(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
+_WITHOUT = re.compile(r"[+-]?\d+([eE][+-]?\d+)?\s*%?", re.ASCII)
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
+_GROUPED = re.compile(r"[1-9]\d{0,2}([.,]\d{3})+", re.ASCII)
+_NAMES = ("model", "benchmark", "item")
+_COUNTS = ("correct", "n_correct", "n_trials")
+
+
+def with_point(cell: Any) -> Any:
+    """Return a text such as 0,5 as 0.5, and any other cell as it is."""
+    text = cell.strip() if isinstance(cell, str) else ""
+    return text.replace(",", ".") if _COMMA.fullmatch(text) else cell
+
+
+def read_measures(
+    frame: pd.DataFrame, faults: FaultList, advice: str, scale: Scale = "share"
+) -> dict[str, FloatArray]:
+    """Return the columns of `MEASURES` that `frame` has, as shares."""
+    check_choice("contamination_scale", scale, Scale)
+    if scale != "share" and "contamination" not in frame.columns:
+        raise UsageError(
+            f"contamination_scale={scale!r}: {printable(faults.source)} has no column "
+            f"'contamination'; the columns are {join_list(frame.columns)}"
+        )
+    found = {}
+    for column in (name for name in MEASURES if name in frame.columns):
+        own = scale if column.startswith("contamination") else "share"
+        found[column] = _read_measure(frame[column], MEASURES[column], own, advice, faults)
+    if scale == "percent":
+        for column in found.keys() & {"contamination", "contamination_sd"}:
+            found[column] = found[column] / 100
+        faults.notes.append("contamination is per cent: divided by 100")
+    elif scale == "count":
+        if "contamination_sd" in found:
+            faults.add("is of no use beside counts; remove it", "contamination_sd")
+        largest = np.nanmax(found["contamination"], initial=0)
+        found["contamination"] = np.log1p(found["contamination"]) / (np.log1p(largest) or 1.0)
+        faults.notes.append(
+            f"contamination is a count n: read as log(1 + n) / log(1 + {largest:g}), where "
+            f"{largest:g} is the largest of {faults.source}"
+        )
+    return found
+
+
+def _read_measure(
+    cells: pd.Series, highest: float | None, scale: Scale, advice: str, faults: FaultList
+) -> FloatArray:
+    """Return a column of numbers as they are given, NaN where one is faulty."""
+    column = str(cells.name)
+    values = read_numbers(cells.map(_without_sign) if scale == "percent" else cells)
+    if scale == "count":
+        values = refuse_grouped({column: cells}, {column: values}, faults)[column]
+    absent = np.isnan(values)
+    faults.flag(absent, column, f"missing value; {advice}")
+    if scale == "count":
+        fits = (values >= 0) & (values == np.floor(values)) & np.isfinite(values)
+        allowed = "a whole number, 0 or more"
+    elif highest is None:
+        fits, allowed = (values >= 0) & np.isfinite(values), "a number 0 or more"
+    else:
+        highest = 100 * highest if scale == "percent" else highest
+        fits, allowed = (values >= 0) & (values <= highest), f"a number from 0 to {highest:g}"
+    bad = ~fits & ~absent
+    faults.flag(bad & (values != -np.inf), column, f"got {{}}, allowed is {allowed}", cells)
+    if bad.any() and scale == "share" and highest is not None:
+        _advise(column, cells[bad], values[bad], faults)
+    return np.where(bad, np.nan, values)
+
+
+def refuse_grouped(
+    columns: Mapping[str, pd.Series], values: Mapping[str, FloatArray], faults: FaultList
+) -> dict[str, FloatArray]:
+    """Return counts with -infinity, and a fault, where digits are grouped in thousands."""
+    texts = {
+        name: [cell.strip() if isinstance(cell, str) else "" for cell in cells.astype(object)]
+        for name, cells in columns.items()
+        if not pd.api.types.is_numeric_dtype(cells.dtype)
+    }
+    distinct = set().union(*texts.values())
+    # 1.000 is a thousand beside 3, but may be 1 beside 3.000.
+    plain = any("." not in text and NUMBER.fullmatch(text) for text in distinct)
+    grouped = {text for text in distinct if _GROUPED.fullmatch(text) and (plain or "," in text)}
+    found = dict(values)
+    for name, own in texts.items():
+        bad = np.array([text in grouped for text in own], dtype=bool)
+        problem = "got {}, which may be in thousands; write whole numbers plainly, such as 1000"
+        faults.flag(bad, name, problem, columns[name])
+        found[name] = np.where(bad, -np.inf, values[name])
+    return found
+
+
+def _without_sign(cell: Any) -> Any:
+    return cell.strip().removesuffix("%") if isinstance(cell, str) else cell
+
+
+def _advise(column: str, cells: pd.Series, values: FloatArray, faults: FaultList) -> None:
+    """Say what the values outside of the scale look like, and what to do about them."""
+    texts = [str(cell).strip() for cell in cells.drop_duplicates().iloc[:1000]]
+    finite = values[np.isfinite(values)]
+    if any(_COMMA.fullmatch(text) for text in texts):
+        faults.advise(f"{column}: 0,9 is a decimal comma among other numbers: write 0.9")
+    scaled = column == "contamination"  # no other column has scales
+    if any(text.endswith("%") for text in texts):
+        choice = f"{_how('percent')}, or " if scaled else ""
+        faults.advise(f"{column}: per cent: {choice}divide by 100")
+    elif (finite < 0).any():
+        faults.advise(
+            f"{column}: negative values, such as log ratios or weights, are no dose: turn them into"
+            " numbers from 0 (surely clean) to 1 (surely contaminated) first"
+        )
+    elif (finite > 1).any() and not scaled:
+        faults.advise(f"{column}: where numbers are per cent, divide by 100")
+    elif (finite > 1).any():
+        faults.advise(
+            f"{column}: counts need a scale: {_how('count')} for log(1 + n) / log(1 + largest), "
+            f"or 1 wherever n is above 0; per cent: {_how('percent')}"
+        )
+    if any(text[:1].isalpha() for text in texts):
+        faults.advise(
+            f"{column}: words need numbers of your choice, from 0 (surely clean) to 1 (surely "
+            "contaminated); in pandas: "
+            f"table['{column}'] = table['{column}'].map({{{texts[0]!r}: 0, …}})"
+        )
+
+
+def _how(scale: str) -> str:
+    return f"--contamination-scale {scale} (contamination_scale='{scale}')"
+
+
+def cast_column(cells: pd.Series) -> pd.Series:
+    """Return a column of text as true/false or numbers if every cell allows it, else as is."""
+    codes, uniques = pd.factorize(cells)
+    texts = [str(text) for text in uniques]
+    if all(text.casefold() in WORDS for text in texts):
+        values: Any = np.array([text.casefold() == "true" for text in texts])
+    elif all(WHOLE.fullmatch(text) for text in texts):
+        values = np.array([int(text) for text in texts], dtype=np.int64)
+    elif all(_DECIMAL.fullmatch(text) for text in texts):
+        values = np.array([float(text) for text in texts])
+        if not np.isfinite(values).all():
+            return cells
+    else:
+        return cells
+    if len(np.unique(values)) < len(texts):
+        return cells  # "1.1" and "1.10" are two labels, though one number
+    return pd.Series(values[codes], index=cells.index, name=cells.name)
+
+
+def cast_columns(
+    frame: pd.DataFrame,
+    delimiter: str,
+    source: str,
+    keep: Collection[str],
+    scale: Scale = "share",
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table as it was read from a file with types of its extra columns, and notes."""
+    if not delimiter:
+        return frame, []
+    frame, notes = with_decimal_points(frame, delimiter, source, scale)
+    extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
+    return frame.assign(**extras), notes
+
+
+def with_decimal_points(
+    frame: pd.DataFrame, delimiter: str, source: str, scale: Scale = "share"
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table read as text with decimal commas turned into points, and notes.
+
+    Numbers about contamination are read so wherever every cell allows it: from 0 to 1, nothing
+    else can be meant; counts never are. Columns of other names are, where semicolons or tabs
+    separate columns.
+    """
+    counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS
+    tried = [
+        name
+        for name in frame.columns
+        if name not in counts and (name in MEASURES or (delimiter != "," and name not in _NAMES))
+    ]
+    commas = {name: found for name in tried if (found := _pointed(frame[name])) is not None}
+    if not commas:
+        return frame, []
+    faults = FaultList(source, np.arange(1, len(frame) + 1))
+    for name in counts:
+        if name in frame.columns:
+            points = frame[name].str.contains(".", regex=False).to_numpy(dtype=bool)
+            problem = "got {}, a point in a table with decimal commas; write whole numbers plainly"
+            faults.flag(points, name, problem, frame[name])
+    faults.raise_if_any()
+    note = f"{printable(source)}: decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
+    return frame.assign(**commas), [note]
+
+
+def _pointed(cells: pd.Series) -> pd.Series | None:
+    """Return a column with points for decimal commas; None if it has none, or anything else."""
+    codes, uniques = pd.factorize(cells)
+    texts = [str(text).strip() for text in uniques]
+    given = [text for text in texts if text.casefold() not in MISSING]
+    some = [text for text in given if _COMMA.fullmatch(text)]
+    if not some or not all(_COMMA.fullmatch(text) or _WITHOUT.fullmatch(text) for text in given):
+        return None
+    if cells.name not in MEASURES and all(_THOUSANDS.fullmatch(text) for text in some):
+        return None  # 1,234 may be a thousand
+    pointed = pd.Series([text.replace(",", ".") for text in texts], dtype="str")
+    return pointed.take(codes).set_axis(cells.index)
