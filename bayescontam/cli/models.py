@@ -180,7 +180,7 @@ def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> Non
                 "draws": found.draws,
                 "seed": found.seed,
                 "left_out": [{"term": term, "reason": why} for term, why in found.left_out],
-                "quantities": found.table(),
+                "quantities": found.table().to_dict("records"),  # in full precision
             }
         )
     else:

@@ -110,26 +110,22 @@ def report(
     else:
         with stage(not quiet, f"reading {printable(path)}"):
             from bayescontam.evidence.curve import Curve
+            from bayescontam.inference.compare import compare_fits
+            from bayescontam.report.curve_page import write_curve_report
+            from bayescontam.report.fit_page import write_report
 
             known = _load(path)
         if isinstance(known, Curve):
             _refuse(path, "a curve", options)
             with stage(not quiet, "drawing"):
-                from bayescontam.report.curve_page import write_curve_report
-
                 write_curve_report(known, out)
         else:
-            _refuse(
-                path, "a fit", options - {"compare", "scan", "curve", "tables", "title", "note"}
-            )
+            of_fits = {"compare", "scan", "curve", "tables", "title", "note"}
+            _refuse(path, "a fit", options - of_fits)
             evidence, comparison = _evidence(scan, curve, quiet), None
             if compare_with:
                 with stage(not quiet, "comparing"):
-                    from bayescontam.inference.compare import compare_fits
-
                     comparison = compare_fits(load_all([path, *compare_with]))
-            from bayescontam.report.fit_page import write_report
-
             write_report(
                 known,
                 out,
@@ -152,11 +148,13 @@ def _evidence(scan: Path | None, curve: Path | None, quiet: bool) -> "Evidence |
         raise UsageError("--scan, --curve: for the report of a fit, give both or none of them")
     if scan is None or curve is None:
         return None
-    from bayescontam.evidence.curve import Curve
-    from bayescontam.report.matches import gather
-    from bayescontam.scan.results import Scan
+    with stage(not quiet, f"reading {printable(scan)}"):
+        from bayescontam.evidence.curve import Curve
+        from bayescontam.report.matches import gather
+        from bayescontam.scan.results import Scan
 
-    return gather(Scan.load(scan), Curve.load(curve), progress=not quiet)
+        found, fitted = Scan.load(scan), Curve.load(curve)
+    return gather(found, fitted, progress=not quiet)
 
 
 def _report_scan(
