@@ -1,6 +1,5 @@
 """Write files whole or not at all, and say what is wrong with a disk."""
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -15,7 +14,7 @@ from bayescontam.errors import TaskError, UsageError
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-@contextlib.contextmanager
+@contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside `path`; rename it to `path` when the block ends well."""
     target = Path(path)
@@ -40,7 +39,7 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{printable(str(path))}: cannot be made ({error.strerror}); choose another folder"
+            f"{printable(path)}: cannot be made ({error.strerror}); choose another folder"
         ) from error
     check_writable(path / "file")
     return path
@@ -60,7 +59,7 @@ def sha256(data: bytes) -> str:
 
 def _temporary(target: Path) -> Path:
     """Make an empty file beside `target`."""
-    name = printable(str(target))
+    name = printable(target)
     try:
         validate_regular_file(target, name)
         handle, temporary = tempfile.mkstemp(
@@ -100,7 +99,6 @@ def on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
         reason = os.strerror(error.errno) if error.errno else str(error)
         cure = "free some space" if error.errno in _FULL else "put that right"
         raise TaskError(
-            f"{printable(str(error.filename or path))}: {printable(reason, 400)}; {cure}, then "
-            "run the "
-            "same command again: finished work is stored"
+            f"{printable(str(error.filename or path))}: {printable(reason, 400)}; {cure}, then run"
+            " the same command again: finished work is stored"
         ) from error

@@ -8,11 +8,12 @@ in a terminal, a message or a picture goes through here.
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def printable(name: str, width: int = 160, size: Callable[[str], int] = len) -> str:
+def printable(name: str | PathLike[str], width: int = 160, size: Callable[[str], int] = len) -> str:
     """Return `name` on one line, control characters escaped, cut to `width`.
 
     >>> printable("two\\nlines")
@@ -20,6 +21,7 @@ def printable(name: str, width: int = 160, size: Callable[[str], int] = len) -> 
     >>> printable("a" * 20, width=9)
     'aaaa…aaaa'
     """
+    name = str(name)
     # Only the ends can be shown, so only they are escaped: names may be huge.
     if len(name) > 2 * width:
         name = name[:width] + "…" + name[-width:]

@@ -1,6 +1,8 @@
 """The application, and its commands."""
 
-import typer
+import logging
+
+from typer import Exit, Option, Typer, echo
 
 from bayescontam.cli import (
     compare,
@@ -16,38 +18,7 @@ from bayescontam.cli import (
     study,
 )
 
-IMPORT_EXAMPLES = """
-Examples:
-
-bayescontam import lm-eval results --out responses.parquet --filter strict-match --metric acc
-
-bayescontam import inspect logs --out responses.parquet --scorer match --partial incorrect
-
-bayescontam import matrix scores.csv --benchmark mmlu --out responses.csv
-
-Then: bayescontam fit responses.parquet --covariates covariates.parquet --out fit.nc
-"""
-import_app = typer.Typer(
-    help="Make a table of responses from logs of evaluation tools, or from a matrix.",
-    no_args_is_help=True,
-)
-for _name, _verb, _examples in (
-    ("lm-eval", importers.lm_eval, importers.LM_EVAL_EXAMPLES),
-    ("inspect", importers.inspect, importers.INSPECT_EXAMPLES),
-    ("every-eval-ever", importers.every_eval_ever, importers.EVERY_EVAL_EVER_EXAMPLES),
-    ("helm", importers.helm, importers.HELM_EXAMPLES),
-    ("opencompass", importers.opencompass, importers.OPENCOMPASS_EXAMPLES),
-    ("lighteval", importers.lighteval, importers.LIGHTEVAL_EXAMPLES),
-    ("py-irt", importers.py_irt, importers.PY_IRT_EXAMPLES),
-    ("swe-bench", importers.swe_bench, importers.SWE_BENCH_EXAMPLES),
-    ("evalplus", importers.evalplus, importers.EVALPLUS_EXAMPLES),
-    ("livecodebench", importers.livecodebench, importers.LIVECODEBENCH_EXAMPLES),
-    ("matrix", importers.matrix, importers.MATRIX_EXAMPLES),
-):
-    import_app.command(_name, epilog=_examples)(_verb)
-
-
-app = typer.Typer(
+app = Typer(
     name="bayescontam",
     help=(
         "How much of a benchmark score is genuine ability, and how much is contamination.\n\n"
@@ -60,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(import_app, name="import", epilog=IMPORT_EXAMPLES)
+app.add_typer(importers.app, name="import", epilog=importers.EXAMPLES)
 app.command("fit", epilog=fit.FIT_EXAMPLES)(fit.fit)
 app.command("summary", epilog=report.SUMMARY_EXAMPLES)(report.summary)
 app.command("rank", epilog=compare.RANK_EXAMPLES)(compare.rank)
@@ -83,14 +54,17 @@ def _version(wanted: bool) -> None:
     if wanted:
         import bayescontam
 
-        typer.echo(f"bayescontam {bayescontam.__version__}")
-        raise typer.Exit
+        echo(f"bayescontam {bayescontam.__version__}")
+        raise Exit
 
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(
+    version: bool = Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
     ),
 ) -> None:
-    pass
+    # PyMC announces what it samples, which the progress bar shows. Not "pymc" itself, whose
+    # level is set anew when it is imported.
+    for name in ("pymc.sampling", "pymc.stats"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,18 +1,21 @@
 """Command ``demo``: the main jobs on published figures and a made-up corpus."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from bayescontam.cli.options import Quiet
+from bayescontam.cli.terminal import print_headline, print_lines
+from bayescontam.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.inference.result import Fit
     from bayescontam.report.matches import Evidence
-    from bayescontam.scan.run import Scan
+    from bayescontam.scan.results import Scan
 
 
 EXAMPLE = "Example: bayescontam demo --out demo"
@@ -30,7 +33,7 @@ _SOLVERS = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
+    out: Annotated[Path, Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
     quiet: Quiet = False,
 ) -> None:
     """Run the main jobs and write their reports.
@@ -39,14 +42,9 @@ def demo(
     benchmark, and four solvers on the concepts of ConceptARC. Then from a corpus to genuine
     ability: a made-up corpus is scanned, its matches are weighed, and responses are fitted.
     """
-    from bayescontam.cli.terminal import calm
-    from bayescontam.errors import UsageError
+    from bayescontam._files import make_folder
 
-    calm()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--out: {out}: cannot be made ({error.strerror})") from error
+    make_folder(out)
     command = f"bayescontam demo --out {out}"
     _fit_printed_figures(out, quiet, command)
     if scan := _scan_made_up_corpus(out, quiet, command):
@@ -86,7 +84,6 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
 
 def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
     """Scan, or take a finished scan as it is; None where the extra is not installed."""
-    from bayescontam.errors import MissingExtraError
     from bayescontam.evidence.demo import MANIFEST
     from bayescontam.scan.run import run_scan
 
@@ -94,13 +91,14 @@ def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
     try:
         return run_scan(MANIFEST, out / "scan", progress=not quiet, command=command)
     except MissingExtraError as error:
-        typer.echo(f"Left out: the scan and what is made of it. {error}", err=True)
+        print(f"Left out: the scan and what is made of it. {error}", file=sys.stderr)
         return None
 
 
 def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
     """Go from matches to genuine ability; judgements and responses are simulated."""
     from bayescontam.data.covariates import Covariates
+    from bayescontam.data.tables import write_table
     from bayescontam.evidence.demo import read_truth, simulated_responses
     from bayescontam.inference import pipeline
     from bayescontam.report.fit_page import write_report
@@ -108,7 +106,7 @@ def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
     truth = read_truth(scan.folder)
     evidence = _weigh(scan, truth, out, quiet, command)
     responses = simulated_responses(truth, SEED)
-    _write_table(out / "responses.parquet", responses.frame)
+    write_table(out / "responses.parquet", responses.frame)
     fitted = pipeline.fit(
         responses,
         "latent_duplicate",
@@ -125,6 +123,7 @@ def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
 def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command: str) -> "Evidence":
     """Go from matches and simulated judgements to covariates."""
     from bayescontam.data.judgements import write_judgements
+    from bayescontam.data.tables import write_table
     from bayescontam.evidence.covariates import duplicate_curve
     from bayescontam.evidence.demo import simulated_judgements
     from bayescontam.evidence.prevalence import prevalence
@@ -139,7 +138,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     curve.save(out / "curve.nc")
     write_curve_report(curve, out / "curve.html")
     evidence = gather(scan, curve, progress=not quiet)
-    _write_table(out / "covariates.parquet", evidence.items)
+    write_table(out / "covariates.parquet", evidence.items)
     write_scan_report(scan, out / "scan.html", evidence=evidence)
     found, known = prevalence(evidence.weighed).iloc[0], int((truth["n_duplicates"] > 0).sum())
     interval = f"{found['n_mean']:.0f} [{found['n_low']:.0f}, {found['n_high']:.0f}]"
@@ -151,15 +150,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     return evidence
 
 
-def _write_table(path: Path, table: "pd.DataFrame") -> None:
-    from bayescontam._files import atomic_path
-
-    with atomic_path(path) as temporary:
-        table.to_parquet(temporary, index=False)
-
-
 def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
-    from bayescontam.cli.terminal import print_headline
     from bayescontam.report.fit_tables import headline, verdict_line
 
     if not quiet:
@@ -168,7 +159,5 @@ def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
 
 
 def _print(quiet: bool, *lines: str) -> None:
-    from bayescontam.cli.terminal import print_lines
-
     if not quiet:
         print_lines(lines)

@@ -1,11 +1,14 @@
-"""Options that several commands share."""
+"""Options that several commands share, and checks of the files that options name."""
 
 from collections.abc import Sequence
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Exit, Option
+
+from bayescontam._text import printable
+from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
     from bayescontam.data.dates import Dates
@@ -15,216 +18,110 @@ if TYPE_CHECKING:
 FAILED_CHECK = 3
 """Exit status of --strict."""
 
-FitFile = Annotated[
-    Path, typer.Argument(help="A fit that 'bayescontam fit' wrote (.nc).", show_default=False)
-]
-Out = Annotated[
-    Path,
-    typer.Option("--out", "-o", help="File to write. Replaced if it exists.", show_default=False),
+in_data = partial(Option, rich_help_panel="Data")
+in_sampler = partial(Option, rich_help_panel="Sampler")
+in_execution = partial(Option, rich_help_panel="Execution")
+in_model = partial(Option, rich_help_panel="Model")
+
+# What is read and written.
+FitFile = Annotated[Path, Argument(help="A fit that 'bayescontam fit' wrote (.nc).")]
+ScanFolder = Annotated[Path, Argument(metavar="SCAN", help="Folder of a finished scan.")]
+SpecName = Annotated[str, Argument(help="Name of a model spec, or path of a .toml file.")]
+FileOnly = Annotated[bool, Option("--toml", help="Print only the file, to copy and change.")]
+Out = Annotated[Path, Option("--out", "-o", help="File to write. Replaced if it exists.")]
+OutTable = Annotated[Path, Option("--out", "-o", help="Table to write: .parquet or .csv.")]
+InsteadOfPrinting = Annotated[
+    Path | None, Option("--out", "-o", help="File to write instead of printing.")
 ]
 Quiet = Annotated[
-    bool,
-    typer.Option("--quiet", "-q", help="Print errors and notes on the data, and nothing else."),
+    bool, Option("--quiet", "-q", help="Print errors and notes on the data, and nothing else.")
 ]
-ShowNoProgress = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-InsteadOfPrinting = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="File to write instead of printing.", show_default=False),
+ShowNoProgress = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
+type TableFormat = Literal["table", "csv", "json"]
+Format = Annotated[
+    Literal["table", "csv", "json"],
+    Option("--format", "-f", help="Table for reading; CSV or JSON with everything."),
 ]
-LevelOfFit = Annotated[
-    float | None,
-    typer.Option(help="Credible level; default: the fit's.", show_default=False),
+PageFormat = Annotated[
+    Literal["text", "markdown"],
+    Option("--format", "-f", help="Text for the terminal, or a page in Markdown."),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with status 3 if a check failed.")]
 
-DATA, SAMPLER, EXECUTION = "Data", "Sampler", "Execution"
-"""Panels of the help: what is read, how a posterior is sampled, and where work is done."""
+# Intervals and checks.
+Level = Annotated[float, Option(help="Credible level.")]
+LevelOfFit = Annotated[float | None, Option(help="Credible level; default: the fit's.")]
+Strict = Annotated[bool, Option("--strict", help="Exit with status 3 if a check failed.")]
+
+# Responses and covariates.
 CovariatesFile = Annotated[
     Path | None,
-    typer.Option(
-        help="Table of covariates: benchmark, item, contamination, and model if it differs.",
-        rich_help_panel=DATA,
-    ),
+    in_data(help="Table of covariates: benchmark, item, contamination, and model if it differs."),
 ]
 Released = Annotated[
     str | None,
-    typer.Option(
+    in_data(
         help="Release dates of items: a column, or a table with benchmark, item, released. With"
-        " --cutoff they give contamination by model and item, and clean models.",
-        rich_help_panel=DATA,
+        " --cutoff they give contamination by model and item, and clean models."
     ),
 ]
 Cutoff = Annotated[
     str | None,
-    typer.Option(
-        help="Training cutoffs of models: a column, or a table with model, cutoff.",
-        rich_help_panel=DATA,
-    ),
+    in_data(help="Training cutoffs of models: a column, or a table with model, cutoff."),
 ]
 CleanMargin = Annotated[
     int,
-    typer.Option(
-        help="Days by which a cutoff must precede all items for its model to be clean.",
-        rich_help_panel=DATA,
-    ),
+    in_data(help="Days by which a cutoff must precede all items for its model to be clean."),
 ]
 Clean = Annotated[
     list[str] | None,
-    typer.Option(
-        help="A model that is known not to have met the items in training; may be repeated.",
-        rich_help_panel=DATA,
-    ),
+    in_data(help="A model that is known not to have met the items in training; may be repeated."),
 ]
 Where = Annotated[
-    str | None,
-    typer.Option(
-        help="Rows to use, as a pandas query: \"benchmark == 'mmlu'\".", rich_help_panel=DATA
-    ),
+    str | None, in_data(help="Rows to use, as a pandas query: \"benchmark == 'mmlu'\".")
 ]
 SumRepeats = Annotated[
-    bool,
-    typer.Option(
-        "--sum-repeats", help="Sum several rows of one model and item.", rich_help_panel=DATA
-    ),
+    bool, in_data("--sum-repeats", help="Sum several rows of one model and item.")
 ]
 DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing",
-        help="Drop rows without a score; their number is reported.",
-        rich_help_panel=DATA,
-    ),
+    bool, in_data("--drop-missing", help="Drop rows without a score; their number is reported.")
 ]
-ItemDraws = Annotated[
-    int | None,
-    typer.Option(
-        help="Draws of item difficulties to store; default: none where they were integrated out,"
-        " otherwise at least 1,000.",
-        show_default=False,
-        rich_help_panel=SAMPLER,
-    ),
-]
-StoreAll = Annotated[
-    bool,
-    typer.Option(
-        "--store-all",
-        help="Store every draw of everything, in double precision: files become some twenty times"
-        " larger.",
-        rich_help_panel=SAMPLER,
-    ),
-]
-Draws = Annotated[
-    int, typer.Option(help="Draws of each chain, after tuning.", rich_help_panel=SAMPLER)
-]
-Tune = Annotated[
-    int, typer.Option(help="Tuning draws of each chain, discarded.", rich_help_panel=SAMPLER)
-]
-Chains = Annotated[int, typer.Option(help="Number of chains.", rich_help_panel=SAMPLER)]
-RayAddress = Annotated[
-    str | None,
-    typer.Option(
-        help="Ray cluster to use; default: start one on this machine.",
-        show_default=False,
-        rich_help_panel=EXECUTION,
-    ),
-]
-
-
-class MissingContamination(StrEnum):
-    """What to do with items that the covariates do not name."""
-
-    ERROR = "error"
-    ZERO = "zero"
-    DROP = "drop"
-    IMPUTE = "impute"
-
-
 OnMissing = Annotated[
-    MissingContamination,
-    typer.Option(
+    Literal["error", "zero", "drop", "impute"],
+    in_data(
         help="Responses whose item has no covariates: refuse; zero: searched and not found; drop;"
-        " or impute the mean.",
-        rich_help_panel=DATA,
+        " or impute the mean."
     ),
 ]
-
-
-class ContaminationScale(StrEnum):
-    """What contamination is given as."""
-
-    SHARE = "share"
-    PERCENT = "percent"
-    COUNT = "count"
-
-
 OnScale = Annotated[
-    ContaminationScale,
-    typer.Option(
+    Literal["share", "percent", "count"],
+    in_data(
         help="What contamination is: a number from 0 to 1, per cent, or a count n that is read as"
-        " log(1+n)/log(1+largest).",
-        rich_help_panel=DATA,
+        " log(1+n)/log(1+largest)."
     ),
 ]
 
-
-class Engine(StrEnum):
-    """Samplers."""
-
-    NUTPIE = "nutpie"
-    PYMC = "pymc"
-    NUMPYRO = "numpyro"
-
-
+# Sampling.
+Draws = Annotated[int, in_sampler(help="Draws of each chain, after tuning.")]
+Tune = Annotated[int, in_sampler(help="Tuning draws of each chain, discarded.")]
+Chains = Annotated[int, in_sampler(help="Number of chains.")]
 EngineName = Annotated[
-    Engine, typer.Option(help="Sampler; numpyro needs the extra 'jax'.", rich_help_panel=SAMPLER)
+    Literal["nutpie", "pymc", "numpyro"],
+    in_sampler(help="Sampler; numpyro needs the extra 'jax'."),
+]
+
+# Where tasks run.
+Workplace = Annotated[
+    Literal["local", "ray"],
+    in_execution("--engine", help="Local worker processes, or a Ray cluster."),
+]
+RayAddress = Annotated[
+    str | None, in_execution(help="Ray cluster to use; default: start one on this machine.")
 ]
 
 
-class Difficulties(StrEnum):
-    """What is done about item difficulties while sampling."""
-
-    AUTO = "auto"
-    SAMPLED = "sampled"
-    MARGINALISED = "marginalised"
-
-
-OnDifficulties = Annotated[
-    Difficulties,
-    typer.Option(
-        help="Item difficulties: sampled with the rest, or integrated out and drawn afterwards;"
-        " auto: integrated out of large tables, which is many times faster.",
-        rich_help_panel=SAMPLER,
-    ),
-]
-
-
-class Workplace(StrEnum):
-    """Where tasks run."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
-WorkplaceName = Annotated[
-    Workplace,
-    typer.Option(
-        "--engine", help="Local worker processes, or a Ray cluster.", rich_help_panel=EXECUTION
-    ),
-]
-
-
-class TableFormat(StrEnum):
-    """How a table is printed."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
-Format = Annotated[
-    TableFormat,
-    typer.Option("--format", "-f", help="Table for reading; CSV or JSON with everything."),
-]
+def examples(*lines: str, then: str = "") -> str:
+    """Return the text below the help of a command: one paragraph for each example."""
+    return "\n\n".join(filter(None, ["Examples:", *lines, then]))
 
 
 def reference_of(text: str) -> float | str:
@@ -247,15 +144,13 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
 def check_file(out: Path, *read: object) -> None:
     """Refuse a file that cannot be written, or that the command is given to read."""
     from bayescontam._files import check_writable
-    from bayescontam._text import printable
-    from bayescontam.errors import UsageError
 
     check_writable(out)
     for value in read:
         for given in value if isinstance(value, list | tuple) else [value]:
             if isinstance(given, str | Path) and _same(Path(given), out):
                 raise UsageError(
-                    f"{printable(str(out))}: is what the command reads, and would be lost; give the"
+                    f"{printable(out)}: is what the command reads, and would be lost; give the"
                     " result another name"
                 )
 
@@ -269,10 +164,8 @@ def _same(one: Path, other: Path) -> bool:
 
 def check_out(output: TableFormat, out: Path | None, *read: object) -> None:
     """Refuse what `check_file` does, and a file to which a table for the terminal would go."""
-    from bayescontam.errors import UsageError
-
     if out is not None:
-        if output is TableFormat.TABLE:
+        if output == "table":
             raise UsageError("--out: a table is for the terminal; add --format csv or json")
         check_file(out, *read)
 
@@ -280,4 +173,4 @@ def check_out(output: TableFormat, out: Path | None, *read: object) -> None:
 def exit_if_failed(checks: "Sequence[Check]") -> None:
     """Leave with the status of --strict if a check failed."""
     if any(check.outcome.value == "failed" for check in checks):
-        raise typer.Exit(FAILED_CHECK)
+        raise Exit(FAILED_CHECK)

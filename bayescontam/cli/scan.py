@@ -1,248 +1,157 @@
 """Commands ``scan`` and ``corpora …``."""
 
-import shlex
-import sys
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option, Typer
 
 from bayescontam._progress import stage
 from bayescontam._text import join_list, printable
-from bayescontam.cli.options import EXECUTION, Quiet, RayAddress, Workplace, WorkplaceName
+from bayescontam.cli.options import (
+    FileOnly,
+    Quiet,
+    RayAddress,
+    Workplace,
+    examples,
+    in_execution,
+)
+from bayescontam.cli.terminal import (
+    command_line,
+    print_lines,
+    print_list,
+    print_table,
+    quoted,
+    resumable,
+)
+from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayescontam.scan.results import Scan
     from bayescontam.specs.corpus import Benchmark, Embedding, Lexical, Manifest, Source
 
 
-SCAN_EXAMPLES = """
-Examples:
-
-bayescontam scan offline-demo --out demo-scan
-
-bayescontam scan --benchmark items.jsonl --corpus 'corpus/*.jsonl.zst' --out scan
-
-bayescontam scan mine.toml --out scan --jobs 8
-
-Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html
-"""
-_QUICK = "Quick scan, without a manifest"
-_QUARTILES = ("top_cosine_low", "top_cosine_high")
-CORPORA_EXAMPLES = """
-Examples:
-
-bayescontam corpora list
-
-bayescontam corpora show offline-demo
-"""
-LIST_EXAMPLE = "Example: bayescontam corpora list"
-SHOW_EXAMPLES = """
-Examples:
-
-bayescontam corpora show olmo3
-
-bayescontam corpora show offline-demo --toml > mine.toml
-"""
+SCAN_EXAMPLES = examples(
+    "bayescontam scan offline-demo --out demo-scan",
+    "bayescontam scan --benchmark items.jsonl --corpus 'corpus/*.jsonl.zst' --out scan",
+    "bayescontam scan mine.toml --out scan --jobs 8",
+    then="Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html",
+)
+CORPORA_EXAMPLES = examples("bayescontam corpora list", "bayescontam corpora show offline-demo")
 LOOKED_FOR = {"input": "questions", "output": "answers", "input_output": "questions with answers"}
-corpora_app = typer.Typer(
+in_quick = partial(Option, rich_help_panel="Quick scan, without a manifest")
+corpora_app = Typer(
     help="Corpus manifests: list those that ship with the package, and show one.",
     no_args_is_help=True,
 )
 
 
-class Device(StrEnum):
-    """What computes."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-class Mode(StrEnum):
-    """Which text of an item is looked for."""
-
-    INPUT = "input"
-    OUTPUT = "output"
-    BOTH = "input_output"
-
-
 def scan(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", help="Folder of the scan; made if need be.", show_default=False
-        ),
-    ],
+    out: Annotated[Path, Option("--out", "-o", help="Folder of the scan; made if need be.")],
     manifest: Annotated[
-        str | None,
-        typer.Argument(
-            help="Corpus manifest: a name (see 'corpora list') or a .toml file.",
-            show_default=False,
-        ),
+        str | None, Argument(help="Corpus manifest: a name (see 'corpora list') or a .toml file.")
     ] = None,
     benchmark: Annotated[
         Path | None,
-        typer.Option(
-            help="Items: JSON Lines, Parquet or CSV with the fields id, input, output.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        in_quick(help="Items: JSON Lines, Parquet or CSV with the fields id, input, output."),
     ] = None,
     benchmark_name: Annotated[
         str | None,
-        typer.Option(
-            help="Name of the benchmark, as in the responses; default: that of its file.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        in_quick(help="Name of the benchmark, as in the responses; default: that of its file."),
     ] = None,
     corpus: Annotated[
         list[str] | None,
-        typer.Option(
-            help="File, folder, glob or address of the corpus; may be repeated.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        in_quick(help="File, folder, glob or address of the corpus; may be repeated."),
     ] = None,
     text: Annotated[
-        str | None,
-        typer.Option(
-            help="Field of the corpus that holds the text; default: text.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        str | None, in_quick(help="Field of the corpus that holds the text; default: text.")
     ] = None,
     stratum: Annotated[
-        str | None,
-        typer.Option(
-            help="Field of the corpus that holds the stratum.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        str | None, in_quick(help="Field of the corpus that holds the stratum.")
     ] = None,
     text_mode: Annotated[
-        Mode | None,
-        typer.Option(
-            help="Text of an item to search for; default: input.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        Literal["input", "output", "input_output"] | None,
+        in_quick(help="Text of an item to search for; default: input."),
     ] = None,
     share: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the corpus that is scanned; default: 1.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        float | None, in_quick(help="Share of the corpus that is scanned; default: 1.")
     ] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(
-            help="minilm, hashing, or a sentence-transformers model; default: minilm.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        in_quick(help="minilm, hashing, or a sentence-transformers model; default: minilm."),
     ] = None,
     min_tokens: Annotated[
         int | None,
-        typer.Option(
+        in_quick(
             help="Shorter texts of the corpus are not searched; default: half of the 5 %"
-            " quantile of the items' lengths, at most 50.",
-            show_default=False,
-            rich_help_panel=_QUICK,
+            " quantile of the items' lengths, at most 50."
         ),
     ] = None,
     top_k: Annotated[
-        int | None,
-        typer.Option(
-            help="Best matches stored for each item; default: 100.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
+        int | None, in_quick(help="Best matches stored for each item; default: 100.")
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed of all random samples; default: 0.",
-            show_default=False,
-            rich_help_panel=_QUICK,
-        ),
-    ] = None,
-    engine: WorkplaceName = Workplace.LOCAL,
+    seed: Annotated[int | None, in_quick(help="Seed of all random samples; default: 0.")] = None,
+    engine: Workplace = "local",
     address: RayAddress = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            help="Workers; default: one for each core, or each GPU.",
-            show_default=False,
-            rich_help_panel=EXECUTION,
-        ),
+        in_execution("--jobs", "-j", help="Workers; default: one for each core, or each GPU."),
     ] = None,
     device: Annotated[
-        Device, typer.Option(help="auto is a GPU where there is one.", rich_help_panel=EXECUTION)
-    ] = Device.AUTO,
+        Literal["auto", "cpu", "cuda"], in_execution(help="auto is a GPU where there is one.")
+    ] = "auto",
     skip_unreadable: Annotated[
         bool,
-        typer.Option(
-            "--skip-unreadable",
-            help="Count files that cannot be read; do not stop.",
-            rich_help_panel=EXECUTION,
-        ),
+        in_execution("--skip-unreadable", help="Count files that cannot be read; do not stop."),
     ] = False,
     replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace",
-            help="Replace the finished scan of another manifest.",
-            rich_help_panel=EXECUTION,
-        ),
+        bool, in_execution("--replace", help="Replace the finished scan of another manifest.")
     ] = False,
     keep_work: Annotated[
-        bool,
-        typer.Option(
-            "--keep-work",
-            help="Keep sampled documents, chunks and sketches.",
-            rich_help_panel=EXECUTION,
-        ),
+        bool, in_execution("--keep-work", help="Keep sampled documents, chunks and sketches.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
     with stage(not quiet, "reading the manifest"):
+        from bayescontam.scan.results import LEVELS, by_benchmark, notes
         from bayescontam.scan.run import run_scan
 
     quick = {
-        "text": text, "stratum": stratum, "text_mode": text_mode and text_mode.value,
-        "share": share, "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k,
-        "seed": seed, "benchmark_name": benchmark_name,
+        "text": text, "stratum": stratum, "text_mode": text_mode, "share": share,
+        "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k, "seed": seed,
+        "benchmark_name": benchmark_name,
     }  # fmt: skip
     spec, base = _manifest(manifest, benchmark, corpus, quick)
-    try:
-        scanned = run_scan(
+    with resumable("finished work"):
+        found = run_scan(
             spec,
             out,
             base=base,
-            engine=engine.value,
+            engine=engine,
             jobs=jobs,
             address=address,
-            device=device.value,
+            device=device,
             skip_unreadable=skip_unreadable,
             replace=replace,
             keep_work=keep_work,
             progress=not quiet,
-            command=shlex.join(["bayescontam", *sys.argv[1:]]),
+            command=command_line(),
         )
-    except KeyboardInterrupt:
-        print("finished work is stored: run the same command again to resume", file=sys.stderr)
-        raise
-    if not quiet:
-        print_scan(scanned)
+    if quiet:
+        return
+    print_lines(notes(found))
+    names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
+    names |= {f"top_cosine{end}": f"best_cosine{end}" for end in ("", "_low", "_high")}
+    page = f"bayescontam report {quoted(found.folder)} --out scan.html"
+    print_table(by_benchmark(found).rename(columns=names), ["chunks"], page)
+    print_lines(
+        [
+            "best cosine: of an item's nearest chunk, median over items with quartiles; items with"
+            " ≥ x: share of items whose best cosine is at least x.",
+            f"Wrote the scan to {quoted(found.folder)}. Next: {page}",
+        ]
+    )
 
 
 def _manifest(
@@ -252,7 +161,6 @@ def _manifest(
     quick: Mapping[str, object],
 ) -> "tuple[Manifest, Path]":
     """Return the manifest that was named, or the one that the options amount to."""
-    from bayescontam.errors import UsageError
     from bayescontam.specs.registry import load_manifest, quick_manifest
 
     given = {key: value for key, value in quick.items() if value is not None}
@@ -267,52 +175,31 @@ def _manifest(
     return load_manifest(name), Path(name).parent
 
 
-def print_scan(scanned: "Scan") -> None:
-    """Print what a scan found and where it lies."""
-    from bayescontam._text import printable
-    from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.scan.results import LEVELS, by_benchmark, notes
-
-    print_lines(notes(scanned))
-    names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
-    names |= {name: name.replace("top", "best") for name in ("top_cosine", *_QUARTILES)}
-    table = by_benchmark(scanned).rename(columns=names)
-    folder = shlex.quote(printable(str(scanned.folder)))
-    print_table(table, ["chunks"], f"bayescontam report {folder} --out scan.html")
-    print_lines(
-        [
-            "best cosine: of an item's nearest chunk, median over items with quartiles; items with"
-            " ≥ x: share of items whose best cosine is at least x.",
-            f"Wrote the scan to {folder}. Next: bayescontam report {folder} --out scan.html",
-        ]
-    )
-
-
-@corpora_app.command("list", epilog=LIST_EXAMPLE)
+@corpora_app.command("list", epilog="Example: bayescontam corpora list")
 def list_manifests() -> None:
     """List the corpus manifests that ship with the package."""
-    from bayescontam.cli.terminal import print_lines, print_list
     from bayescontam.specs.registry import load_manifest, shipped_manifests
 
     print_list((name, load_manifest(name).summary) for name in shipped_manifests())
     print()
-    print_lines([
-        "To make your own: corpora show NAME --toml > mine.toml, change it, and give mine.toml"
-        " in place of a name."
-    ])  # fmt: skip
+    print_lines(
+        [
+            "To make your own: corpora show NAME --toml > mine.toml, change it, and give mine.toml"
+            " in place of a name."
+        ]
+    )
 
 
-@corpora_app.command("show", epilog=SHOW_EXAMPLES)
+@corpora_app.command(
+    "show",
+    epilog=examples(
+        "bayescontam corpora show olmo3",
+        "bayescontam corpora show offline-demo --toml > mine.toml",
+    ),
+)
 def show_corpus(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="Name of a corpus manifest, or path of a .toml file.", show_default=False
-        ),
-    ],
-    file_only: Annotated[
-        bool, typer.Option("--toml", help="Print only the file, to copy and change.")
-    ] = False,
+    name: Annotated[str, Argument(help="Name of a corpus manifest, or path of a .toml file.")],
+    file_only: FileOnly = False,
 ) -> None:
     """Print a corpus manifest: its file, and in words what is scanned and stored."""
     from bayescontam.specs.registry import load_manifest

@@ -1,25 +1,34 @@
 """Commands ``study …``: simulation studies and published analyses."""
 
 import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from bayescontam._progress import stage
-from bayescontam._text import printable
-from bayescontam.cli.models import PageFormat
+from bayescontam._text import join_list, printable
 from bayescontam.cli.options import (
-    EXECUTION,
     FAILED_CHECK,
+    FileOnly,
+    PageFormat,
     Quiet,
     RayAddress,
     Workplace,
-    WorkplaceName,
     check_file,
+    examples,
+    in_execution,
+)
+from bayescontam.cli.terminal import (
+    command_line,
+    print_lines,
+    print_list,
+    print_table,
+    quoted,
+    resumable,
+    room_of_output,
 )
 from bayescontam.errors import UsageError
 
@@ -28,113 +37,54 @@ if TYPE_CHECKING:
 
     from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.runner import StudyRun
-    from bayescontam.published.study import Record
-    from bayescontam.specs.study import ReproductionSpec, StudySpec
+    from bayescontam.specs.study import StudySpec
 
 
-REPORT_EXAMPLES = """
-Examples:
-
-bayescontam study report recovery
-
-bayescontam study report sbc --strict
-
-bayescontam study report recovery --out recovery.html
-
-It writes coverage.csv, sbc.csv and index.html into the folder, also while the study runs. For a
-repeated published study it writes the page anew.
-"""
-COMPARE_EXAMPLES = """
-Examples:
-
-bayescontam study compare arc-decomposition novelty
-
-bayescontam study compare runs/* > table.md
-"""
-EXAMPLES = """
-Examples:
-
-bayescontam study list
-
-bayescontam study run recovery --out recovery
-
-bayescontam study report recovery
-"""
-LIST_EXAMPLE = "Example: bayescontam study list"
-SHOW_EXAMPLES = """
-Examples:
-
-bayescontam study show recovery
-
-bayescontam study show recovery --toml > mine.toml
-
-Then change mine.toml (bayescontam study keys lists what it may hold) and run it.
-"""
-KEYS_EXAMPLES = """
-Examples:
-
-bayescontam study keys
-
-bayescontam study keys --format markdown > keys.md
-"""
-RUN_EXAMPLES = """
-Examples:
-
-bayescontam study run recovery --out recovery --full
-
-bayescontam study run mine.toml --out mine --jobs 8
-
-bayescontam study run coverage --out grid --engine ray --address auto
-
-bayescontam study run arc-decomposition --out arc-decomposition
-
-Interrupted? Run the same command again. Then: bayescontam study report recovery
-"""
-AGAIN = "Published studies"
-app = typer.Typer(
+EXAMPLES = examples(
+    "bayescontam study list",
+    "bayescontam study run recovery --out recovery",
+    "bayescontam study report recovery",
+)
+_MOST_REASONS = 20
+"""Reasons that the terminal gets why ranks are not uniform."""
+in_published = partial(Option, rich_help_panel="Published studies")
+app = Typer(
     help="Studies of calibration by simulation, and published studies repeated.",
     no_args_is_help=True,
 )
 
 
+@app.command(
+    "report",
+    epilog=examples(
+        "bayescontam study report recovery",
+        "bayescontam study report sbc --strict",
+        "bayescontam study report recovery --out recovery.html",
+        then="It writes coverage.csv, sbc.csv and index.html into the folder, also while the study"
+        " runs. For a repeated published study it writes the page anew.",
+    ),
+)
 def report(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder of a run, finished or not.", show_default=False),
-    ],
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder of a run, finished or not.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="HTML page to write; default: index.html in the folder.",
-            show_default=False,
-        ),
+        Option("--out", "-o", help="HTML page to write; default: index.html in the folder."),
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict", help="Exit with status 3 if ranks are not uniform or many fits failed."
-        ),
+        Option("--strict", help="Exit with status 3 if ranks are not uniform or many fits failed."),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the page of a study; for a simulation also tables of coverage and ranks."""
-    from bayescontam.errors import UsageError
-
     if out is not None:
         check_file(out)
-    with stage(not quiet, f"reading {printable(str(folder))}"):
-        again = holds_reproduction(folder)
-    if again:
+    with stage(not quiet, f"reading {printable(folder)}"):
+        from bayescontam.published.study import RECORD
+    if (folder / RECORD).exists():
         if strict:
             raise UsageError("--strict: is for simulation studies; leave it out")
-        with stage(not quiet, "drawing"):
-            from bayescontam.report.published_page import write_reproduction_report
-
-            record = write_reproduction_report(folder, out)
-        if not quiet:
-            print_findings(record, folder, out)
+        _report_published(folder, out, quiet)
         return
     with stage(not quiet, "counting and drawing"):
         from bayescontam.inference.checks import Outcome
@@ -143,30 +93,15 @@ def report(
         results = write_study_report(folder, out)
     outcome, sentence = verdict(results)
     if not quiet:
-        _print_results(results, sentence, folder)
-        print(f"Wrote {printable(str(folder / PAGE if out is None else out))}.")
+        _print_results(results, folder)
+        print_lines([sentence])
+        print(f"Wrote {printable(folder / PAGE if out is None else out)}.")
     if strict and outcome is Outcome.FAILED:
-        raise typer.Exit(FAILED_CHECK)
+        raise Exit(FAILED_CHECK)
 
 
-def _print_results(results: "StudyResults", sentence: str, folder: Path) -> None:
-    """Print what was found: the 95 % intervals, and ranks that are not uniform."""
-    from bayescontam.cli.terminal import print_lines, print_table
-
-    table = coverage_head(results)
-    if len(table):
-        spare = ["bias", "rmse", "n_failed", "interval_score", "n", "width"]
-        print_table(table, spare, printable(str(folder / "coverage.csv")))
-    bad = results.sbc[results.sbc["outcome"] != "passed"]
-    if len(bad):
-        shown = [*(["cell"] if bad["cell"].any() else []), "estimator", "quantity", "where"]
-        columns = [*shown, "p_adjusted", "n", "sentence"]
-        print_table(bad[columns], ["sentence", "n"], printable(str(folder / "sbc.csv")))
-    print_lines([sentence])
-
-
-def coverage_head(results: "StudyResults") -> "pd.DataFrame":
-    """Return the rows of the 95 % intervals, all fits counted, as the terminal shows them."""
+def _print_results(results: "StudyResults", folder: Path) -> None:
+    """Print the 95 % intervals, all fits counted, and ranks that are not uniform."""
     import pandas as pd
 
     from bayescontam.report.study_tables import coverage_rows
@@ -174,97 +109,98 @@ def coverage_head(results: "StudyResults") -> "pd.DataFrame":
     names = ["cell", "quantity", "estimator", "coverage", "mc_se", "width", "interval_score"]
     names += ["bias", "rmse", "n", "n_failed"]
     table = pd.DataFrame(coverage_rows(results), columns=names)
-    return table if table["cell"].any() else table.drop(columns="cell")
+    if len(table):
+        spare = ["bias", "rmse", "n_failed", "interval_score", "n", "width"]
+        print_table(_of_cells(table), spare, printable(folder / "coverage.csv"))
+    bad = results.sbc[results.sbc["outcome"] != "passed"]
+    if len(bad):
+        file = printable(folder / "sbc.csv")
+        columns = ["cell", "estimator", "quantity", "where", "p_adjusted", "n"]
+        print_table(_of_cells(bad[columns]), ["n"], file)
+        print_lines(_reasons(bad, file))
 
 
-def refuse_others(study: "StudySpec | ReproductionSpec", given: Mapping[str, object]) -> None:
-    """Refuse options that are for the other kind of study."""
-    from bayescontam.specs.study import ReproductionSpec
+def _of_cells(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table with a column for each key of a grid of several, in place of cells' names."""
+    import pandas as pd
 
-    again = isinstance(study, ReproductionSpec)
-    wrong = ("--replicates", "--engine", "--address", "--jobs") if again else ("--data",)
-    for option in wrong:
-        if given[option]:
-            other = "simulation studies" if again else "reproductions of published studies"
-            raise UsageError(f"{option}: is for {other}, which '{study.name}' is not; leave it out")
+    cells = [
+        dict(part.split("=", 1) for part in name.split(", ") if "=" in part)
+        for name in table["cell"]
+    ]
+    if cells and len(cells[0]) == 1:
+        return table
+    keys = pd.DataFrame(cells, index=table.index)
+    return pd.concat([keys, table.drop(columns="cell")], axis=1)
 
 
-def run_again(
-    spec: "ReproductionSpec", out: Path, full: bool, data: Path | None, quiet: bool
-) -> None:
-    """Do a published study again, write its page, and say what came of it."""
-    with stage(not quiet, "preparing the fits"):
-        from bayescontam.published.study import run_reproduction
-        from bayescontam.report.published_page import write_reproduction_report
+def _reasons(bad: "pd.DataFrame", file: str) -> Iterator[str]:
+    """Yield what is wrong with ranks, once for all quantities of which the same holds."""
+    names = ["cell", "estimator", "quantity", "where"]
+    names = [name for name in names if name == "quantity" or bad[name].nunique() > 1]
+    for number, (sentence, part) in enumerate(bad.groupby("sentence", sort=False)):
+        if number == _MOST_REASONS:
+            yield f"Reasons of all rows: {file}."
+            return
+        of = [" ".join(filter(None, row)) for row in part[names].astype(str).to_numpy()]
+        yield f"{join_list(of, most=3)}: {sentence}"
 
-    command = shlex.join(["bayescontam", *sys.argv[1:]])
-    run_reproduction(spec, out, full=full, data=data, progress=not quiet, command=command)
+
+def _report_published(folder: Path, page: Path | None, quiet: bool) -> None:
+    """Write the page of a published study, and print what was found."""
     with stage(not quiet, "drawing"):
-        record = write_reproduction_report(out)
-    if not quiet:
-        print_findings(record, out)
+        from bayescontam.published.study import COMPARISON
+        from bayescontam.report.published_page import PAGE, write_reproduction_report
 
-
-def holds_reproduction(folder: Path) -> bool:
-    """Return whether a folder is that of a reproduction."""
-    from bayescontam.published.study import RECORD
-
-    return (folder / RECORD).exists()
-
-
-def print_findings(record: "Record", folder: Path, page: Path | None = None) -> None:
-    """Print what was found."""
-    from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.published.study import COMPARISON
-    from bayescontam.report.published_page import PAGE
-
+        record = write_reproduction_report(folder, page)
+    if quiet:
+        return
     table = record.comparison()
     if len(table):
         shown = table.drop(columns=["study", "reason", "source"])
-        print_table(shown, (), printable(str(folder / COMPARISON)))
+        print_table(shown, (), printable(folder / COMPARISON))
     lines = [printable(text, 2000) for text in (record.findings.headline, *record.findings.notes)]
-    print_lines([*lines, f"Wrote {printable(str(folder / PAGE if page is None else page))}."])
+    print_lines([*lines, f"Wrote {printable(folder / PAGE if page is None else page)}."])
 
 
+@app.command(
+    "compare",
+    epilog=examples(
+        "bayescontam study compare arc-decomposition novelty",
+        "bayescontam study compare runs/* > table.md",
+    ),
+)
 def compare(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR...", help="Folders of finished runs.", show_default=False),
-    ],
+    folders: Annotated[list[Path], Argument(metavar="DIR...", help="Folders of finished runs.")],
 ) -> None:
     """Compare published numbers with ours, for several studies, as a Markdown table."""
-    from bayescontam.cli.terminal import print_lines
     from bayescontam.report.published_page import comparison_lines, comparison_of
 
     print_lines(comparison_lines([comparison_of(folder) for folder in folders]))
 
 
-app.command("report", epilog=REPORT_EXAMPLES)(report)
-app.command("compare", epilog=COMPARE_EXAMPLES)(compare)
-
-
-@app.command("list", epilog=LIST_EXAMPLE)
+@app.command("list", epilog="Example: bayescontam study list")
 def list_studies() -> None:
     """List the studies that ship with the package."""
-    from bayescontam.cli.terminal import print_list
     from bayescontam.specs.registry import load_study, shipped_studies
 
     print_list((name, load_study(name).summary) for name in shipped_studies())
     print("\nRun one with: bayescontam study run NAME --out DIR")
 
 
-@app.command("show", epilog=SHOW_EXAMPLES)
+@app.command(
+    "show",
+    epilog=examples(
+        "bayescontam study show recovery",
+        "bayescontam study show recovery --toml > mine.toml",
+        then="Then change mine.toml (bayescontam study keys lists what it may hold) and run it.",
+    ),
+)
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(help="Name of a study, or path of a .toml file.", show_default=False),
-    ],
-    file_only: Annotated[
-        bool, typer.Option("--toml", help="Print only the file, to copy and change.")
-    ] = False,
+    name: Annotated[str, Argument(help="Name of a study, or path of a .toml file.")],
+    file_only: FileOnly = False,
 ) -> None:
     """Print a study: its file, and in words what is simulated and fitted."""
-    from bayescontam.cli.terminal import print_lines
     from bayescontam.specs.registry import load_study
     from bayescontam.specs.study import StudySpec
 
@@ -276,11 +212,14 @@ def show(
     print("# In words\n")
     if isinstance(study, StudySpec):
         print_lines(_account(study))
-    else:
-        print_lines([
+        return
+    run_it = f"bayescontam study run {shlex.quote(name)} --out DIR"
+    print_lines(
+        [
             f"A published study, repeated: {study.summary}",
-            f"Seed: {study.seed}. Run it with: bayescontam study run {shlex.quote(name)} --out DIR",
-        ])  # fmt: skip
+            f"Seed: {study.seed}. Run it with: {run_it}",
+        ]
+    )
 
 
 def _account(study: "StudySpec") -> Iterator[str]:
@@ -327,131 +266,112 @@ def _values(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
-@app.command("keys", epilog=KEYS_EXAMPLES)
-def keys(
-    output: Annotated[
-        PageFormat,
-        typer.Option("--format", "-f", help="Text for the terminal, or a page in Markdown."),
-    ] = PageFormat.TEXT,
-) -> None:
+@app.command(
+    "keys",
+    epilog=examples("bayescontam study keys", "bayescontam study keys --format markdown > keys.md"),
+)
+def keys(output: PageFormat = "text") -> None:
     """Print every key of a study's file: what is allowed, the default, and what it means."""
-    from bayescontam.cli.terminal import room_of_output
     from bayescontam.specs.reference import reference_text, study_keys_page
     from bayescontam.specs.study import StudySpec
 
-    if output is PageFormat.MARKDOWN:
+    if output == "markdown":
         print(study_keys_page(), end="")
         return
     for line in reference_text(StudySpec, room_of_output()):
         print(line)
 
 
-@app.command("run", epilog=RUN_EXAMPLES)
+@app.command(
+    "run",
+    epilog=examples(
+        "bayescontam study run recovery --out recovery --full",
+        "bayescontam study run mine.toml --out mine --jobs 8",
+        "bayescontam study run coverage --out grid --engine ray --address auto",
+        "bayescontam study run arc-decomposition --out arc-decomposition",
+        then="Interrupted? Run the same command again. Then: bayescontam study report recovery",
+    ),
+)
 def run(
-    study: Annotated[
-        str,
-        typer.Argument(
-            help="Study: a name (see 'study list') or a .toml file.", show_default=False
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", help="Folder of the run; created if absent.", show_default=False
-        ),
-    ],
+    study: Annotated[str, Argument(help="Study: a name (see 'study list') or a .toml file.")],
+    out: Annotated[Path, Option("--out", "-o", help="Folder of the run; created if absent.")],
     replicates: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--replicates",
             "-n",
             help="Simulated tables of each cell; default: as in the study's file.",
-            show_default=False,
         ),
     ] = None,
-    engine: WorkplaceName = Workplace.LOCAL,
+    engine: Workplace = "local",
     address: RayAddress = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            help="Worker processes; default: one for each core.",
-            show_default=False,
-            rich_help_panel=EXECUTION,
-        ),
+        in_execution("--jobs", "-j", help="Worker processes; default: one for each core."),
     ] = None,
     full: Annotated[
-        bool,
-        typer.Option("--full", help="Run the study at its larger size, if it has one."),
+        bool, Option("--full", help="Run the study at its larger size, if it has one.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(
+        in_published(
             "--data",
             help="Folder of tables that do not ship with the package; default: $BAYESCONTAM_DATA.",
-            show_default=False,
-            rich_help_panel=AGAIN,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a study. An interrupted run resumes; replicates can be added to a finished one."""
     with stage(not quiet, f"reading the study {printable(study)}"):
-        from bayescontam.cli.terminal import calm
         from bayescontam.data.published_tables import read_published
         from bayescontam.specs.registry import load_study
-        from bayescontam.specs.study import ReproductionSpec
+        from bayescontam.specs.study import StudySpec
 
-        calm()
         spec = load_study(study)
-    given = {"--replicates": replicates is not None, "--jobs": jobs is not None}
-    given |= {"--engine": engine is not Workplace.LOCAL, "--address": address is not None}
-    refuse_others(spec, given | {"--data": data is not None})
+    of_simulations = {
+        "--replicates": replicates is not None,
+        "--engine": engine != "local",
+        "--address": address is not None,
+        "--jobs": jobs is not None,
+    }
+    if isinstance(spec, StudySpec):
+        _refuse({"--data": data is not None}, "reproductions of published studies", spec.name)
+    else:
+        _refuse(of_simulations, "simulation studies", spec.name)
     read_published(spec.published)  # what is wrong with it is reported before hours of fits
-    with _resumable():
-        if isinstance(spec, ReproductionSpec):
-            run_again(spec, out, full, data, quiet)
+    with resumable("finished fits"):
+        if isinstance(spec, StudySpec):
+            with stage(not quiet, "preparing the fits"):
+                from bayescontam.calibration.runner import run_study
+
+            done = run_study(
+                study,
+                out,
+                replicates=replicates,
+                full=full,
+                engine=engine,
+                jobs=jobs,
+                address=address,
+                progress=not quiet,
+                command=command_line(),
+            )
+            if not quiet:
+                _print_run(done)
         else:
-            _simulate(study, out, replicates, full, engine, jobs, address, quiet)
+            with stage(not quiet, "preparing the fits"):
+                from bayescontam.published.study import run_reproduction
+
+            run_reproduction(
+                spec, out, full=full, data=data, progress=not quiet, command=command_line()
+            )
+            _report_published(out, None, quiet)
 
 
-@contextmanager
-def _resumable() -> Iterator[None]:
-    """Say how to resume if the block is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("finished fits are stored: run the same command again to resume", file=sys.stderr)
-        raise
-
-
-def _simulate(
-    study: str,
-    out: Path,
-    replicates: int | None,
-    full: bool,
-    engine: Workplace,
-    jobs: int | None,
-    address: str | None,
-    quiet: bool,
-) -> None:
-    with stage(not quiet, "preparing the fits"):
-        from bayescontam.calibration.runner import run_study
-
-    done = run_study(
-        study,
-        out,
-        replicates=replicates,
-        full=full,
-        engine=engine.value,
-        jobs=jobs,
-        address=address,
-        progress=not quiet,
-        command=shlex.join(["bayescontam", *sys.argv[1:]]),
-    )
-    if not quiet:
-        _print_run(done)
+def _refuse(given: Mapping[str, bool], what: str, name: str) -> None:
+    """Refuse options that are for the other kind of study."""
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{option}: is for {what}, which '{name}' is not; leave it out")
 
 
 def _audit_sentence(audit: dict[str, Any]) -> str:
@@ -467,11 +387,9 @@ def _audit_sentence(audit: dict[str, Any]) -> str:
 
 def _print_run(done: "StudyRun") -> None:
     """Print how many fits there are, and what to do next."""
-    from bayescontam.cli.terminal import print_lines
-
     fits = done.record["fits"]
     total, failed, longer = sum(fits.values()), fits.get("failed", 0), fits.get("rerun", 0)
-    folder = shlex.quote(printable(str(done.folder)))
+    folder = quoted(done.folder)
     print_lines(
         [
             f"{total:,} fits: {longer:,} were run longer to pass their gates, {failed:,} failed.",

@@ -1,14 +1,16 @@
 """Tables and notes in a terminal, with names that nothing can break."""
 
+import json
 import math
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bayescontam._text import printable, short_labels
 
@@ -24,7 +26,7 @@ _HEADLINE_SPARE = (
     "slope_verdict", "overfitting_fraction", "p_best", "rank_raw", "rank",
     "overfitting_spillover", "spillover", "raw",
 )  # fmt: skip
-
+"""Columns of the headline table that are left out where the terminal is narrow, in this order."""
 _RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
 FIRST_ROWS, LAST_ROWS = 40, 20
 """Rows that are shown of a longer table."""
@@ -78,15 +80,6 @@ def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None
     print_table(table, _HEADLINE_SPARE, see_all)
 
 
-def calm() -> None:
-    """Keep PyMC from announcing what it samples: the progress bar shows it."""
-    import logging
-
-    # Not "pymc" itself, whose level is set anew when it is imported.
-    for name in ("pymc.sampling", "pymc.stats"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-
-
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines as they are; on a terminal wrapped between words."""
     for line in lines:
@@ -137,7 +130,7 @@ def print_checks(checks: "Sequence[Check]") -> None:
         print_lines([f"{check.outcome.value}: {check.name}{figure}: {check.sentence}"])
 
 
-def put_text(text: str, out: Path | None) -> None:
+def put_text(text: str, out: Path | None = None) -> None:
     """Print a text as it is, or write it to a file, whole or not at all."""
     from bayescontam._files import write_text
 
@@ -145,6 +138,47 @@ def put_text(text: str, out: Path | None) -> None:
         print(text, end="")  # not typer.echo: it takes escape codes out of names
     else:
         write_text(out, text)
+
+
+def put_csv(table: "pd.DataFrame", out: Path | None = None) -> None:
+    """Print a table as CSV, or write it to a file."""
+    put_text(table.to_csv(index=False), out)
+
+
+def put_json(content: Any, out: Path | None = None) -> None:
+    """Print JSON, or write it to a file; tables become lists of rows."""
+    put_text(json.dumps(_plain(content), indent=1, ensure_ascii=False) + "\n", out)
+
+
+def _plain(value: Any) -> Any:
+    """Return tables as lists of rows, and null for what is not a number, which JSON lacks."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if hasattr(value, "to_json"):  # a table of pandas, which is not imported for help
+        return json.loads(value.to_json(orient="records", double_precision=15))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def quoted(path: Path) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(printable(path))
+
+
+def command_line() -> str:
+    """Return what the user ran, for records."""
+    return shlex.join(["bayescontam", *sys.argv[1:]])
+
+
+@contextmanager
+def resumable(stored: str) -> Iterator[None]:
+    """Print how to resume if the block is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{stored} are stored: run the same command again to resume", file=sys.stderr)
+        raise
 
 
 @dataclass(frozen=True)
@@ -163,37 +197,24 @@ class _Column:
     name: str
     kind: Literal["names", "figures", "words"]
     cells: list[str]
+    natural: int  # width at which nothing is cut or wrapped
+    least: int  # width of the heading's longest word; of words at which each is whole
 
-    @cached_property
-    def heading(self) -> int:
-        """Width of the longest word of the heading."""
-        return max(map(_cells, self.name.split("_")))
-
-    @cached_property
-    def natural(self) -> int:
-        """Width at which nothing is cut or wrapped."""
-        return max([self.heading, *map(_cells, self.cells)])
-
-    @cached_property
-    def longest_word(self) -> int:
-        """Width at which words are whole, and short texts on one line."""
-        return min(self.natural, max(self._longest_word, _SHORT))
-
-    @cached_property
-    def _longest_word(self) -> int:
-        return max([self.heading, *(_cells(word) for text in self.cells for word in text.split())])
+    @classmethod
+    def of(cls, name: str, kind: Literal["names", "figures", "words"], cells: list[str]) -> Self:
+        """Return a column with its widths."""
+        least = max(map(_cells, name.split("_")))
+        natural = max([least, *map(_cells, cells)])
+        if kind == "words":  # short texts stay on one line
+            words = [_cells(word) for text in cells for word in text.split()]
+            least = min(natural, max([least, _SHORT, *words]))
+        return cls(name, kind, cells, natural, least)
 
     def width(self, names: int, wrapped: bool) -> int:
         """Return the width where names have so much room, and words are wrapped or not."""
         if self.kind == "names":
-            return min(self.natural, max(names, self.heading))
-        return self.longest_word if self.kind == "words" and wrapped else self.natural
-
-    def labelled(self, labels: Mapping[str, str]) -> "_Column":
-        """Return the column with labels in place of its names."""
-        if self.kind != "names":
-            return self
-        return replace(self, cells=[labels[cell] for cell in self.cells])
+            return min(self.natural, max(names, self.least))
+        return self.least if self.kind == "words" and wrapped else self.natural
 
 
 def lay_out(
@@ -221,7 +242,12 @@ def lay_out(
     longest = max([column.natural for column in columns if column.kind == "names"], default=0)
     names = next((n for n in range(longest, _LEAST, -1) if _total(columns, n, wrapped) <= room), 0)
     labels = _labels(columns, names or _LEAST)
-    columns = [column.labelled(labels) for column in columns]
+    columns = [
+        _Column.of(column.name, column.kind, [labels[cell] for cell in column.cells])
+        if column.kind == "names"
+        else column
+        for column in columns
+    ]
     widths = [column.width(names or _LEAST, wrapped) for column in columns]
     _widen(columns, widths, room)
     rows = list(_rows(columns, widths))
@@ -247,7 +273,7 @@ def _columns(table: "pd.DataFrame") -> list[_Column]:
         figures = name in _NUMBERS or all(table[part].dtype.kind in "fiu" for part in parts)
         kind: Any = "figures" if figures else "names" if name in _NAMES else "words"
         rows = zip(*(table[part] for part in parts), strict=True)
-        result.append(_Column(name, kind, [_text(name, row) for row in rows]))
+        result.append(_Column.of(name, kind, [_text(name, row) for row in rows]))
     return result
 
 

@@ -1,11 +1,13 @@
 """Help, version, model specs on the terminal, and readers that leave early."""
 
+import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.main import get_command
@@ -43,6 +45,39 @@ def test_help_has_an_example(verb: str, option: str) -> None:
     assert done.exit_code == 0
     assert f"bayescontam {verb}".strip() in done.stdout.split("Usage:")[1].partition("\n")[2]
     assert ("Example" in done.stdout) is (verb != "")
+
+
+CHOICES = [
+    ("fit", "engine", "inference.sampling", "Engine"),
+    ("curve", "engine", "inference.sampling", "Engine"),
+    ("fit", "difficulties", "model.marginal", "Difficulties"),
+    ("fit", "items", "inference.estimands", "Items"),
+    ("fit", "missing_contamination", "data.covariates", "Missing"),
+    ("fit", "contamination_scale", "data.validation", "Scale"),
+    ("update", "refit", "updating.update", "Refit"),
+    ("compare", "leave_out", "inference.crossval", "By"),
+    ("rank", "by", "inference.ranking", "By"),
+    ("rank", "weights", "inference.ranking", "Weighting"),
+    ("plan", "quantity", "power.power", "Quantity"),
+    ("plan", "solve", "power.power", "Unknown"),
+    ("import inspect", "partial", "data.importers.inspect_ai", "Partial"),
+    ("import inspect", "no_answer", "data.importers.inspect_ai", "NoAnswer"),
+    ("import inspect", "errors", "data.importers.base", "Errors"),
+    ("import inspect", "differing", "data.importers.runs", "Differing"),
+    ("import inspect", "copies", "data.importers.runs", "Copies"),
+    ("import matrix", "items", "data.importers.matrix", "Items"),
+]
+
+
+@pytest.mark.parametrize(("verb", "option", "module", "name"), CHOICES)
+def test_a_command_offers_what_its_function_takes(
+    verb: str, option: str, module: str, name: str
+) -> None:
+    done = CliRunner(env={"COLUMNS": "300"}).invoke(app, [*verb.split(), "--help"])
+    offered = re.search(rf"--{option.replace('_', '-')}\b +<([\w|-]+)>", done.stdout)
+    assert offered is not None
+    kind = getattr(importlib.import_module(f"bayescontam.{module}"), name)
+    assert set(offered[1].split("|")) == set(get_args(getattr(kind, "__value__", kind)))
 
 
 def test_no_arguments_show_the_help(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from tests.calibration.made_rows import made_rows
 from tests.calibration.made_run import faulty, study_text, write_run
@@ -20,6 +22,28 @@ def test_report_writes_tables_and_a_page_and_says_what_was_found(run: Run, tmp_p
     assert f"{told['coverage'].iloc[0]:.3f}" in done.out
     for said in ("Ranks are not uniform for 2 of 5 quantities", "too narrow", "index.html"):
         assert said in " ".join(done.out.split())
+
+
+def test_tables_are_readable_in_80_columns(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    grid = "[grid]\nslope = [0, 4]\ncontamination_sd = [0.017, 0.2]\n"
+    cells = [f"slope={a}, contamination_sd={b}" for a in ("0", "4") for b in ("0.017", "0.2")]
+    rows = {
+        f"{name}-{number}": table.assign(cell=cell)
+        for number, cell in enumerate(cells)
+        for name, table in faulty().items()
+    }
+    text = study_text("fixed", grid, ("exact", "narrow"))
+    out = run("study", "report", write_run(tmp_path / "run", rows, text)).out
+    assert re.search("^slope  sd +quantity +estimator +coverage", out, re.M)
+    lines = [line for line in out.splitlines() if re.match(r"[04]  +0\.", line)]
+    assert len(lines) == 12
+    assert max(map(len, lines)) <= 80
+    folder = write_run(tmp_path / "one", faulty(), study_text(names=("exact", "narrow")))
+    out = run("study", "report", folder).out
+    assert "\n'genuine_ability model 2 | bench 1': Intervals too narrow, by" in out
 
 
 def test_the_page_may_lie_elsewhere(run: Run, tmp_path: Path) -> None:

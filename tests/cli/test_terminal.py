@@ -204,7 +204,8 @@ def test_sentences_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFi
 
 def test_pymc_stays_calm_though_it_is_imported_later() -> None:
     code = (
-        "import logging; from bayescontam.cli.terminal import calm; calm(); import pymc\n"
+        "import logging; from bayescontam.cli.app import app\n"
+        "app(['models', 'list'], standalone_mode=False); import pymc\n"
         "names = ['pymc.sampling.forward', 'pymc.sampling.mcmc', 'pymc.stats.convergence']\n"
         "for level in (logging.INFO, logging.WARNING):\n"
         "    print([logging.getLogger(name).isEnabledFor(level) for name in names])\n"
@@ -212,7 +213,7 @@ def test_pymc_stays_calm_though_it_is_imported_later() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
-    assert done.stdout.splitlines() == ["[False, False, False]", "[True, True, True]"]
+    assert done.stdout.splitlines()[-2:] == ["[False, False, False]", "[True, True, True]"]
 
 
 def test_checks_show_their_numbers(capsys: pytest.CaptureFixture[str]) -> None:

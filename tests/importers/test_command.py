@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.cli import app as import_
+from bayescontam.cli import importers
 from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.data.importers.matrix import import_matrix
 from bayescontam.data.tools import COMMANDS
@@ -89,4 +89,4 @@ def test_a_file_that_cannot_be_written_is_refused_first(
 
 
 def test_messages_on_tables_name_every_command() -> None:
-    assert [command.name for command in import_.import_app.registered_commands] == list(COMMANDS)
+    assert [command.name for command in importers.app.registered_commands] == list(COMMANDS)
