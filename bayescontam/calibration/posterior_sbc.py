@@ -127,7 +127,12 @@ class Observed:
         again = np.empty(len(frame), dtype=np.int64)
         again[order] = counts
         twice = frame.assign(n_correct=frame["n_correct"] + again, n_trials=2 * frame["n_trials"])
-        both = replace(design, n_correct=design.n_correct + counts, n_trials=2 * design.n_trials)
+        both = replace(
+            design,
+            n_correct=design.n_correct + counts,
+            n_trials=2 * design.n_trials,
+            n_single=0,
+        )
         responses = replace(self.responses, frame=twice, source="simulated")
         return responses, replace(self.built, design=both)
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
-from bayescontam.model.design import DerivedDesign, Design, extremes
+from bayescontam.model.design import Design, extremes
 from bayescontam.model.effects import can_guess
 from bayescontam.model.likelihood import log_choose
 from bayescontam.model.predictor import Effects, linear_predictor
@@ -35,57 +35,6 @@ Difficulties = Literal["auto", "sampled", "marginalised"]
 """What is done about item difficulties while sampling."""
 LARGE = 50_000
 """Responses from which ``"auto"`` integrates difficulties out."""
-
-
-@dataclass(frozen=True, eq=False)
-class LatticeDesign(DerivedDesign):
-    """A design of made-up items.
-
-    Every model has a response to every item, of weight 0 where it answered none of those
-    that the item stands for.
-    """
-
-    like: IntArray  # an item of the table that it stands for
-
-    @classmethod
-    def of(
-        cls,
-        whole: Design,
-        item_unit: IntArray,
-        level: FloatArray | None,
-        answered: FloatArray,
-        like: IntArray,
-    ) -> "LatticeDesign":
-        """Return the design of items of given units and contaminations."""
-        n_models, n_items = len(whole.models), len(item_unit)
-        item = np.repeat(np.arange(n_items), n_models)
-        unit = item_unit[item]
-        ones = np.ones(len(item), dtype=np.int64)
-        return cls(
-            whole.models, whole.benchmarks, whole.units, tuple(map(str, range(n_items))),
-            whole.by, whole.benchmark_of_unit, whole.benchmark_of_unit[item_unit],
-            np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
-            ones, ones, None if level is None else level[item], answered.ravel(), None,
-            whole.knots, whole.clean, whole.additive,
-            None if whole.item_guess is None else np.zeros(n_items), whole, like,
-        )  # fmt: skip
-
-    @cached_property
-    def selection(self) -> FloatArray:
-        """That of an item that it stands for: the same models answered all of them."""
-        return self.whole.selection[self.like]
-
-    @cached_property
-    def item_dose(self) -> FloatArray:
-        """Each level less its mean over the benchmark's items in the table."""
-        whole, level = self.whole, item_levels(self.whole)
-        assert self.contamination is not None
-        assert level is not None
-        size = len(whole.benchmarks)
-        total = np.bincount(whole.benchmark_of_item, level, minlength=size)
-        mean = total / np.bincount(whole.benchmark_of_item, minlength=size)
-        dose: FloatArray = self.contamination - mean[self.benchmark]
-        return dose
 
 
 def item_levels(design: Design) -> FloatArray | None:
@@ -116,7 +65,8 @@ class Lattice:
     through Chebyshev points; Rasch (1960) on totals as sufficient statistics.
     """
 
-    design: LatticeDesign  # its items are the levels of all groups
+    table: Design  # of the responses
+    design: Design  # its items are the levels of all groups
     group: IntArray
     first: IntArray  # position of its first level
     basis: (
@@ -129,7 +79,7 @@ class Lattice:
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
         """Whether the items of each benchmark have difficulties."""
-        return benchmarks_with_two_models(self.design.whole)
+        return benchmarks_with_two_models(self.table)
 
     @cached_property
     def level(self) -> IntArray:
@@ -157,7 +107,7 @@ class Lattice:
         size = np.bincount(self.group)
         mean = np.bincount(self.group, logit) / size
         within = np.sqrt(np.bincount(self.group, (logit - mean[self.group]) ** 2) / size)
-        fewest = np.bincount(self.design.whole.benchmark_of_item).min()
+        fewest = np.bincount(self.table.benchmark_of_item).min()
         widest = max(1.5 * float(within.max()), 1.5 + 7.5 / np.sqrt(fewest))
         known = 1 / np.sqrt(trials.max() / 4 + 1 / widest**2)
         count = int(np.ceil(2 * REACH * widest / (FINENESS * known))) + 1
@@ -183,20 +133,20 @@ def log_weights(z: FloatArray) -> FloatArray:
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
     """Return the lattice of a table in which an item has one contamination for all models."""
     shape = len(design.items), len(design.models)
-    trials, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    trials[design.item, design.model] = design.n_trials
+    given, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    given[design.item, design.model] = design.n_trials
     correct[design.item, design.model] = design.n_correct
-    unit = np.zeros(len(design.items), dtype=np.int64)
-    unit[design.item] = design.unit
     of_group, one, group = np.unique(
-        np.column_stack([unit, trials]), axis=0, return_index=True, return_inverse=True
+        np.column_stack([design.unit_of_item, given]),
+        axis=0,
+        return_index=True,
+        return_inverse=True,
     )
     at, basis = _levels(design, group, levels)
     count = np.array([len(a) for a in at])
     first = np.cumsum(count) - count
     of_level = np.repeat(np.arange(len(at)), count)
-    made = LatticeDesign.of(
-        design,
+    made = design.on_grid(
         of_group[of_level, 0],
         None if design.contamination is None else np.concatenate(at),
         (of_group[of_level, 1:] > 0).astype(float),
@@ -207,7 +157,8 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
         used = np.flatnonzero(basis[:, k])
         np.add.at(shared, first[group[used]] + k, basis[used, k, None] * correct[used])
     total = correct.sum(axis=1).astype(np.int64)
-    return Lattice(made, group, first, basis, total, of_group[of_level, 1:].astype(float), shared)
+    trials = of_group[of_level, 1:].astype(float)
+    return Lattice(design, made, group, first, basis, total, trials, shared)
 
 
 def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArray], FloatArray]:
