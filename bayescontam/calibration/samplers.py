@@ -14,17 +14,12 @@ from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
 from bayescontam.inference.sampling import Sampling as PlainSampling
 from bayescontam.inference.sampling import sample, sample_model
-from bayescontam.model.build import BuiltModel, build, build_design
+from bayescontam.model.build import BuiltModel, Varying, build, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
-from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import SamplingSpec
 
-_DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
-"""What the linear predictor may ask of a design that depends on contaminations."""
-_INFORMING = ("estimate", "precision")
-"""What an `DataInformedTransform` coordinate takes from the data."""
 _POINTS, _SPREAD = 4, 0.5
 """Points at which two densities are compared, and how far from zero they lie."""
 _ROUNDING = 1e-9
@@ -72,34 +67,29 @@ def _column(batch: Any, name: str) -> FloatArray:
 
 
 class ReusableModel:
-    """A model whose data vary: what differs between tables of a cell, and nothing else.
+    """A model built once for the tables of a cell, whose counts and, if they move, doses vary.
 
-    Data of the model are the counts, the contaminations if they move, and what the
-    sampler's coordinates are informed by: with those of another table it would draw from
-    the same posterior, and need several times as many draws.
+    What informs the sampler's coordinates varies with them: with that of another table it would
+    draw from the same posterior, and need several times as many draws.
     """
 
     def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
-        design = make_design(spec, first)
-        self._seen: Callable[[Design], Any] = _Doses if moving else lambda design: design
-        self._built = build_design(spec, design, self._seen)
+        self._varying: Varying = "doses" if moving else "counts"
+        self._built = build_design(spec, make_design(spec, first), self._varying)
         self.model = self._built.model
-        self._doses = [name for name in _DOSES if name in self.model.named_vars]
-        self.names = (*data_of(self._built), *self._doses)
-        use_data_containers(self._built)
+        self.names = tuple(self._built.data())
 
     def given(self, responses: Responses) -> tuple[BuiltModel, dict[str, Any]]:
-        """Return what a table makes of the model."""
+        """Return the model as that of a table, and the table's values for its data."""
         design = make_design(self._built.spec, responses)
         self._refuse_another_layout(design)
         # Built for its coordinates alone: a tenth of a second, against seconds to compile.
-        values = data_of(build_design(self._built.spec, design, self._seen))
-        values |= {name: getattr(design, name) for name in self._doses}
+        values = build_design(self._built.spec, design, self._varying).data()
         return replace(self._built, design=design), values
 
     def check(self, design: Design) -> None:
         """Hold the model, with the data that it has now, against one built for a table."""
-        own = build_design(self._built.spec, design, self._seen).model
+        own = build_design(self._built.spec, design, self._varying).model
         start, rng = self.model.initial_point(0), np.random.default_rng(0)
         points = [
             {name: rng.normal(0, _SPREAD, np.shape(value)) for name, value in start.items()}
@@ -123,67 +113,12 @@ class ReusableModel:
                 raise ValueError(f"tables of one cell differ in '{name}'")
         if plan_terms(self._built.spec, design) != self._built.terms:
             raise ValueError("tables of one cell differ in the effects that they can carry")
-        before, now = first.contamination, design.contamination
-        if before is None or now is None or self._doses:
-            return
-        if not np.array_equal(before, now):
+        if self._varying == "counts" and not _equal(first.contamination, design.contamination):
             raise ValueError("tables of one cell differ in contamination")
 
 
-class _Doses:
-    """A design for the linear predictor, whose contaminations are data of the model."""
-
-    def __init__(self, design: Design) -> None:
-        self._design = design
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._design, name)
-        if name not in _DOSES:
-            return value
-        model = pm.modelcontext(None)
-        return model[name] if name in model.named_vars else pm.Data(name, value)
-
-
-def use_data_containers(built: BuiltModel) -> None:
-    """Make the counts, and what informs the sampler's coordinates, data of the model.
-
-    Once compiled, the model can then be given the counts of another table; see `data_of`.
-    """
-    model = built.model
-    with model:
-        counts = pm.Data("counts", built.design.n_correct)
-        for name, transform in _informed(model).items():
-            _tie(model, name, transform)
-    observed = model["n_correct"]
-    model.values_to_rvs.pop(model.rvs_to_values[observed])
-    model.rvs_to_values[observed], model.values_to_rvs[counts] = counts, observed
-
-
-def data_of(built: BuiltModel) -> dict[str, Any]:
-    """Return the values of a table for what `use_data_containers` made data, under their names."""
-    values = {"counts": built.design.n_correct}
-    for name, transform in _informed(built.model).items():
-        values |= {f"{name}_{part}": getattr(transform, part) for part in _INFORMING}
-    return values
-
-
-def _informed(model: pm.Model) -> dict[str, DataInformedTransform]:
-    """Return the coordinates that are informed by data, under their variables' names."""
-    found = model.rvs_to_transforms.items()
-    return {
-        rv.name: transform
-        for rv, transform in found
-        if isinstance(transform, DataInformedTransform)
-    }
-
-
-def _tie(model: pm.Model, name: str, transform: DataInformedTransform) -> None:
-    """Replace what informs a variable's coordinates by data, within the model."""
-    parts = {part: pm.Data(f"{name}_{part}", getattr(transform, part)) for part in _INFORMING}
-    # PyMC finds data through the variables' own inputs only, never those of transforms.
-    inputs = model[name].owner.inputs
-    inputs[-2] = inputs[-2] + 0.0 * sum(parts.values())
-    transform.estimate, transform.precision = (parts[part] for part in _INFORMING)
+def _equal(one: FloatArray | None, other: FloatArray | None) -> bool:
+    return one is None or other is None or np.array_equal(one, other)
 
 
 def lengthen(sampling: SamplingSpec) -> SamplingSpec:

@@ -11,6 +11,7 @@ from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.errors import Fault, SpecError
 from bayescontam.model.design import Design
+from bayescontam.model.predictor import Data, dose_of
 from bayescontam.model.priors import SoftmaxSizes, Tensor, parameters, spread, variable
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.model.transforms import (
@@ -399,7 +400,7 @@ def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | No
     return pm.Dirichlet("increments", alpha, dims="segment", default_transform=SoftmaxSizes(count))
 
 
-def cumulative_dose(increments: Tensor, design: Design) -> Tensor:
+def cumulative_dose(increments: Tensor, design: Design, doses: Data) -> Tensor:
     """Return by what the dose-response rises with contamination where responses lie.
 
     It is the slope of its regression on contamination, which is 1 for a straight line, and
@@ -407,9 +408,10 @@ def cumulative_dose(increments: Tensor, design: Design) -> Tensor:
     responses. Where few of these lie at one end, what is added there is nearly unknown,
     and with it the slope from 0 to 1; the product of slope and this is known none the less.
     """
-    weighed = design.weight * design.dose
-    square = (weighed * design.dose).sum() + _ALIKE * design.weight.sum()
-    per_segment = (weighed[:, None] * design.reach_dose).sum(axis=0) / square
+    dose, reach_dose = (dose_of(design, name, doses) for name in ("dose", "reach_dose"))
+    weighed = design.weight * dose
+    square = (weighed * dose).sum() + _ALIKE * design.weight.sum()
+    per_segment = (weighed[:, None] * reach_dose).sum(axis=0) / square
     return _LEAST_RISE + (1 - _LEAST_RISE) * (per_segment * increments).sum()
 
 

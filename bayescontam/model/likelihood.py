@@ -43,14 +43,16 @@ def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, IntArra
     return scale.ravel(), repeated
 
 
-def add_responses(design: Design, eta: Tensor, guess: FloatArray | Tensor) -> Tensor:
+def add_responses(
+    design: Design, counts: Tensor, eta: Tensor, guess: FloatArray | Tensor
+) -> Tensor:
     """Add ``n_correct``, dims (response,), observed.
 
     On the logit scale, which is several times faster than a Binomial of a probability,
     and as a distribution with a random method, so that predictive draws work.
     """
     options: dict[str, Any] = {
-        "observed": design.n_correct, "dims": "response", "dist": _binomial,
+        "observed": counts, "dims": "response", "dist": _binomial,
     }  # fmt: skip
     kernel = log_kernel(design, guess)
     if (design.n_trials == 1).all():

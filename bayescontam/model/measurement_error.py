@@ -62,6 +62,7 @@ def _log_sum(values: Tensor) -> Tensor:
 
 def add_mixture(
     design: Design,
+    counts: Tensor,
     predictor: Tensor,
     slope: Tensor,
     guess: FloatArray | Tensor,
@@ -83,7 +84,7 @@ def add_mixture(
         )
         predictor = pt.concatenate([predictor[: design.n_single], eta])
         share = pt.concatenate([share[: design.n_single], part])
-    _add_trials(design, predictor, slope * share, log_weights, guess)
+    _add_trials(design, counts, predictor, slope * share, log_weights, guess)
 
 
 def _log_weights(design: Design, exposure: Exposure) -> Tensor:
@@ -158,7 +159,12 @@ def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:
 
 
 def _add_trials(
-    design: Design, eta: Tensor, slope: Tensor, log_weights: Tensor, guess: FloatArray | Tensor
+    design: Design,
+    counts: Tensor,
+    eta: Tensor,
+    slope: Tensor,
+    log_weights: Tensor,
+    guess: FloatArray | Tensor,
 ) -> None:
     """Add ``n_correct``, given log-odds at the mean and what a shift moves them by."""
     assert design.exposure is not None
@@ -179,5 +185,5 @@ def _add_trials(
 
     pm.CustomDist(
         "n_correct", eta, slope, log_weights, pt.as_tensor(guess), logp=logp, dist=draw,
-        signature="(r),(r),(g,k),(r)->(r)", observed=design.n_correct, dims="response",
+        signature="(r),(r),(g,k),(r)->(r)", observed=counts, dims="response",
     )  # fmt: skip

@@ -164,6 +164,7 @@ def plan_repeats(design: Design, terms: Terms, guess: FloatArray | Tensor) -> Re
 
 def add_repeats(
     design: Design,
+    counts: Tensor,
     center: Tensor,
     spreads: tuple[Tensor, IntArray],
     guess: FloatArray | Tensor,
@@ -189,5 +190,5 @@ def add_repeats(
 
     pm.CustomDist(
         "n_correct", center, spread, logp=logp, dist=draw, signature="(r),(s)->(r)",
-        observed=design.n_correct, dims="response",
+        observed=counts, dims="response",
     )  # fmt: skip

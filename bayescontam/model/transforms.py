@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 
@@ -65,6 +66,14 @@ class DataInformedTransform(Transform):
         """Return the log of the derivative of `backward`, element by element."""
         _, sd = self._moments(rv_inputs)
         return pt.log(sd) + pt.zeros_like(value)
+
+
+def make_informing_data(model: pm.Model) -> None:
+    """Make data of what informs coordinates of the variables of the current PyMC model."""
+    for rv, transform in model.rvs_to_transforms.items():
+        if isinstance(transform, DataInformedTransform):
+            transform.estimate = pm.Data(f"{rv.name}_estimate", transform.estimate)
+            transform.precision = pm.Data(f"{rv.name}_precision", transform.precision)
 
 
 class PooledTransform(DataInformedTransform):
