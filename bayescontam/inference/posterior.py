@@ -72,7 +72,7 @@ class Draws:
     offset: FloatArray | None = None
     # dims (draw, item): how many items of the table an item stands for, if not itself
     tally: FloatArray | None = None
-    # dims (draw, model × benchmark); see `bayescontam.model.effects.add_selection`
+    # dims (draw, model × benchmark); see `bayescontam.model.effects`
     psi: FloatArray | None = None
 
     def __len__(self) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,22 +15,11 @@ from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.data.validation import Scale
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
-from bayescontam.model.effects import (
-    add_abilities,
-    add_confounding,
-    add_difficulties,
-    add_discriminations,
-    add_guess,
-    add_increments,
-    add_scalar,
-    add_selection,
-    add_slopes,
-    cumulative_dose,
-)
+from bayescontam.model.effects import add_effects, add_guess
 from bayescontam.model.likelihood import add_model_by_item, add_responses, spreads_of_repeats
 from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, make_grid
 from bayescontam.model.measurement_error import add_mixture
-from bayescontam.model.predictor import Data, Effects, linear_predictor, response_slopes
+from bayescontam.model.predictor import Data, linear_predictor, response_slopes
 from bayescontam.model.priors import Stretch, Tensor, stretch
 from bayescontam.model.repeats import add_repeats, plan_repeats
 from bayescontam.model.terms import Terms, plan_terms
@@ -142,7 +130,7 @@ def build_design(spec: ModelSpec, design: Design, varying: Varying = "nothing") 
             doses = {name: pm.Data(name, getattr(design, name)) for name in names}
         spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
         stretched = _stretch(spec, design, spreads)
-        effects = _add_effects(spec, design, terms, stretched, doses)
+        effects = add_effects(spec, design, terms, stretched, doses)
         predictor = linear_predictor(effects, design, doses)
         guess = add_guess(spec, design)
         table = plan_repeats(design, terms, guess)
@@ -173,7 +161,7 @@ def _build_marginalised(
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
         others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
-        effects = _add_effects(spec, design, others, Stretch(), {})
+        effects = add_effects(spec, design, others, Stretch(), {})
         add_marginalised(spec, design, effects, lattice)
     return BuiltModel(model, spec, design, terms, lattice)
 
@@ -185,32 +173,6 @@ def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] |
     if spec.ability.pooling != "none":
         return Stretch(stretch(spreads[0][0]))
     return Stretch(stretch(spreads[0]).reshape(design.answered.shape), by_cell=True)
-
-
-def _add_effects(
-    spec: ModelSpec, design: Design, terms: Terms, stretched: Stretch, doses: Data
-) -> Effects:
-    factor = partial(stretched.of, spec=spec, design=design)
-    # Coordinates follow contaminations only where these stay what they are.
-    fixed = not doses
-    delta = add_difficulties(spec, design, terms, factor, fixed)
-    confounded = delta if fixed else None
-    theta = add_abilities(spec, design, terms, factor, delta)
-    increments = add_increments(spec, design, terms)
-    unit = None if increments is None else cumulative_dose(increments, design, doses)
-    beta = add_slopes(spec, design, terms, factor, unit, confounded)
-    psi = add_selection(spec, design, terms, factor)
-    return {
-        "theta": theta.ravel(),
-        "beta": None if beta is None else beta.ravel(),
-        "psi": None if psi is None else psi.ravel(),
-        "delta": delta,
-        "alpha": add_discriminations(spec, design, terms),
-        "increments": increments,
-        "kappa": add_confounding(spec, design, terms, factor, confounded),
-        "gamma": add_scalar("gamma", spec, terms, factor),
-        "spillover": add_scalar("spillover", spec, terms, factor),
-    }
 
 
 def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
