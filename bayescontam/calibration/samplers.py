@@ -1,19 +1,20 @@
 """Samplers of studies: rebuilt for each table, or compiled once by PyMC or nutpie."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import nutpie
 import pyarrow as pa
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
-from bayescontam.inference.sampling import Sampling as PlainSampling
-from bayescontam.inference.sampling import sample, sample_model
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.model.build import BuiltModel, Varying, build, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
@@ -46,13 +47,18 @@ def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
             raise KeyboardInterrupt
     # What only the sampler needed has a name that ends in two underscores.
     names = [name for name in chains[0].column_names if not name.endswith("__")]
-    data = {}
-    for name in names:
-        values = np.stack([_column(chain, name)[-draws:] for chain in chains])
-        dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 2)]
-        data[name] = (("chain", "draw", *dims), values)
+    data = {name: np.stack([_column(chain, name)[-draws:] for chain in chains]) for name in names}
     diverged = [_column(chain, "diverging")[-draws:].mean() for chain in statistics]
-    return xr.Dataset(data), float(np.mean(diverged))
+    return as_dataset(data), float(np.mean(diverged))
+
+
+def as_dataset(values: Mapping[str, NDArray[Any]]) -> xr.Dataset:
+    """Return draws of variables, dims (chain, draw, …), without labels."""
+    data = {}
+    for name, each in values.items():
+        dims = [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
+        data[name] = (("chain", "draw", *dims), each)
+    return xr.Dataset(data)
 
 
 def _column(batch: Any, name: str) -> FloatArray:
@@ -155,30 +161,37 @@ class RebuiltSampler:
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table."""
         built = build(self._spec, responses)
-        posterior, statistics = sample(built, _plain(self.name, sampling), seed, False)
-        return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
+        return _sampled(built, built.model, self.name, sampling, seed)
+
+
+def _sampled(
+    built: BuiltModel, model: pm.Model, engine: Any, sampling: SamplingSpec, seed: int
+) -> SampledDraws:
+    """Sample a posterior as fits are sampled, chain after chain."""
+    options = sampling.model_dump(include={"draws", "tune", "chains", "target_accept"})
+    plain = Sampling(engine, **options, cores=1)
+    posterior, statistics = sample_model(model, plain, seed, False)
+    return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
 
 
 class PyMCSampler:
-    """A model compiled once by PyMC."""
+    """A model compiled once by PyMC, and held against the model of each table."""
 
     name = "pymc"
 
-    def __init__(self, varying: ReusableModel) -> None:
-        self._varying = varying
+    def __init__(self, reusable: ReusableModel) -> None:
+        self._reusable = reusable
         # A frozen model keeps what is compiled of it. `pm.freeze_model` would also make
         # constants of data that free variables depend on, as their lengths might change.
         # Ours never do.
-        varying.model.__class__ = pm.FrozenModel
+        reusable.model.__class__ = pm.FrozenModel
 
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
-        built, values = self._varying.given(responses)
-        pm.set_data(values, model=self._varying.model)
-        self._varying.check(built.design)
-        plain = _plain(self.name, sampling)
-        posterior, statistics = sample_model(self._varying.model, plain, seed, False)
-        return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
+        built, values = self._reusable.given(responses)
+        pm.set_data(values, model=self._reusable.model)
+        self._reusable.check(built.design)
+        return _sampled(built, self._reusable.model, self.name, sampling, seed)
 
 
 class NutpieSampler:
@@ -186,30 +199,22 @@ class NutpieSampler:
 
     name = "nutpie"
 
-    def __init__(self, varying: ReusableModel) -> None:
-        import nutpie
-
-        self._varying = varying
-        self._compiled = nutpie.compile_pymc_model(varying.model)
+    def __init__(self, reusable: ReusableModel) -> None:
+        self._reusable = reusable
+        self._compiled = nutpie.compile_pymc_model(reusable.model)
 
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
-        import nutpie
-
-        built, values = self._varying.given(responses)
+        built, values = self._reusable.given(responses)
         trace = nutpie.sample(
             self._compiled.with_data(**values),
-            draws=sampling.draws,
-            tune=sampling.tune,
-            chains=sampling.chains,
+            **sampling.model_dump(include={"draws", "tune", "chains", "target_accept"}),
             cores=1,
             seed=seed,
-            target_accept=sampling.target_accept,
             progress_bar=False,
             return_raw_trace=True,
         )
-        posterior, diverged = read_trace(trace, sampling.draws)
-        return SampledDraws(posterior, diverged, built)
+        return SampledDraws(*read_trace(trace, sampling.draws), built)
 
 
 def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sampler:
@@ -223,19 +228,12 @@ def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sam
     # out from the table when the model is built.
     if exposure is not None and (moving or (repeated and spec.likelihood.has_model_by_item)):
         return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
-    kinds: dict[str, Callable[[ReusableModel], Sampler]]
-    kinds = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
-    return kinds[name](ReusableModel(spec, first, moving))
+    kinds: dict[str, Any] = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
+    sampler: Sampler = kinds[name](ReusableModel(spec, first, moving))
+    return sampler
 
 
 def require_engine(name: str) -> None:
     """Raise a MissingExtraError if what an engine needs is not installed."""
     for module in _EXTRAS.get(name, ()):
         check_installed(module, name)
-
-
-def _plain(name: Any, sampling: SamplingSpec) -> PlainSampling:
-    """Return how one posterior is sampled, chain after chain."""
-    return PlainSampling(
-        name, sampling.draws, sampling.tune, sampling.chains, 1, sampling.target_accept
-    )
