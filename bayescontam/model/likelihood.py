@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.gradient import disconnected_grad
 from scipy.special import gammaln
 
 from bayescontam._types import FloatArray, IntArray
@@ -92,6 +93,12 @@ def _guessed(value: Any, eta: Any, n: Any, guess: Any) -> Any:
 
 def _binomial(eta: Any, n: Any, guess: Any, size: Any) -> Any:
     return pm.Binomial.dist(n=n, p=guess + (1 - guess) * pt.sigmoid(eta), size=size)
+
+
+def log_sum(values: Tensor) -> Tensor:
+    """Return log(sum(exp)) over the last axis, with a gradient that cannot overflow."""
+    top = disconnected_grad(values.max(axis=-1, keepdims=True))
+    return pt.log(pt.exp(values - top).sum(axis=-1)) + top[..., 0]
 
 
 def accuracy(eta: FloatArray, guess: FloatArray | float) -> FloatArray:

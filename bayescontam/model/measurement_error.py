@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.gradient import disconnected_grad
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure
-from bayescontam.model.likelihood import log_choose, log_kernel
+from bayescontam.model.likelihood import log_choose, log_kernel, log_sum
 from bayescontam.model.priors import Tensor
 from bayescontam.model.transforms import DataInformedTransform, rough_logits
 
@@ -46,18 +45,12 @@ class _MixtureRows:
         """Return the joint log density of all responses, their contamination summed out."""
         known = np.setdiff1d(np.arange(self.count), self.rows)
         total = term(0.0, *(vector[known] for vector in vectors)).sum()
-        return total + _log_sum(log_weights + self.by_node(term, *vectors)).sum()
+        return total + log_sum(log_weights + self.by_node(term, *vectors)).sum()
 
     def by_node(self, term: Any, *vectors: Any) -> Tensor:
         """Return the log density of each unsure group at each node, (unsure group, node)."""
         columns = (vector[self.rows][:, None] for vector in vectors)
         return self.sums(term(self.offsets[self.group], *columns))
-
-
-def _log_sum(values: Tensor) -> Tensor:
-    """Return log(sum(exp)) over nodes, with a gradient that cannot overflow."""
-    top = disconnected_grad(values.max(axis=-1, keepdims=True))
-    return pt.log(pt.exp(values - top).sum(axis=-1)) + top[..., 0]
 
 
 def add_mixture(
@@ -150,7 +143,7 @@ def _add_repeated(
         default_transform=_InformedVector(rough.estimate, rough.se),
     )  # fmt: skip
     log_joint = log_weights + rows.by_node(_normal, eta, mean, scale, slope)
-    return eta, log_joint - _log_sum(log_joint)[:, None], part
+    return eta, log_joint - log_sum(log_joint)[:, None], part
 
 
 def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:

@@ -71,9 +71,13 @@ class DataInformedTransform(Transform):
 def make_informing_data(model: pm.Model) -> None:
     """Make data of what informs coordinates of the variables of the current PyMC model."""
     for rv, transform in model.rvs_to_transforms.items():
-        if isinstance(transform, DataInformedTransform):
-            transform.estimate = pm.Data(f"{rv.name}_estimate", transform.estimate)
-            transform.precision = pm.Data(f"{rv.name}_precision", transform.precision)
+        if not isinstance(transform, DataInformedTransform):
+            continue
+        transform.estimate = pm.Data(f"{rv.name}_estimate", transform.estimate)
+        transform.precision = pm.Data(f"{rv.name}_precision", transform.precision)
+        # PyMC finds data through the variables' own inputs only, never those of transforms.
+        inputs = rv.owner.inputs
+        inputs[-2] = inputs[-2] + 0.0 * (transform.estimate + transform.precision)
 
 
 class PooledTransform(DataInformedTransform):
