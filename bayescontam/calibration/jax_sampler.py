@@ -54,14 +54,9 @@ class Length(NamedTuple):
 
 
 def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Callable[..., Any]:
-    """Return ChEES-HMC on a density, as a JAX function that can be compiled and mapped.
-
-    The mass matrix is diagonal, estimated from all chains over the second half of the
-    tuning. Trajectories are jittered by a Halton sequence that all chains share.
-
-    Hoffman, Radul & Sountsov (2021), An adaptive-MCMC scheme for setting trajectory lengths
-    in Hamiltonian Monte Carlo, AISTATS, PMLR 130:3907.
-    """
+    """Return ChEES-HMC on a density, as a JAX function (Hoffman et al. 2021, PMLR 130:3907)."""
+    # The mass matrix is diagonal, estimated from all chains over the second half of the
+    # tuning. Trajectories are jittered by a Halton sequence that all chains share.
     import blackjax
     import jax
     import jax.numpy as jnp
@@ -109,11 +104,9 @@ def _proposal(
     steps: Any,
     divergence_threshold: Any,
 ) -> Callable[..., Any]:
-    """Return HMC's proposal, which asks for the density at the end of a trajectory alone.
-
-    Gradients are all that the way there needs: what is not stored is not computed. One step is
-    made at least; HMC's own proposal would stay where it is if it is requested to make none.
-    """
+    """Return HMC's proposal, which asks for the density at the end of a trajectory alone."""
+    # Gradients are all that the way there needs: what is not stored is not computed. One step is
+    # made at least; HMC's own proposal would stay where it is if it is requested to make none.
     from blackjax.mcmc.hmc import hmc_proposal
     from jax.lax import fori_loop
 
@@ -188,10 +181,7 @@ def _axes_of(node: Any) -> Axes | None:
 
 
 def _common_shapes(lookups: Iterable[Axes]) -> dict[int, Shape]:
-    """Return for each length the coarsest shape that has the axes of all vectors of it.
-
-    Lengths that have no such shape are left out.
-    """
+    """Return for each length the coarsest shape that has the axes of all its vectors, if any."""
     ends: dict[int, set[int]] = {}
     for axes in lookups:
         sizes = [size for size, _ in axes]
@@ -242,14 +232,10 @@ def _as_grid(vector: Any, grids: dict[Any, Any], shape: Shape) -> Any:
 
 
 class Vectors:
-    """Log density and variables of a model, where all free variables are one vector.
+    """Log density and variables of a model by JAX, of one vector of the sampler's coordinates."""
 
-    The vector is in the sampler's coordinates. Functions are JAX's own and not compiled:
-    they can be differentiated, and mapped over vectors and over data.
-
-    Not by ``pymc.sampling.jax``, which takes data for constants and, when it is imported,
-    makes a hundred devices of one processor.
-    """
+    # Not by `pymc.sampling.jax`, which takes data for constants and, when it is imported,
+    # makes a hundred devices of one processor.
 
     def __init__(self, model: pm.Model, data: Sequence[str]) -> None:
         start = model.initial_point(0)
@@ -300,11 +286,10 @@ def _function(model: pm.Model, outputs: list[Any], data: Sequence[str]) -> Any:
 
 
 class _Softplus(Softplus):
-    """log(1 + exp(x)), for JAX with a derivative of its own.
+    """log(1 + exp(x)), for JAX with a derivative of its own."""
 
-    JAX's derivative of PyTensor's branches is NaN beyond ±88 in single precision, where a
-    branch not taken overflows, and takes gradients of 6,400 responses half as long again.
-    """
+    # JAX's derivative of PyTensor's branches is NaN beyond ±88 in single precision, where a
+    # branch not taken overflows, and takes gradients of 6,400 responses half as long again.
 
 
 def _steady(graph: FunctionGraph) -> None:

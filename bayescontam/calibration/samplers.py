@@ -34,13 +34,8 @@ _EXTRAS = {"jax": ("jax", "blackjax")}
 
 
 def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
-    """Return the draws of a raw trace, and the share of them that diverged.
-
-    Dims (chain, draw, …).
-
-    As what `nutpie.sample` returns otherwise, whose many labels take as long to make as a
-    short chain.
-    """
+    """Return the draws of a raw trace, dims (chain, draw, …), and the share that diverged."""
+    # What `nutpie.sample` returns otherwise has many labels, which take as long as a short chain.
     chains, statistics = trace.get_arrow_trace()
     for chain in statistics:
         if chain.num_rows - int(_column(chain, "tuning").sum()) < draws:
@@ -73,11 +68,10 @@ def _column(batch: Any, name: str) -> FloatArray:
 
 
 class ReusableModel:
-    """A model built once for the tables of a cell, whose counts and, if they move, doses vary.
+    """A model built once for the tables of a cell, whose counts and, if they move, doses vary."""
 
-    What informs the sampler's coordinates varies with them: with that of another table it would
-    draw from the same posterior, and need several times as many draws.
-    """
+    # What informs the sampler's coordinates varies with them: with that of another table it would
+    # draw from the same posterior, and need several times as many draws.
 
     def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
         self._varying: Varying = "doses" if moving else "counts"

@@ -37,10 +37,7 @@ LARGE = 50_000
 
 
 def item_levels(design: Design) -> FloatArray | None:
-    """Return each item's contamination, NaN where it is not the same for all models.
-
-    That of models known to be clean does not count: their slopes are zero.
-    """
+    """Return each item's contamination, NaN where models that may have met it differ in it."""
     if design.contamination is None:
         return None
     level = design.contamination[design.exposed]
@@ -50,27 +47,19 @@ def item_levels(design: Design) -> FloatArray | None:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Items in groups that the same models answered, and the levels that stand for them.
+    """Items in groups that the same models answered, and the levels that stand for them."""
 
-    The responses to an item inform on its difficulty by their number of correct ones alone, so
-    that items of a group with the same total and contamination are all alike. A function
-    of contamination that is smooth within a group, such as the log likelihood of an
-    item's responses, is a weighted sum of its values at the group's levels: the
-    polynomial through Chebyshev points. Where contamination takes few values these are
-    the levels, and nothing is interpolated.
-
-    Trefethen (2019), Approximation Theory and Approximation Practice,
-    doi:10.1137/1.9781611975949, chapter 8, on the geometric convergence of polynomials
-    through Chebyshev points; Rasch (1960) on totals as sufficient statistics.
-    """
-
+    # Responses to an item inform on its difficulty by their number of correct ones alone (Rasch
+    # 1960), so that items of a group with the same total and contamination are all alike. A
+    # function of contamination that is smooth within a group, such as their log likelihood, is a
+    # weighted sum of its values at the group's levels: the polynomial through Chebyshev points
+    # converges geometrically (Trefethen 2019, doi:10.1137/1.9781611975949, chapter 8). Where
+    # contamination takes few values these are the levels, and nothing is interpolated.
     table: Design  # of the responses
     design: Design  # its items are the levels of all groups
     group: IntArray
     first: IntArray  # position of its first level
-    basis: (
-        FloatArray  # dims (item, level of its group): weights of the levels, filled up with zeros
-    )
+    basis: FloatArray  # dims (item, level of its group): weights of levels, filled up with zeros
     total: IntArray  # correct answers
     trials: FloatArray  # dims (level, model): trials of each model at each item of the group
     correct: FloatArray  # dims (level, model): correct answers, shared out among the levels
@@ -82,25 +71,18 @@ class Lattice:
 
     @cached_property
     def level(self) -> IntArray:
-        """Levels of each item's group, dims (item, level of its group).
-
-        Those that fill up repeat the last one.
-        """
+        """Levels of each item's group, filled up with the last, dims (item, level of its group)."""
         ends = np.append(self.first[1:], len(self.trials)) - 1
         level = self.first[:, None] + np.arange(self.basis.shape[1])
         return np.minimum(level, ends[:, None])[self.group]
 
     @cached_property
     def nodes(self) -> FloatArray:
-        """Difficulties at which integrands are evaluated, in their standard deviations.
-
-        Evenly spaced: for smooth integrands that vanish at both ends the trapezoidal rule
-        converges geometrically. The step is chosen for the best known difficulty, and for
-        half as much spread again as the totals show; for more where a benchmark has so few
-        items that draws of the spread may go further up.
-
-        Trefethen & Weideman (2014), doi:10.1137/130932132.
-        """
+        """Difficulties at which integrands are evaluated, in their standard deviations."""
+        # Evenly spaced: the trapezoidal rule converges geometrically for smooth integrands that
+        # vanish at both ends (Trefethen & Weideman 2014, doi:10.1137/130932132). The step is for
+        # the best known difficulty, and for half as much spread again as the totals show; for more
+        # where a benchmark has so few items that draws of the spread may go further up.
         trials = self.trials.sum(axis=1)[self.level[:, 0]]
         logit = np.log((self.total + 0.5) / (trials - self.total + 0.5))
         size = np.bincount(self.group)
@@ -177,13 +159,11 @@ def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArra
 def _interpolated(
     value: FloatArray, edges: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return levels for values, and each value's weights of them, (value, level).
-
-    A function of the value is smooth between two edges.
-    """
+    """Return levels for values, and each value's weights of them, (value, level)."""
     distinct, same = np.unique(value, return_inverse=True)
     if len(distinct) <= count:
         return distinct, np.eye(len(distinct))[same]
+    # A function of the value is smooth between two edges.
     segment = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, len(edges) - 2)
     rows_of = [np.flatnonzero(segment == s) for s in np.unique(segment)]
     made = [_polynomial(value[rows], count) for rows in rows_of]
@@ -247,10 +227,7 @@ def make_grid(
 
 
 def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice: Lattice) -> None:
-    """Add responses whose item difficulties are integrated out.
-
-    Adds ``sigma_delta``, dims (benchmark,), and ``n_correct``, dims (response,), observed.
-    """
+    """Add ``sigma_delta`` (benchmark) and ``n_correct`` (response), difficulties integrated out."""
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     made = lattice.design
     scale = (scale * benchmarks_with_two_models(design))[made.benchmark_of_item]

@@ -61,11 +61,10 @@ def add_mixture(
     guess: FloatArray | Tensor,
     spreads: tuple[Tensor, IntArray] | None,
 ) -> None:
-    """Add responses that share an unsure contamination, with it summed out.
+    """Add ``n_correct``, dims (response,), observed, with unsure contaminations summed out.
 
-    Adds ``n_correct``, dims (response,), observed; where the probabilities of latent
-    events are unsure ``p_shift``, dims (benchmark,); and where repeated trials have an
-    effect of their own ``eta``, dims (repeated,).
+    Where the probabilities of latent events are unsure it adds ``p_shift`` (benchmark), and where
+    repeated trials have an effect of their own ``eta`` (repeated).
     """
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)

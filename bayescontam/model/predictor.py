@@ -1,8 +1,4 @@
-"""The log-odds of a correct answer from effects and design, for PyMC and for NumPy alike.
-
-The same lines serve the PyMC model and NumPy arrays of draws, so that what is reported
-cannot drift away from what was fitted.
-"""
+"""The log-odds of a correct answer from effects and design, for PyMC and for NumPy alike."""
 
 from collections.abc import Mapping
 from typing import Any
