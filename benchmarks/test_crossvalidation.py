@@ -12,7 +12,6 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.crossval import CrossValidation, kfold
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build, build_design
-from bayescontam.model.design import hold_out
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
 from tests.given import changed
@@ -90,7 +89,7 @@ def test_holding_out_is_the_same_as_a_table_without_the_rows() -> None:
     assert rest["item"].nunique() == 60
     wanted, sampling = spec("random"), Sampling(draws=2000, tune=700, chains=4)
     whole = build(wanted, Responses.from_frame(frame))
-    masked = build_design(wanted, hold_out(whole.design, rows))
+    masked = build_design(wanted, whole.design.hold_out(rows))
     without = build(wanted, Responses.from_frame(rest))
     # Items stand in the order in which a table names them.
     order = [without.design.items.index(item) for item in whole.design.items]

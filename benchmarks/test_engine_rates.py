@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -130,31 +129,3 @@ def figures(drawn: SampledDraws, name: Any) -> tuple[np.ndarray, np.ndarray]:
     draws = drawn.posterior[name].to_numpy().reshape(sizes["chain"], sizes["draw"], -1)
     ess = convergence(draws, only=["ess_bulk"])["ess_bulk"]
     return draws.mean(axis=(0, 1)), draws.std(axis=(0, 1)) / np.sqrt(ess)
-
-
-@pytest.mark.gpu
-@pytest.mark.timeout(3600)
-def test_a_thousand_tables_at_once_on_a_gpu() -> None:
-    jax = pytest.importorskip("jax")
-    if jax.default_backend() == "cpu":
-        pytest.skip("needs a GPU that JAX can use")
-    at_once = rate(1000)
-    with jax.default_device(jax.devices("cpu")[0]):
-        alone = rate(1, repeats=20)
-    print(f"\na table: {at_once:.5f} s of 1,000 at once, {alone:.3f} s on a CPU,"
-          f" {alone / at_once:.0f} times as fast")  # fmt: skip
-    assert at_once < alone
-
-
-def rate(number: int, repeats: int = 1) -> float:
-    """Return seconds a table takes, of so many at once, without what is compiled once."""
-    from bayescontam.calibration.jax_sampler import JaxSampler
-
-    simulate = simulator_of(*planned(""))
-    tables = [simulate(replicate).responses for replicate in range(number)]
-    engine, sampling = JaxSampler(ReusableModel(SPEC, tables[0], False)), SamplingSpec(tune=200)
-    engine.draw_all(tables, range(number), sampling)
-    started = time.perf_counter()
-    for _ in range(repeats):
-        engine.draw_all(tables, range(number), sampling)
-    return (time.perf_counter() - started) / (number * repeats)

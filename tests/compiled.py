@@ -4,7 +4,6 @@ from typing import Any
 
 import xarray as xr
 
-from bayescontam.calibration.samplers import data_of, use_data_containers
 from bayescontam.model.build import BuiltModel, build_design
 
 
@@ -14,9 +13,7 @@ class Compiled:
     def __init__(self, built: BuiltModel) -> None:
         import nutpie
 
-        # A copy, as the model is changed.
-        own = build_design(built.spec, built.design)
-        use_data_containers(own)
+        own = build_design(built.spec, built.design, "counts")
         self._compiled = nutpie.compile_pymc_model(own.model)
 
     def draw(self, built: BuiltModel, seed: int, draws: int = 500, cores: int = 2) -> xr.Dataset:
@@ -28,5 +25,6 @@ class Compiled:
         """Return all that nutpie reports, for the counts of `built`."""
         import nutpie
 
-        data = self._compiled.with_data(**data_of(built))
+        values = build_design(built.spec, built.design, "counts").data()
+        data = self._compiled.with_data(**values)
         return nutpie.sample(data, seed=seed, progress_bar=False, **options)

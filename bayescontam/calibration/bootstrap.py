@@ -42,15 +42,8 @@ def bootstrap_rows(
     Items of a benchmark are drawn with replacement, all trials of an item together. To each
     resample a logistic regression of correct answers on contamination is fitted, with the
     penalty ``penalty / 2 * slope**2`` and none on the intercept (scikit-learn:
-    ``C = 1 / penalty``). Then
-
-    - ``accuracy`` is the share of correct trials in the resample;
-    - ``genuine_ability`` is the mean over the resample's items of the predicted accuracy
-      with every item's contamination set to the smallest in the resample. Contamination
-      being the only predictor, that is one number: ``expit(intercept + slope * smallest)``;
-    - ``overfitting`` is accuracy − genuine ability, and 0 where that is negative;
-    - ``overfitting_fraction`` is overfitting / accuracy, and 0 where nothing was correct;
-    - ``slope`` is in log-odds from contamination 0 to 1.
+    ``C = 1 / penalty``). Genuine ability is the predicted accuracy at the smallest contamination
+    of the resample; overfitting and its fraction of accuracy are 0 where negative.
     """
     if resamples < 2 or not 0 < penalty < np.inf:
         raise UsageError(
@@ -152,10 +145,7 @@ def regressions(
     weights: FloatArray,
     penalty: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Fit a logistic regression with a penalised slope to every resample at once.
-
-    Dims (resample,).
-    """
+    """Return intercepts and penalised slopes of all resamples' regressions, dims (resample,)."""
     n = weights * trials
     share = (weights @ correct) / n.sum(axis=1)
     inside = (share > 0) & (share < 1)

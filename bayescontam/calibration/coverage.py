@@ -38,12 +38,9 @@ class Means:
 
 
 def clustered_means(values: FloatArray, group: IntArray, cluster: IntArray, groups: int) -> Means:
-    """Return the mean of each group with its cluster-robust standard error.
-
-    The mean is a ratio of two sums over clusters, and its error that of such a ratio
-    (Cochran 1977, Sampling Techniques, section 6.4), because clusters may differ in size.
-    With one value in each cluster it is the usual standard error of a mean.
-    """
+    """Return the mean of each group with its cluster-robust standard error."""
+    # The mean is a ratio of two sums over clusters, and its error that of such a ratio (Cochran
+    # 1977, Sampling Techniques, section 6.4), because clusters may differ in size.
     known = np.isfinite(values)
     values, group, cluster = values[known], group[known], cluster[known]
     found, first, which = np.unique(cluster, return_index=True, return_inverse=True)
@@ -66,11 +63,7 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
     ``where``. Their errors are those of means over replicates: intervals of one replicate
     come from the same data, and are not taken to be independent. Second fits of audits do
     not count, nor do quantities that are constant by definition (sd 0 at the truth, such as
-    overfitting where every item is clean), nor what has no value (such as the logarithm of a
-    negative number); see `undefined`.
-
-    .. [1] Gneiting & Raftery (2007). Strictly proper scoring rules, prediction, and
-       estimation. doi:10.1198/016214506000001437
+    overfitting where every item is clean), nor what has no value; see `undefined`.
     """
     first = rows[~rows["audit"]]
     lacking = undefined(first)
@@ -104,20 +97,16 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def constant(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which rows report a quantity that is constant by definition, dims (row,).
-
-    The bootstrap's overfitting is not: it is clipped at zero, and may be so in all resamples.
-    """
+    """Return which rows report a quantity that is constant by definition, dims (row,)."""
+    # The bootstrap's overfitting is not: it is clipped at zero, and may be so in all resamples.
     still = (rows["sd"].abs() < _CONSTANT) & ((rows["mean"] - rows["truth"]).abs() < _CONSTANT)
     return (still & (rows["engine"] != "bootstrap")).to_numpy()
 
 
 def undefined(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which rows report what has no value, dims (row,).
-
-    At the truth, or in some draws of a fit that passed: an interval of the other draws would be
-    one of another quantity. A failed fit that drew nothing is no such row.
-    """
+    """Return which rows report what has no value at the truth or in some draws, dims (row,)."""
+    # An interval of the other draws would be one of another quantity. A failed fit that drew
+    # nothing is no such row.
     nowhere = ~np.isfinite(rows["truth"].to_numpy(dtype=float))
     partly = ~np.isfinite(rows["mean"].to_numpy(dtype=float))
     failed: npt.NDArray[np.bool_] = (rows["status"] == "failed").to_numpy()
@@ -245,6 +234,8 @@ class _Pairs:
 
 def interval_score(low: FloatArray, high: FloatArray, truth: FloatArray, level: int) -> FloatArray:
     """Return Winkler's score of intervals: width, and a penalty for a truth outside.
+
+    A proper scoring rule (Gneiting & Raftery 2007, doi:10.1198/016214506000001437).
 
     >>> import numpy as np
     >>> interval_score(np.zeros(2), np.ones(2), np.array([0.5, 1.5]), 90).tolist()

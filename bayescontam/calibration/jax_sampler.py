@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-import xarray as xr
 from numpy.typing import NDArray
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
@@ -29,9 +28,8 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayescontam.calibration.samplers import ReusableModel, SampledDraws
+from bayescontam.calibration.samplers import ReusableModel, SampledDraws, as_dataset
 from bayescontam.data.responses import Responses
-from bayescontam.model.build import BuiltModel
 from bayescontam.specs.study import SamplingSpec
 
 LEARNING_RATE = 0.05
@@ -56,14 +54,9 @@ class Length(NamedTuple):
 
 
 def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Callable[..., Any]:
-    """Return ChEES-HMC on a density, as a JAX function that can be compiled and mapped.
-
-    The mass matrix is diagonal, estimated from all chains over the second half of the
-    tuning. Trajectories are jittered by a Halton sequence that all chains share.
-
-    Hoffman, Radul & Sountsov (2021), An adaptive-MCMC scheme for setting trajectory lengths
-    in Hamiltonian Monte Carlo, AISTATS, PMLR 130:3907.
-    """
+    """Return ChEES-HMC on a density, as a JAX function (Hoffman et al. 2021, PMLR 130:3907)."""
+    # The mass matrix is diagonal, estimated from all chains over the second half of the
+    # tuning. Trajectories are jittered by a Halton sequence that all chains share.
     import blackjax
     import jax
     import jax.numpy as jnp
@@ -111,11 +104,9 @@ def _proposal(
     steps: Any,
     divergence_threshold: Any,
 ) -> Callable[..., Any]:
-    """Return HMC's proposal, which asks for the density at the end of a trajectory alone.
-
-    Gradients are all that the way there needs: what is not stored is not computed. One step is
-    made at least; HMC's own proposal would stay where it is if it is requested to make none.
-    """
+    """Return HMC's proposal, which asks for the density at the end of a trajectory alone."""
+    # Gradients are all that the way there needs: what is not stored is not computed. One step is
+    # made at least; HMC's own proposal would stay where it is if it is requested to make none.
     from blackjax.mcmc.hmc import hmc_proposal
     from jax.lax import fori_loop
 
@@ -190,10 +181,7 @@ def _axes_of(node: Any) -> Axes | None:
 
 
 def _common_shapes(lookups: Iterable[Axes]) -> dict[int, Shape]:
-    """Return for each length the coarsest shape that has the axes of all vectors of it.
-
-    Lengths that have no such shape are left out.
-    """
+    """Return for each length the coarsest shape that has the axes of all its vectors, if any."""
     ends: dict[int, set[int]] = {}
     for axes in lookups:
         sizes = [size for size, _ in axes]
@@ -244,14 +232,10 @@ def _as_grid(vector: Any, grids: dict[Any, Any], shape: Shape) -> Any:
 
 
 class Vectors:
-    """Log density and variables of a model, where all free variables are one vector.
+    """Log density and variables of a model by JAX, of one vector of the sampler's coordinates."""
 
-    The vector is in the sampler's coordinates. Functions are JAX's own and not compiled:
-    they can be differentiated, and mapped over vectors and over data.
-
-    Not by ``pymc.sampling.jax``, which takes data for constants and, when it is imported,
-    makes a hundred devices of one processor.
-    """
+    # Not by `pymc.sampling.jax`, which takes data for constants and, when it is imported,
+    # makes a hundred devices of one processor.
 
     def __init__(self, model: pm.Model, data: Sequence[str]) -> None:
         start = model.initial_point(0)
@@ -302,11 +286,10 @@ def _function(model: pm.Model, outputs: list[Any], data: Sequence[str]) -> Any:
 
 
 class _Softplus(Softplus):
-    """log(1 + exp(x)), for JAX with a derivative of its own.
+    """log(1 + exp(x)), for JAX with a derivative of its own."""
 
-    JAX's derivative of PyTensor's branches is NaN beyond ±88 in single precision, where a
-    branch not taken overflows, and takes gradients of 6,400 responses half as long again.
-    """
+    # JAX's derivative of PyTensor's branches is NaN beyond ±88 in single precision, where a
+    # branch not taken overflows, and takes gradients of 6,400 responses half as long again.
 
 
 def _steady(graph: FunctionGraph) -> None:
@@ -344,63 +327,36 @@ def precision(double: bool) -> Iterator[None]:
 
 
 class JaxSampler:
-    """A model compiled once by JAX.
-
-    ChEES-HMC; see `bayescontam.calibration.jax_sampler`. Variables are worked out of the draws in
-    double precision in any case.
-    """
+    """A model compiled once by JAX, in single precision; variables follow in double precision."""
 
     name = "jax"
 
-    def __init__(self, varying: ReusableModel, double: bool = False) -> None:
-        self._varying, self._double = varying, double
-        self._vectors = Vectors(varying.model, varying.names)
+    def __init__(self, reusable: ReusableModel) -> None:
+        import jax
+
+        self._reusable = reusable
+        self._vectors = Vectors(reusable.model, reusable.names)
         # Stored with the engine: what is compiled depends on the study's own sampling alone.
-        self._sampler = lru_cache(self._compiled)
-        self._variables = _compiled_variables(self._vectors)
+        self._compiled = lru_cache(self._compile)
+        of_chain = jax.vmap(self._vectors.variables, (0, None))
+        self._variables = jax.jit(jax.vmap(of_chain, (0, None)))
 
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
-        built, values = self._varying.given(responses)
-        draws, diverged = self._sample(sampling, seed, self._arranged(values), mapped=False)
-        return self._drawn(built, values, draws, diverged)
+        built, values = self._reusable.given(responses)
+        data = [np.asarray(values[name], dtype=np.float64) for name in self._reusable.names]
+        chains, draws = sampling.model_copy(update={"engine": "jax"}).run
+        with precision(double=False):
+            run = self._compiled(Length(chains, draws, sampling.tune))
+            single = (each.astype(np.float32) for each in data)
+            drawn = run(np.uint32(seed), np.float32(sampling.target_accept), *single)
+            vectors, diverged = map(np.asarray, drawn)
+        with precision(double=True):
+            found = map(np.asarray, self._variables(vectors.astype(np.float64), data))
+            posterior = as_dataset(dict(zip(self._vectors.names, found, strict=True)))
+        return SampledDraws(posterior, float(diverged.mean()), built)
 
-    def draw_all(
-        self, tables: Sequence[Responses], seeds: Sequence[int], sampling: SamplingSpec
-    ) -> list[SampledDraws]:
-        """Return draws for several tables at once.
-
-        Meant for a GPU; studies, which go table by table, do not use it yet. On a CPU it gains
-        nothing, since every trajectory of one step takes
-        as long as the longest of all tables. What is computed is what `draw` computes one
-        by one, but sums may be rounded in another way, and in single precision
-        trajectories make other draws of that: of the same posterior, and the same draws
-        for the same tables and seeds.
-        """
-        given = [self._varying.given(table) for table in tables]
-        arranged = [self._arranged(values) for _, values in given]
-        stacked = [np.stack(parts) for parts in zip(*arranged, strict=True)]
-        draws, diverged = self._sample(sampling, np.asarray(seeds), stacked, mapped=True)
-        return [
-            self._drawn(built, values, draws[i], diverged[i])
-            for i, (built, values) in enumerate(given)
-        ]
-
-    def _arranged(self, values: dict[str, Any]) -> list[NDArray[Any]]:
-        return [np.asarray(values[name], dtype=np.float64) for name in self._varying.names]
-
-    def _sample(
-        self, sampling: SamplingSpec, seed: Any, data: list[NDArray[Any]], mapped: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return draws and whether they diverged, on the host."""
-        number = np.float64 if self._double else np.float32
-        with precision(self._double):
-            run = self._sampler(_length(sampling), mapped)
-            arguments = number(sampling.target_accept), *(each.astype(number) for each in data)
-            draws, diverged = run(np.asarray(seed, dtype=np.uint32), *arguments)
-            return np.asarray(draws), np.asarray(diverged)
-
-    def _compiled(self, length: Length, mapped: bool) -> Any:
+    def _compile(self, length: Length) -> Any:
         import jax
 
         def density(vector: Any, *data: Any) -> Any:
@@ -411,34 +367,4 @@ class JaxSampler:
         def seeded(seed: Any, target: Any, *data: Any) -> Any:
             return sample(jax.random.key(seed, impl="threefry2x32"), target, *data)
 
-        if mapped:
-            seeded = jax.vmap(seeded, (0, None, *(0 for _ in self._varying.names)))
         return jax.jit(seeded)
-
-    def _drawn(
-        self,
-        built: BuiltModel,
-        values: dict[str, Any],
-        draws: NDArray[Any],
-        diverged: NDArray[Any],
-    ) -> SampledDraws:
-        with precision(double=True):
-            found = self._variables(draws.astype(np.float64), self._arranged(values))
-        data = {}
-        for name, each in zip(self._vectors.names, map(np.asarray, found), strict=True):
-            dims = [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
-            data[name] = (("chain", "draw", *dims), each)
-        return SampledDraws(xr.Dataset(data), float(diverged.mean()), built)
-
-
-def _length(sampling: SamplingSpec) -> Length:
-    """Return how long ChEES runs for as many draws as a study requests."""
-    return Length(*sampling.model_copy(update={"engine": "jax"}).run, sampling.tune)
-
-
-def _compiled_variables(vectors: Vectors) -> Any:
-    """Return a compiled function of draws, dims (chain, draw, size), and of data."""
-    import jax
-
-    of_chain = jax.vmap(vectors.variables, (0, None))
-    return jax.jit(jax.vmap(of_chain, (0, None)))

@@ -1,30 +1,14 @@
 """Posterior SBC: the table of a fit with each response answered again.
 
-Simulation from the posterior of a fit [1]_ asks whether fits are right where the data at
-hand lie, and not only on average over a prior. Parameters are drawn from the posterior of
-the fit, responses from these parameters, and the model spec is fitted to the responses of
-the fit and the simulated ones together. The first posterior is the prior of the second, so
-that ranks of the drawn parameters are uniform, for every quantity, if both are right.
+Parameters are drawn from the posterior of a fit, responses from these parameters, and the model
+spec is fitted to both together. The first posterior is the prior of the second, so that ranks of
+the drawn parameters are uniform, for every quantity, if both are right where the data lie
+(Säilynoja, Schmitt, Bürkner & Vehtari 2025, arXiv:2502.03279).
 
-Simulated responses are as many further trials of the same items by the same models, given
-all parameters: abilities, slopes, difficulties, and the effect of a model on an item where
-the fit has one. Under the binomial likelihood the two sets of trials say together what
-their sum says, so that the augmented table has the rows of the fit's own, with the counts
-added and twice the trials. Its model must have the terms of the fit's:
-
-- where every response has one trial, the fit has no model-by-item effect, and two trials
-  must not bring one in; the model spec is fitted without it;
-- where some responses have one trial and others several, and the latter have such an
-  effect, no model spec of ours describes the doubled table as the fit's does its own. Such fits are
-  refused;
-- what is known of contaminations that are not known for sure is not in the file of a fit.
-  Such fits are refused too, and so are those whose item difficulties were integrated out:
-  they hold no draws of them.
-
-References
-----------
-.. [1] Säilynoja, Schmitt, Bürkner & Vehtari (2025). Posterior SBC: Simulation-Based
-   Calibration Checking Conditional on Data. arXiv:2502.03279
+Simulated responses are further trials of the same items by the same models, given all parameters.
+Under the binomial likelihood two sets of trials inform as their sum does, so that the table has the
+rows of the fit's own, with counts added and twice the trials, and its model must have the same
+terms. Fits that hold no draws of what this needs are refused.
 """
 
 from dataclasses import dataclass, replace
@@ -97,10 +81,7 @@ class Observed:
 
     @cached_property
     def kept(self) -> NDArray[np.int64]:
-        """Positions of draws that are nearly independent, all chains joined.
-
-        Thinned to the smallest effective size of any parameter but those of single items.
-        """
+        """Positions of nearly independent draws: as many as the least well known parameter has."""
         shape = self.posterior.sizes["chain"], self.posterior.sizes["draw"]
         columns = [
             values.to_numpy().reshape(*shape, -1)
@@ -127,7 +108,12 @@ class Observed:
         again = np.empty(len(frame), dtype=np.int64)
         again[order] = counts
         twice = frame.assign(n_correct=frame["n_correct"] + again, n_trials=2 * frame["n_trials"])
-        both = replace(design, n_correct=design.n_correct + counts, n_trials=2 * design.n_trials)
+        both = replace(
+            design,
+            n_correct=design.n_correct + counts,
+            n_trials=2 * design.n_trials,
+            n_single=0,
+        )
         responses = replace(self.responses, frame=twice, source="simulated")
         return responses, replace(self.built, design=both)
 

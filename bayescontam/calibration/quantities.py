@@ -180,11 +180,9 @@ def _expressions(
 def validate_reference(
     plan: Plan, design: Design, estimator: Estimator, responses: Responses
 ) -> None:
-    """Refuse an estimator that would report genuine ability at another contamination.
-
-    What the cleanest items are depends on what is taken for contamination: of a latent
-    event it is 0, of the probability of that event the smallest one.
-    """
+    """Refuse an estimator that would report genuine ability at another contamination."""
+    # What the cleanest items are depends on what is taken for contamination: of a latent
+    # event it is 0, of the probability of that event the smallest one.
     if estimator.reversed or design.contamination is None or not _matters(plan):
         return
     levels = reference_levels(plan.study.reference, design)

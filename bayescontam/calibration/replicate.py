@@ -23,13 +23,12 @@ from bayescontam.calibration.simulators import (
     simulator_of,
 )
 from bayescontam.calibration.storage import (
-    BOUNDS,
     COLUMNS,
     FAILED,
-    LEVELS,
     PASSED,
     RERUN,
     faults_of,
+    intervals,
 )
 from bayescontam.calibration.study import Cell, Plan
 from bayescontam.data.responses import Responses
@@ -42,7 +41,6 @@ from bayescontam.specs.study import Estimator, SamplingSpec
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
 """Engine that audits another. One of each two is PyMC, which is held against the model that is
 built for the table alone, so that what engines share is audited too."""
-_TAILS = [(100 + sign * level) / 200 for level in LEVELS for sign in (-1, 1)]
 
 
 class ReplicateRunner:
@@ -236,7 +234,7 @@ class _Fit:
         flat = self.values[..., at].ravel()
         with np.errstate(invalid="ignore"):
             figures = {"mean": flat.mean(), "sd": flat.std(ddof=1)}
-            bounds = dict(zip(BOUNDS, np.quantile(flat, _TAILS), strict=True))
+            bounds = intervals(flat)
         rank, ranks = rank_of(truth, flat, self.ess[at], rng)
         convergence = {"mcse": self.mcse[at], "ess": self.ess[at], "rhat": self.rhat[at]}
         return {**figures, **convergence, "rank": rank, "ranks": ranks, **bounds}

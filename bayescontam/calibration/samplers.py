@@ -1,30 +1,26 @@
 """Samplers of studies: rebuilt for each table, or compiled once by PyMC or nutpie."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import nutpie
 import pyarrow as pa
 import pymc as pm
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
-from bayescontam.inference.sampling import Sampling as PlainSampling
-from bayescontam.inference.sampling import sample, sample_model
-from bayescontam.model.build import BuiltModel, build, build_design
+from bayescontam.inference.sampling import Sampling, sample_model
+from bayescontam.model.build import BuiltModel, Varying, build, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
-from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import SamplingSpec
 
-_DOSES = ("contamination", "dose", "item_dose", "cell_dose", "reach_dose")
-"""What the linear predictor may ask of a design that depends on contaminations."""
-_INFORMING = ("estimate", "precision")
-"""What an `DataInformedTransform` coordinate takes from the data."""
 _POINTS, _SPREAD = 4, 0.5
 """Points at which two densities are compared, and how far from zero they lie."""
 _ROUNDING = 1e-9
@@ -38,26 +34,26 @@ _EXTRAS = {"jax": ("jax", "blackjax")}
 
 
 def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
-    """Return the draws of a raw trace, and the share of them that diverged.
-
-    Dims (chain, draw, …).
-
-    As what `nutpie.sample` returns otherwise, whose many labels take as long to make as a
-    short chain.
-    """
+    """Return the draws of a raw trace, dims (chain, draw, …), and the share that diverged."""
+    # What `nutpie.sample` returns otherwise has many labels, which take as long as a short chain.
     chains, statistics = trace.get_arrow_trace()
     for chain in statistics:
         if chain.num_rows - int(_column(chain, "tuning").sum()) < draws:
             raise KeyboardInterrupt
     # What only the sampler needed has a name that ends in two underscores.
     names = [name for name in chains[0].column_names if not name.endswith("__")]
-    data = {}
-    for name in names:
-        values = np.stack([_column(chain, name)[-draws:] for chain in chains])
-        dims = [f"{name}_dim_{axis}" for axis in range(values.ndim - 2)]
-        data[name] = (("chain", "draw", *dims), values)
+    data = {name: np.stack([_column(chain, name)[-draws:] for chain in chains]) for name in names}
     diverged = [_column(chain, "diverging")[-draws:].mean() for chain in statistics]
-    return xr.Dataset(data), float(np.mean(diverged))
+    return as_dataset(data), float(np.mean(diverged))
+
+
+def as_dataset(values: Mapping[str, NDArray[Any]]) -> xr.Dataset:
+    """Return draws of variables, dims (chain, draw, …), without labels."""
+    data = {}
+    for name, each in values.items():
+        dims = [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
+        data[name] = (("chain", "draw", *dims), each)
+    return xr.Dataset(data)
 
 
 def _column(batch: Any, name: str) -> FloatArray:
@@ -72,34 +68,28 @@ def _column(batch: Any, name: str) -> FloatArray:
 
 
 class ReusableModel:
-    """A model whose data vary: what differs between tables of a cell, and nothing else.
+    """A model built once for the tables of a cell, whose counts and, if they move, doses vary."""
 
-    Data of the model are the counts, the contaminations if they move, and what the
-    sampler's coordinates are informed by: with those of another table it would draw from
-    the same posterior, and need several times as many draws.
-    """
+    # What informs the sampler's coordinates varies with them: with that of another table it would
+    # draw from the same posterior, and need several times as many draws.
 
     def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
-        design = make_design(spec, first)
-        self._seen: Callable[[Design], Any] = _Doses if moving else lambda design: design
-        self._built = build_design(spec, design, self._seen)
+        self._varying: Varying = "doses" if moving else "counts"
+        self._built = build_design(spec, make_design(spec, first), self._varying)
         self.model = self._built.model
-        self._doses = [name for name in _DOSES if name in self.model.named_vars]
-        self.names = (*data_of(self._built), *self._doses)
-        use_data_containers(self._built)
+        self.names = tuple(self._built.data())
 
     def given(self, responses: Responses) -> tuple[BuiltModel, dict[str, Any]]:
-        """Return what a table makes of the model."""
+        """Return the model as that of a table, and the table's values for its data."""
         design = make_design(self._built.spec, responses)
         self._refuse_another_layout(design)
         # Built for its coordinates alone: a tenth of a second, against seconds to compile.
-        values = data_of(build_design(self._built.spec, design, self._seen))
-        values |= {name: getattr(design, name) for name in self._doses}
+        values = build_design(self._built.spec, design, self._varying).data()
         return replace(self._built, design=design), values
 
     def check(self, design: Design) -> None:
         """Hold the model, with the data that it has now, against one built for a table."""
-        own = build_design(self._built.spec, design, self._seen).model
+        own = build_design(self._built.spec, design, self._varying).model
         start, rng = self.model.initial_point(0), np.random.default_rng(0)
         points = [
             {name: rng.normal(0, _SPREAD, np.shape(value)) for name, value in start.items()}
@@ -123,67 +113,12 @@ class ReusableModel:
                 raise ValueError(f"tables of one cell differ in '{name}'")
         if plan_terms(self._built.spec, design) != self._built.terms:
             raise ValueError("tables of one cell differ in the effects that they can carry")
-        before, now = first.contamination, design.contamination
-        if before is None or now is None or self._doses:
-            return
-        if not np.array_equal(before, now):
+        if self._varying == "counts" and not _equal(first.contamination, design.contamination):
             raise ValueError("tables of one cell differ in contamination")
 
 
-class _Doses:
-    """A design for the linear predictor, whose contaminations are data of the model."""
-
-    def __init__(self, design: Design) -> None:
-        self._design = design
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._design, name)
-        if name not in _DOSES:
-            return value
-        model = pm.modelcontext(None)
-        return model[name] if name in model.named_vars else pm.Data(name, value)
-
-
-def use_data_containers(built: BuiltModel) -> None:
-    """Make the counts, and what informs the sampler's coordinates, data of the model.
-
-    Once compiled, the model can then be given the counts of another table; see `data_of`.
-    """
-    model = built.model
-    with model:
-        counts = pm.Data("counts", built.design.n_correct)
-        for name, transform in _informed(model).items():
-            _tie(model, name, transform)
-    observed = model["n_correct"]
-    model.values_to_rvs.pop(model.rvs_to_values[observed])
-    model.rvs_to_values[observed], model.values_to_rvs[counts] = counts, observed
-
-
-def data_of(built: BuiltModel) -> dict[str, Any]:
-    """Return the values of a table for what `use_data_containers` made data, under their names."""
-    values = {"counts": built.design.n_correct}
-    for name, transform in _informed(built.model).items():
-        values |= {f"{name}_{part}": getattr(transform, part) for part in _INFORMING}
-    return values
-
-
-def _informed(model: pm.Model) -> dict[str, DataInformedTransform]:
-    """Return the coordinates that are informed by data, under their variables' names."""
-    found = model.rvs_to_transforms.items()
-    return {
-        rv.name: transform
-        for rv, transform in found
-        if isinstance(transform, DataInformedTransform)
-    }
-
-
-def _tie(model: pm.Model, name: str, transform: DataInformedTransform) -> None:
-    """Replace what informs a variable's coordinates by data, within the model."""
-    parts = {part: pm.Data(f"{name}_{part}", getattr(transform, part)) for part in _INFORMING}
-    # PyMC finds data through the variables' own inputs only, never those of transforms.
-    inputs = model[name].owner.inputs
-    inputs[-2] = inputs[-2] + 0.0 * sum(parts.values())
-    transform.estimate, transform.precision = (parts[part] for part in _INFORMING)
+def _equal(one: FloatArray | None, other: FloatArray | None) -> bool:
+    return one is None or other is None or np.array_equal(one, other)
 
 
 def lengthen(sampling: SamplingSpec) -> SamplingSpec:
@@ -220,30 +155,37 @@ class RebuiltSampler:
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table."""
         built = build(self._spec, responses)
-        posterior, statistics = sample(built, _plain(self.name, sampling), seed, False)
-        return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
+        return _sampled(built, built.model, self.name, sampling, seed)
+
+
+def _sampled(
+    built: BuiltModel, model: pm.Model, engine: Any, sampling: SamplingSpec, seed: int
+) -> SampledDraws:
+    """Sample a posterior as fits are sampled, chain after chain."""
+    options = sampling.model_dump(include={"draws", "tune", "chains", "target_accept"})
+    plain = Sampling(engine, **options, cores=1)
+    posterior, statistics = sample_model(model, plain, seed, False)
+    return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
 
 
 class PyMCSampler:
-    """A model compiled once by PyMC."""
+    """A model compiled once by PyMC, and held against the model of each table."""
 
     name = "pymc"
 
-    def __init__(self, varying: ReusableModel) -> None:
-        self._varying = varying
+    def __init__(self, reusable: ReusableModel) -> None:
+        self._reusable = reusable
         # A frozen model keeps what is compiled of it. `pm.freeze_model` would also make
         # constants of data that free variables depend on, as their lengths might change.
         # Ours never do.
-        varying.model.__class__ = pm.FrozenModel
+        reusable.model.__class__ = pm.FrozenModel
 
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
-        built, values = self._varying.given(responses)
-        pm.set_data(values, model=self._varying.model)
-        self._varying.check(built.design)
-        plain = _plain(self.name, sampling)
-        posterior, statistics = sample_model(self._varying.model, plain, seed, False)
-        return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
+        built, values = self._reusable.given(responses)
+        pm.set_data(values, model=self._reusable.model)
+        self._reusable.check(built.design)
+        return _sampled(built, self._reusable.model, self.name, sampling, seed)
 
 
 class NutpieSampler:
@@ -251,30 +193,22 @@ class NutpieSampler:
 
     name = "nutpie"
 
-    def __init__(self, varying: ReusableModel) -> None:
-        import nutpie
-
-        self._varying = varying
-        self._compiled = nutpie.compile_pymc_model(varying.model)
+    def __init__(self, reusable: ReusableModel) -> None:
+        self._reusable = reusable
+        self._compiled = nutpie.compile_pymc_model(reusable.model)
 
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
-        import nutpie
-
-        built, values = self._varying.given(responses)
+        built, values = self._reusable.given(responses)
         trace = nutpie.sample(
             self._compiled.with_data(**values),
-            draws=sampling.draws,
-            tune=sampling.tune,
-            chains=sampling.chains,
+            **sampling.model_dump(include={"draws", "tune", "chains", "target_accept"}),
             cores=1,
             seed=seed,
-            target_accept=sampling.target_accept,
             progress_bar=False,
             return_raw_trace=True,
         )
-        posterior, diverged = read_trace(trace, sampling.draws)
-        return SampledDraws(posterior, diverged, built)
+        return SampledDraws(*read_trace(trace, sampling.draws), built)
 
 
 def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sampler:
@@ -288,19 +222,12 @@ def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sam
     # out from the table when the model is built.
     if exposure is not None and (moving or (repeated and spec.likelihood.has_model_by_item)):
         return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
-    kinds: dict[str, Callable[[ReusableModel], Sampler]]
-    kinds = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
-    return kinds[name](ReusableModel(spec, first, moving))
+    kinds: dict[str, Any] = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
+    sampler: Sampler = kinds[name](ReusableModel(spec, first, moving))
+    return sampler
 
 
 def require_engine(name: str) -> None:
     """Raise a MissingExtraError if what an engine needs is not installed."""
     for module in _EXTRAS.get(name, ()):
         check_installed(module, name)
-
-
-def _plain(name: Any, sampling: SamplingSpec) -> PlainSampling:
-    """Return how one posterior is sampled, chain after chain."""
-    return PlainSampling(
-        name, sampling.draws, sampling.tune, sampling.chains, 1, sampling.target_accept
-    )

@@ -67,18 +67,12 @@ class Uniformity:
 
 
 def uniformity(values: FloatArray) -> Uniformity:
-    """Test whether numbers are independent draws from Uniform(0, 1).
-
-    Three tests, corrected by Bonferroni: the simultaneous envelope of the empirical
-    distribution function [1]_, which has power against anything and is what the pictures
-    show; and the tests of mean and variance of normal quantiles, which are exact, and stronger
-    against the two ways in which intervals are commonly wrong: off to one side, and too narrow
-    or too wide.
-
-    .. [1] Säilynoja, Bürkner & Vehtari (2022). Graphical test for discrete uniformity and its
-       applications in goodness-of-fit evaluation and multiple sample comparison.
-       doi:10.1007/s11222-022-10090-6
-    """
+    """Test whether numbers are independent draws from Uniform(0, 1), by three tests."""
+    # Corrected by Bonferroni: the simultaneous envelope of the empirical distribution function
+    # (Säilynoja, Bürkner & Vehtari 2022, doi:10.1007/s11222-022-10090-6), which has power against
+    # anything and is what the pictures show; and the tests of mean and variance of normal
+    # quantiles, which are exact, and stronger against intervals that are off to one side, or too
+    # narrow or too wide.
     n = len(values)
     gamma = _gamma(values)
     p_ecdf = _p_gamma(gamma, n)
@@ -99,11 +93,8 @@ def uniformity(values: FloatArray) -> Uniformity:
 
 
 def detectable(n: int, draws: int, p_value: float, probability: float = 0.8) -> tuple[float, float]:
-    """Return what is found by `n` ranks: the least shift, and the least excess of spread.
-
-    Of Normal posteriors. Ranks among few draws show less: how far outside of all of them a
-    truth lies is not known.
-    """
+    """Return the least shift, and excess of spread, of Normal posteriors that `n` ranks show."""
+    # Ranks among few draws show less: how far outside of all of them a truth lies is not known.
     shift = float(ndtri(1 - p_value / 2) + ndtri(probability)) / np.sqrt(n)
     square = float(chdtri(n - 1, p_value / 2) / chdtri(n - 1, probability))
     return (
@@ -127,10 +118,8 @@ def _moments(draws: int, shift: float, factor: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def _scores(draws: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean and mean square of a rank's normal score, given the truth's own, dims (node,).
-
-    A rank is Binomial given the truth, and spread evenly over its share of (0, 1).
-    """
+    """Return mean and mean square of a rank's normal score, given the truth's own, dims (node,)."""
+    # A rank is Binomial given the truth, and spread evenly over its share of (0, 1).
     edges = ndtri(np.arange(draws + 2) / (draws + 1))
     density = norm.pdf(edges)
     moved = np.where(np.isfinite(edges), edges, 0.0) * density
@@ -158,10 +147,8 @@ def _gamma(values: FloatArray) -> float:
 
 
 def _p_gamma(gamma: float, n: int) -> float:
-    """Return how often uniform numbers leave the diagonal as far, by simulation.
-
-    Beyond what was simulated, the sum of the probabilities at single points is a bound.
-    """
+    """Return how often uniform numbers leave the diagonal as far, by simulation."""
+    # Beyond what was simulated, the sum of the probabilities at single points is a bound.
     null = _null(n)
     simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
     return float(min(simulated, gamma * len(points(n)), 1.0))
@@ -190,14 +177,11 @@ def _null(n: int) -> FloatArray:
 def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return which quantities of a study have ranks that are not uniform.
 
-    If truths are drawn from the prior and data from the model, the truth's rank among
-    independent posterior draws is uniform for every quantity [1]_. All fits count, failed
-    ones too: to leave them out is to choose data sets. A fit without draws has no rank: it is
-    counted in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not passed.
-    Second fits of audits do not count, nor constants, nor estimators without draws.
-
-    .. [1] Talts, Betancourt, Simpson, Vehtari & Gelman (2018). Validating Bayesian inference
-       algorithms with simulation-based calibration. arXiv:1804.06788
+    The truth's rank among independent posterior draws is uniform for every quantity if truths are
+    drawn from the prior and data from the model (Talts et al. 2018, arXiv:1804.06788). All fits
+    count, failed ones too: to leave them out is to choose data sets. A fit without draws has no
+    rank, is counted in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not
+    passed. Second fits of audits do not count, nor constants, nor estimators without draws.
     """
     used = ranked(rows)
     lacking = _without_ranks(rows)

@@ -59,11 +59,9 @@ PUBLISHED = Corpus(*(PRINTED[f"exposure_{name}"] for name in ("floor", "span", "
 
 
 def exposures(layout: Layout, rng: np.random.Generator) -> FloatArray:
-    """Draw contaminations, dims (model, benchmark, item).
-
-    Each of 50 concepts has an exposure 0.2 + 0.7 Beta(3, 2) in a model's corpus; a task has
-    3 to 8 concepts; its contamination is logistic(logit 0.3 + 5 (mean exposure − 0.5)).
-    """
+    """Draw contaminations, dims (model, benchmark, item)."""
+    # Each of 50 concepts has an exposure 0.2 + 0.7 Beta(3, 2) in a model's corpus; a task has
+    # 3 to 8 concepts; its contamination is logistic(logit 0.3 + 5 (mean exposure − 0.5)).
     exposure = PUBLISHED.exposures(rng, (layout.models, CONCEPTS))
     share = compositions(layout.benchmarks * layout.items, rng)
     contamination = contamination_of(exposure @ share.T)
@@ -128,12 +126,10 @@ class Tasks:
         return table.assign(**flat)
 
     def truth(self, simulator: Simulator, reference: Reference) -> dict[tuple[str, str], float]:
-        """Return the true estimands of every model and benchmark.
-
-        Genuine ability is accuracy at the reference contamination. Under names that end in
-        ``_nominal`` stand, beside them, those that follow if it is taken to be the
-        generator's own ``genuine``, which is accuracy at contamination 0.
-        """
+        """Return the true estimands of every model and benchmark."""
+        # Genuine ability is accuracy at the reference contamination. Names that end in `_nominal`
+        # are of estimands that follow if it is taken to be the generator's own `genuine`, which
+        # is accuracy at contamination 0.
         low = self.contamination.min(axis=(0, 2))
         high = self.contamination.max(axis=(0, 2))
         level = reference_level(reference)
@@ -225,11 +221,9 @@ class FromExposures:
 
 
 class FromModel:
-    """Tables of a model spec: everything from its prior, but for what the study fixes.
+    """Tables drawn from the PyMC model that fitting uses, but for what the study fixes."""
 
-    Drawn from the PyMC model that fitting uses. Contaminations, and whatever else the
-    model does not explain, are drawn once for the cell.
-    """
+    # Contaminations, and whatever else the model does not explain, are drawn once for the cell.
 
     def __init__(self, plan: Plan, cell: Cell, spec: ModelSpec) -> None:
         self._plan, self._cell = plan, cell
@@ -272,10 +266,7 @@ class FromModel:
 
 
 class FromPosterior:
-    """The table of a fit, and its items answered again as a draw of its posterior would.
-
-    Each replicate has a draw of its own, and all draws are nearly independent.
-    """
+    """The table of a fit, and its items answered again as its replicate's own draw would."""
 
     def __init__(self, plan: Plan, cell: Cell, observed: Observed) -> None:
         self._plan, self._cell, self._observed = plan, cell, observed
@@ -329,11 +320,8 @@ def _dataset(drawn: dict[str, FloatArray], built: BuiltModel) -> xr.Dataset:
 def _with_exposure(
     draws: Draws, counts: FloatArray, built: BuiltModel, rng: np.random.Generator
 ) -> tuple[Draws, FloatArray]:
-    """Draw true contaminations where they are not known, and counts that go with them.
-
-    The model has contaminations summed out, so that nobody knows which of them its counts
-    were drawn with.
-    """
+    """Draw true contaminations where they are not known, and counts that go with them."""
+    # The model has them summed out, so that nobody knows which of them its counts were drawn with.
     if built.design.exposure is None:
         return draws, counts
     draws, _ = draw_contamination(draws, built, rng, responses=False)

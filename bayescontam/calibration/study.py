@@ -95,11 +95,9 @@ class Plan:
         return tuple(Cell(name, *blocks) for name, blocks in self.study.cells().items())
 
     def stream(self, *names: str | int) -> np.random.Generator:
-        """Return the random stream of these names; it depends on the plan's hash too.
-
-        Everything of a replicate comes from ``stream(cell, replicate, purpose, …)``, so
-        that it is the same whatever else is run, where, and in which order.
-        """
+        """Return the random stream of these names; it depends on the plan's hash too."""
+        # Everything of a replicate comes from `stream(cell, replicate, purpose, …)`, so that it
+        # is the same whatever else is run, where, and in which order.
         return stream(int(self.hash[:15], 16), *names)
 
 
@@ -170,10 +168,7 @@ def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> Mo
 
 
 def _load(model: str, base: Path, study: StudySpec, key: str, estimator: str = "") -> ModelSpec:
-    """Read a model spec by name, or by a path that starts from `base`.
-
-    Messages also say which key of the study names it, and which estimator.
-    """
+    """Read a model spec by name, or by a path from `base`; messages name the key of the study."""
     try:
         return load_spec(base / model if model.endswith(".toml") or "/" in model else model)
     except SpecError as error:

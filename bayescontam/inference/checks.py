@@ -18,7 +18,7 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import Draws, node_probabilities
 from bayescontam.inference.sensitivity import variable_of
 from bayescontam.model.build import COORDINATES, BuiltModel, in_words
-from bayescontam.model.marginal import Lattice, LatticeDesign, item_levels, log_weights
+from bayescontam.model.marginal import Lattice, item_levels, log_weights
 from bayescontam.model.priors import LOCATED, distribution, is_stretched, stretch_of_draws
 from bayescontam.specs.priors import Dirichlet, Prior
 
@@ -368,19 +368,19 @@ def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator)
 
 def _item_by_item(lattice: Lattice, items: IntArray) -> Lattice:
     """Return a lattice of some items, each at a level of its own."""
-    whole = lattice.design.whole
+    whole = lattice.table
     value, nearest = item_levels(whole), lattice.level[items, 0]
     trials = lattice.trials[nearest]
     unit = lattice.design.unit[:: len(whole.models)][nearest]
     level = None if value is None else value[items]
-    made = LatticeDesign.of(whole, unit, level, trials > 0, items)
+    made = whole.on_grid(unit, level, trials > 0, items)
     correct, number = np.zeros(trials.shape), np.full(len(whole.items), -1)
     number[items] = np.arange(len(items))
     rows = np.flatnonzero(number[whole.item] >= 0)
     correct[number[whole.item[rows]], whole.model[rows]] = whole.n_correct[rows]
     single = np.arange(len(items))
     ones = np.ones((len(items), 1))
-    return Lattice(made, single, single, ones, lattice.total[items], trials, correct)
+    return Lattice(whole, made, single, single, ones, lattice.total[items], trials, correct)
 
 
 def _log_density(

@@ -29,7 +29,7 @@ from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build_design
-from bayescontam.model.design import Design, hold_out, make_design
+from bayescontam.model.design import Design, make_design
 from bayescontam.parallel import run_tasks, usable_cores
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
@@ -215,7 +215,7 @@ def make_worker(sources: Mapping[str, RefitData]) -> Callable[[RefitTask], Left]
 
 def refit_without(source: RefitData, design: Design, leave: Leave) -> Left:
     """Fit without some responses, and predict them."""
-    built = build_design(source.spec, hold_out(design, leave.rows))
+    built = build_design(source.spec, design.hold_out(leave.rows))
     posterior, statistics = sample(built, source.sampling, leave.seed, progress=False)
     draws = stack_draws(posterior, design)
     whole = replace(built, design=design)

@@ -25,9 +25,8 @@ from bayescontam.inference.posterior import (
     response_guess,
 )
 from bayescontam.model.build import BuiltModel
-from bayescontam.model.design import DerivedDesign, Design, extremes
+from bayescontam.model.design import Design, extremes
 from bayescontam.model.likelihood import accuracy
-from bayescontam.model.marginal import LatticeDesign
 from bayescontam.model.terms import benchmarks_with_two_models
 
 Items = Literal["all", "answered"]
@@ -53,20 +52,6 @@ QUANTITIES = (
 """Estimands of a fit with contamination, in the order in which they are shown."""
 MOST_DRAWS = 400
 POINTS = 13
-
-
-@dataclass(frozen=True, eq=False)
-class PopulationDesign(DerivedDesign):
-    """A design with a row for every pair of model and item that an estimand averages over.
-
-    Rows of one trial come first, then those with an effect of their own; within each, those
-    of the table stand in its order and before the pairs that nobody observed.
-    """
-
-    @property
-    def item_contamination(self) -> FloatArray:
-        """Mean contamination of each item over models in the table, dims (item,)."""
-        return self.whole.item_contamination
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +86,7 @@ class Population:
             design, unobserved, scale_from = _completed(built, whole)
             seen = replace(built, design=design)
         matrices = {
-            kind: _shares(seen.design, kind == "benchmark", whole)
+            kind: _shares(built, seen.design, kind == "benchmark", whole)
             for kind in dict.fromkeys(["benchmark", built.design.unit_dim])
         }
         return cls(seen, matrices, unobserved, scale_from, sampled)
@@ -187,13 +172,15 @@ def _stand_ins(built: BuiltModel, whole: NDArray[np.bool_]) -> BuiltModel:
     return replace(seen, design=replace(design, weight=weight.astype(float)))
 
 
-def _shares(design: Design, by_benchmark: bool, whole: NDArray[np.bool_]) -> sparse.csr_array:
+def _shares(
+    built: BuiltModel, design: Design, by_benchmark: bool, whole: NDArray[np.bool_]
+) -> sparse.csr_array:
     """Return the share of each response in its cell, dims (cell, response)."""
     cell = design.model_benchmark if by_benchmark else design.model_unit
     count = len(design.models) * len(design.benchmarks if by_benchmark else design.units)
     size: FloatArray = np.bincount(cell, design.weight, minlength=count)
-    if isinstance(design, LatticeDesign):
-        size = _items_of_cells(design.whole, by_benchmark, whole)
+    if built.lattice is not None:
+        size = _items_of_cells(built.design, by_benchmark, whole)
     rows = np.flatnonzero(design.weight)
     share = design.weight[rows] / size[cell[rows]]
     return sparse.csr_array((share, (cell[rows], rows)), shape=(count, len(design)))
@@ -209,10 +196,12 @@ def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_])
     return np.where(whole[of_cell], every, answered.reshape(len(table.models), -1)).ravel()
 
 
-def _completed(
-    built: BuiltModel, whole: NDArray[np.bool_]
-) -> tuple[PopulationDesign, IntArray, IntArray]:
-    """Return the design with all pairs; the unobserved with effects, and whose spread they have."""
+def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, IntArray, IntArray]:
+    """Return the design with all pairs; the unobserved with effects, and whose spread they have.
+
+    Rows of one trial come first, then those with an effect of their own; within each, those
+    of the table stand in its order and before the pairs that nobody observed.
+    """
     table = built.design
     model, item = _unobserved(table, whole)
     if len(model) + len(table) > MOST_PAIRS:
@@ -233,7 +222,7 @@ def _completed(
 
     benchmark = table.benchmark_of_item[item]
     weight = np.where(whole[table.benchmark], table.item_weight[table.item], table.weight)
-    changed = {
+    changed: dict[str, Any] = {
         "model": joined(table.model, model),
         "benchmark": joined(table.benchmark, benchmark),
         "unit": joined(table.unit, table.unit_of_item[item]),
@@ -241,6 +230,7 @@ def _completed(
         "n_correct": joined(table.n_correct, np.zeros(len(item), dtype=np.int64)),
         "n_trials": joined(table.n_trials, np.where(several, 2, 1)),
         "weight": joined(weight, table.item_weight[item]),
+        "n_single": table.n_single + int((~several).sum()),
     }
     if table.contamination is not None:
         changed["contamination"] = joined(table.contamination, level)
@@ -254,8 +244,7 @@ def _completed(
     count, observed = int(several.sum()), len(table) - table.n_single
     donor = np.zeros(len(table.models) * len(table.benchmarks), dtype=np.int64)
     donor[table.model_benchmark[last]] = np.arange(observed)
-    design = PopulationDesign.derived(table, **changed)
-    return design, observed + np.arange(count), donor[cell[several]]
+    return replace(table, **changed), observed + np.arange(count), donor[cell[several]]
 
 
 def _unobserved(table: Design, whole: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:

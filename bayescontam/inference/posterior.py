@@ -18,7 +18,7 @@ from bayescontam.model.design import Design
 from bayescontam.model.effects import guess_priors
 from bayescontam.model.exposure import Exposure, draw_nodes
 from bayescontam.model.likelihood import accuracy, log_likelihood, softplus
-from bayescontam.model.marginal import Lattice, LatticeDesign, predictor_at_levels
+from bayescontam.model.marginal import Lattice, predictor_at_levels
 from bayescontam.model.measurement_error import in_trials
 from bayescontam.model.predictor import (
     Effects,
@@ -72,7 +72,7 @@ class Draws:
     offset: FloatArray | None = None
     # dims (draw, item): how many items of the table an item stands for, if not itself
     tally: FloatArray | None = None
-    # dims (draw, model × benchmark); see `bayescontam.model.effects.add_selection`
+    # dims (draw, model × benchmark); see `bayescontam.model.effects`
     psi: FloatArray | None = None
 
     def __len__(self) -> int:
@@ -400,7 +400,7 @@ def difficulty(draws: Draws, lattice: Lattice, items: IntArray | None = None) ->
     assert draws.offset is not None
     which = slice(None) if items is None else items
     z = lattice.nodes[draws.place[:, which]] + draws.offset
-    scale = _scale(draws, lattice, lattice.design.whole.benchmark_of_item[which])
+    scale = _scale(draws, lattice, lattice.table.benchmark_of_item[which])
     result: FloatArray = z * scale
     return result
 
@@ -411,12 +411,11 @@ def representative_items(built: BuiltModel) -> BuiltModel:
     if lattice is None:
         return built
     made, models = lattice.design, len(lattice.design.models)
-    level, count = made.contamination, len(lattice.nodes)
-    unit = np.repeat(made.unit[::models], count)
-    answered = np.repeat(made.weight.reshape(-1, models), count, axis=0)
-    repeated = None if level is None else np.repeat(level[::models], count)
-    like = np.repeat(made.like, count)
-    design = LatticeDesign.of(made.whole, unit, repeated, answered, like)
+    like = np.repeat(np.arange(len(made.items)), len(lattice.nodes))
+    first = like * models
+    level = None if made.contamination is None else made.contamination[first]
+    answered = made.weight.reshape(-1, models)[like]
+    design = made.on_grid(made.unit[first], level, answered, like)
     return replace(built, design=design)
 
 

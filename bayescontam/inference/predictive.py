@@ -29,7 +29,7 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.model.build import BuiltModel
-from bayescontam.model.design import Design, part_of
+from bayescontam.model.design import Design
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.likelihood import accuracy, log_choose, log_likelihood
 from bayescontam.model.priors import SMALLEST
@@ -209,9 +209,9 @@ class Prediction:
         """Return draws and design of some responses: those of all would not fit in memory."""
         design, lattice = self.built.design, self.built.lattice
         if lattice is None:
-            return self.draws, part_of(design, rows, design.item[rows])
+            return self.draws, design.subset(rows)
         items, own = np.unique(design.item[rows], return_inverse=True)
-        return expand_to_items(self.draws, lattice, items), part_of(design, rows, own)
+        return expand_to_items(self.draws, lattice, items), design.subset(rows, own)
 
     def density(self, rows: IntArray, center: FloatArray) -> FloatArray:
         """Return log densities given log-odds as `center` has them, dims (draw, rows).

@@ -402,13 +402,13 @@ def stored_items(
             found = found.isel(draw=at).assign(mean=every.mean(sample), sd=every.std(sample))
         return found if len(found.data_vars) else None
     first, second = np.zeros(len(lattice.total)), np.zeros(len(lattice.total))
-    for part in draws.chunks(lattice.design.whole):
+    for part in draws.chunks(lattice.table):
         delta = difficulty(part, lattice)
         first, second = first + delta.sum(axis=0), second + (delta**2).sum(axis=0)
     mean: Any = first / len(draws)
     sd: Any = np.sqrt(np.maximum(second / len(draws) - mean**2, 0.0))
     data: dict[str, Any] = {"mean": ("item", mean), "sd": ("item", sd)}
-    coords: dict[str, Any] = {"item": list(lattice.design.whole.items)}
+    coords: dict[str, Any] = {"item": list(lattice.table.items)}
     if len(at):
         chains, count = posterior["chain"], posterior["draw"]
         rows = (np.arange(len(chains))[:, None] * len(count) + at).ravel()

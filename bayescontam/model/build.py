@@ -1,9 +1,8 @@
 """The PyMC model of a model spec and a table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,25 +15,15 @@ from bayescontam.data.measures import Scale
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
-from bayescontam.model.effects import (
-    add_abilities,
-    add_confounding,
-    add_difficulties,
-    add_discriminations,
-    add_guess,
-    add_increments,
-    add_scalar,
-    add_selection,
-    add_slopes,
-    cumulative_dose,
-)
+from bayescontam.model.effects import add_effects, add_guess
 from bayescontam.model.likelihood import add_model_by_item, add_responses, spreads_of_repeats
 from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, make_grid
 from bayescontam.model.measurement_error import add_mixture
-from bayescontam.model.predictor import Effects, linear_predictor, response_slopes
+from bayescontam.model.predictor import Data, linear_predictor, response_slopes
 from bayescontam.model.priors import Stretch, Tensor, stretch
 from bayescontam.model.repeats import add_repeats, plan_repeats
 from bayescontam.model.terms import Terms, plan_terms
+from bayescontam.model.transforms import make_informing_data
 from bayescontam.specs.model import ModelSpec
 
 _LEVELS = (
@@ -51,6 +40,15 @@ COORDINATES = (
     *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
 )
 """Variables that only the sampler needs: others, with meanings, follow from them."""
+Varying = Literal["nothing", "counts", "doses"]
+"""What of a table is data of its PyMC model: ``"doses"`` are contaminations, and counts too."""
+_DOSES = {
+    "beta": "dose",
+    "increments": "reach_dose",
+    "kappa": "item_dose",
+    "spillover": "cell_dose",
+}
+"""What each effect has the linear predictor take from a design."""
 WIDTH = 60
 """Longest name of a model, benchmark or item in a sentence."""
 _WORDS = {
@@ -97,6 +95,10 @@ class BuiltModel:
     # where item difficulties are integrated out: what stands in for the items
     lattice: Lattice | None = None
 
+    def data(self) -> dict[str, Any]:
+        """Return the values of what is data of the model, under their names."""
+        return {str(each.name): each.get_value() for each in self.model.data_vars}
+
 
 def build(
     spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled"
@@ -110,9 +112,7 @@ def build(
     return build_design(spec, design)
 
 
-def build_design(
-    spec: ModelSpec, design: Design, seen: Callable[[Design], Any] = lambda design: design
-) -> BuiltModel:
+def build_design(spec: ModelSpec, design: Design, varying: Varying = "nothing") -> BuiltModel:
     """Build the PyMC model of a model spec for a design; see `build`."""
     terms = plan_terms(spec, design)
     coords = dict(design.coords)
@@ -120,22 +120,36 @@ def build_design(
         coords["repeated"] = np.arange(design.n_single, len(design))
     if "increments" in terms:
         coords["segment"] = np.arange(len(design.knots) + 1)
+    counts: Any = design.n_correct
+    doses: Data = {}
     with pm.Model(coords=coords) as model:
-        shown = seen(design)
+        if varying != "nothing":
+            counts = pm.Data("counts", counts)
+        if varying == "doses":
+            names = _doses_of(terms, design)
+            doses = {name: pm.Data(name, getattr(design, name)) for name in names}
         spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
-        effects = _add_effects(spec, design, terms, shown, _stretch(spec, design, spreads))
-        predictor = linear_predictor(effects, shown)
+        stretched = _stretch(spec, design, spreads)
+        effects = add_effects(spec, design, terms, stretched, doses)
+        predictor = linear_predictor(effects, design, doses)
         guess = add_guess(spec, design)
         table = plan_repeats(design, terms, guess)
         if table is not None and spreads is not None:
-            add_repeats(design, predictor, spreads, guess, table)
+            add_repeats(design, counts, predictor, spreads, guess, table)
         elif design.exposure is None:
             eta = add_model_by_item(design, predictor, spreads)
-            add_responses(design, eta, guess)
+            add_responses(design, counts, eta, guess)
         else:
             slope = response_slopes(effects, design)
-            add_mixture(design, predictor, slope, guess, spreads)
+            add_mixture(design, counts, predictor, slope, guess, spreads)
+        if varying != "nothing":
+            make_informing_data(model)
     return BuiltModel(model, spec, design, terms)
+
+
+def _doses_of(terms: Terms, design: Design) -> list[str]:
+    names = [name for symbol, name in _DOSES.items() if symbol in terms]
+    return [*names, "contamination"] if design.additive else names
 
 
 def _build_marginalised(
@@ -147,7 +161,7 @@ def _build_marginalised(
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
         others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
-        effects = _add_effects(spec, design, others, design, Stretch())
+        effects = add_effects(spec, design, others, Stretch(), {})
         add_marginalised(spec, design, effects, lattice)
     return BuiltModel(model, spec, design, terms, lattice)
 
@@ -159,32 +173,6 @@ def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] |
     if spec.ability.pooling != "none":
         return Stretch(stretch(spreads[0][0]))
     return Stretch(stretch(spreads[0]).reshape(design.answered.shape), by_cell=True)
-
-
-def _add_effects(
-    spec: ModelSpec, design: Design, terms: Terms, seen: Any, stretched: Stretch
-) -> Effects:
-    factor = partial(stretched.of, spec=spec, design=design)
-    # Coordinates follow contaminations only where these stay what they are.
-    fixed = seen is design
-    delta = add_difficulties(spec, design, terms, factor, fixed)
-    confounded = delta if fixed else None
-    theta = add_abilities(spec, design, terms, factor, delta)
-    increments = add_increments(spec, design, terms)
-    unit = None if increments is None else cumulative_dose(increments, seen)
-    beta = add_slopes(spec, design, terms, factor, unit, confounded)
-    psi = add_selection(spec, design, terms, factor)
-    return {
-        "theta": theta.ravel(),
-        "beta": None if beta is None else beta.ravel(),
-        "psi": None if psi is None else psi.ravel(),
-        "delta": delta,
-        "alpha": add_discriminations(spec, design, terms),
-        "increments": increments,
-        "kappa": add_confounding(spec, design, terms, factor, confounded),
-        "gamma": add_scalar("gamma", spec, terms, factor),
-        "spillover": add_scalar("spillover", spec, terms, factor),
-    }
 
 
 def in_words(name: str, place: Mapping[str, object] | None = None) -> str:

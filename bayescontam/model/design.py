@@ -1,8 +1,8 @@
 """A table of responses as index arrays: models, benchmarks, items, doses."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,18 +20,102 @@ from bayescontam.specs.model import ModelSpec
 
 _LEAST_PART = 0.05
 """Share of a benchmark's items from which on it matters which ones a model answered."""
-_BY_RESPONSE = frozenset(
-    {
-        "model", "benchmark", "unit", "n_correct", "n_trials", "contamination", "weight",
-        "model_unit", "model_benchmark", "dose", "item_dose", "cell_contamination", "cell_dose",
-        "reach_dose",
-    }
+_BY_RESPONSE = (
+    "model", "benchmark", "unit", "item", "n_correct", "n_trials", "contamination", "weight",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
+class Centring:
+    """What contaminations are centred at, and what they range over: figures of a whole table."""
+
+    of_item: FloatArray  # dims (item,): mean contamination over models
+    # dims (benchmark,), (benchmark, segment) and (benchmark,): mean contamination of responses,
+    # mean reach of responses, and mean contamination of items
+    responses: FloatArray
+    reach: FloatArray
+    items: FloatArray
+    # dims (model, benchmark): mean contamination of a model's responses, 0 of clean models, and
+    # the smallest and largest; NaN where a model answered nothing
+    pairs: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, design: "Design") -> "Centring":
+        """Compute the figures of the responses of a design."""
+        known, exposure = design.contamination, design.exposure
+        assert known is not None
+        shape = design.answered.shape
+        pairs = design.means(known, design.model_benchmark, design.answered.size).reshape(shape)
+        reach = [design.means(part, design.benchmark, shape[1]) for part in design.reach(known).T]
+        rows, size = design.exposed, len(design.items)
+        total = np.bincount(design.item[rows], known[rows], minlength=size)
+        of_item = total / np.bincount(design.item[rows], minlength=size)
+        total = np.bincount(design.benchmark_of_item, of_item, minlength=shape[1])
+        items = total / np.bincount(design.benchmark_of_item, minlength=shape[1])
+        # That of a latent event ranges from 0 to 1, unless it is known of all items.
+        low, high = known, known
+        if exposure is not None:
+            low, high = exposure.low[exposure.group], exposure.high[exposure.group]
+        least, most = extremes(low, high, design.model_benchmark, design.answered.size)
+        return cls(
+            of_item,
+            design.means(known, design.benchmark, shape[1]), np.stack(reach, axis=1), items,
+            np.where(design.clean[:, None], 0.0, pairs), least.reshape(shape), most.reshape(shape),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Which items were answered by models that answered a part of a benchmark."""
+
+    # model_benchmark, item: of each response; benchmark_of_item: of each item
+    model_benchmark: IntArray
+    item: IntArray
+    benchmark_of_item: IntArray
+    models: int
+
+    @cached_property
+    def partial(self) -> IntArray:
+        """Positions in a flattened (model, benchmark) array of models that answered a part.
+
+        At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
+        these are changes little.
+        """
+        items = np.bincount(self.benchmark_of_item)
+        count = np.bincount(self.model_benchmark, minlength=self.models * len(items))
+        share = count.reshape(self.models, -1) / np.maximum(items, 1)
+        return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
+
+    @cached_property
+    def selection(self) -> FloatArray:
+        """What it means for an item's difficulty that models answered it, dims (item, cell).
+
+        A column for each cell of `partial`: 1 where the model answered the item and 0 where
+        not, less its mean over the benchmark, and divided by the square root of the number
+        of such models on it.
+        """
+        size = int(self.benchmark_of_item.max()) + 1
+        answered = np.zeros((len(self.benchmark_of_item), len(self.partial)))
+        column = np.full(self.models * size, -1)
+        column[self.partial] = np.arange(len(self.partial))
+        rows = np.flatnonzero(column[self.model_benchmark] >= 0)
+        answered[self.item[rows], column[self.model_benchmark[rows]]] = 1.0
+        benchmark = self.partial % size
+        own = self.benchmark_of_item[:, None] == benchmark
+        share = answered.sum(axis=0) / own.sum(axis=0)
+        count = np.bincount(benchmark, minlength=size)[benchmark]
+        return np.where(own, answered - share, 0.0) / np.sqrt(count)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Design:
-    """Responses as arrays. Rows with one trial come first, repeated ones after them."""
+    """Responses as arrays. Rows with one trial come first, repeated ones after them.
+
+    Designs made of another by its methods count doses from the means of the table that was
+    fitted, and ask it which items models chose.
+    """
 
     # models, benchmarks, units, items: labels, in order of first appearance. A unit is what ability
     # is estimated for: a benchmark, or a concept within one.
@@ -49,6 +133,7 @@ class Design:
     item: IntArray
     n_correct: IntArray
     n_trials: IntArray
+    n_single: int  # number of responses with one trial, which are the first rows
     # in [0, 1]; None where the model spec uses none. Its expected value where it is not known.
     contamination: FloatArray | None
     # items that each response stands for: 1, or where rows count different items their number of
@@ -61,17 +146,87 @@ class Design:
     clean: NDArray[np.bool_]  # whether it is known to be clean, so that its slopes are zero
     # whether accuracy, not its log-odds, is a straight line in what contamination reaches
     additive: bool
-    item_guess: (
-        FloatArray | None
-    )  # accuracy of blind guessing; None where items have none of their own
+    # accuracy of blind guessing, dims (item,); None where items have none of their own
+    item_guess: FloatArray | None
+    choices: Choices
+    like: IntArray | None = None  # the item in `choices` that each item stands for; None: itself
+    centring: Centring | None = None  # None where the model spec uses no contamination
 
     def __len__(self) -> int:
         return len(self.model)
 
-    @cached_property
-    def n_single(self) -> int:
-        """Number of responses with one trial; these are the first rows."""
-        return int((self.n_trials == 1).sum())
+    def subset(self, rows: IntArray, item: IntArray | None = None) -> "Design":
+        """Return the design of some responses, and of their items alone if `item` numbers these.
+
+        Of contaminations that are not known exactly it has the expected values alone.
+        """
+        n_single = int((rows < self.n_single).sum())
+        part = replace(self, **self._taken(_BY_RESPONSE, rows), n_single=n_single, exposure=None)
+        if item is None:
+            return part
+        like = np.zeros(int(item.max(initial=-1)) + 1, dtype=np.int64)
+        like[item] = part.item
+        items = tuple(self.items[i] for i in like)
+        changed = self._taken(("benchmark_of_item", "item_guess"), like)
+        return replace(part, item=item, items=items, **changed, **self._like(like))
+
+    def _taken(self, names: tuple[str, ...], at: IntArray) -> dict[str, Any]:
+        arrays = {name: getattr(self, name) for name in names}
+        return {name: each if each is None else each[at] for name, each in arrays.items()}
+
+    def _like(self, items: IntArray, level: FloatArray | None = None) -> dict[str, Any]:
+        """Return fields of items that stand for these, whose contamination may be another."""
+        known = self.centring
+        if known is not None:
+            known = replace(known, of_item=known.of_item[items] if level is None else level)
+        return {"like": items if self.like is None else self.like[items], "centring": known}
+
+    def hold_out(self, rows: IntArray) -> "Design":
+        """Return the design in which some responses count 0 correct answers of 0 trials.
+
+        A model that is built for it has all parameters of the whole one, and a likelihood to
+        which held-out responses add nothing. Parameters of items and models that are held out
+        altogether follow their population, given all others.
+        """
+        n_correct, n_trials = self.n_correct.copy(), self.n_trials.copy()
+        n_correct[rows] = n_trials[rows] = 0
+        return replace(self, n_correct=n_correct, n_trials=n_trials)
+
+    def extend(self, joined: "Design") -> "Design":
+        """Return the design of a table with more models, with doses as in this one."""
+        if self.centring is None or joined.centring is None:
+            return joined
+        means = {name: getattr(self.centring, name) for name in ("responses", "reach", "items")}
+        return replace(joined, centring=replace(joined.centring, **means))
+
+    def on_grid(
+        self, unit: IntArray, level: FloatArray | None, answered: FloatArray, like: IntArray
+    ) -> "Design":
+        """Return the design of made-up items of given units and contaminations, dims (item,).
+
+        Every model has a response to each, of weight 0 where it answered, dims (item, model), none
+        of those that the item stands for. The same models answered all items that it is like.
+        """
+        models, items = len(self.models), len(unit)
+        item = np.repeat(np.arange(items), models)
+        ones = np.ones(len(item), dtype=np.int64)
+        return replace(
+            self,
+            items=tuple(map(str, range(items))),
+            benchmark_of_item=self.benchmark_of_unit[unit],
+            model=np.tile(np.arange(models), items),
+            benchmark=self.benchmark_of_unit[unit][item],
+            unit=unit[item],
+            item=item,
+            n_correct=ones,
+            n_trials=ones,
+            n_single=len(item),
+            contamination=None if level is None else level[item],
+            weight=answered.ravel(),
+            exposure=None,
+            item_guess=None if self.item_guess is None else np.zeros(items),
+            **self._like(like, level),
+        )
 
     @cached_property
     def model_unit(self) -> IntArray:
@@ -89,19 +244,7 @@ class Design:
         shape = len(self.models), len(self.benchmarks)
         return np.bincount(self.model_benchmark, minlength=shape[0] * shape[1]).reshape(shape) > 0
 
-    @cached_property
-    def dose(self) -> FloatArray:
-        """Contamination of each response less its benchmark's mean."""
-        assert self.contamination is not None
-        return self.contamination - self.center[self.benchmark]
-
-    @cached_property
-    def center(self) -> FloatArray:
-        """Mean contamination of each benchmark's responses."""
-        assert self.contamination is not None
-        return self._means(self.contamination, self.benchmark, len(self.benchmarks))
-
-    def _means(self, values: FloatArray, cell: IntArray, count: int) -> FloatArray:
+    def means(self, values: FloatArray, cell: IntArray, count: int) -> FloatArray:
         """Return weighted means of values of responses within cells; of an empty cell 0."""
         total = np.bincount(cell, self.weight * values, minlength=count)
         size = np.bincount(cell, self.weight, minlength=count)
@@ -117,44 +260,59 @@ class Design:
         return np.clip(part, 0.0, 1.0)
 
     @cached_property
+    def dose(self) -> FloatArray:
+        """Contamination of each response less its benchmark's mean."""
+        assert self.contamination is not None
+        return self.contamination - self._centring.responses[self.benchmark]
+
+    @cached_property
     def reach_dose(self) -> FloatArray:
         """Reach of each response's contamination less its benchmark's mean, (response, segment)."""
         assert self.contamination is not None
-        return self.reach(self.contamination) - self.reach_center[self.benchmark]
+        return self.reach(self.contamination) - self._centring.reach[self.benchmark]
 
-    @cached_property
-    def reach_center(self) -> FloatArray:
-        """Mean reach of each benchmark's responses, (benchmark, segment)."""
-        assert self.contamination is not None
-        reach, size = self.reach(self.contamination), len(self.benchmarks)
-        means = [self._means(column, self.benchmark, size) for column in reach.T]
-        return np.stack(means, axis=1)
-
-    @cached_property
-    def item_dose(self) -> FloatArray:
-        """Contamination of each response's item less its benchmark's mean over items."""
-        return self.dose_of_item[self.item]
-
-    @cached_property
-    def dose_of_item(self) -> FloatArray:
-        """Contamination of each item less its benchmark's mean over items, dims (item,)."""
-        level = self.item_contamination
-        total = np.bincount(self.benchmark_of_item, level, minlength=len(self.benchmarks))
-        mean = total / np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
-        dose: FloatArray = level - mean[self.benchmark_of_item]
-        return dose
-
-    @cached_property
+    @property
     def item_contamination(self) -> FloatArray:
         """Mean contamination of each item over models, dims (item,).
 
         Models that are known to be clean do not count unless no other answered the item:
         their contamination does not inform on how often it is found in corpora.
         """
-        assert self.contamination is not None
-        rows, size = self.exposed, len(self.items)
-        total = np.bincount(self.item[rows], self.contamination[rows], minlength=size)
-        return total / np.bincount(self.item[rows], minlength=size)
+        return self._centring.of_item
+
+    @cached_property
+    def dose_of_item(self) -> FloatArray:
+        """Contamination of each item less its benchmark's mean over items, dims (item,)."""
+        return self.item_contamination - self._centring.items[self.benchmark_of_item]
+
+    @cached_property
+    def item_dose(self) -> FloatArray:
+        """The same for the item of each response."""
+        return self.dose_of_item[self.item]
+
+    @cached_property
+    def cell_contamination(self) -> FloatArray:
+        """Mean contamination of each response's model on its benchmark; 0 of clean models."""
+        return self._centring.pairs.ravel()[self.model_benchmark]
+
+    @cached_property
+    def cell_dose(self) -> FloatArray:
+        """The same less the benchmark's mean contamination over all responses."""
+        return self.cell_contamination - self._centring.responses[self.benchmark]
+
+    @property
+    def _centring(self) -> Centring:
+        assert self.centring is not None
+        return self.centring
+
+    def contamination_range(self, by_model: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Return the smallest and largest contamination of the table, dims ([model,] benchmark).
+
+        That of a latent event is 0 and 1, unless it is known of all items. NaN where a
+        model answered nothing of a benchmark.
+        """
+        low, high = self._centring.low, self._centring.high
+        return (low, high) if by_model else (np.fmin.reduce(low), np.fmax.reduce(high))
 
     @cached_property
     def exposed(self) -> NDArray[np.bool_]:
@@ -168,43 +326,12 @@ class Design:
         return informing
 
     @cached_property
-    def cell_contamination(self) -> FloatArray:
-        """Mean contamination of each response's model on its benchmark; 0 of clean models."""
-        assert self.contamination is not None
-        cells = self._means(self.contamination, self.model_benchmark, self.answered.size)
-        return np.where(self.clean[self.model], 0.0, cells[self.model_benchmark])
-
-    @cached_property
-    def cell_dose(self) -> FloatArray:
-        """The same less the benchmark's mean contamination over all responses."""
-        return self.cell_contamination - self.center[self.benchmark]
-
-    def contamination_range(self, by_model: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and largest contamination, dims ([model,] benchmark).
-
-        That of a latent event is 0 and 1, unless it is known of all items. NaN where a
-        model answered nothing of a benchmark.
-        """
-        assert self.contamination is not None
-        if self.exposure is None:
-            return self._extremes(self.contamination, self.contamination, by_model)
-        low, high = self.exposure.low, self.exposure.high
-        return self._extremes(low[self.exposure.group], high[self.exposure.group], by_model)
-
-    def _extremes(
-        self, low: FloatArray, high: FloatArray, by_model: bool
-    ) -> tuple[FloatArray, FloatArray]:
-        shape = (len(self.models), len(self.benchmarks)) if by_model else (len(self.benchmarks),)
-        cell = self.model_benchmark if by_model else self.benchmark
-        least, most = extremes(low, high, cell, int(np.prod(shape)))
-        return least.reshape(shape), most.reshape(shape)
-
-    @cached_property
     def varies(self) -> NDArray[np.bool_]:
         """Whether (expected) contamination varies among a model's items of a benchmark."""
-        assert self.contamination is not None
-        low, high = self._extremes(self.contamination, self.contamination, by_model=True)
-        return np.nan_to_num(high - low) > 0
+        known = self.contamination
+        assert known is not None
+        low, high = extremes(known, known, self.model_benchmark, self.answered.size)
+        return (np.nan_to_num(high - low) > 0).reshape(self.answered.shape)
 
     @cached_property
     def informative(self) -> NDArray[np.bool_]:
@@ -235,37 +362,16 @@ class Design:
         np.add.at(count, cell, 1)
         return ((count == items) | ~self.answered).all(axis=0)
 
-    @cached_property
+    @property
     def partial(self) -> IntArray:
-        """Positions in a flattened (model, benchmark) array of models that answered a part.
-
-        At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
-        these are changes little.
-        """
-        items = np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
-        count = np.bincount(self.model_benchmark, minlength=self.answered.size)
-        share = count.reshape(self.answered.shape) / np.maximum(items, 1)
-        return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
+        """Positions in a flattened (model, benchmark) array of models that answered a part."""
+        return self.choices.partial
 
     @cached_property
     def selection(self) -> FloatArray:
-        """What it means for an item's difficulty that models answered it, dims (item, cell).
-
-        A column for each cell of `partial`: 1 where the model answered the item and 0 where
-        not, less its mean over the benchmark, and divided by the square root of the number
-        of such models on it.
-        """
-        items, size = len(self.items), len(self.benchmarks)
-        result = np.zeros((items, len(self.partial)))
-        column = np.full(self.answered.size, -1)
-        column[self.partial] = np.arange(len(self.partial))
-        rows = np.flatnonzero(column[self.model_benchmark] >= 0)
-        result[self.item[rows], column[self.model_benchmark[rows]]] = 1.0
-        benchmark = self.partial % size
-        own = self.benchmark_of_item[:, None] == benchmark
-        share = result.sum(axis=0) / own.sum(axis=0)
-        count = np.bincount(benchmark, minlength=size)[benchmark]
-        return np.where(own, result - share, 0.0) / np.sqrt(count)
+        """What the choices of models mean for difficulties, dims (item, cell of `partial`)."""
+        known = self.choices.selection
+        return known if self.like is None else known[self.like]
 
     @property
     def coords(self) -> dict[str, Any]:
@@ -297,93 +403,55 @@ def extremes(
     return np.where(empty, np.nan, least), np.where(empty, np.nan, most)
 
 
-@dataclass(frozen=True, eq=False)
-class DerivedDesign(Design):
-    """A design made of another table's, from which its doses are counted.
-
-    What contamination is centred at, a model's mean contamination of a benchmark, the observed
-    range, and which items models chose to answer, are those of the table that was fitted.
-    """
-
-    whole: Design  # of the table
-
-    @classmethod
-    def derived(cls, whole: Design, **changed: Any) -> Self:
-        """Return the design of a table with some of its fields changed."""
-        given = {field.name: getattr(whole, field.name) for field in fields(Design)}
-        return cls(**given | changed, whole=whole)
-
-    @cached_property
-    def partial(self) -> IntArray:
-        """As in the table."""
-        return self.whole.partial
-
-    @cached_property
-    def selection(self) -> FloatArray:
-        """As in the table."""
-        return self.whole.selection
-
-    @cached_property
-    def center(self) -> FloatArray:
-        """Mean contamination of each benchmark's responses in the table."""
-        return self.whole.center
-
-    @cached_property
-    def reach_center(self) -> FloatArray:
-        """Mean reach of each benchmark's responses in the table, (benchmark, segment)."""
-        return self.whole.reach_center
-
-    @cached_property
-    def cell_contamination(self) -> FloatArray:
-        """Mean contamination of each response's model on its benchmark in the table."""
-        cells = np.zeros(self.whole.answered.size)
-        cells[self.whole.model_benchmark] = self.whole.cell_contamination
-        return cells[self.model_benchmark]
-
-    def contamination_range(self, by_model: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and largest contamination in the table."""
-        return self.whole.contamination_range(by_model)
-
-
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
     """Return the design that `spec` needs of `responses`."""
     frame = responses.frame
     frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
-    model, models = _codes(frame["model"], responses.models)
-    benchmark, benchmarks = _codes(frame["benchmark"], responses.benchmarks)
+    model, benchmark = (
+        pd.Index(order).get_indexer(pd.Index(frame[name])).astype(np.int64)
+        for name, order in (("model", responses.models), ("benchmark", responses.benchmarks))
+    )
     item, items, benchmark_of_item = _labelled(frame["benchmark"], frame["item"], benchmark)
     exposure = make_exposure(spec, responses, frame, model, item)
     by = spec.ability.by
-    if by == "benchmark":
-        unit, units, benchmark_of_unit = benchmark, benchmarks, np.arange(len(benchmarks))
-    else:
+    unit, units = benchmark, responses.benchmarks
+    benchmark_of_unit = np.arange(len(units))
+    if by != "benchmark":
         column = _item_column(responses, by, frame)
         unit, units, benchmark_of_unit = _labelled(frame["benchmark"], column, benchmark)
-    return Design(
-        models, benchmarks, units, items, by, benchmark_of_unit, benchmark_of_item,
-        model, benchmark, unit, item,
-        frame["n_correct"].to_numpy(np.int64), frame["n_trials"].to_numpy(np.int64),
-        _contamination(spec, responses, frame), _weight(spec, frame), exposure,
-        spec.contamination.knots if spec.contamination.form == "monotone" else (),
-        clean_models(spec, responses, frame, models), spec.contamination.scale == "accuracy",
-        _item_guess(spec, responses, frame, item, len(items)),
-    )  # fmt: skip
-
-
-def _weight(spec: ModelSpec, frame: pd.DataFrame) -> FloatArray:
-    if spec.likelihood.trials == "items":
-        return frame["n_trials"].to_numpy(np.float64)
-    return np.ones(len(frame))
-
-
-def _item_guess(
-    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, item: IntArray, count: int
-) -> FloatArray | None:
-    if spec.likelihood.guess != "column":
-        return None
-    guess = np.zeros(count)
-    guess[item] = read_guess(frame, responses.source)
-    return guess
+    n_trials = frame["n_trials"].to_numpy(np.int64)
+    guess = None
+    if spec.likelihood.guess == "column":
+        guess = np.zeros(len(items))
+        guess[item] = read_guess(frame, responses.source)
+    cell = model * len(responses.benchmarks) + benchmark
+    design = Design(
+        models=responses.models,
+        benchmarks=responses.benchmarks,
+        units=units,
+        items=items,
+        by=by,
+        benchmark_of_unit=benchmark_of_unit,
+        benchmark_of_item=benchmark_of_item,
+        model=model,
+        benchmark=benchmark,
+        unit=unit,
+        item=item,
+        n_correct=frame["n_correct"].to_numpy(np.int64),
+        n_trials=n_trials,
+        n_single=int((n_trials == 1).sum()),
+        contamination=_contamination(spec, responses, frame),
+        weight=n_trials * 1.0 if spec.likelihood.trials == "items" else np.ones(len(frame)),
+        exposure=exposure,
+        knots=spec.contamination.knots if spec.contamination.form == "monotone" else (),
+        clean=clean_models(spec, responses, frame, responses.models),
+        additive=spec.contamination.scale == "accuracy",
+        item_guess=guess,
+        choices=Choices(cell, item, benchmark_of_item, len(responses.models)),
+    )
+    if design.contamination is None:
+        return design
+    return replace(design, centring=Centring.of(design))
 
 
 def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> FloatArray | None:
@@ -402,10 +470,6 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
         )
         raise DataError([Fault(responses.source, problem)], advice)
     return frame[column].to_numpy(np.float64)
-
-
-def _codes(names: pd.Series, order: tuple[str, ...]) -> tuple[IntArray, tuple[str, ...]]:
-    return pd.Index(order).get_indexer(pd.Index(names)).astype(np.int64), order
 
 
 def _labelled(
@@ -442,49 +506,3 @@ def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Serie
         problem = f"items with more than one value: {join_list(item for _, item in mixed.index)}"
         raise DataError([Fault(responses.source, problem, column=by)])
     return frame[by]
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutDesign(DerivedDesign):
-    """A design in which held-out responses count 0 correct answers of 0 trials.
-
-    A model that is built for it has all parameters of the whole one, and a likelihood to
-    which held-out responses add nothing. Parameters of items and models that are held out
-    altogether follow their population, given all others. What contamination is centred
-    at, and which terms enter, stay those of the whole table.
-    """
-
-    @cached_property
-    def n_single(self) -> int:
-        """Number of responses with one trial in the whole table; these are the first rows."""
-        return self.whole.n_single
-
-
-def hold_out(design: Design, rows: IntArray) -> HeldOutDesign:
-    """Return the design with some responses held out."""
-    seen = {"n_correct": design.n_correct.copy(), "n_trials": design.n_trials.copy()}
-    for counts in seen.values():
-        counts[rows] = 0
-    return HeldOutDesign.derived(design, **seen)
-
-
-class _DesignPart:
-    def __init__(self, design: Design, rows: IntArray, item: IntArray) -> None:
-        self._design, self._rows, self.item = design, rows, item
-
-    @property
-    def selection(self) -> Any:
-        """That of the design's items under the names that they have here."""
-        known = self._design.selection
-        result = np.zeros((int(self.item.max(initial=-1)) + 1, known.shape[1]))
-        result[self.item] = known[self._design.item[self._rows]]
-        return result
-
-    def __getattr__(self, name: str) -> Any:
-        values = getattr(self._design, name)
-        return values if values is None or name not in _BY_RESPONSE else values[self._rows]
-
-
-def part_of(design: Design, rows: IntArray, item: IntArray) -> Design:
-    """Return some responses of a design; doses are counted from the means of all of them."""
-    return cast(Design, _DesignPart(design, rows, item))

@@ -1,6 +1,6 @@
 """Effects of models, benchmarks and items, and guessing, as PyMC variables."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.errors import Fault, SpecError
 from bayescontam.model.design import Design
-from bayescontam.model.priors import SoftmaxSizes, Tensor, parameters, spread, variable
+from bayescontam.model.predictor import Data, Effects, dose_of
+from bayescontam.model.priors import SoftmaxSizes, Stretch, Tensor, parameters, spread, variable
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.model.transforms import (
     CommonFirst,
@@ -24,23 +25,87 @@ from bayescontam.model.transforms import (
     stretch_of_items,
 )
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.priors import Beta, Normal, Prior
+from bayescontam.specs.priors import Beta, Normal
 
-Factor = Callable[[str], Any]
-"""By what a variable is larger than the prior of this name says; see `Stretch.of`."""
+_CELLS = ("model", "benchmark")
 _LEAST_RISE = 0.05
 """Unit of slopes if all that a dose-response rises by lies where no responses are."""
 _ALIKE = 1e-12
 """Variance of contaminations that differ by rounding, or not at all."""
 
 
-def add_abilities(
-    spec: ModelSpec,
-    design: Design,
-    terms: Terms,
-    factor: Factor,
-    difficulty: Tensor | None = None,
-) -> Tensor:
+def add_effects(
+    spec: ModelSpec, design: Design, terms: Terms, stretch: Stretch, doses: Data
+) -> Effects:
+    """Add all effects to the current PyMC model; some `doses` of the design may be its data."""
+    to = _Context(spec, design, terms, stretch)
+    # Coordinates follow contaminations only where these stay what they are.
+    fixed = not doses
+    delta = _difficulties(to, fixed)
+    confounded = delta if fixed else None
+    theta = _abilities(to, delta)
+    increments = _increments(to)
+    unit = None if increments is None else _cumulative_dose(increments, design, doses)
+    beta = _slopes(to, unit, confounded)
+    psi = _selection(to)
+    return {
+        "theta": theta.ravel(),
+        "beta": None if beta is None else beta.ravel(),
+        "psi": None if psi is None else psi.ravel(),
+        "delta": delta,
+        "alpha": _discriminations(to),
+        "increments": increments,
+        "kappa": _confounding(to, confounded),
+        "gamma": to.variable("gamma") if "gamma" in terms else None,
+        "spillover": to.variable("spillover") if "spillover" in terms else None,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Context:
+    """What effects are added for, and variables with the priors of its model spec."""
+
+    spec: ModelSpec
+    design: Design
+    terms: Terms
+    stretch: Stretch
+
+    def prior(self, name: str) -> Any:
+        return getattr(self.spec.priors, name)
+
+    def factor(self, name: str) -> Any:
+        """Return by what a variable is larger than the prior of this name says."""
+        return self.stretch.of(name, self.spec, self.design)
+
+    def parameters(self, name: str) -> dict[str, Tensor]:
+        return parameters(self.prior(name), self.factor(name))
+
+    def variable(self, name: str, prior: str = "", **options: Any) -> Tensor:
+        prior = prior or name
+        return variable(name, self.prior(prior), self.factor(prior), **options)
+
+    def spread(self, name: str, **options: Any) -> Tensor:
+        return spread(name, self.prior(name), self.factor(name), **options)
+
+    @property
+    def overdispersed(self) -> bool:
+        return "eps" in self.terms
+
+    def abilities(self) -> LinearisedEstimate:
+        """Estimate abilities, dims (model, unit)."""
+        rough = rough_abilities(self.design, self.overdispersed)
+        if not self.terms.integrated:
+            return rough
+        return rough.stretched(stretch_of_items(self.design)[self.design.benchmark_of_unit])
+
+    def of_units(self, values: Tensor | None) -> Tensor | None:
+        """Return values of benchmarks for each unit; without a lookup where these are the same."""
+        if values is None or self.design.by == "benchmark":
+            return values
+        return values[self.design.benchmark_of_unit]
+
+
+def _abilities(to: _Context, difficulty: Tensor | None) -> Tensor:
     """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination.
 
     Abilities, and the means that they vary around, are sampled less the mean difficulty of
@@ -48,35 +113,29 @@ def add_abilities(
     themselves they identify only together, up to a shift of both that costs nothing but prior
     density; the more models, the longer and thinner a posterior is in that direction.
     """
+    design = to.design
     dims = ("model", design.unit_dim)
-    if spec.ability.pooling == "none":
-        return variable("theta", spec.priors.theta, factor("theta"), dims=dims)
-    rough = _rough_abilities(design, terms)
-    hard = None if difficulty is None else pt.dot(_items_of_benchmarks(design), difficulty)
-    center = _unit_means(spec, design, terms, factor, hard)
-    scale = None
-    if "sigma_theta" in terms:
-        scale = spread("sigma_theta", spec.priors.sigma_theta, factor("sigma_theta"))
-    if "a" in terms:
-        assert scale is not None, "models that share benchmarks are pairs enough to differ"
-        center = center + _general_ability(spec, design, factor, rough, scale)[:, None]
-    lift = _of_units(hard, design)
-    if scale is not None:
-        return _lifted("theta", center, scale, lift, dims=dims, default_transform=rough.transform())
-    prior = spec.priors.theta
-    if isinstance(prior, Normal):
-        own, transform = parameters(prior, factor("theta")), rough.transform()
-        mean, sd = center + own["mu"], own["sigma"]
-        return _lifted("theta", mean, sd, lift, dims=dims, default_transform=transform)
-    offset = variable("theta_offset", prior, factor("theta"), dims=dims)
+    if to.spec.ability.pooling == "none":
+        return to.variable("theta", dims=dims)
+    rough = to.abilities()
+    hard = None
+    if difficulty is not None:
+        own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
+        # weights of the mean over the items of each benchmark, dims (benchmark, item)
+        hard = pt.dot(own / np.maximum(own.sum(axis=1, keepdims=True), 1), difficulty)
+    center, lift = _unit_means(to, hard), to.of_units(hard)
+    options: dict[str, Any] = {"dims": dims, "default_transform": rough.transform()}
+    if "sigma_theta" in to.terms:
+        scale = to.spread("sigma_theta")
+        if "a" in to.terms:
+            center = center + _general_ability(to, rough, scale)[:, None]
+        return _lifted("theta", center, scale, lift, **options)
+    # Without it there is no `a` either: models that share benchmarks are pairs enough to differ.
+    if isinstance(to.prior("theta"), Normal):
+        prior = to.parameters("theta")
+        return _lifted("theta", center + prior["mu"], prior["sigma"], lift, **options)
+    offset = to.variable("theta_offset", prior="theta", dims=dims)
     return pm.Deterministic("theta", center + offset, dims=dims)
-
-
-def _rough_abilities(design: Design, terms: Terms) -> LinearisedEstimate:
-    rough = rough_abilities(design, "eps" in terms)
-    if not terms.integrated:
-        return rough
-    return rough.stretched(stretch_of_items(design)[design.benchmark_of_unit])
 
 
 def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options: Any) -> Tensor:
@@ -87,63 +146,36 @@ def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options:
     return pm.Deterministic(name, level + lift, dims=options.get("dims"))
 
 
-def _of_units(values: Tensor | None, design: Design) -> Tensor | None:
-    """Return values of benchmarks for each unit; without a lookup where these are the same."""
-    if values is None or design.by == "benchmark":
-        return values
-    return values[design.benchmark_of_unit]
+def _unit_means(to: _Context, hard: Tensor | None) -> Tensor:
+    unit_dim, lift = to.design.unit_dim, to.of_units(hard)
+    if "sigma_mu" not in to.terms:
+        return _mean_ability(to, "mu", lift, unit_dim)
+    bar = _mean_ability(to, "mu_bar", hard, "benchmark")
+    scale, rough = to.spread("sigma_mu"), to.abilities().pooled(axis=0, differ=True)
+    options = {"dims": unit_dim, "default_transform": rough.transform()}
+    return _lifted("mu", bar[to.design.benchmark_of_unit], scale, lift, **options)
 
 
-def _items_of_benchmarks(design: Design) -> FloatArray:
-    """Return the weights of the mean over the items of each benchmark, dims (benchmark, item)."""
-    own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
-    return own / np.maximum(own.sum(axis=1, keepdims=True), 1)
-
-
-def _unit_means(
-    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, hard: Tensor | None
-) -> Tensor:
-    if "sigma_mu" not in terms:
-        lift = _of_units(hard, design)
-        return _mean_ability("mu", spec.priors.mu, factor("mu"), lift, design.unit_dim)
-    bar = _mean_ability("mu_bar", spec.priors.mu_bar, factor("mu_bar"), hard, "benchmark")
-    scale = spread("sigma_mu", spec.priors.sigma_mu, factor("sigma_mu"))
-    rough = _rough_abilities(design, terms).pooled(axis=0, differ=True)
-    mean = bar[design.benchmark_of_unit]
-    lift = _of_units(hard, design)
-    options = {"dims": design.unit_dim, "default_transform": rough.transform()}
-    return _lifted("mu", mean, scale, lift, **options)
-
-
-def _mean_ability(
-    name: str, prior: Prior, factor: Tensor, lift: Tensor | None, dims: str
-) -> Tensor:
-    if isinstance(prior, Normal):
-        own = parameters(prior, factor)
+def _mean_ability(to: _Context, name: str, lift: Tensor | None, dims: str) -> Tensor:
+    if isinstance(to.prior(name), Normal):
+        own = to.parameters(name)
         return _lifted(name, own["mu"], own["sigma"], lift, dims=dims)
-    return variable(name, prior, factor, dims=dims)
+    return to.variable(name, dims=dims)
 
 
-def _general_ability(
-    spec: ModelSpec, design: Design, factor: Factor, rough: LinearisedEstimate, differ: Tensor
-) -> Tensor:
+def _general_ability(to: _Context, rough: LinearisedEstimate, differ: Tensor) -> Tensor:
     """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
 
     Its coordinates in an orthonormal basis of the zero-sum vectors are independent
     Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
     informed by the data. They are sampled with ``sigma_theta`` added; see `PooledTransform`.
     """
-    scale = spread("sigma_a", spec.priors.sigma_a, factor("sigma_a"))
-    basis = zero_sum_basis(len(design.models))
+    scale, basis = to.spread("sigma_a"), zero_sum_basis(len(to.design.models))
     estimates = rough.level_of_rows().along(basis)
     count = (basis**2).T @ np.isfinite(rough.se).sum(axis=1)
-    shifted = pm.Normal(
-        "a_coordinates",
-        differ,
-        scale,
-        shape=basis.shape[1],
-        default_transform=PooledTransform(estimates.estimate, estimates.se, count),
-    )
+    transform = PooledTransform(estimates.estimate, estimates.se, count)
+    shape = basis.shape[1]
+    shifted = pm.Normal("a_coordinates", differ, scale, shape=shape, default_transform=transform)
     return pm.Deterministic("a", pt.dot(basis, shifted - differ), dims="model")
 
 
@@ -152,28 +184,21 @@ def zero_sum_basis(n: int) -> FloatArray:
     return np.linalg.qr(np.eye(n) - 1 / n)[0][:, : n - 1]
 
 
-def add_slopes(
-    spec: ModelSpec,
-    design: Design,
-    terms: Terms,
-    factor: Factor,
-    unit: Tensor | None = None,
-    difficulty: Tensor | None = None,
-) -> Tensor | None:
+def _slopes(to: _Context, unit: Tensor | None, difficulty: Tensor | None) -> Tensor | None:
     """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
 
     Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
     logarithm where slopes are positive. Those of models known to be clean are zero.
-    `unit` is the `cumulative_dose`, if there are any; `difficulty` is that of the items,
+    `unit` is the `_cumulative_dose`, if there are any; `difficulty` is that of the items,
     dims (item,).
     """
-    if "beta" not in terms:
+    clean = to.design.clean
+    if "beta" not in to.terms:
         return None
-    if not design.clean.any():
-        return _free_slopes("beta", spec, design, terms, factor, unit, difficulty)
-    free = _free_slopes("beta_free", spec, design, terms, factor, unit, difficulty)
-    exposed = 1.0 - design.clean[:, None]
-    return pm.Deterministic("beta", free * exposed, dims=("model", "benchmark"))
+    if not clean.any():
+        return _free_slopes("beta", to, unit, difficulty)
+    free = _free_slopes("beta_free", to, unit, difficulty)
+    return pm.Deterministic("beta", free * (1.0 - clean[:, None]), dims=_CELLS)
 
 
 def _effect(
@@ -189,117 +214,91 @@ def _effect(
     return pm.Deterministic(name, rise / unit, dims=options.get("dims"))
 
 
-def _free_slopes(
-    name: str,
-    spec: ModelSpec,
-    design: Design,
-    terms: Terms,
-    factor: Factor,
-    unit: Tensor | None,
-    difficulty: Tensor | None,
-) -> Tensor:
+def _free_slopes(name: str, to: _Context, unit: Tensor | None, difficulty: Tensor | None) -> Tensor:
     """Add slopes as if no model were known to be clean."""
-    dims = ("model", "benchmark")
-    if spec.contamination.pooling == "none":
-        return variable(name, spec.priors.beta_bar, factor("beta_bar"), dims=dims)
-    positive = spec.contamination.sign == "positive"
-    rough = rough_slopes(design, "eps" in terms)
+    block, terms = to.spec.contamination, to.terms
+    if block.pooling == "none":
+        return to.variable(name, prior="beta_bar", dims=_CELLS)
+    positive = block.sign == "positive"
+    rough = rough_slopes(to.design, to.overdispersed)
     if terms.integrated:
-        rough = rough.stretched(stretch_of_items(design))
+        rough = rough.stretched(stretch_of_items(to.design))
     rough = rough.logarithm() if positive else rough
-    prior = spec.priors.beta_bar
     unit = None if positive else unit
-    if terms.integrated and "u" in terms and isinstance(prior, Normal) and not positive:
-        level = _turned_levels(spec, terms, prior, rough, unit)
-    elif "u" in terms and isinstance(prior, Normal) and not positive and unit is None:
-        level = _level_first(spec, design, terms, factor, prior, rough, difficulty)
+    # Slopes of models are confounded with the mean slope; both are Normal.
+    normal = "u" in terms and isinstance(to.prior("beta_bar"), Normal) and not positive
+    if normal and terms.integrated:
+        level = _turned_levels(to, rough, unit)
+    elif normal and unit is None:
+        level = _level_first(to, rough, difficulty)
     else:
-        bar = _mean_slope(prior, factor("beta_bar"), unit)
-        center = pt.log(bar) if positive else bar
-        level = _slope_levels(spec, terms, factor, center, rough, unit)
+        level = _slope_levels(to, positive, rough, unit)
     if "w" in terms:
-        scale = spread("sigma_bmb", spec.priors.sigma_bmb, factor("sigma_bmb"))
         inner = "log_beta" if positive else name
-        level = _effect(inner, level, scale, unit, rough.transform(), dims=dims)
+        scale = to.spread("sigma_bmb")
+        level = _effect(inner, level, scale, unit, rough.transform(), dims=_CELLS)
         if not positive:
             return level
     beta = pt.exp(level) if positive else level
-    return pm.Deterministic(name, beta + pt.zeros(design.answered.shape), dims=dims)
-
-
-def _mean_slope(prior: Prior, factor: Tensor, unit: Tensor | None) -> Tensor:
-    if isinstance(prior, Normal):
-        own = parameters(prior, factor)
-        return _effect("beta_bar", own["mu"], own["sigma"], unit)
-    return variable("beta_bar", prior, factor)
+    return pm.Deterministic(name, beta + pt.zeros(to.design.answered.shape), dims=_CELLS)
 
 
 def _slope_levels(
-    spec: ModelSpec,
-    terms: Terms,
-    factor: Factor,
-    center: Tensor,
-    rough: LinearisedEstimate,
-    unit: Tensor | None,
+    to: _Context, positive: bool, rough: LinearisedEstimate, unit: Tensor | None
 ) -> Tensor:
-    """Add ``beta_benchmark`` (benchmark) and ``beta_model`` (model), an offset from it."""
-    level = center
-    if "v" in terms:
-        scale = spread("sigma_bb", spec.priors.sigma_bb, factor("sigma_bb"))
-        transform = rough.pooled(axis=0, differ="u" in terms).transform()
-        level = _effect("beta_benchmark", center, scale, unit, transform, dims="benchmark")
-    if "u" in terms:
-        scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
-        offset = LinearisedEstimate(
-            rough.estimate - rough.pooled(0, differ=True).estimate, rough.se
-        )
-        transform = offset.pooled(axis=1, differ="w" in terms).transform()
-        model = _effect("beta_model", 0.0, scale, unit, transform, dims="model")
-        level = level + model[:, None]
+    """Add the mean slope, ``beta_benchmark`` (benchmark) and ``beta_model`` (model) around it."""
+    if isinstance(to.prior("beta_bar"), Normal):
+        own = to.parameters("beta_bar")
+        level = _effect("beta_bar", own["mu"], own["sigma"], unit)
+    else:
+        level = to.variable("beta_bar")
+    level = pt.log(level) if positive else level
+    if "v" in to.terms:
+        scale = to.spread("sigma_bb")
+        transform = rough.pooled(axis=0, differ="u" in to.terms).transform()
+        level = _effect("beta_benchmark", level, scale, unit, transform, dims="benchmark")
+    if "u" in to.terms:
+        scale = to.spread("sigma_bm")
+        transform = _slopes_of_models(to, rough).transform()
+        level = level + _effect("beta_model", 0.0, scale, unit, transform, dims="model")[:, None]
     return level
 
 
-def _level_first(
-    spec: ModelSpec,
-    design: Design,
-    terms: Terms,
-    factor: Factor,
-    prior: Normal,
-    rough: LinearisedEstimate,
-    difficulty: Tensor | None,
-) -> Tensor:
+def _slopes_of_models(to: _Context, rough: LinearisedEstimate) -> LinearisedEstimate:
+    """Estimate by what slopes of models lie above those of benchmarks, dims (model,)."""
+    offset = LinearisedEstimate(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
+    return offset.pooled(axis=1, differ="w" in to.terms)
+
+
+def _level_first(to: _Context, rough: LinearisedEstimate, difficulty: Tensor | None) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates of which one is what models add on average.
 
     Data inform on the mean slope only together with what the models add that inform on slopes,
-    as they do on abilities only together with difficulties; see `add_abilities`. Where nothing
+    as they do on abilities only together with difficulties; see `_abilities`. Where nothing
     else stands for it, slopes of difficulties along contamination are a part of that sum too.
     """
+    design, terms = to.design, to.terms
     informative = design.informative.any(axis=1)
     basis = CommonFirst.of(np.where(informative, -1, np.arange(len(informative))))
-    offset = LinearisedEstimate(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
-    estimates = basis.rough(offset.pooled(axis=1, differ="w" in terms))
-    scale = spread("sigma_bm", spec.priors.sigma_bm, factor("sigma_bm"))
-    transform = estimates.transform()
-    moved = pm.Normal(
-        "beta_model_coordinates", 0.0, scale, dims="model", default_transform=transform
-    )
+    scale = to.spread("sigma_bm")
+    options: dict[str, Any] = {"dims": "model"}
+    options["default_transform"] = basis.rough(_slopes_of_models(to, rough)).transform()
+    moved = pm.Normal("beta_model_coordinates", 0.0, scale, **options)
     model = pm.Deterministic("beta_model", basis.items(moved), dims="model")
-    own, fall = parameters(prior, factor("beta_bar")), -model[informative].mean()
+    own, fall = to.parameters("beta_bar"), -model[informative].mean()
     hard: Tensor = np.zeros(len(design.benchmarks))
     if difficulty is not None and "kappa" not in terms:
         hard = _along_contamination(design, difficulty)
     level = _lifted("beta_bar", own["mu"], own["sigma"], fall + hard.mean())
     if "v" in terms:
-        scale = spread("sigma_bb", spec.priors.sigma_bb, factor("sigma_bb"))
+        scale = to.spread("sigma_bb")
         transform = rough.pooled(axis=0, differ=True).transform()
-        options: dict[str, Any] = {"dims": "benchmark", "default_transform": transform}
+        options = {"dims": "benchmark", "default_transform": transform}
         level = _lifted("beta_benchmark", level, scale, fall + hard, **options)
     return level + model[:, None]
 
 
-def _turned_levels(
-    spec: ModelSpec, terms: Terms, prior: Normal, rough: LinearisedEstimate, unit: Tensor | None
-) -> Tensor:
+def _turned_levels(to: _Context, rough: LinearisedEstimate, unit: Tensor | None) -> Tensor:
     """Add the same as `_slope_levels`, in coordinates for tables that identify slopes well.
 
     Data identify what models add to slopes on average, ``beta_model_mean``, only together with
@@ -308,42 +307,38 @@ def _turned_levels(
     sampled in their stead, and what models add in an orthonormal basis of the vectors that
     sum to zero: then the mean meets the data no more, and the others do not meet it.
     """
-    models, scale = rough.se.shape[0], spread("sigma_bm", spec.priors.sigma_bm)
+    prior, models, scale = to.prior("beta_bar"), rough.se.shape[0], to.spread("sigma_bm")
     basis = zero_sum_basis(models)
-    offset = LinearisedEstimate(rough.estimate - rough.pooled(0, differ=True).estimate, rough.se)
-    estimates = offset.pooled(axis=1, differ="w" in terms).along(basis)
+    transform, shape = _slopes_of_models(to, rough).along(basis).transform(), basis.shape[1]
     free = LinearisedEstimate(np.zeros(()), np.array(np.inf)).transform()
     mean = _effect("beta_model_mean", 0.0, scale / np.sqrt(models), unit, free)
-    transform_along, shape = estimates.transform(), basis.shape[1]
-    along = _effect("beta_model_coordinates", 0.0, scale, unit, transform_along, shape=shape)
+    along = _effect("beta_model_coordinates", 0.0, scale, unit, transform, shape=shape)
     deviations = pt.dot(basis, along)
     pm.Deterministic("beta_model", mean + deviations, dims="model")
     level = _effect("beta_level", prior.mu + mean, prior.sigma, unit)
     pm.Deterministic("beta_bar", level - mean)
-    if "v" in terms:
-        transform = rough.pooled(axis=0, differ=True).transform()
-        spread_of = spread("sigma_bb", spec.priors.sigma_bb)
+    if "v" in to.terms:
+        transform, scale = rough.pooled(axis=0, differ=True).transform(), to.spread("sigma_bb")
         dims = "benchmark"
-        level = _effect("beta_benchmark_level", level, spread_of, unit, transform, dims=dims)
+        level = _effect("beta_benchmark_level", level, scale, unit, transform, dims=dims)
         pm.Deterministic("beta_benchmark", level - mean, dims="benchmark")
     return level + deviations[:, None]
 
 
-def add_difficulties(
-    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, fixed: bool
-) -> Tensor | None:
+def _difficulties(to: _Context, fixed: bool) -> Tensor | None:
     """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean.
 
     Zero in benchmarks of which no item was answered by two models. If contaminations are
     `fixed`, the slope along them is a coordinate.
     """
-    if "delta" not in terms:
+    design = to.design
+    if "delta" not in to.terms:
         return None
-    scale = spread("sigma_delta", spec.priors.sigma_delta, factor("sigma_delta"), dims="benchmark")
-    rough = rough_difficulties(design, "eps" in terms)
+    scale = to.spread("sigma_delta", dims="benchmark")
+    rough = rough_difficulties(design, to.overdispersed)
     shared = benchmarks_with_two_models(design)[design.benchmark_of_item]
     scale = scale[design.benchmark_of_item[shared]]
-    along = design.item_contamination[shared] if fixed and "beta" in terms else None
+    along = design.item_contamination[shared] if fixed and "beta" in to.terms else None
     basis = CommonFirst.of(design.benchmark_of_item[shared], along)
     estimates = basis.rough(LinearisedEstimate(rough.estimate[shared], rough.se[shared]))
     size: dict[str, Any] = {"dims": "item"} if shared.all() else {"shape": int(shared.sum())}
@@ -355,7 +350,7 @@ def add_difficulties(
     return pm.Deterministic("delta", part, dims="item")
 
 
-def add_selection(spec: ModelSpec, design: Design, terms: Terms, factor: Factor) -> Tensor | None:
+def _selection(to: _Context) -> Tensor | None:
     """Add ``psi``, dims (model, benchmark): how much harder the items are that a model answered.
 
     Log-odds, times the square root of the number of models that answered a part of the
@@ -366,40 +361,40 @@ def add_selection(spec: ModelSpec, design: Design, terms: Terms, factor: Factor)
     Little (1993), doi:10.1080/01621459.1993.10594302, on models by pattern of missing data;
     Mundlak (1978), doi:10.2307/1913646, on effects whose mean depends on a regressor.
     """
-    if "psi" not in terms:
+    if "psi" not in to.terms:
         return None
-    count, shape = len(design.partial), design.answered.shape
-    scale: Any = np.sqrt(count)
-    if "sigma_psi" in terms:
-        scale = spread("sigma_psi", spec.priors.sigma_psi, factor("sigma_psi"))
-    free = pm.Normal("psi_coordinates", 0.0, 1.0, shape=count)
-    whole = pt.zeros(shape[0] * shape[1])[design.partial].set(scale * free)
-    return pm.Deterministic("psi", whole.reshape(shape), dims=("model", "benchmark"))
+    partial, shape = to.design.partial, to.design.answered.shape
+    scale: Any = np.sqrt(len(partial))
+    if "sigma_psi" in to.terms:
+        scale = to.spread("sigma_psi")
+    free = pm.Normal("psi_coordinates", 0.0, 1.0, shape=len(partial))
+    whole = pt.zeros(shape[0] * shape[1])[partial].set(scale * free)
+    return pm.Deterministic("psi", whole.reshape(shape), dims=_CELLS)
 
 
-def add_discriminations(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+def _discriminations(to: _Context) -> Tensor | None:
     """Add ``alpha``, dims (item,): how many times as far an item distinguishes models.
 
     Its geometric mean is 1 up to chance: the scale of abilities is that of a typical item.
     """
-    if "alpha" not in terms:
+    if "alpha" not in to.terms:
         return None
-    scale = spread("sigma_alpha", spec.priors.sigma_alpha)
-    transform = rough_discriminations(design, "eps" in terms).transform()
+    scale = to.spread("sigma_alpha")
+    transform = rough_discriminations(to.design, to.overdispersed).transform()
     log = pm.Normal("log_alpha", 0.0, scale, dims="item", default_transform=transform)
     return pm.Deterministic("alpha", pt.exp(log), dims="item")
 
 
-def add_increments(spec: ModelSpec, design: Design, terms: Terms) -> Tensor | None:
+def _increments(to: _Context) -> Tensor | None:
     """Add ``increments``, dims (segment,): parts of the dose-response's rise, adding up to 1."""
-    if "increments" not in terms:
+    if "increments" not in to.terms:
         return None
-    count = len(design.knots) + 1
-    alpha = np.full(count, spec.priors.increments.alpha)
+    count = len(to.design.knots) + 1
+    alpha = np.full(count, to.spec.priors.increments.alpha)
     return pm.Dirichlet("increments", alpha, dims="segment", default_transform=SoftmaxSizes(count))
 
 
-def cumulative_dose(increments: Tensor, design: Design) -> Tensor:
+def _cumulative_dose(increments: Tensor, design: Design, doses: Data) -> Tensor:
     """Return by what the dose-response rises with contamination where responses lie.
 
     It is the slope of its regression on contamination, which is 1 for a straight line, and
@@ -407,26 +402,24 @@ def cumulative_dose(increments: Tensor, design: Design) -> Tensor:
     responses. Where few of these lie at one end, what is added there is nearly unknown,
     and with it the slope from 0 to 1; the product of slope and this is known none the less.
     """
-    weighed = design.weight * design.dose
-    square = (weighed * design.dose).sum() + _ALIKE * design.weight.sum()
-    per_segment = (weighed[:, None] * design.reach_dose).sum(axis=0) / square
+    dose, reach_dose = (dose_of(design, name, doses) for name in ("dose", "reach_dose"))
+    weighed = design.weight * dose
+    square = (weighed * dose).sum() + _ALIKE * design.weight.sum()
+    per_segment = (weighed[:, None] * reach_dose).sum(axis=0) / square
     return _LEAST_RISE + (1 - _LEAST_RISE) * (per_segment * increments).sum()
 
 
-def add_confounding(
-    spec: ModelSpec, design: Design, terms: Terms, factor: Factor, difficulty: Tensor | None
-) -> Tensor | None:
+def _confounding(to: _Context, difficulty: Tensor | None) -> Tensor | None:
     """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones.
 
     It is sampled together with the slope of the items' own difficulties along contamination:
     data inform on the sum of both alone.
     """
-    if "kappa" not in terms:
+    if "kappa" not in to.terms:
         return None
-    prior = spec.priors.kappa
-    if difficulty is None or not isinstance(prior, Normal):
-        return variable("kappa", prior, factor("kappa"), dims="benchmark")
-    own, fall = parameters(prior, factor("kappa")), -_along_contamination(design, difficulty)
+    if difficulty is None or not isinstance(to.prior("kappa"), Normal):
+        return to.variable("kappa", dims="benchmark")
+    own, fall = to.parameters("kappa"), -_along_contamination(to.design, difficulty)
     return _lifted("kappa", own["mu"], own["sigma"], fall, dims="benchmark")
 
 
@@ -436,13 +429,6 @@ def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:
     dose = own * design.dose_of_item
     square = (dose**2).sum(axis=1, keepdims=True)
     return pt.dot(dose / np.where(square > _ALIKE, square, np.inf), difficulty)
-
-
-def add_scalar(name: str, spec: ModelSpec, terms: Terms, factor: Factor) -> Tensor | None:
-    """Add ``gamma`` or ``spillover``, which all models and benchmarks share."""
-    if name not in terms:
-        return None
-    return variable(name, getattr(spec.priors, name), factor(name))
 
 
 def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:

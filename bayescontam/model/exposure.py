@@ -27,13 +27,11 @@ SLACK = 1.01
 
 @dataclass(frozen=True, eq=False)
 class Exposure:
-    """True contamination of groups of responses, as a few values with probabilities.
+    """True contamination of groups of responses that share it, as values with probabilities."""
 
-    A group is all responses that share one true contamination: those to an item or,
-    where the covariate of any item differs between models, single (model, item) pairs.
-    """
-
-    pairs: bool  # whether groups are (model, item) pairs
+    # whether groups are (model, item) pairs, since the covariate of an item differs between
+    # models, or all responses to an item
+    pairs: bool
     group: IntArray
     first: IntArray  # position of a response of the group
     mean: FloatArray  # expected contamination before the responses are seen
@@ -92,10 +90,7 @@ class Exposure:
 
 
 def draw_nodes(log_weights: FloatArray, rng: np.random.Generator) -> NDArray[np.int8]:
-    """Draw a node for each group of each draw.
-
-    Dims (draw, group).
-    """
+    """Draw a node for each group of each draw, dims (draw, group)."""
     reached = np.cumsum(np.exp(log_weights), axis=-1)
     wanted = rng.random(log_weights.shape[:2]) * reached[..., -1]
     # A node of no weight adds nothing to the sum, so that it is never the first above.
@@ -224,18 +219,15 @@ def refuse_idle_clean(spec: ModelSpec, clean: Sequence[str]) -> None:
     """Raise a `UsageError` if models are declared clean and the model spec has no use for it."""
     if clean and spec.contamination.clean_column != "clean":
         raise UsageError(
-            f"clean: model spec '{printable(spec.name, 60)}' does not use the column 'clean'; "
-            "choose "
-            "anchored, or a copy of it"
+            f"clean: model spec '{printable(spec.name, 60)}' does not use the column 'clean';"
+            " choose anchored, or a copy of it"
         )
 
 
 def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
-    """Refuse models declared clean whose responses have contamination that is their own.
-
-    Where all models share the contamination of each item, it says what others may have met,
-    unless it is from dates.
-    """
+    """Refuse models declared clean whose responses have contamination that is their own."""
+    # Where all models share the contamination of each item, it says what others may have met,
+    # unless it is from dates.
     frame, source = responses.frame, responses.source
     if not len(clean) or "contamination" not in frame:
         return
@@ -248,9 +240,8 @@ def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
     faults = [
         Fault(
             source,
-            f"model '{printable(str(name), 60)}' is declared clean, but contamination is above 0 "
-            "in "
-            f"{row['sum']:,} of its {row['size']:,} responses ({row['sum'] / row['size']:.0%})",
+            f"model '{printable(str(name), 60)}' is declared clean, but contamination is above 0"
+            f" in {row['sum']:,} of its {row['size']:,} responses ({row['sum'] / row['size']:.0%})",
         )
         for name, row in shares[shares["sum"] > 0].iterrows()
     ]

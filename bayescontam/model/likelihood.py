@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pytensor.gradient import disconnected_grad
 from scipy.special import gammaln
 
 from bayescontam._types import FloatArray, IntArray
@@ -21,11 +22,7 @@ Kernel = Callable[[Any, Any, Any, Any], Any]
 def add_model_by_item(
     design: Design, predictor: Tensor, spreads: tuple[Tensor, IntArray] | None
 ) -> Tensor:
-    """Give repeated responses a log-odds of their own around the linear predictor.
-
-    Adds ``eta``, dims (repeated,): hierarchically centred, in coordinates informed by
-    each response's own trials. Without spreads it returns the predictor.
-    """
+    """Add ``eta``, dims (repeated,), log-odds around the predictor, and return those of all."""
     if spreads is None:
         return predictor
     transform, mean = rough_logits(design).transform(), predictor[design.n_single :]
@@ -43,14 +40,14 @@ def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, IntArra
     return scale.ravel(), repeated
 
 
-def add_responses(design: Design, eta: Tensor, guess: FloatArray | Tensor) -> Tensor:
-    """Add ``n_correct``, dims (response,), observed.
-
-    On the logit scale, which is several times faster than a Binomial of a probability,
-    and as a distribution with a random method, so that predictive draws work.
-    """
+def add_responses(
+    design: Design, counts: Tensor, eta: Tensor, guess: FloatArray | Tensor
+) -> Tensor:
+    """Add ``n_correct``, dims (response,), observed."""
+    # On the logit scale, which is several times faster than a Binomial of a probability,
+    # and as a distribution with a random method, so that predictive draws work.
     options: dict[str, Any] = {
-        "observed": design.n_correct, "dims": "response", "dist": _binomial,
+        "observed": counts, "dims": "response", "dist": _binomial,
     }  # fmt: skip
     kernel = log_kernel(design, guess)
     if (design.n_trials == 1).all():
@@ -64,11 +61,7 @@ def add_responses(design: Design, eta: Tensor, guess: FloatArray | Tensor) -> Te
 
 
 def log_kernel(design: Design, guess: FloatArray | Tensor) -> Kernel:
-    """Return the log density of counts without the binomial coefficient, at its cheapest.
-
-    Its arguments are the counts, the log-odds, the numbers of trials and the accuracies
-    of blind guessing: tensors or arrays that broadcast.
-    """
+    """Return the log density of counts without the binomial coefficient, at its cheapest."""
     if not isinstance(guess, np.ndarray) or guess.any():
         return _guessed
     return _bernoulli if (design.n_trials == 1).all() else _logit
@@ -92,6 +85,12 @@ def _binomial(eta: Any, n: Any, guess: Any, size: Any) -> Any:
     return pm.Binomial.dist(n=n, p=guess + (1 - guess) * pt.sigmoid(eta), size=size)
 
 
+def log_sum(values: Tensor) -> Tensor:
+    """Return log(sum(exp)) over the last axis, with a gradient that cannot overflow."""
+    top = disconnected_grad(values.max(axis=-1, keepdims=True))
+    return pt.log(pt.exp(values - top).sum(axis=-1)) + top[..., 0]
+
+
 def accuracy(eta: FloatArray, guess: FloatArray | float) -> FloatArray:
     """Return the probability of a correct answer, of the shape of `eta`."""
     p = logistic(eta)
@@ -109,22 +108,16 @@ def log_likelihood(eta: FloatArray, k: FloatArray, n: FloatArray, guess: FloatAr
 
 
 def logistic(eta: FloatArray) -> FloatArray:
-    """Return 1 / (1 + exp(−eta)), of the shape of `eta`.
-
-    As exact as ``scipy.special.expit``, which takes three times as long, since it does one
-    number after the other.
-    """
+    """Return 1 / (1 + exp(−eta)), of the shape of `eta`."""
+    # As exact as `scipy.special.expit`, which takes three times as long.
     with np.errstate(over="ignore"):  # where the result is 0
         result: FloatArray = 1 / (1 + np.exp(-eta))
     return result
 
 
 def softplus(eta: FloatArray) -> FloatArray:
-    """Return log(1 + exp(eta)), of the shape of `eta`.
-
-    As exact as ``numpy.logaddexp(0, eta)``, which takes three times as long, since it
-    does one number after the other.
-    """
+    """Return log(1 + exp(eta)), of the shape of `eta`."""
+    # As exact as `numpy.logaddexp(0, eta)`, which takes three times as long.
     result: FloatArray = np.log1p(np.exp(-np.abs(eta)))
     return result + np.maximum(eta, 0.0)
 

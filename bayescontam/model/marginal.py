@@ -9,14 +9,13 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
-from pytensor.gradient import disconnected_grad
 from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
-from bayescontam.model.design import DerivedDesign, Design, extremes
+from bayescontam.model.design import Design, extremes
 from bayescontam.model.effects import can_guess
-from bayescontam.model.likelihood import log_choose
+from bayescontam.model.likelihood import log_choose, log_sum
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
@@ -37,62 +36,8 @@ LARGE = 50_000
 """Responses from which ``"auto"`` integrates difficulties out."""
 
 
-@dataclass(frozen=True, eq=False)
-class LatticeDesign(DerivedDesign):
-    """A design of made-up items.
-
-    Every model has a response to every item, of weight 0 where it answered none of those
-    that the item stands for.
-    """
-
-    like: IntArray  # an item of the table that it stands for
-
-    @classmethod
-    def of(
-        cls,
-        whole: Design,
-        item_unit: IntArray,
-        level: FloatArray | None,
-        answered: FloatArray,
-        like: IntArray,
-    ) -> "LatticeDesign":
-        """Return the design of items of given units and contaminations."""
-        n_models, n_items = len(whole.models), len(item_unit)
-        item = np.repeat(np.arange(n_items), n_models)
-        unit = item_unit[item]
-        ones = np.ones(len(item), dtype=np.int64)
-        return cls(
-            whole.models, whole.benchmarks, whole.units, tuple(map(str, range(n_items))),
-            whole.by, whole.benchmark_of_unit, whole.benchmark_of_unit[item_unit],
-            np.tile(np.arange(n_models), n_items), whole.benchmark_of_unit[unit], unit, item,
-            ones, ones, None if level is None else level[item], answered.ravel(), None,
-            whole.knots, whole.clean, whole.additive,
-            None if whole.item_guess is None else np.zeros(n_items), whole, like,
-        )  # fmt: skip
-
-    @cached_property
-    def selection(self) -> FloatArray:
-        """That of an item that it stands for: the same models answered all of them."""
-        return self.whole.selection[self.like]
-
-    @cached_property
-    def item_dose(self) -> FloatArray:
-        """Each level less its mean over the benchmark's items in the table."""
-        whole, level = self.whole, item_levels(self.whole)
-        assert self.contamination is not None
-        assert level is not None
-        size = len(whole.benchmarks)
-        total = np.bincount(whole.benchmark_of_item, level, minlength=size)
-        mean = total / np.bincount(whole.benchmark_of_item, minlength=size)
-        dose: FloatArray = self.contamination - mean[self.benchmark]
-        return dose
-
-
 def item_levels(design: Design) -> FloatArray | None:
-    """Return each item's contamination, NaN where it is not the same for all models.
-
-    That of models known to be clean does not count: their slopes are zero.
-    """
+    """Return each item's contamination, NaN where models that may have met it differ in it."""
     if design.contamination is None:
         return None
     level = design.contamination[design.exposed]
@@ -102,26 +47,19 @@ def item_levels(design: Design) -> FloatArray | None:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Items in groups that the same models answered, and the levels that stand for them.
+    """Items in groups that the same models answered, and the levels that stand for them."""
 
-    The responses to an item inform on its difficulty by their number of correct ones alone, so
-    that items of a group with the same total and contamination are all alike. A function
-    of contamination that is smooth within a group, such as the log likelihood of an
-    item's responses, is a weighted sum of its values at the group's levels: the
-    polynomial through Chebyshev points. Where contamination takes few values these are
-    the levels, and nothing is interpolated.
-
-    Trefethen (2019), Approximation Theory and Approximation Practice,
-    doi:10.1137/1.9781611975949, chapter 8, on the geometric convergence of polynomials
-    through Chebyshev points; Rasch (1960) on totals as sufficient statistics.
-    """
-
-    design: LatticeDesign  # its items are the levels of all groups
+    # Responses to an item inform on its difficulty by their number of correct ones alone (Rasch
+    # 1960), so that items of a group with the same total and contamination are all alike. A
+    # function of contamination that is smooth within a group, such as their log likelihood, is a
+    # weighted sum of its values at the group's levels: the polynomial through Chebyshev points
+    # converges geometrically (Trefethen 2019, doi:10.1137/1.9781611975949, chapter 8). Where
+    # contamination takes few values these are the levels, and nothing is interpolated.
+    table: Design  # of the responses
+    design: Design  # its items are the levels of all groups
     group: IntArray
     first: IntArray  # position of its first level
-    basis: (
-        FloatArray  # dims (item, level of its group): weights of the levels, filled up with zeros
-    )
+    basis: FloatArray  # dims (item, level of its group): weights of levels, filled up with zeros
     total: IntArray  # correct answers
     trials: FloatArray  # dims (level, model): trials of each model at each item of the group
     correct: FloatArray  # dims (level, model): correct answers, shared out among the levels
@@ -129,35 +67,28 @@ class Lattice:
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
         """Whether the items of each benchmark have difficulties."""
-        return benchmarks_with_two_models(self.design.whole)
+        return benchmarks_with_two_models(self.table)
 
     @cached_property
     def level(self) -> IntArray:
-        """Levels of each item's group, dims (item, level of its group).
-
-        Those that fill up repeat the last one.
-        """
+        """Levels of each item's group, filled up with the last, dims (item, level of its group)."""
         ends = np.append(self.first[1:], len(self.trials)) - 1
         level = self.first[:, None] + np.arange(self.basis.shape[1])
         return np.minimum(level, ends[:, None])[self.group]
 
     @cached_property
     def nodes(self) -> FloatArray:
-        """Difficulties at which integrands are evaluated, in their standard deviations.
-
-        Evenly spaced: for smooth integrands that vanish at both ends the trapezoidal rule
-        converges geometrically. The step is chosen for the best known difficulty, and for
-        half as much spread again as the totals show; for more where a benchmark has so few
-        items that draws of the spread may go further up.
-
-        Trefethen & Weideman (2014), doi:10.1137/130932132.
-        """
+        """Difficulties at which integrands are evaluated, in their standard deviations."""
+        # Evenly spaced: the trapezoidal rule converges geometrically for smooth integrands that
+        # vanish at both ends (Trefethen & Weideman 2014, doi:10.1137/130932132). The step is for
+        # the best known difficulty, and for half as much spread again as the totals show; for more
+        # where a benchmark has so few items that draws of the spread may go further up.
         trials = self.trials.sum(axis=1)[self.level[:, 0]]
         logit = np.log((self.total + 0.5) / (trials - self.total + 0.5))
         size = np.bincount(self.group)
         mean = np.bincount(self.group, logit) / size
         within = np.sqrt(np.bincount(self.group, (logit - mean[self.group]) ** 2) / size)
-        fewest = np.bincount(self.design.whole.benchmark_of_item).min()
+        fewest = np.bincount(self.table.benchmark_of_item).min()
         widest = max(1.5 * float(within.max()), 1.5 + 7.5 / np.sqrt(fewest))
         known = 1 / np.sqrt(trials.max() / 4 + 1 / widest**2)
         count = int(np.ceil(2 * REACH * widest / (FINENESS * known))) + 1
@@ -183,20 +114,20 @@ def log_weights(z: FloatArray) -> FloatArray:
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
     """Return the lattice of a table in which an item has one contamination for all models."""
     shape = len(design.items), len(design.models)
-    trials, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
-    trials[design.item, design.model] = design.n_trials
+    given, correct = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    given[design.item, design.model] = design.n_trials
     correct[design.item, design.model] = design.n_correct
-    unit = np.zeros(len(design.items), dtype=np.int64)
-    unit[design.item] = design.unit
     of_group, one, group = np.unique(
-        np.column_stack([unit, trials]), axis=0, return_index=True, return_inverse=True
+        np.column_stack([design.unit_of_item, given]),
+        axis=0,
+        return_index=True,
+        return_inverse=True,
     )
     at, basis = _levels(design, group, levels)
     count = np.array([len(a) for a in at])
     first = np.cumsum(count) - count
     of_level = np.repeat(np.arange(len(at)), count)
-    made = LatticeDesign.of(
-        design,
+    made = design.on_grid(
         of_group[of_level, 0],
         None if design.contamination is None else np.concatenate(at),
         (of_group[of_level, 1:] > 0).astype(float),
@@ -207,7 +138,8 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
         used = np.flatnonzero(basis[:, k])
         np.add.at(shared, first[group[used]] + k, basis[used, k, None] * correct[used])
     total = correct.sum(axis=1).astype(np.int64)
-    return Lattice(made, group, first, basis, total, of_group[of_level, 1:].astype(float), shared)
+    trials = of_group[of_level, 1:].astype(float)
+    return Lattice(design, made, group, first, basis, total, trials, shared)
 
 
 def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArray], FloatArray]:
@@ -227,13 +159,11 @@ def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArra
 def _interpolated(
     value: FloatArray, edges: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return levels for values, and each value's weights of them, (value, level).
-
-    A function of the value is smooth between two edges.
-    """
+    """Return levels for values, and each value's weights of them, (value, level)."""
     distinct, same = np.unique(value, return_inverse=True)
     if len(distinct) <= count:
         return distinct, np.eye(len(distinct))[same]
+    # A function of the value is smooth between two edges.
     segment = np.clip(np.searchsorted(edges, value, side="right") - 1, 0, len(edges) - 2)
     rows_of = [np.flatnonzero(segment == s) for s in np.unique(segment)]
     made = [_polynomial(value[rows], count) for rows in rows_of]
@@ -297,10 +227,7 @@ def make_grid(
 
 
 def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice: Lattice) -> None:
-    """Add responses whose item difficulties are integrated out.
-
-    Adds ``sigma_delta``, dims (benchmark,), and ``n_correct``, dims (response,), observed.
-    """
+    """Add ``sigma_delta`` (benchmark) and ``n_correct`` (response), difficulties integrated out."""
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     made = lattice.design
     scale = (scale * benchmarks_with_two_models(design))[made.benchmark_of_item]
@@ -343,6 +270,4 @@ def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray) -
     ).sum(axis=1)
     own, total, count = lattice.classes
     each = total[:, None] * added[own] - normaliser[own] + log_weights(at)
-    top = disconnected_grad(each.max(axis=-1, keepdims=True))
-    integrals = pt.log(pt.exp(each - top).sum(axis=-1)) + top[:, 0]
-    return (lattice.correct * level).sum() + (count * integrals).sum()
+    return (lattice.correct * level).sum() + (count * log_sum(each)).sum()

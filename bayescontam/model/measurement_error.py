@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.gradient import disconnected_grad
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure
-from bayescontam.model.likelihood import log_choose, log_kernel
+from bayescontam.model.likelihood import log_choose, log_kernel, log_sum
 from bayescontam.model.priors import Tensor
 from bayescontam.model.transforms import DataInformedTransform, rough_logits
 
@@ -46,7 +45,7 @@ class _MixtureRows:
         """Return the joint log density of all responses, their contamination summed out."""
         known = np.setdiff1d(np.arange(self.count), self.rows)
         total = term(0.0, *(vector[known] for vector in vectors)).sum()
-        return total + _log_sum(log_weights + self.by_node(term, *vectors)).sum()
+        return total + log_sum(log_weights + self.by_node(term, *vectors)).sum()
 
     def by_node(self, term: Any, *vectors: Any) -> Tensor:
         """Return the log density of each unsure group at each node, (unsure group, node)."""
@@ -54,24 +53,18 @@ class _MixtureRows:
         return self.sums(term(self.offsets[self.group], *columns))
 
 
-def _log_sum(values: Tensor) -> Tensor:
-    """Return log(sum(exp)) over nodes, with a gradient that cannot overflow."""
-    top = disconnected_grad(values.max(axis=-1, keepdims=True))
-    return pt.log(pt.exp(values - top).sum(axis=-1)) + top[..., 0]
-
-
 def add_mixture(
     design: Design,
+    counts: Tensor,
     predictor: Tensor,
     slope: Tensor,
     guess: FloatArray | Tensor,
     spreads: tuple[Tensor, IntArray] | None,
 ) -> None:
-    """Add responses that share an unsure contamination, with it summed out.
+    """Add ``n_correct``, dims (response,), observed, with unsure contaminations summed out.
 
-    Adds ``n_correct``, dims (response,), observed; where the probabilities of latent
-    events are unsure ``p_shift``, dims (benchmark,); and where repeated trials have an
-    effect of their own ``eta``, dims (repeated,).
+    Where the probabilities of latent events are unsure it adds ``p_shift`` (benchmark), and where
+    repeated trials have an effect of their own ``eta`` (repeated).
     """
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)
@@ -83,7 +76,7 @@ def add_mixture(
         )
         predictor = pt.concatenate([predictor[: design.n_single], eta])
         share = pt.concatenate([share[: design.n_single], part])
-    _add_trials(design, predictor, slope * share, log_weights, guess)
+    _add_trials(design, counts, predictor, slope * share, log_weights, guess)
 
 
 def _log_weights(design: Design, exposure: Exposure) -> Tensor:
@@ -149,7 +142,7 @@ def _add_repeated(
         default_transform=_InformedVector(rough.estimate, rough.se),
     )  # fmt: skip
     log_joint = log_weights + rows.by_node(_normal, eta, mean, scale, slope)
-    return eta, log_joint - _log_sum(log_joint)[:, None], part
+    return eta, log_joint - log_sum(log_joint)[:, None], part
 
 
 def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:
@@ -158,7 +151,12 @@ def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:
 
 
 def _add_trials(
-    design: Design, eta: Tensor, slope: Tensor, log_weights: Tensor, guess: FloatArray | Tensor
+    design: Design,
+    counts: Tensor,
+    eta: Tensor,
+    slope: Tensor,
+    log_weights: Tensor,
+    guess: FloatArray | Tensor,
 ) -> None:
     """Add ``n_correct``, given log-odds at the mean and what a shift moves them by."""
     assert design.exposure is not None
@@ -179,5 +177,5 @@ def _add_trials(
 
     pm.CustomDist(
         "n_correct", eta, slope, log_weights, pt.as_tensor(guess), logp=logp, dist=draw,
-        signature="(r),(r),(g,k),(r)->(r)", observed=design.n_correct, dims="response",
+        signature="(r),(r),(g,k),(r)->(r)", observed=counts, dims="response",
     )  # fmt: skip

@@ -1,8 +1,4 @@
-"""The log-odds of a correct answer from effects and design, for PyMC and for NumPy alike.
-
-The same lines serve the PyMC model and NumPy arrays of draws, so that what is reported
-cannot drift away from what was fitted.
-"""
+"""The log-odds of a correct answer from effects and design, for PyMC and for NumPy alike."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,22 +17,29 @@ Effects = Mapping[str, Any]
 (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one).
 Leading axes, such as draws, are kept.
 """
+Data = Mapping[str, Any]
+"""Doses of a design, under their names, that are data of a PyMC model."""
+NO_DATA: Data = {}
 
 
-def linear_predictor(effects: Effects, design: Design) -> Any:
+def linear_predictor(effects: Effects, design: Design, data: Data = NO_DATA) -> Any:
     """Return the log-odds of each response without its model-by-item effect."""
-    eta = _without_slope(effects, design)
+    eta = _without_slope(effects, design, data)
     if not _has(effects, "beta"):
         return eta
-    slope, dose = response_slopes(effects, design), _dose(effects, design)
+    slope, dose = response_slopes(effects, design), _dose(effects, design, data)
     if not design.additive:
         return eta + slope * dose
-    assert design.contamination is not None
-    reached = _rise(effects, design, design.contamination)
+    reached = _rise(effects, design, dose_of(design, "contamination", data))
     return _between(eta + slope * (dose - reached), slope, reached)
 
 
-def _without_slope(effects: Effects, design: Design) -> Any:
+def dose_of(design: Design, name: str, data: Data) -> Any:
+    """Return doses of a design, as data of the model where they vary."""
+    return data[name] if name in data else getattr(design, name)
+
+
+def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> Any:
     """Return the log-odds without the part that the slope has in them."""
     eta = effects["theta"][..., design.model_unit]
     if _has(effects, "psi"):
@@ -47,9 +50,9 @@ def _without_slope(effects: Effects, design: Design) -> Any:
     if _has(effects, "alpha"):
         eta = eta * effects["alpha"][..., design.item]
     if _has(effects, "kappa"):
-        eta = eta - effects["kappa"][..., design.benchmark] * design.item_dose
+        eta = eta - effects["kappa"][..., design.benchmark] * dose_of(design, "item_dose", data)
     if _has(effects, "spillover"):
-        eta = eta + effects["spillover"] * design.cell_dose
+        eta = eta + effects["spillover"] * dose_of(design, "cell_dose", data)
     return eta
 
 
@@ -95,11 +98,11 @@ def _has(effects: Effects, name: str) -> bool:
     return effects.get(name) is not None
 
 
-def _dose(effects: Effects, design: Design) -> Any:
+def _dose(effects: Effects, design: Design, data: Data = NO_DATA) -> Any:
     """Return how far each response's contamination lies above its benchmark's mean."""
     if not _has(effects, "increments"):
-        return design.dose
-    return effects["increments"] @ design.reach_dose.T
+        return dose_of(design, "dose", data)
+    return effects["increments"] @ dose_of(design, "reach_dose", data).T
 
 
 def _rise(effects: Effects, design: Design, contamination: FloatArray) -> Any:

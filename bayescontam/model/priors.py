@@ -59,11 +59,10 @@ RATE = 0.346
 
 
 class QuantileTransform(LogExpM1):
-    """Coordinate of a positive variable: straight above `scale`, its logarithm far below.
+    """Coordinate of a positive variable: straight above `scale`, its logarithm far below."""
 
-    Along the logarithm alone, which is PyMC's choice, the upper flank of a spread's posterior
-    falls as exp(-exp(x)), and trajectories that come from its long lower tail diverge there.
-    """
+    # Along the logarithm alone, which is PyMC's choice, the upper flank of a spread's posterior
+    # falls as exp(-exp(x)), and trajectories that come from its long lower tail diverge there.
 
     name = "straightened"
 
@@ -102,11 +101,9 @@ def variable(
 
 
 def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Tensor:
-    """Add a spread to the current PyMC model, and return it bounded away from zero.
-
-    A millionth of a log-odds changes nothing that could be measured, but without it a
-    sampler that strays to spreads below 1e-12 meets rounding noise and stays there.
-    """
+    """Add a spread to the current PyMC model, and return it bounded away from zero."""
+    # A millionth of a log-odds changes nothing that could be measured, but without it a
+    # sampler that strays to spreads below 1e-12 meets rounding noise and stays there.
     return variable(name, prior, factor, **options) + SMALLEST
 
 
@@ -147,14 +144,13 @@ class _HalfT:
 
 
 class SoftmaxSizes(Transform):
-    """Parts of a whole as positive sizes over their sum, each with a coordinate of its own.
+    """Parts of a whole as positive sizes over their sum, each with a coordinate of its own."""
 
-    PyMC's choice, the logarithms of the parts less their mean, is one coordinate short and
-    ties all of them together: a part that may be next to nothing, and whose logarithm has
-    a long lower tail, moves the coordinates of all others, however well data identify these.
-    Here the sum is free. It is given a narrow log-normal distribution of its own,
-    independent of the parts, so that neither their prior nor their posterior changes.
-    """
+    # PyMC's choice, the logarithms of the parts less their mean, is one coordinate short and
+    # ties all of them together: a part that may be next to nothing, and whose logarithm has
+    # a long lower tail, moves the coordinates of all others, however well data identify these.
+    # Here the sum is free. It is given a narrow log-normal distribution of its own,
+    # independent of the parts, so that neither their prior nor their posterior changes.
 
     name = "sizes"
     ndim_supp = 1

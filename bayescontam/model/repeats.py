@@ -32,16 +32,13 @@ _UNDERFLOW = 1e-250
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """The log density of counts as a table over the centre and the spread of their log-odds.
+    """The log density of counts as a table over the centre and the spread of their log-odds."""
 
-    For k of n correct, log-odds Normal(centre, spread) and blind guessing g, the density
-    integrated over log-odds depends on centre and spread alone, and a table of responses has
-    few pairs (n, g). It is computed once on a grid, and interpolated by cubic splines: for one
-    spread four slices are combined, and each response then takes four numbers. Hence its cost
-    is about that of a likelihood whose log-odds are known, and the sampler moves through
-    thousands of dimensions fewer, without the funnel between the spread and the effects of
-    responses that went all one way.
-    """
+    # For k of n correct, log-odds Normal(centre, spread) and blind guessing g, the density
+    # integrated over log-odds depends on centre and spread alone, and a table of responses has
+    # few pairs (n, g). It is computed once on a grid, and interpolated by cubic splines, at about
+    # the cost of a likelihood whose log-odds are known: the sampler moves through thousands of
+    # dimensions fewer, without the funnel between the spread and effects of extreme responses.
 
     coefficients: FloatArray  # of the splines, dims (spread, pair, centre)
     first: IntArray  # dims (response,): position of 0 correct among the pairs (k, n, g)
@@ -113,14 +110,10 @@ def _count(finer: float) -> int:
 
 
 def log_densities(n: int, guess: float, spread: float, centers: FloatArray) -> FloatArray:
-    """Return log densities of all counts of n trials, integrated over their log-odds.
-
-    Dims (count, centre).
-
-    By the trapezoid rule, whose error falls exponentially with the step where the integrand
-    is smooth. Small spreads: evenly spaced in the effect. Others: nodes that all centres
-    share, dense where the likelihood bends, and elsewhere as wide as the spreads allow.
-    """
+    """Return log densities of counts of n trials over their log-odds, dims (count, centre)."""
+    # By the trapezoid rule, whose error falls exponentially with the step where the integrand
+    # is smooth. Small spreads: evenly spaced in the effect. Others: nodes that all centres
+    # share, dense where the likelihood bends, and elsewhere as wide as the spreads allow.
     counts = np.arange(n + 1.0)[:, None]
     trials, floor = np.array(float(n)), np.array(guess)
     center = centers * np.sqrt(1 + spread**2)
@@ -151,11 +144,9 @@ def log_densities(n: int, guess: float, spread: float, centers: FloatArray) -> F
 
 
 def plan_repeats(design: Design, terms: Terms, guess: FloatArray | Tensor) -> Repeats | None:
-    """Return what integrates effects of repeated trials out; None where they are sampled.
-
-    They are where contamination is not known exactly, where the accuracy of blind guessing is
-    estimated, and where the table would be too large, with hundreds of different counts.
-    """
+    """Return what integrates effects of repeated trials out; None where they are sampled."""
+    # They are where contamination is not known exactly, where the accuracy of blind guessing is
+    # estimated, and where the table would be too large, with hundreds of different counts.
     if "eps" not in terms or design.exposure is not None or not isinstance(guess, np.ndarray):
         return None
     repeated = slice(design.n_single, None)
@@ -164,6 +155,7 @@ def plan_repeats(design: Design, terms: Terms, guess: FloatArray | Tensor) -> Re
 
 def add_repeats(
     design: Design,
+    counts: Tensor,
     center: Tensor,
     spreads: tuple[Tensor, IntArray],
     guess: FloatArray | Tensor,
@@ -189,5 +181,5 @@ def add_repeats(
 
     pm.CustomDist(
         "n_correct", center, spread, logp=logp, dist=draw, signature="(r),(s)->(r)",
-        observed=design.n_correct, dims="response",
+        observed=counts, dims="response",
     )  # fmt: skip

@@ -35,12 +35,7 @@ class Terms:
 
 
 def plan_terms(spec: ModelSpec, design: Design) -> Terms:
-    """Decide which effects of a model spec enter.
-
-    A spread (sigma) is learnt from at least three levels, item difficulty from items
-    that several models answered, and the model-by-item effect from repeated trials.
-    What a table cannot distinguish is not given two names.
-    """
+    """Decide which effects of a model spec enter."""
     verdicts = dict(_requested(spec, design))
     entered = frozenset(symbol for symbol, reason in verdicts.items() if reason is None)
     left_out = tuple((symbol, reason) for symbol, reason in verdicts.items() if reason)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 
@@ -25,16 +26,12 @@ _DIFFER = 0.3
 class DataInformedTransform(Transform):
     """Standardise a Normal variable by its rough conditional posterior.
 
-    Where data alone would put the variable at `estimate` with standard error `se`,
-    and its prior is Normal(mu, sigma), the conditional posterior is close to a Normal
-    of precision 1/sigma² + 1/se². The sampler sees the variable in units of that
-    Normal: nearly independent of mu and sigma, whichever of data and prior is the
-    stronger. Centred and non-centred parametrisation are its two limits, se → 0 and
-    se → ∞. Only the geometry depends on `estimate` and `se`: the model, its prior and
-    its posterior are the same whatever they are.
-
-    Papaspiliopoulos, Roberts & Sköld (2007), doi:10.1214/088342307000000014, on
-    partially non-centred parametrisation.
+    Where data alone would put the variable at `estimate` with standard error `se`, and its prior is
+    Normal(mu, sigma), the conditional posterior is close to a Normal of precision 1/sigma² + 1/se².
+    In its units the variable is nearly independent of mu and sigma, whichever of data and prior is
+    the stronger; se → 0 and se → ∞ are centred and non-centred parametrisation. The model, its
+    prior and its posterior do not depend on the two. Papaspiliopoulos, Roberts & Sköld (2007),
+    doi:10.1214/088342307000000014, on partially non-centred parametrisation.
     """
 
     name = "informed"
@@ -67,15 +64,25 @@ class DataInformedTransform(Transform):
         return pt.log(sd) + pt.zeros_like(value)
 
 
+def make_informing_data(model: pm.Model) -> None:
+    """Make data of what informs coordinates of the variables of the current PyMC model."""
+    for rv, transform in model.rvs_to_transforms.items():
+        if not isinstance(transform, DataInformedTransform):
+            continue
+        transform.estimate = pm.Data(f"{rv.name}_estimate", transform.estimate)
+        transform.precision = pm.Data(f"{rv.name}_precision", transform.precision)
+        # PyMC finds data through the variables' own inputs only, never those of transforms.
+        inputs = rv.owner.inputs
+        inputs[-2] = inputs[-2] + 0.0 * (transform.estimate + transform.precision)
+
+
 class PooledTransform(DataInformedTransform):
-    """The same for the mean of several effects, which itself is sampled.
+    """The same for the mean of `count` effects, which itself is sampled.
 
-    Its variable is Normal(tau, sigma), and what is reported of it is ``variable − tau``, where
-    tau is the standard deviation of `count` effects around it. A transform is shown
-    nothing but the parameters of its variable, so that tau has to be one of them.
-
-    Given tau, the effects inform on their mean with precision count / (tau² + se²): the less
-    they differ the better, so that no fixed precision would do.
+    Its variable is Normal(tau, sigma), and what is reported of it is ``variable − tau``, where tau
+    is the standard deviation of the effects around it: a transform knows nothing but the parameters
+    of its variable. Given tau, the effects inform on their mean with precision
+    count / (tau² + se²), so that no fixed precision would do.
     """
 
     name = "nested"
@@ -111,10 +118,8 @@ class LinearisedEstimate:
             return LinearisedEstimate(mean, 1 / np.sqrt(total))
 
     def level_of_rows(self) -> "LinearisedEstimate":
-        """Return estimates of what each row lies above the columns' means, dims (row,).
-
-        Their errors are those of one cell in each row, and not what cells of a row differ by.
-        """
+        """Return estimates of what each row lies above the columns' means, dims (row,)."""
+        # Their errors are those of one cell in each row, and not what cells of a row differ by.
         known = np.isfinite(self.se)
         count = np.maximum(known.sum(axis=0), 1)
         columns = np.where(known, self.estimate, 0.0).sum(axis=0) / count
@@ -130,10 +135,8 @@ class LinearisedEstimate:
         return LinearisedEstimate(basis.T @ self.estimate, 1 / np.sqrt(precision))
 
     def logarithm(self) -> "LinearisedEstimate":
-        """Return estimates of the logarithms of positive effects.
-
-        An effect that is not clearly positive does not inform on its logarithm.
-        """
+        """Return estimates of the logarithms of positive effects."""
+        # An effect that is not clearly positive does not inform on its logarithm.
         clear = self.estimate > 2 * self.se
         with np.errstate(divide="ignore", invalid="ignore"):
             estimate = np.where(clear, np.log(self.estimate), 0.0)
@@ -237,11 +240,9 @@ def rough_slopes(design: Design, overdispersed: bool) -> LinearisedEstimate:
 
 
 def stretch_of_items(design: Design) -> FloatArray:
-    """Return by how much item difficulties draw log-odds of accuracies towards zero.
-
-    Dims (benchmark,). An accuracy is a mean over items, and log-odds of a mean are nearer
-    zero than those of a typical item, by a factor that grows with how items differ.
-    """
+    """Return by how much item difficulties draw log-odds of accuracies to 0, dims (benchmark,)."""
+    # An accuracy is a mean over items, and log-odds of a mean are nearer zero than those of a
+    # typical item, by a factor that grows with how items differ.
     size = len(design.items)
     k = np.bincount(design.item, design.n_correct, minlength=size)
     n = np.bincount(design.item, design.n_trials, minlength=size)
@@ -256,11 +257,9 @@ def stretch_of_items(design: Design) -> FloatArray:
 
 
 def rough_difficulties(design: Design, overdispersed: bool) -> LinearisedEstimate:
-    """Estimate each item's difficulty given rough abilities, dims (item,).
-
-    Of single answers by Newton's steps to the most probable difficulty, since one step from 0
-    takes items that all models solve, or none, for much better known than they are.
-    """
+    """Estimate each item's difficulty given rough abilities, dims (item,)."""
+    # Of single answers by Newton's steps to the most probable difficulty, since one step from 0
+    # takes items that all models solve, or none, for much better known than they are.
     size = len(design.items)
     if overdispersed:
         weight = _information(design, overdispersed)
@@ -284,11 +283,9 @@ def rough_difficulties(design: Design, overdispersed: bool) -> LinearisedEstimat
 
 
 def rough_discriminations(design: Design, overdispersed: bool) -> LinearisedEstimate:
-    """Estimate the log of each item's discrimination by one step from 0, dims (item,).
-
-    One item informs little on it, but what all items show together decides how far they differ,
-    and a sampler that moves this spread must move the items along.
-    """
+    """Estimate the log of each item's discrimination by one step from 0, dims (item,)."""
+    # One item informs little on it, but what all items show together decides how far they differ,
+    # and a sampler that moves this spread must move the items along.
     difficulty = rough_difficulties(design, overdispersed)
     shrunk = (difficulty.estimate / (1.0 + difficulty.se**2))[design.item]
     p = _accuracy(design)[design.model_unit]
@@ -338,11 +335,9 @@ def _information(design: Design, overdispersed: bool) -> FloatArray:
 
 
 def _spread(design: Design) -> float:
-    """Guess the spread of repeated responses' log-odds around their cell's.
-
-    It is the spread at which a logistic-Normal of the mean accuracy is as variable, on
-    the accuracy scale, as the responses are beyond binomial noise; 1 if none is repeated.
-    """
+    """Guess the spread of repeated responses' log-odds around their cell's; 1 if none is."""
+    # The spread at which a logistic-Normal of the mean accuracy is as variable, on the accuracy
+    # scale, as the responses are beyond binomial noise.
     repeated = design.n_trials > 1
     if not repeated.any():
         return 1.0

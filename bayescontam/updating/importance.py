@@ -90,7 +90,7 @@ class ImputedEffects:
         """Draw the effects of all responses of several trials, old and new."""
         design = self.newcomer.design
         repeated = np.arange(design.n_single, len(design))
-        center = predictor(joint, design.part(repeated))
+        center = predictor(joint, design.subset(repeated))
         eta = draw_effects(self.rows[repeated], center, scale, self.rng)
         return Draws(joint.theta, joint.beta, joint.delta, eta, scale)
 
@@ -128,7 +128,8 @@ class Effects:
         ]
         assert wide[0] is not None
         return predictor(
-            Draws(wide[0], wide[1], None, None, None), self.newcomer.design.part(self.newcomer.own)
+            Draws(wide[0], wide[1], None, None, None),
+            self.newcomer.design.subset(self.newcomer.own),
         )
 
     def slopes_of(self, effects: FloatArray) -> FloatArray:
@@ -140,7 +141,7 @@ class Effects:
 
     def directions(self) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Return the derivative of log-odds, (own, effect), and its products of pairs."""
-        part = self.newcomer.design.part(self.newcomer.own)
+        part = self.newcomer.design.subset(self.newcomer.own)
         rows = np.arange(len(part))
         columns = [np.searchsorted(self.newcomer.units, part.unit)]
         values: list[FloatArray] = [np.ones(len(part))]

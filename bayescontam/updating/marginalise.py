@@ -249,7 +249,7 @@ class ItemDifficulties:
         spread: FloatArray,
     ) -> "ItemDifficulties":
         """Place nodes for some draws."""
-        center = predictor(_easy(draws), newcomer.design.part(items.met))
+        center = predictor(_easy(draws), newcomer.design.subset(items.met))
         met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
 

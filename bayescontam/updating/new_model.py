@@ -1,16 +1,15 @@
 """The design of a fit extended by a new model, and whether the two are comparable."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pymc as pm
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray, IntArray
+from bayescontam._types import IntArray
 from bayescontam.data.guessing import guess_column, read_guess
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
@@ -22,35 +21,12 @@ from bayescontam.model.terms import benchmarks_with_two_models, plan_terms
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
 
-_PER_RESPONSE = ("model", "benchmark", "unit", "item", "n_correct", "n_trials", "weight")
 _UNDERSTOOD = {
     *COORDINATES, "a", "beta", "beta_bar", "beta_benchmark", "beta_model", "delta",
     "eta", "log_beta", "mu", "mu_bar", "sigma_a", "sigma_bb", "sigma_bm",
     "sigma_bmb", "sigma_delta", "sigma_eps", "sigma_mu", "sigma_theta", "theta", "theta_offset",
 }  # fmt: skip
 """Parameters whose meaning for a newcomer is known here."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class JointDesign(Design):
-    """A design with more models than the fit that it belongs to.
-
-    The mean contamination that slopes are centred at stays that of the fit.
-    """
-
-    host: Design  # of the fit
-
-    @cached_property
-    def center(self) -> FloatArray:
-        """Mean contamination of each benchmark's responses in the fit."""
-        return self.host.center
-
-    def part(self, rows: IntArray) -> "JointDesign":
-        """Return the design of some responses; all labels stay."""
-        chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in _PER_RESPONSE}
-        if self.contamination is not None:
-            chosen["contamination"] = self.contamination[rows]
-        return replace(self, **chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +36,7 @@ class NewModel:
     name: str
     spec: ModelSpec
     host: Design  # of the fit
-    design: JointDesign  # of both; the newcomer is the last model
+    design: Design  # of both; the newcomer is the last model
     own: IntArray  # positions of the newcomer's responses in `design`
     met: IntArray  # positions of the fit's responses to items that the newcomer answered
 
@@ -177,9 +153,8 @@ def _with_guess(responses: Responses, fitted: Responses) -> Responses:
 
 def make_newcomer(spec: ModelSpec, old: Responses, joined: Responses) -> NewModel:
     """Return a newcomer from responses joined to those of a fit."""
-    host, design = make_design(spec, old), make_design(spec, joined)
-    given = {field.name: getattr(design, field.name) for field in fields(design)}
-    joint = JointDesign(**given, host=host)
+    host = make_design(spec, old)
+    joint = host.extend(make_design(spec, joined))
     own = joint.model == len(host.models)
     met = ~own & np.isin(joint.item, joint.item[own])
     return NewModel(joined.models[-1], spec, host, joint, *map(np.flatnonzero, (own, met)))

@@ -13,15 +13,13 @@ from bayescontam.calibration.samplers import (
     ReusableModel,
     SampledDraws,
     Sampler,
-    data_of,
     engine_of,
     lengthen,
-    use_data_containers,
 )
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
-from bayescontam.model.build import build
+from bayescontam.model.build import build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import SamplingSpec
@@ -133,13 +131,13 @@ def test_a_model_given_another_table_is_the_model_of_that_table(name: str) -> No
     """Its coordinates too, which no draws show but by how slowly they mix."""
     plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
     spec = load_spec(name)
-    one, other = (build(spec, simulator_of(plan, cell)(r).responses) for r in range(2))
-    expected, rng = one.model, np.random.default_rng(1)
+    designs = [make_design(spec, simulator_of(plan, cell)(r).responses) for r in range(2)]
+    one, other = (build_design(spec, design, "counts") for design in designs)
+    expected, rng = build_design(spec, designs[0]).model, np.random.default_rng(1)
     start = expected.initial_point(1)
     points = [{k: rng.normal(0, 0.5, np.shape(v)) for k, v in start.items()} for _ in range(3)]
-    use_data_containers(other)
     with other.model:
-        pm.set_data(data_of(one))
+        pm.set_data(one.data())
         gradient = other.model.compile_dlogp(mode="FAST_COMPILE")
     wanted = expected.compile_dlogp(mode="FAST_COMPILE")
     for point in points:

@@ -1,4 +1,4 @@
-"""The engine in JAX draws from the right posterior, table by table and many at once."""
+"""The engine in JAX has the density of the model, and gradients that are right far out."""
 
 import sys
 from collections.abc import Iterator
@@ -13,22 +13,16 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.calibration import replicate
-from bayescontam.calibration.jax_sampler import JaxSampler, Vectors, _proposal, precision
+from bayescontam.calibration.jax_sampler import Vectors, _proposal, precision
 from bayescontam.calibration.replicate import ReplicateRunner
-from bayescontam.calibration.samplers import (
-    ReusableModel,
-    Sampler,
-    data_of,
-    engine_of,
-    use_data_containers,
-)
+from bayescontam.calibration.samplers import Sampler, engine_of
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import MissingExtraError
-from bayescontam.model.build import build
+from bayescontam.model.build import build, build_design
+from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
 jax = pytest.importorskip("jax")
@@ -36,7 +30,6 @@ pytest.importorskip("blackjax")
 pytest.importorskip("pytensor.link.jax.dispatch")  # turns 64-bit types on, for good
 
 SINGLE = load_spec("single")
-SHORT = SamplingSpec(draws=50, tune=50)
 
 
 @pytest.fixture(autouse=True)
@@ -48,33 +41,19 @@ def same_numbers() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_many_tables_at_once_are_as_one_after_the_other(tables: list[Responses]) -> None:
-    """In double precision: trajectories enlarge what is rounded in another way."""
-    engine = JaxSampler(ReusableModel(SINGLE, tables[0], moving=True), double=True)
-    for seed, (table, drawn) in enumerate(
-        zip(tables, engine.draw_all(tables, range(3), SHORT), strict=True)
-    ):
-        alone = engine.draw(table, seed, SHORT)
-        for name, values in alone.posterior.items():
-            np.testing.assert_allclose(drawn.posterior[name], values, rtol=1e-6, atol=1e-6)
-        assert drawn.diverged == alone.diverged
-        np.testing.assert_array_equal(drawn.built.design.n_correct, alone.built.design.n_correct)
-
-
-@pytest.mark.slow
 def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
     """But for a constant, and its gradient too; in single precision to five digits."""
     plan, cell = planned("prior", "positive", items=12, models=3, benchmarks=2, trials=2)
     spec = load_spec("positive")
-    one, other = (build(spec, simulator_of(plan, cell)(r).responses) for r in range(2))
-    expected, rng = one.model, np.random.default_rng(1)
+    designs = [make_design(spec, simulator_of(plan, cell)(r).responses) for r in range(2)]
+    one, other = (build_design(spec, design, "counts") for design in designs)
+    expected, rng = build_design(spec, designs[0]).model, np.random.default_rng(1)
     start = expected.initial_point(1)
     points = [{k: rng.normal(0, 0.5, np.shape(v)) for k, v in start.items()} for _ in range(3)]
     outputs = [expected.logp(), expected.dlogp()]
     density = expected.compile_fn(outputs, mode="FAST_COMPILE")
     heights, slopes = map(np.array, zip(*(density(point) for point in points), strict=True))
-    use_data_containers(other)
-    values = data_of(one)
+    values = one.data()
     vectors = Vectors(other.model, list(values))
     order = [value.name for value in expected.value_vars]
     flat = np.array([np.concatenate([point[k].ravel() for k in order]) for point in points])

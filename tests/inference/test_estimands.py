@@ -164,7 +164,7 @@ def test_rows_of_different_items_weigh_by_their_number():
     rows = {"model": "m", "benchmark": "b", "item": ["seen", "unseen"]}
     counts = {"n_correct": [30, 10], "n_trials": [40, 20], "contamination": [1.0, 0.0]}
     b = build(load_spec("aggregated"), Responses.from_frame(pd.DataFrame(rows | counts)))
-    assert b.design.center.tolist() == [pytest.approx(2 / 3)]
+    assert b.design.centring.responses.tolist() == [pytest.approx(2 / 3)]
     draws = Draws(np.array([[0.3]]), np.array([[1.2]]), None, None, None)
     cell = estimands(draws, b, (1, 1), "zero")["estimands"].squeeze()
     seen, unseen = expit(0.3 + 1.2 * (1 - 2 / 3)), expit(0.3 - 1.2 * 2 / 3)

@@ -31,7 +31,7 @@ def made(name: str, frame: pd.DataFrame) -> Lattice:
 @pytest.mark.parametrize("case", CASES)
 def test_counts_are_those_of_the_table(case):
     lattice = made(*CASES[case])
-    design = lattice.design.whole
+    design = lattice.table
     total = np.bincount(design.item, design.n_correct)
     np.testing.assert_array_equal(lattice.total, total)
     np.testing.assert_allclose(lattice.basis.sum(axis=1), 1, rtol=1e-12)
@@ -49,7 +49,7 @@ def test_counts_are_those_of_the_table(case):
 @pytest.mark.parametrize("case", CASES)
 def test_items_of_a_group_have_one_unit_and_the_same_models(case):
     lattice = made(*CASES[case])
-    design = lattice.design.whole
+    design = lattice.table
     answered = np.zeros((len(design.items), len(design.models)), dtype=int)
     answered[design.item, design.model] = design.n_trials
     unit = np.zeros(len(design.items), dtype=int)
@@ -62,7 +62,7 @@ def test_items_of_a_group_have_one_unit_and_the_same_models(case):
 def test_polynomials_in_contamination_are_reproduced():
     frame = table(items=(60, 50))
     lattice = made("hierarchical", frame)
-    value = item_levels(lattice.design.whole)
+    value = item_levels(lattice.table)
     at = lattice.design.contamination.reshape(-1, 4)[:, 0][lattice.level]
     assert lattice.basis.shape[1] == LEVELS
     for power in range(LEVELS):
@@ -73,7 +73,7 @@ def test_polynomials_in_contamination_are_reproduced():
 
 def test_polynomials_between_knots_are_reproduced():
     lattice = made("monotone", table(items=(300,)))
-    value = item_levels(lattice.design.whole)
+    value = item_levels(lattice.table)
     at = lattice.design.contamination.reshape(-1, 4)[:, 0][lattice.level]
     for knot in lattice.design.knots:
         bent = (lattice.basis * np.maximum(at - knot, 0) ** 3).sum(axis=1)
@@ -85,9 +85,7 @@ def test_few_values_are_the_levels():
     assert set(np.unique(lattice.basis)) == {0.0, 1.0}
     at = lattice.design.contamination.reshape(-1, 4)[:, 0]
     assert at.tolist() == list(FEW)
-    np.testing.assert_array_equal(
-        (lattice.basis * at).sum(axis=1), item_levels(lattice.design.whole)
-    )
+    np.testing.assert_array_equal((lattice.basis * at).sum(axis=1), item_levels(lattice.table))
 
 
 def test_a_table_of_one_contamination_has_one_level():
@@ -101,8 +99,8 @@ def test_doses_are_counted_from_the_means_of_the_table(name):
     frame = table(levels=FEW, missing=0.3)
     lattice = made(name, frame)
     design = lattice.design
-    rows = in_order(frame, BuiltModel(None, spec_of(name), design.whole, None))  # type: ignore[arg-type]
-    item, model = design.whole.item, design.whole.model
+    rows = in_order(frame, BuiltModel(None, spec_of(name), lattice.table, None))  # type: ignore[arg-type]
+    item, model = lattice.table.item, lattice.table.model
     level = lattice.level[item, lattice.basis[item].argmax(axis=1)]
     own = level * len(design.models) + model
     np.testing.assert_allclose(design.item_dose[own], rows["item_dose"], atol=1e-12)
@@ -113,7 +111,7 @@ def test_doses_are_counted_from_the_means_of_the_table(name):
     assert (design.weight[own] == 1).all()
     for by_model in (False, True):
         for a, b in zip(
-            design.contamination_range(by_model), design.whole.contamination_range(by_model),
+            design.contamination_range(by_model), lattice.table.contamination_range(by_model),
             strict=True,
         ):  # fmt: skip
             np.testing.assert_array_equal(a, b)

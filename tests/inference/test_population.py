@@ -63,7 +63,11 @@ def test_estimands_average_over_all_items_of_the_table(by_model):
             dose = np.array([np.mean([0.0, *others[i]]) for i in range(ITEMS)])
             dose[list(ANSWERED[m])] = DOSE[list(ANSWERED[m])] if m else 0.0
         for s in range(5):
-            eta = draws.theta[s, m] - draws.delta[s, place] - draws.beta[s, m] * design.center[0]
+            eta = (
+                draws.theta[s, m]
+                - draws.delta[s, place]
+                - draws.beta[s, m] * design.centring.responses[0]
+            )
             accuracy = expit(eta + draws.beta[s, m] * dose).mean()
             genuine = expit(eta + draws.beta[s, m] * 0.4).mean()
             cell = found.isel(chain=0, draw=s, model=m, benchmark=0)
@@ -77,7 +81,7 @@ def test_answered_items_alone_are_averaged_where_that_is_wanted():
     found = estimands(draws, built, (1, 5), 0.4, "answered")["estimands"]
     rows = np.flatnonzero(design.model == 1)
     eta = draws.theta[:, [1]] - draws.delta[:, design.item[rows]]
-    eta = eta + draws.beta[:, [1]] * (0.4 - design.center[0])
+    eta = eta + draws.beta[:, [1]] * (0.4 - design.centring.responses[0])
     np.testing.assert_allclose(
         found["genuine_ability"].isel(chain=0, model=1, benchmark=0), expit(eta).mean(axis=1)
     )
@@ -104,7 +108,7 @@ def test_effects_of_pairs_that_were_not_observed_have_the_spread_of_the_others()
     added = eta[:, population.unobserved]
     design = population.design
     rows = design.n_single + population.unobserved
-    dose = design.contamination[rows] - built.design.center[0]
+    dose = design.contamination[rows] - built.design.centring.responses[0]
     center = one.theta[0, design.model[rows]] - one.delta[0, design.item[rows]]
     center = center + one.beta[0, design.model[rows]] * dose
     np.testing.assert_allclose(added.mean(axis=0), center, atol=5 * 0.7 / 200)
@@ -202,7 +206,9 @@ def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
         delta = one.delta
     found = estimands(draws, built, (1, size), 0.4, "all", np.random.default_rng(2), True)
     for m in range(MODELS):
-        eta = one.theta[0, m] - delta[0] + one.beta[0, m] * (0.4 - built.design.center[0])
+        eta = (
+            one.theta[0, m] - delta[0] + one.beta[0, m] * (0.4 - built.design.centring.responses[0])
+        )
         p = expit(eta)
         values = found["estimands"]["genuine_ability"].isel(chain=0, model=m, benchmark=0)
         sd = p.std() / np.sqrt(ITEMS + 1)
