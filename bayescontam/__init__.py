@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from bayescontam.inference.ranking import Ranking, rank_models
     from bayescontam.inference.result import Fit
     from bayescontam.model.build import build_model
-    from bayescontam.published.study import Findings, run_reproduction
+    from bayescontam.published.findings import Findings
+    from bayescontam.published.study import run_reproduction
     from bayescontam.scan.results import Scan
     from bayescontam.scan.run import run_scan
     from bayescontam.specs.corpus import Manifest
@@ -106,7 +107,7 @@ _MODULE_OF = {
     "rank_models": "inference.ranking",
     "Judgements": "data.judgements",
     "read_judgements": "data.judgements",
-    "Findings": "published.study",
+    "Findings": "published.findings",
     "run_reproduction": "published.study",
     "Responses": "data.responses",
     "read_responses": "data.responses",

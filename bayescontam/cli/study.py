@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from bayescontam.calibration.results import StudyResults
     from bayescontam.calibration.runner import StudyRun
-    from bayescontam.published.study import Record
+    from bayescontam.published.findings import Record
     from bayescontam.specs.study import ReproductionSpec, StudySpec
 
 
@@ -207,7 +207,7 @@ def run_again(
 
 def holds_reproduction(folder: Path) -> bool:
     """Return whether a folder is that of a reproduction."""
-    from bayescontam.published.study import RECORD
+    from bayescontam.published.findings import RECORD
 
     return (folder / RECORD).exists()
 
@@ -215,7 +215,7 @@ def holds_reproduction(folder: Path) -> bool:
 def print_findings(record: "Record", folder: Path, page: Path | None = None) -> None:
     """Print what was found."""
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.published.study import COMPARISON
+    from bayescontam.published.findings import COMPARISON
     from bayescontam.report.published_page import PAGE
 
     table = record.comparison()
