@@ -65,10 +65,8 @@ from .inference.ranking import (
 )
 from .inference.result import Fit as Fit
 from .model.build import build_model as build_model
-from .published.study import (
-    Findings as Findings,
-    run_reproduction as run_reproduction,
-)
+from .published.findings import Findings as Findings
+from .published.study import run_reproduction as run_reproduction
 from .scan.results import Scan as Scan
 from .scan.run import run_scan as run_scan
 from .specs.corpus import Manifest as Manifest

@@ -149,7 +149,7 @@ def _reasons(bad: "pd.DataFrame", file: str) -> Iterator[str]:
 def _report_published(folder: Path, page: Path | None, quiet: bool) -> None:
     """Write the page of a published study, and print what was found."""
     with stage(not quiet, "drawing"):
-        from bayescontam.published.study import COMPARISON
+        from bayescontam.published.findings import COMPARISON
         from bayescontam.report.published_page import PAGE, write_reproduction_report
 
         record = write_reproduction_report(folder, page)

@@ -1,1 +1,1 @@
-"""Published analyses, made again."""
+"""What runs and records the published studies, whose analyses are the scripts in studies/."""

@@ -1,170 +1,62 @@
-"""What a published analysis gets and returns: data, stored fits, findings, record."""
+"""What the analysis of a published study is given, and how it is run."""
 
 import importlib
-import importlib.metadata
+import importlib.util
 import json
-import math
 import os
 import platform
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import atomic_path, make_folder, sha256, write_text
-from bayescontam._progress import Advance, progress_bar
+from bayescontam._files import atomic_path, make_folder, sha256
+from bayescontam._progress import progress_bar
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam.calibration.study import changed_spec
+from bayescontam.data.judgements import Judgements
 from bayescontam.data.published_tables import read_printed, read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
+from bayescontam.evidence.covariates import duplicate_curve
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.parallel import usable_cores
+from bayescontam.published.findings import RECORD, Comparison, Findings, Record
+from bayescontam.scan.results import Scan
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, load_study
+from bayescontam.specs.registry import load_spec, load_study, shipped_folder
 from bayescontam.specs.study import ReproductionSpec
 
-Kind = Literal["intervals", "curves", "shares", "grid"]
-
-NEEDED: dict[str, tuple[str, ...]] = {
-    "intervals": ("label", "series", "mean", "low", "high"),
-    "curves": ("x", "series", "mean", "low", "high"),
-    "shares": ("value", "series"),
-    "grid": ("row", "column", "value"),
-}
-"""Columns of the table of each kind of picture. ``panel`` may come to them, and of intervals
-``truth``."""
-
-INSIDE, OVERLAP, APART = "inside our interval", "intervals overlap", "apart"
-NO_INTERVAL = "no interval of ours"
-FITS, KEPT = "fits", "kept"
+FITS, STORED = "fits", "kept"
 """Folders of finished fits, and of other tables that take long to make."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_SAMPLING = ("engine", "draws", "tune", "chains", "target_accept")
-FORMAT = 1
-RECORD, COMPARISON = "reproduction.json", "comparison.csv"
-"""Files of the folder, beside a CSV for each table."""
 DATA = "BAYESCONTAM_DATA"
 """Environment variable that names the folder of tables that are not shipped."""
+SCRIPTS = "bayescontam_studies"
+"""Name under which the scripts of ``studies/`` are imported, wherever that folder lies."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_SAMPLING = ("engine", "draws", "tune", "chains", "target_accept")
 _SIMULATION = "study.json"
 _PACKAGES = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A printed number beside ours."""
-
-    quantity: str  # such as `"genuine ability"`
-    # model, benchmark or cell that it is reported for, and which estimate of ours stands beside
-    where: str
-    # published, published_low, published_high: as printed; NaN where it was not
-    published: float
-    published_low: float
-    published_high: float
-    # ours, low, high: posterior mean with its 95 % interval, or whatever `reason` says; NaN where
-    # there is no interval
-    ours: float
-    low: float
-    high: float
-    reason: str  # why the two differ, or may
-    source: str = ""  # title, and table or section, of what is printed
-
-    @property
-    def agreement(self) -> str:
-        """How the two go together.
-
-        ``"inside our interval"``: the printed number lies in it. ``"intervals overlap"``:
-        it does not, but the two intervals have numbers in common. ``"apart"``: they have
-        none. ``"no interval of ours"``: there is nothing to judge it by.
-
-        >>> Comparison("slope", "", 0.8, -0.2, 1.7, 2.0, 1.0, 3.0, "").agreement
-        'intervals overlap'
-        """
-        if math.isnan(self.low) or math.isnan(self.high):
-            return NO_INTERVAL
-        if self.low <= self.published <= self.high:
-            return INSIDE
-        overlap = self.published_low <= self.high and self.low <= self.published_high
-        return OVERLAP if overlap else APART
-
-
-@dataclass(frozen=True, eq=False)
-class PictureData:
-    """What a picture shows; the report draws it."""
-
-    # `"intervals"`: estimates with their intervals, columns `label, series, mean, low, high` and
-    # `truth` (optional). `"curves"`: lines with bands, `x, series, mean, low, high`. `"shares"`:
-    # histograms of draws or seeds, `value, series`. `"grid"`: a table of shades, `row, column,
-    # value`. Rows of the same `panel` (optional) share axes; panels stand side by side under their
-    # names.
-    kind: Kind
-    title: str
-    caption: str
-    table: pd.DataFrame
-    # x, y: labels of the axes, with units
-    x: str
-    y: str
-
-    def __post_init__(self) -> None:
-        """Refuse a table that cannot be drawn."""
-        if self.kind not in NEEDED:
-            allowed = ", ".join(NEEDED)
-            raise UsageError(f"picture '{self.title}': got kind {self.kind!r}; allowed: {allowed}")
-        missing = [name for name in NEEDED[self.kind] if name not in self.table]
-        if missing:
-            raise UsageError(
-                f"picture '{self.title}' of kind '{self.kind}': its table has no column"
-                f" '{missing[0]}'; it needs {', '.join(NEEDED[self.kind])}"
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class Titled:
-    """A table with a title and a caption."""
-
-    title: str
-    caption: str
-    table: pd.DataFrame
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What a reproduction came to.
-
-    Attributes
-    ----------
-    headline : str
-        The result in a sentence or two.
-    comparisons : tuple of Comparison
-    pictures : tuple of Picture
-    tables : tuple of Titled
-    notes : tuple of str
-        What was left out and why; checks of fits that failed, by name.
-    """
-
-    headline: str
-    comparisons: tuple[Comparison, ...] = ()
-    pictures: tuple[PictureData, ...] = ()
-    tables: tuple[Titled, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What the analysis of a reproduction is given."""
+    """A published study as its analysis sees it: settings, printed numbers, stored fits."""
 
     spec: ReproductionSpec
     # settings of the spec; with `--full` those of `full` in their place
@@ -179,6 +71,10 @@ class Study:
         """Return the random stream of these names; it depends on the spec's seed alone."""
         return stream(self.spec.seed, *names)
 
+    def model(self, name: str, changes: Mapping[str, Any]) -> ModelSpec:
+        """Return a shipped model spec with some of its keys changed, as in its file."""
+        return changed_spec(load_spec(name), changes, f"study '{self.spec.name}'")
+
     def fit(
         self,
         name: str,
@@ -190,7 +86,8 @@ class Study:
         table = responses if isinstance(responses, Responses) else Responses.from_frame(responses)
         model = load_spec(spec) if isinstance(spec, str) else spec
         options = self._options(name, settings)
-        path = self._path(name, _key(table, model, options))
+        key = _key(table, model, options)
+        path = make_folder(self.folder / FITS) / f"{_checked(name)}-{key[:12]}.nc"
         try:
             return Fit.load(path)
         except FitError:
@@ -199,27 +96,28 @@ class Study:
             about = f"{printable(model.name)}, {len(table.frame):,} rows"
             sys.stderr.write(f"fit {printable(name)}: {about}\n")
         fitted = fit_responses(table, model, options, self.progress)
-        self._forget(name)
+        for old in path.parent.glob(f"{name}-*.nc"):  # fits of the same name to something else
+            if re.fullmatch(rf"{name}-[0-9a-f]{{12}}\.nc", old.name):
+                old.unlink()
         fitted.save(path)
         return fitted
 
-    def model(self, name: str, changes: Mapping[str, Any]) -> ModelSpec:
-        """Return a shipped model spec with some of its keys changed, as in its file."""
-        return changed_spec(load_spec(name), changes, f"study '{self.spec.name}'")
-
-    def kept(
-        self, name: str, inputs: Mapping[str, Any], make: Callable[[], pd.DataFrame]
-    ) -> pd.DataFrame:
-        """Return a table that takes long to make, from the folder if it was made before."""
-        content = {**inputs, "seed": self.spec.seed, "version": version("bayescontam")}
-        key = sha256(json.dumps(content, sort_keys=True).encode())[:12]
-        path = make_folder(self.folder / KEPT) / f"{_named(name)}-{key}.parquet"
-        if path.exists():
-            return pd.read_parquet(path)
-        table = make()
-        with atomic_path(path) as part:
-            table.to_parquet(part, index=False)
-        return table
+    def curve(self, name: str, scan: Scan, judgements: Judgements, **settings: Any) -> Curve:
+        """Learn P(duplicate | cosine) of a scan, or read the curve that was learnt before."""
+        judged = positions_in_scan(judgements, scan)
+        best = scan.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
+        judged = judged.join(best.rename("best"), on=["benchmark", "item"])
+        key = sha256(pd.util.hash_pandas_object(judged, index=False).to_numpy().tobytes())
+        file = f"curve-{name.replace(' ', '-')}-{key[:12]}.nc"
+        path = make_folder(self.folder / FITS) / file
+        try:
+            return Curve.load(path)
+        except FitError:
+            pass
+        seed = int(self.stream("curve", name).integers(2**31))
+        curve = duplicate_curve(scan, judgements, seed=seed, progress=self.progress, **settings)
+        curve.save(path)
+        return curve
 
     def failed_checks(self, name: str, fit: Fit) -> list[str]:
         """Return a note for each check that a fit failed."""
@@ -229,9 +127,37 @@ class Study:
             if check.outcome is Outcome.FAILED
         ]
 
-    def bar(self, title: str, total: float, unit: str) -> AbstractContextManager[Advance]:
-        """Show a bar while the block runs, if anything is to be shown."""
-        return progress_bar(self.progress, title, total, unit)
+    def stored(
+        self, name: str, inputs: Mapping[str, Any], make: Callable[[], pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Return a table that takes long to make, from the folder if it was made before."""
+        content = {**inputs, "seed": self.spec.seed, "version": version("bayescontam")}
+        key = sha256(json.dumps(content, sort_keys=True).encode())[:12]
+        path = make_folder(self.folder / STORED) / f"{_checked(name)}-{key}.parquet"
+        if path.exists():
+            return pd.read_parquet(path)
+        table = make()
+        with atomic_path(path) as part:
+            table.to_parquet(part, index=False)
+        return table
+
+    def over_tables(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        make: Callable[[int], pd.DataFrame],
+        tables: int,
+        chunk: int = 25,
+    ) -> pd.DataFrame:
+        """Return what `make` finds in each of many simulated tables, stored by the chunk."""
+        rows = []
+        with progress_bar(self.progress, name, tables, "tables") as advance:
+            for first in range(0, tables, chunk):
+                numbers = range(first, min(first + chunk, tables))
+                own = {**inputs, "first": first, "count": len(numbers)}
+                rows.append(self.stored(f"{name}-{first}", own, partial(_made, make, numbers)))
+                advance(len(numbers))
+        return pd.concat(rows, ignore_index=True)
 
     def printed(self, quantity: str, where: str = "") -> pd.Series:
         """Return the row of a printed number: ``value, low, high, source``."""
@@ -253,14 +179,11 @@ class Study:
         where: str = "",
         label: str | None = None,
     ) -> Comparison:
-        """Return a printed number beside ours."""
+        """Return a printed number beside ours: mean, low and high."""
         row = self.printed(quantity, where)
         value, low, high = (float(row[name]) for name in ("value", "low", "high"))
         words, shown = quantity.replace("_", " "), where if label is None else label
-        mean, ends = ours[0], ours[1:]
-        return Comparison(
-            words, shown, value, low, high, mean, *ends, reason=reason, source=str(row["source"])
-        )
+        return Comparison(words, shown, value, low, high, *ours, reason, str(row["source"]))
 
     def table(self, name: str) -> pd.DataFrame:
         """Return another table of ``studies/data``, by name, as it stands there."""
@@ -270,7 +193,7 @@ class Study:
         """Return the sources of a table of ``studies/data``, each once."""
         return "; ".join(self.table(name)["source"].drop_duplicates())
 
-    def given(self, name: str) -> Path | None:
+    def shared(self, name: str) -> Path | None:
         """Return the path of a file or folder in the data folder; None where it is absent."""
         path = self.data / name if self.data is not None else None
         return path if path is not None and path.exists() else None
@@ -284,17 +207,12 @@ class Study:
         command = f"bayescontam study run {self.spec.name}"
         return Options(seed=seed, sampling=sampling, command=command, **own)
 
-    def _path(self, name: str, key: str) -> Path:
-        return make_folder(self.folder / FITS) / f"{_named(name)}-{key[:12]}.nc"
 
-    def _forget(self, name: str) -> None:
-        """Remove fits of the same name that were made of something else."""
-        for path in (self.folder / FITS).glob(f"{name}-*.nc"):
-            if re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{12}}\.nc", path.name):
-                path.unlink()
+def _made(make: Callable[[int], pd.DataFrame], numbers: range) -> pd.DataFrame:
+    return pd.concat([make(k).assign(table=k) for k in numbers], ignore_index=True)
 
 
-def _named(name: str) -> str:
+def _checked(name: str) -> str:
     """Return the name of a fit or table, if it can be that of a file."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"study: got the name {name!r}; allowed are small letters, digits, - _")
@@ -319,134 +237,15 @@ def _key(responses: Responses, spec: ModelSpec, options: Options) -> str:
     return sha256(json.dumps(inputs, sort_keys=True).encode() + rows)
 
 
-@dataclass(frozen=True, eq=False)
-class Record:
-    """A reproduction that was run."""
-
-    name: str  # of the study
-    text: str  # its file
-    # `started, seconds, command, full, data, versions` of each run, the last at the end
-    runs: tuple[dict[str, Any], ...]
-    findings: Findings  # of the last run
-
-    @property
-    def spec(self) -> ReproductionSpec:
-        """The study as it was run."""
-        return ReproductionSpec.parse(self.text, self.name)
-
-    def comparison(self) -> pd.DataFrame:
-        """Return the printed numbers beside ours, one row each."""
-        return comparison_table(self.name, self.findings.comparisons)
-
-    def save(self, folder: Path) -> None:
-        """Write the record, ``comparison.csv`` and the tables, each whole or not at all."""
-        _write_csv(folder / COMPARISON, self.comparison())
-        for titled in self.findings.tables:
-            _write_csv(folder / f"{slug(titled.title)}.csv", titled.table)
-        content = {
-            "format": FORMAT,
-            "name": self.name,
-            "text": self.text,
-            "runs": list(self.runs),
-            "findings": _plain(self.findings),
-        }
-        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-        write_text(folder / RECORD, text + "\n")
-
-    @classmethod
-    def load(cls, folder: Path) -> "Record":
-        """Read what `save` wrote."""
-        path = folder / RECORD
-        place = printable(str(path))
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise UsageError(
-                f"{printable(str(folder))}: holds no finished reproduction; make one with:"
-                " bayescontam study run NAME --out DIR"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{place}: cannot be read ({error}); run the study again") from error
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise UsageError(f"{place}: has another layout; run the study again")
-        try:
-            runs, findings = tuple(content["runs"]), _findings(content["findings"])
-            return cls(content["name"], content["text"], runs, findings)
-        except (KeyError, TypeError, ValueError) as error:
-            problem = f"lacks a part, or holds something else ({printable(repr(error))})"
-            raise UsageError(f"{place}: {problem}; run the study again") from error
-
-
-def comparison_table(study: str, comparisons: Iterable[Comparison]) -> pd.DataFrame:
-    """Return printed numbers beside ours, one row each, with the study's name."""
-    rows = [asdict(each) | {"agreement": each.agreement} for each in comparisons]
-    names = [*Comparison.__dataclass_fields__, "agreement"]
-    last = ("reason", "source")
-    table = pd.DataFrame(rows, columns=names)[[n for n in names if n not in last] + list(last)]
-    table.insert(0, "study", study)
-    return table.rename(columns={"low": "ours_low", "high": "ours_high"})
-
-
-def slug(title: str) -> str:
-    """Return a title as the name of a file.
-
-    >>> slug("Seeds: 95 % ranges")
-    'seeds-95-ranges'
-    """
-    return "-".join(re.findall(r"[a-z0-9]+", title.lower()))[:60]
-
-
-def _write_csv(path: Path, table: pd.DataFrame) -> None:
-    with atomic_path(path) as part:
-        table.to_csv(part, index=False, lineterminator="\n")
-
-
-def _plain(findings: Findings) -> dict[str, Any]:
-    """Return findings as JSON holds them: NaN as null, tables as rows."""
-    return {
-        "headline": findings.headline,
-        "comparisons": [
-            {name: None if value != value else value for name, value in asdict(each).items()}
-            for each in findings.comparisons
-        ],
-        "pictures": [
-            {"kind": p.kind, "title": p.title, "caption": p.caption, "x": p.x, "y": p.y}
-            | {"table": _rows(p.table)}
-            for p in findings.pictures
-        ],
-        "tables": [
-            {"title": t.title, "caption": t.caption, "table": _rows(t.table)}
-            for t in findings.tables
-        ],
-        "notes": list(findings.notes),
-    }
-
-
-def _rows(table: pd.DataFrame) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(table.to_json(orient="split", double_precision=15))
-    return {name: content[name] for name in ("columns", "data")}
-
-
-def _table(content: dict[str, Any]) -> pd.DataFrame:
-    # JSON has no NaN: a column without any number would come back as one of objects.
-    table = pd.DataFrame(content["data"], columns=content["columns"])
-    return table.astype({name: float for name in table if table[name].isna().all()})
-
-
-def _findings(content: dict[str, Any]) -> Findings:
-    return Findings(
-        content["headline"],
-        tuple(_comparisons(content["comparisons"])),
-        tuple(PictureData(**(p | {"table": _table(p["table"])})) for p in content["pictures"]),
-        tuple(Titled(**(t | {"table": _table(t["table"])})) for t in content["tables"]),
-        tuple(content["notes"]),
-    )
-
-
-def _comparisons(rows: Iterable[dict[str, Any]]) -> Iterable[Comparison]:
-    for row in rows:
-        known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in row.items()}
-        yield Comparison(**known)
+def analysis_of(name: str) -> Callable[[Study], Findings]:
+    """Return the function `analyse` of a script in ``studies/``."""
+    if SCRIPTS not in sys.modules:
+        path = shipped_folder("studies") / "__init__.py"
+        found = importlib.util.spec_from_file_location(SCRIPTS, path)
+        assert found is not None
+        sys.modules[SCRIPTS] = importlib.util.module_from_spec(found)
+    analyse: Callable[[Study], Findings] = importlib.import_module(f"{SCRIPTS}.{name}").analyse
+    return analyse
 
 
 def run_reproduction(
@@ -460,8 +259,8 @@ def run_reproduction(
 ) -> Findings:
     """Do a published study again.
 
-    Finished fits are stored in the folder, so that an interrupted run is resumed by the
-    same call.
+    The analysis is a script of ``studies/``. Finished fits are stored in the folder, so that an
+    interrupted run is resumed by the same call.
 
     Parameters
     ----------
@@ -507,9 +306,8 @@ def run_reproduction(
     published, tables = read_published(spec.published), _data(data)
     home = make_folder(folder)
     started, clock = datetime.now(UTC), time.perf_counter()
-    analysis = importlib.import_module(f"bayescontam.published.{spec.analysis}")
     given = Study(spec, spec.at_size(full), published, home, tables, progress)
-    findings: Findings = analysis.analyse(given)
+    findings = analysis_of(spec.analysis)(given)
     run = {
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - clock, 1),
@@ -517,7 +315,7 @@ def run_reproduction(
         "full": full,
         "data": tables is not None,
         "seed": spec.seed,
-        "versions": {name: importlib.metadata.version(name) for name in _PACKAGES}
+        "versions": {name: version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
     }
     Record(spec.name, spec.text, (*before, run), findings).save(home)

@@ -1,4 +1,4 @@
-"""The page of a published analysis: printed numbers beside ours."""
+"""The page of a published study: printed numbers beside ours."""
 
 import os
 import shlex
@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam._files import write_text
@@ -17,43 +15,33 @@ from bayescontam._text import printable
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.storage import RECORD as RESULTS
 from bayescontam.errors import UsageError
-from bayescontam.published.study import (
+from bayescontam.published.findings import (
     APART,
     INSIDE,
     NO_INTERVAL,
     OVERLAP,
+    PictureData,
     Record,
     comparison_table,
     slug,
 )
-from bayescontam.published.study import PictureData as Wanted
 from bayescontam.report import format as words
 from bayescontam.report.html import fill
 from bayescontam.report.plots import (
-    BLUE,
-    GREEN,
     GREY,
     INK,
-    ORANGE,
-    PINK,
     WIDTH,
     Picture,
     finish,
-    new_figure,
+    grid,
     numbers,
     plain_labels,
     style,
 )
 from bayescontam.report.study_tables import compared
 
-_LOOKS: list[dict[str, Any]] = [
-    {"color": color, "marker": marker}
-    for color, marker in zip(
-        (BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY), "osD^vP*X", strict=True
-    )
-]
-"""How each series is drawn; the shape identifies it without colour."""
-_DASHES = ("-", "--", ":", "-.")
+_COLORS, _MARKERS, _DASHES = 8, "osD^vP*X", ("-", "--", ":", "-.")
+"""How series are drawn, by turns; the shape identifies them without colour."""
 _COLUMNS = {"intervals": 3, "curves": 3, "shares": 2, "grid": 2}
 """Most panels in a row."""
 _BINS = 30
@@ -74,7 +62,7 @@ MOST_ROWS = 60
 _ORDER = (INSIDE, OVERLAP, APART, NO_INTERVAL)
 
 
-def drawn(wanted: Wanted, name: str) -> Picture | None:
+def drawn(wanted: PictureData, name: str) -> Picture | None:
     """Draw a picture; None where its table has no rows."""
     table = wanted.table
     if table.empty:
@@ -82,8 +70,15 @@ def drawn(wanted: Wanted, name: str) -> Picture | None:
     if "panel" not in table:
         table = table.assign(panel="")
     panels = list(table.groupby("panel", sort=False))
+    wide = len(panels) > 1 or wanted.kind in ("intervals", "grid")
     with style():
-        figure, axes = _axes(wanted.kind, table, len(panels))
+        figure, axes = grid(
+            len(panels),
+            _COLUMNS[wanted.kind],
+            _height(wanted.kind, table),
+            sharey=wanted.kind != "shares",
+            width=WIDTH if wide else 6.6,
+        )
         for axis, (title, part) in zip(axes, panels, strict=True):
             _DRAW[wanted.kind](axis, part, table)
             axis.set_title("\n".join(plain_labels([title], 44)))
@@ -92,41 +87,41 @@ def drawn(wanted: Wanted, name: str) -> Picture | None:
                 axis.xaxis.set_major_locator(MaxNLocator(_TICKS))
         for axis in axes[:: min(len(axes), _COLUMNS[wanted.kind])]:
             axis.set_ylabel(wanted.y)
-        _legend(figure, wanted.kind, table)
+        # Every panel names all series; one alone is named by the title.
+        handles, labels = axes[0].get_legend_handles_labels()
+        if len(labels) > 1:
+            columns = min(len(labels), max(1, 110 // (max(map(len, labels)) + 8)))
+            figure.legend(handles, labels, loc="outside upper left", ncols=columns)
         return finish(figure, name, wanted.title, _alt(wanted), wanted.caption)
 
 
-def _axes(kind: str, table: pd.DataFrame, count: int) -> tuple[Figure, list[Any]]:
-    """Return a figure and its panels; those of intervals and grids share their rows' names."""
-    columns = min(count, _COLUMNS[kind])
-    rows = -(-count // columns)
-    heights = {"curves": 3.4, "shares": 3.0}
+def _height(kind: str, table: pd.DataFrame) -> float:
+    """Return the height of a panel, in inches."""
     if kind == "intervals":
-        lines = table["label"].nunique() * max(table["series"].nunique(), 1.6)
-        heights["intervals"] = 0.9 + 0.2 * lines
-    elif kind == "grid":
-        heights["grid"] = 1.2 + 0.3 * table["row"].nunique()
-    width = WIDTH if count > 1 or kind in ("intervals", "grid") else 6.6
-    figure = new_figure(width, rows * heights[kind] + 0.5)
-    axes = list(figure.subplots(rows, columns, squeeze=False, sharey=kind != "shares").ravel())
-    for spare in axes[count:]:
-        spare.remove()
-    return figure, axes[:count]
+        return 0.9 + 0.2 * table["label"].nunique() * max(table["series"].nunique(), 1.6)
+    return 1.2 + 0.3 * table["row"].nunique() if kind == "grid" else 3.2
+
+
+def _series(part: pd.DataFrame, table: pd.DataFrame) -> list[tuple[int, str, pd.DataFrame]]:
+    """Return number, label and rows in the panel of each series of the picture."""
+    names, of = _names(table["series"]), part["series"].astype(str)
+    labels = plain_labels(names, 44)
+    return [(k, labels[k], part[of == name]) for k, name in enumerate(names)]
 
 
 def _intervals(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
-    labels, series = _names(table["label"]), _names(table["series"])
+    labels, series = _names(table["label"]), _series(part, table)
     step = 0.8 / len(series)
-    for row in part.to_dict("records"):
-        at = labels.index(str(row["label"]))
-        k = series.index(str(row["series"]))
-        y = at + (k - (len(series) - 1) / 2) * step
-        look = _LOOKS[k % len(_LOOKS)]
-        if np.isfinite([row["low"], row["high"]]).all():
-            axis.plot([row["low"], row["high"]], [y, y], color=look["color"], lw=1.5)
-        axis.plot(row["mean"], y, ls="none", ms=5, **look)
-        if np.isfinite(row.get("truth", np.nan)):
-            axis.plot([row["truth"]] * 2, [y - step * 0.6, y + step * 0.6], color=INK, lw=1.6)
+    for k, name, own in series:
+        y = np.array([labels.index(str(label)) for label in own["label"]])
+        y = y + (k - (len(series) - 1) / 2) * step
+        color, marker = f"C{k % _COLORS}", _MARKERS[k % len(_MARKERS)]
+        axis.hlines(y, own["low"], own["high"], color=color, lw=1.5)
+        axis.plot(own["mean"], y, ls="none", ms=5, color=color, marker=marker, label=name)
+        if "truth" in table:
+            axis.vlines(own["truth"], y - step * 0.6, y + step * 0.6, color=INK, lw=1.6)
+    if "truth" in table and table["truth"].notna().any():
+        axis.plot([], [], color=INK, ls="none", marker="|", mew=1.6, ms=9, label="truth")
     for edge in range(1, len(labels)):
         axis.axhline(edge - 0.5, color="#e6e6e6", lw=0.7, zorder=0)
     axis.set_yticks(range(len(labels)), plain_labels(labels, _LABEL))
@@ -137,43 +132,37 @@ def _intervals(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
 
 
 def _curves(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
-    for k, name in enumerate(_names(table["series"])):
-        own = part[part["series"].astype(str) == name].sort_values("x")
-        look = _LOOKS[k % len(_LOOKS)]
-        marker = look["marker"] if len(own) <= 25 else None
-        x = own["x"].to_numpy(dtype=float)
-        low, high = (own[end].to_numpy(dtype=float) for end in ("low", "high"))
-        axis.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0)
-        dashes = _DASHES[k % len(_DASHES)]
-        axis.plot(x, own["mean"], color=look["color"], ls=dashes, marker=marker, ms=4)
+    for k, name, rows in _series(part, table):
+        own = rows.sort_values("x").astype({"x": float, "low": float, "high": float})
+        look: Any = {"color": f"C{k % _COLORS}", "ls": _DASHES[k % len(_DASHES)]}
+        marker = _MARKERS[k % len(_MARKERS)] if len(own) <= 25 else None
+        axis.fill_between(own["x"], own["low"], own["high"], color=look["color"], alpha=0.15, lw=0)
+        axis.plot(own["x"], own["mean"], marker=marker, ms=4, label=name, **look)
 
 
 def _shares(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
     values = part["value"].to_numpy(dtype=float)
     edges = np.histogram_bin_edges(values[np.isfinite(values)], bins=_BINS)
-    for k, name in enumerate(_names(table["series"])):
-        own = part.loc[part["series"].astype(str) == name, "value"].dropna()
-        if len(own):
-            weights = np.full(len(own), 1 / len(own))
-            look = {"color": _LOOKS[k % len(_LOOKS)]["color"], "weights": weights}
-            axis.hist(own, bins=edges, histtype="stepfilled", alpha=0.22, **look)
-            dashes = _DASHES[k % len(_DASHES)]
-            axis.hist(own, bins=edges, histtype="step", lw=1.4, ls=dashes, **look)
-    if "published" in part:
-        for value in part["published"].dropna().unique():
-            axis.axvline(float(value), color=INK, lw=1.6)
+    for k, name, own in _series(part, table):
+        known = own["value"].dropna()
+        look: Any = {"bins": edges, "color": f"C{k % _COLORS}"}
+        look["weights"] = np.full(len(known), 1 / max(len(known), 1))
+        axis.hist(known, histtype="stepfilled", alpha=0.22, **look)
+        axis.hist(known, histtype="step", lw=1.4, ls=_DASHES[k % len(_DASHES)], **look)
+        axis.plot([], [], color=look["color"], ls=_DASHES[k % len(_DASHES)], label=name)
+    for value in part["published"].dropna().unique() if "published" in part else ():
+        axis.axvline(float(value), color=INK, lw=1.6, label="published")
 
 
 def _grid(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
-    rows, columns = _names(table["row"]), _names(part["column"])
-    values = np.full((len(rows), len(columns)), np.nan)
-    for each in part.to_dict("records"):
-        values[rows.index(str(each["row"])), columns.index(str(each["column"]))] = each["value"]
-    known = table["value"].astype(float)
+    wide = part.astype({"row": str, "column": str})
+    wide = wide.pivot(index="row", columns="column", values="value")
+    wide = wide.reindex(index=_names(table["row"]), columns=_names(part["column"]))
+    known, values = table["value"].astype(float), wide.to_numpy(dtype=float)
     low, high = min(float(known.min()), 0.0), max(float(known.max()), 1e-9)
     axis.imshow(values, cmap="Blues", vmin=low, vmax=high, aspect="auto")
-    axis.set_xticks(range(len(columns)), plain_labels(columns, 16))
-    axis.set_yticks(range(len(rows)), plain_labels(rows, _LABEL))
+    axis.set_xticks(range(values.shape[1]), plain_labels(wide.columns, 16))
+    axis.set_yticks(range(values.shape[0]), plain_labels(wide.index, _LABEL))
     axis.tick_params(length=0)
     if values.size <= _TABLE_OF_MOST:
         for (i, j), value in np.ndenumerate(values):
@@ -195,40 +184,17 @@ def _names(column: "pd.Series[Any]") -> list[str]:
     return list(dict.fromkeys(column.astype(str)))
 
 
-def _legend(figure: Figure, kind: str, table: pd.DataFrame) -> None:
-    """Name the series above the panels; one alone is named by the title."""
-    if kind == "grid":
-        return
-    series = _names(table["series"])
-    marks = []
-    for k, label in enumerate(plain_labels(series, 44)):
-        look: dict[str, Any] = dict(_LOOKS[k % len(_LOOKS)])
-        if kind != "intervals":
-            look |= {"marker": "", "ls": _DASHES[k % len(_DASHES)]}
-        marks.append(Line2D([], [], ms=5, label=label, **look))
-    if kind == "intervals" and "truth" in table and table["truth"].notna().any():
-        tick: dict[str, Any] = {"marker": "|", "mew": 1.6, "ms": 9}
-        marks.append(Line2D([], [], color=INK, ls="none", label="truth", **tick))
-    if kind == "shares" and "published" in table:
-        marks.append(Line2D([], [], color=INK, lw=1.6, label="published"))
-    if len(marks) > 1:
-        longest = max(len(str(mark.get_label())) for mark in marks)
-        columns = min(len(marks), max(1, 110 // (longest + 8)))
-        figure.legend(handles=marks, loc="outside upper left", ncols=columns)
-
-
-def _alt(wanted: Wanted) -> str:
+def _alt(wanted: PictureData) -> str:
     """Return what is seen, in words and numbers."""
     table = wanted.table
     if wanted.kind == "grid":
         size = f"{table['row'].nunique()} rows, {table['column'].nunique()} columns"
         return f"{wanted.title}: {size}, values {numbers(table['value'])}."
     column = "value" if wanted.kind == "shares" else "mean"
+    names = _names(table["series"])
     values = "; ".join(
         f"{label} {numbers(table.loc[table['series'].astype(str) == name, column])}"
-        for name, label in zip(
-            _names(table["series"]), plain_labels(_names(table["series"])), strict=True
-        )
+        for name, label in zip(names, plain_labels(names), strict=True)
     )
     return f"{wanted.title}, {wanted.kind} along {wanted.x}: {values}."
 

@@ -12,7 +12,7 @@ from bayescontam.calibration.coverage import ALL, COUNTED
 from bayescontam.calibration.results import StudyResults
 from bayescontam.data.published_tables import read_published
 from bayescontam.inference.estimands import QUANTITIES
-from bayescontam.published.study import Comparison
+from bayescontam.published.findings import Comparison
 from bayescontam.report.format import number
 
 MOST_ROWS, MOST_RANKED, MOST_REASONS = 150, 30, 12

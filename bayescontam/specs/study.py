@@ -40,7 +40,7 @@ Analysis = Literal[
     "prevalence",
     "arc_concepts",
 ]
-"""Modules of `bayescontam.published`."""
+"""Scripts of ``studies/``."""
 Text = Annotated[str, StringConstraints(min_length=1)]
 GROUPS = ("parameters", "estimands", "log_likelihood")
 """Groups of quantities; any other name is that of one parameter or estimand."""

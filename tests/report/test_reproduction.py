@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.published.study import PictureData, Record
+from bayescontam.published.findings import PictureData, Record
 from bayescontam.report.published_page import (
     comparison_lines,
     drawn,

@@ -10,7 +10,7 @@ import pytest
 from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.results import StudyResults
 from bayescontam.errors import UsageError
-from bayescontam.published.study import NO_INTERVAL
+from bayescontam.published.findings import NO_INTERVAL
 from bayescontam.report import study_tables
 from bayescontam.report.published_page import comparison_of
 from bayescontam.report.study_figures import _reach

@@ -1,8 +1,6 @@
 """Reproductions written by hand: a study's file, and findings with every kind of picture."""
 
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,11 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.published_tables import read_published
+from bayescontam.evidence.curve import Curve
 from bayescontam.inference.result import Fit
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
+from bayescontam.published import study as running
+from bayescontam.published.findings import Comparison, Findings, PictureData, TableData
+from bayescontam.published.study import Study
 from bayescontam.specs.study import ReproductionSpec
 
 HOSTILE = "<script>document.title=0</script>"
@@ -49,6 +50,9 @@ class Quick(Study):
     def fit(self, *given: Any, **settings: Any) -> Fit:
         return super().fit(*given, **{"draws": 150, "tune": 200, "chains": 2, **settings})
 
+    def curve(self, *given: Any, **settings: Any) -> Curve:
+        return super().curve(*given, **{"draws": 150, "tune": 200, "chains": 2, **settings})
+
 
 def findings() -> Findings:
     """Return findings with every kind of picture, and names that could break a page."""
@@ -83,13 +87,11 @@ def findings() -> Findings:
             PictureData("shares", "Two shares", "", shares.assign(published=1.5), "x", "share"),
             PictureData("grid", "A grid", "", grid, "concept", "model"),
         ),
-        (Titled("A table, 95 %", "Its caption.", intervals),),
+        (TableData("A table, 95 %", "Its caption.", intervals),),
         ("A note.",),
     )
 
 
 def with_analysis(monkeypatch: pytest.MonkeyPatch, analyse: Any) -> None:
-    """Put `analyse` in the place of the analysis of a decomposition."""
-    module: Any = ModuleType("bayescontam.published.decomposition")
-    module.analyse = analyse
-    monkeypatch.setitem(sys.modules, "bayescontam.published.decomposition", module)
+    """Put `analyse` in the place of every script."""
+    monkeypatch.setattr(running, "analysis_of", lambda name: analyse)

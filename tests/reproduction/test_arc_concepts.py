@@ -10,14 +10,20 @@ import pytest
 
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
-from bayescontam.errors import DataError, UsageError
-from bayescontam.published.quantities import documents_with
-from bayescontam.published.simulate import GENERATED_TASKS as MADE
-from bayescontam.published.simulate import ConceptBenchmark, diluted, extrapolated, real, shares
-from bayescontam.published.simulate import generated_benchmark as made
+from bayescontam.errors import UsageError
 from bayescontam.published.study import Study
 from bayescontam.specs.registry import shipped_folder
 from bayescontam.specs.study import ReproductionSpec
+from studies.arc_concepts import (
+    GENERATED,
+    ConceptBenchmark,
+    diluted,
+    documents_with,
+    extrapolated,
+    generated_benchmark,
+    real_benchmark,
+    shares,
+)
 from tests.data import shared
 
 
@@ -32,7 +38,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def test_answers_follow_the_true_contamination_not_the_expected_one(study: Study) -> None:
     """With 200 models the share of correct answers shows each task's true accuracy."""
-    posed = made(study)
+    posed = generated_benchmark(study)
     frame = posed.responses.frame
     share = frame.groupby("item", sort=False)["n_correct"].mean().loc[posed.items].to_numpy()
     genuine, boost = study.settings["genuine"], study.settings["boost"]
@@ -47,10 +53,10 @@ def test_answers_follow_the_true_contamination_not_the_expected_one(study: Study
 
 
 def test_the_same_seed_gives_the_same_answers(study: Study, tmp_path: Path) -> None:
-    one, again = made(study), made(replace(study, folder=tmp_path))
+    one, again = generated_benchmark(study), generated_benchmark(replace(study, folder=tmp_path))
     assert one.responses.data_hash == again.responses.data_hash
     assert (one.contamination == again.contamination).all()
-    assert one.name == MADE
+    assert one.name == GENERATED
 
 
 def test_tasks_of_another_size_or_seed_in_the_folder_are_not_taken(
@@ -59,10 +65,12 @@ def test_tasks_of_another_size_or_seed_in_the_folder_are_not_taken(
     first = replace(study, folder=tmp_path, settings={**study.settings, "tasks": 4, "models": 1})
     more = replace(first, settings={**first.settings, "tasks": 6})
     other = replace(first, spec=first.spec.model_copy(update={"seed": first.spec.seed + 1}))
-    assert [len(made(one).items) for one in (first, more, first)] == [4, 6, 4]
+    assert [len(generated_benchmark(one).items) for one in (first, more, first)] == [4, 6, 4]
     alone = replace(other, folder=tmp_path / "alone")
     (tmp_path / "alone").mkdir()
-    assert (made(other).contamination == made(alone).contamination).all()
+    assert (
+        generated_benchmark(other).contamination == generated_benchmark(alone).contamination
+    ).all()
 
 
 def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_told() -> None:
@@ -81,9 +89,9 @@ def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_told() -> No
 def test_a_concept_without_exposure_is_refused() -> None:
     concepts = pd.DataFrame({"task": ["a", "b", "b"], "concept": ["Copy", "Copy", "Ordr"]})
     with pytest.raises(UsageError, match="of the concepts 'Ordr'; known are 'Copy', 'Order'"):
-        shares(concepts, ("a", "b"), ["Copy", "Order"])
+        shares(concepts, ["Copy", "Order"])
     concepts = concepts.replace("Ordr", "Order")
-    assert shares(concepts, ("a", "b"), ["Order", "Copy"]).tolist() == [[0, 1], [0.5, 0.5]]
+    assert shares(concepts, ["Order", "Copy"]).to_numpy().tolist() == [[0, 1], [0.5, 0.5]]
 
 
 def test_a_document_counts_once_for_each_concept_whose_word_it_has(tmp_path: Path) -> None:
@@ -97,12 +105,13 @@ def test_a_document_counts_once_for_each_concept_whose_word_it_has(tmp_path: Pat
 def test_lines_without_a_text_are_named(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"text": "above"}\n{"text": 3}\n{"te\n')
-    with pytest.raises(DataError, match=r"line 2: has no 'text'(?s:.*)line 3: is no whole JSON"):
+    problem = "is no JSON object with a 'text'"
+    with pytest.raises(UsageError, match=rf"line 2: {problem}(?s:.*)line 3: {problem}"):
         documents_with(path, {"AboveBelow": ["above"]})
 
 
 def test_all_items_of_a_concept_share_its_exposure(study: Study) -> None:
-    posed = real(study, shared("conceptarc.csv"), shared("texts/corpus.jsonl"))
+    posed = real_benchmark(study, shared("conceptarc.csv"), shared("texts/corpus.jsonl"))
     assert posed.contamination.shape[1] == len(posed.items) == 480
     assert len(np.unique(posed.contamination[0].round(12))) == 16
     assert set(posed.responses.models) == set(study.settings["solvers"])

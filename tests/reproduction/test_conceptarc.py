@@ -9,9 +9,12 @@ import xarray as xr
 from scipy.stats import beta
 
 from bayescontam.data.published_tables import read_printed, read_published
-from bayescontam.errors import DataError
-from bayescontam.published import conceptarc
-from bayescontam.published.conceptarc import (
+from bayescontam.errors import UsageError
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import shipped_folder
+from bayescontam.specs.study import ReproductionSpec
+from studies import conceptarc
+from studies.conceptarc import (
     FIRST,
     HUMANS,
     SECOND,
@@ -23,9 +26,6 @@ from bayescontam.published.conceptarc import (
     p_best,
     table_responses,
 )
-from bayescontam.published.study import Study
-from bayescontam.specs.registry import shipped_folder
-from bayescontam.specs.study import ReproductionSpec
 from tests.data import shared
 
 
@@ -108,7 +108,7 @@ def test_a_concept_that_is_not_printed_is_refused(printed: pd.DataFrame, tmp_pat
     path = tmp_path / "items.csv"
     head = "model,benchmark,item,n_correct,n_trials,minimal,concept\n"
     path.write_text(f"{head}people,c,a,8,9,False,Copy\npeople,c,b,8,9,False,Kopy\n")
-    with pytest.raises(DataError, match="concept: no printed concept is called 'Kopy'"):
+    with pytest.raises(UsageError, match="concept: no printed concept is called 'Kopy'"):
         item_responses(path, {"people": HUMANS}, printed)
 
 

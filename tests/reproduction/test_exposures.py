@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.calibration.simulators import contamination_of
 from bayescontam.data.importers.arc import read_arc, read_concepts
 from bayescontam.errors import UsageError
-from bayescontam.published.quantities import counted_exposures, covariates_of, given_exposures
-from bayescontam.published.simulate import CONCEPTS, CONCEPTS_FILE, TEST, TRAIN, make_tasks
+from studies._common import contamination_of
+from studies._tasks import CONCEPTS, CONCEPTS_FILE, TEST, TRAIN, make_tasks
+from studies.arc_concepts import counted_exposures, covariates_of, given_exposures
 
 DRAWS = 20_000
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.published.study import NEEDED, Comparison, Kind, PictureData
+from bayescontam.published.findings import NEEDED, Comparison, Kind, PictureData
 
 NAN = float("nan")
 

@@ -16,8 +16,12 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.published import ecology
-from bayescontam.published.finetuning import (
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import load_spec, shipped_folder
+from bayescontam.specs.study import ReproductionSpec
+from studies import _ecology as ecology
+from studies._cells import Cells, effects_variance, expected_cells, logistic_mean, own_cells
+from studies.finetuning import (
     ERRORS,
     GENERATIONS,
     ITEMS,
@@ -28,16 +32,6 @@ from bayescontam.published.finetuning import (
     pooled,
     printed_rows,
 )
-from bayescontam.published.quantities import (
-    Cells,
-    effects_variance,
-    expected_cells,
-    logistic_mean,
-    own_cells,
-)
-from bayescontam.published.study import Study
-from bayescontam.specs.registry import load_spec, shipped_folder
-from bayescontam.specs.study import ReproductionSpec
 
 FEW = Sampling(draws=150, tune=250, chains=2, cores=1)
 
@@ -153,13 +147,13 @@ def fitted(responses: Responses, spec: str, changes: dict[str, object]) -> Fit:
 
 def test_cells_of_a_printed_table_follow_its_counts(halves: Responses) -> None:
     """The trained model's two cells have two parameters, so that counts alone decide them."""
-    cells = expected_cells(fitted(halves, "aggregated", {}), halves, "group")
+    cells = expected_cells(fitted(halves, "aggregated", {}), halves)
     for group, count in (("seen", 400), ("unseen", 350)):
         exact = stats.beta(count + 1, 501 - count)
         draws = cells.of("trained", "quiz", group)
         assert draws.mean() == pytest.approx(exact.mean(), abs=0.012)
         assert draws.std() == pytest.approx(exact.std(), rel=0.35)
-    gain = cells.gain(("trained", "base"), "quiz", ("seen", None))
+    gain = cells.gain(("trained", "base"), "quiz", "seen")
     assert gain.mean() == pytest.approx(0.30, abs=0.03)
 
 
@@ -181,7 +175,7 @@ def test_cells_of_single_items_tell_these_items_and_new_ones_apart() -> None:
     )
     responses = Responses.from_frame(table)
     fit = fitted(responses, "hierarchical", {})
-    very, new = (cells(fit, responses, "group") for cells in (own_cells, expected_cells))
+    very, new = (cells(fit, responses) for cells in (own_cells, expected_cells))
     for model in ("one", "two"):
         for group in ("seen", "unseen"):
             own = table[(table["model"] == model) & (table["group"] == group)]

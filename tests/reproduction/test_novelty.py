@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.published_tables import read_published
-from bayescontam.published import novelty
-from bayescontam.published.study import Findings, Record
+from bayescontam.published.findings import Findings, Record
+from studies import novelty
 from tests.reproduction.made import TEXT, Quick, spec
 from tests.reproduction.test_record import RUN
 
@@ -22,7 +22,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     study = Quick(spec(), SETTINGS, read_published("arc_novelty"), folder)
     with pytest.MonkeyPatch.context() as patch:
         kept = novelty.ALONE, novelty.LINE
-        patch.setattr(novelty, "_SPECS", {name: novelty._SPECS[name] for name in kept})
+        patch.setattr(novelty, "MODELS", {name: novelty.MODELS[name] for name in kept})
         return novelty.analyse(study)
 
 

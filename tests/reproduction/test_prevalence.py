@@ -7,11 +7,20 @@ from pathlib import Path
 import pytest
 
 from bayescontam.data.published_tables import read_published
-from bayescontam.published.prevalence import by_share, first_ranks, judged_items, judgements
-from bayescontam.published.simulate import ScanWithTruth, named_after, searched_of
+from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.published.study import Study
 from bayescontam.specs.registry import shipped_folder
 from bayescontam.specs.study import ReproductionSpec
+from studies.prevalence import (
+    PAIR,
+    ScanWithTruth,
+    by_share,
+    first_ranks,
+    judged_items,
+    judgements,
+    named_after,
+    with_truth,
+)
 from tests.evidence.made import make_scan, match
 
 MATCHES = [
@@ -24,7 +33,7 @@ MATCHES = [
 @pytest.fixture
 def searched(tmp_path: Path) -> ScanWithTruth:
     scan = make_scan(tmp_path / "scan", MATCHES)
-    return searched_of("quiz", scan, lambda item, document: document.startswith(f"good-{item}"))
+    return with_truth("quiz", scan, lambda item, document: document.startswith(f"good-{item}"))
 
 
 @pytest.fixture
@@ -41,7 +50,7 @@ def test_the_first_duplicate_of_each_item_has_its_rank(searched: ScanWithTruth) 
 
 def test_only_the_first_chunk_of_a_document_holds_the_duplicate(tmp_path: Path) -> None:
     rows = [match("a", 0.9, "good-a", chunk=1), match("a", 0.5, "good-a", chunk=0)]
-    one = searched_of("quiz", make_scan(tmp_path, rows), lambda item, document: True)
+    one = with_truth("quiz", make_scan(tmp_path, rows), lambda item, document: True)
     assert one.true.tolist() == [True, False]
 
 
@@ -75,3 +84,14 @@ def test_planted_documents_are_named_after_their_task() -> None:
     assert named_after("task-71", "exact-71")
     assert not named_after("task-7", "exact-71")
     assert not named_after("task-7", "instruct-7")
+
+
+def test_pairs_are_in_the_order_of_the_package(tmp_path: Path) -> None:
+    """Best first for each item; of one text in several documents, by their names."""
+    tied = [match("b", 0.9, "z"), match("b", 0.9, "y"), match("a", 0.2, "x", chunk=1)]
+    scan = make_scan(tmp_path, [*MATCHES, *tied])
+    pairs = with_truth("quiz", scan, lambda item, document: False).pairs
+    wanted = scan_pairs(scan)
+    assert pairs[[*PAIR, "cosine"]].to_csv(index=False) == wanted[[*PAIR, "cosine"]].to_csv(
+        index=False
+    )

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.published.study import RECORD, Record
+from bayescontam.published.findings import RECORD, Record
 from tests.reproduction.made import TEXT, findings
 
 RUN = {"started": "2000-01-01", "seconds": 1.0, "command": "", "full": False, "data": False,

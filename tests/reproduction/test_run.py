@@ -8,7 +8,8 @@ import pytest
 from bayescontam.calibration.runner import run_study
 from bayescontam.data import published_tables as printed
 from bayescontam.errors import DataError, SpecError, UsageError
-from bayescontam.published.study import DATA, Findings, Record, Study, run_reproduction
+from bayescontam.published.findings import Findings, Record
+from bayescontam.published.study import DATA, Study, run_reproduction
 from tests.reproduction.made import TEXT, findings, spec, with_analysis
 
 
@@ -50,8 +51,8 @@ def test_the_environment_names_the_data_folder(
     monkeypatch.setenv(DATA, str(tmp_path))
     (tmp_path / "there.csv").write_text("a\n")
     run_reproduction(spec(), tmp_path / "out")
-    assert seen[0].given("there.csv") == tmp_path / "there.csv"
-    assert seen[0].given("absent.csv") is None
+    assert seen[0].shared("there.csv") == tmp_path / "there.csv"
+    assert seen[0].shared("absent.csv") is None
     monkeypatch.setenv(DATA, str(tmp_path / "none"))
     with pytest.raises(UsageError, match=r"BAYESCONTAM_DATA: .*none is no folder"):
         run_reproduction(spec(), tmp_path / "out")

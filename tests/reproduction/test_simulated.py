@@ -7,24 +7,26 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from bayescontam.published import decomposition, eight_models, novelty, versions
-from bayescontam.published.simulate import (
-    Corpus,
+from bayescontam.calibration import simulators
+from bayescontam.calibration.bootstrap import bootstrap_rows, regressions
+from studies import _common, decomposition, eight_models, novelty, versions
+from studies._common import (
     Generator,
     coverage,
+    draw_exposures,
     estimate,
-    over_tables,
+    penalised_regression,
     published_method,
-    responses_of,
+    simulated,
 )
 from tests.reproduction.made import study
 
-GENERATOR, CORPUS = Generator(0.35, 0.30, 400), Corpus(0.2, 0.7, 3, 2)
+GENERATOR, EXPOSURES = Generator(0.35, 0.30, 400), (0.2, 0.7, 3, 2)
 
 
 def test_contaminations_lie_between_those_of_the_least_and_the_most_exposed_concept() -> None:
-    exposure = CORPUS.exposures(np.random.default_rng(3))
-    found = GENERATOR.contamination(CORPUS, np.random.default_rng(3))
+    exposure = draw_exposures(EXPOSURES, np.random.default_rng(3))
+    found = GENERATOR.contamination(EXPOSURES, np.random.default_rng(3))
     ends = 1 / (1 + (0.7 / 0.3) * np.exp(-5 * (np.sort(exposure)[[0, -1]] - 0.5)))
     assert ends[0] < found.min() < found.max() < ends[1]
     assert len(found) == 400
@@ -44,9 +46,9 @@ def test_the_truth_is_the_mean_accuracy_with_and_without_contamination() -> None
 
 def test_the_published_estimate_is_that_of_a_penalised_regression() -> None:
     rng = np.random.default_rng(5)
-    at = GENERATOR.contamination(CORPUS, rng)
-    frame = responses_of([GENERATOR.answered(at, rng, "b")]).frame
-    found = published_method(frame, rng, 200)
+    at = GENERATOR.contamination(EXPOSURES, rng)
+    responses = simulated(GENERATOR.answered(at, rng, "b"))
+    frame, found = responses.frame, published_method(responses, rng, 200)
     y, d = frame["n_correct"].to_numpy(float), frame["contamination"].to_numpy()
 
     def loss(x: np.ndarray) -> float:
@@ -62,6 +64,41 @@ def test_the_published_estimate_is_that_of_a_penalised_regression() -> None:
     assert estimate(found, "overfitting_fraction")[0] == pytest.approx(over / y.mean(), abs=1e-4)
     for _, row in found.iterrows():
         assert row["low"] <= row["mean"] <= row["high"]
+
+
+def test_generator_and_method_are_those_of_the_simulation_studies() -> None:
+    printed = simulators.PRINTED
+    assert printed["concepts"] == _common.CONCEPTS
+    assert (
+        tuple(printed[f"exposure_{name}"] for name in ("floor", "span", "a", "b"))
+        == _common.EXPOSURES
+    )
+    exposure = np.linspace(0, 1, 11)
+    assert np.array_equal(_common.contamination_of(exposure), simulators.contamination_of(exposure))
+    one, other = (
+        module.compositions(30, np.random.default_rng(4)) for module in (_common, simulators)
+    )
+    assert np.array_equal(one, other)
+    rng = np.random.default_rng(6)
+    frames = [
+        GENERATOR.answered(GENERATOR.contamination(EXPOSURES, rng), rng, name)[:60]
+        for name in ("a", "b")
+    ]
+    responses = simulated(*frames)
+    found = published_method(responses, np.random.default_rng(7), 1500)
+    wanted = bootstrap_rows(responses.frame, np.random.default_rng(7), resamples=1500)
+    assert found["quantity"].tolist() == wanted["quantity"].tolist()
+    for end in ("low", "high"):
+        assert found[end].to_numpy() == pytest.approx(wanted[f"{end}_95"].to_numpy(), abs=1e-9)
+
+
+def test_answers_that_are_all_alike_have_no_slope() -> None:
+    at, weights = np.array([0.1, 0.4, 0.8]), np.array([[1, 1, 1], [2, 0, 1], [0, 3, 0]])
+    for correct in (np.array([1.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0])):
+        found = penalised_regression(correct, at, weights)
+        wanted = regressions(correct, np.ones(3), at, weights.astype(float), 1.0)
+        for one, other in zip(found, wanted, strict=True):
+            assert one == pytest.approx(other, abs=1e-9)
 
 
 def test_coverage_counts_the_intervals_that_hold_their_truth() -> None:
@@ -81,8 +118,8 @@ def test_many_tables_are_taken_up_where_they_ended(tmp_path: Path) -> None:
         return pd.DataFrame({"value": [10 * table]})
 
     with pytest.raises(KeyboardInterrupt):
-        over_tables(made, "t", {}, make, 5, chunk=2)
-    rows = over_tables(made, "t", {}, make, 5, chunk=2)
+        made.over_tables("t", {}, make, 5, chunk=2)
+    rows = made.over_tables("t", {}, make, 5, chunk=2)
     assert calls == [0, 1, 2, 3, 4, 4]
     assert rows["value"].tolist() == [0, 10, 20, 30, 40]
     assert rows["table"].tolist() == [0, 1, 2, 3, 4]
@@ -94,8 +131,7 @@ SETTINGS = {"tasks": 60, "genuine": 0.35, "boost": 0.3, "exposures": [0.2, 0.7, 
 
 def test_the_decomposition_holds_each_table_against_its_own_truth(tmp_path: Path) -> None:
     made = study(tmp_path, SETTINGS)
-    corpus = Corpus(*SETTINGS["exposures"])  # type: ignore[misc]
-    many = decomposition._many(made, Generator(0.35, 0.3, 60), corpus)
+    many = decomposition._many(made, Generator(0.35, 0.3, 60))
     assert many["table"].nunique() == 3
     for _, own in many.groupby("table"):
         value = own.set_index("quantity")["mean"]
@@ -109,7 +145,7 @@ def test_the_decomposition_holds_each_table_against_its_own_truth(tmp_path: Path
 def test_versions_are_the_same_tasks_with_and_without_a_boost(tmp_path: Path) -> None:
     settings = {**SETTINGS, "exposures_1": [0.2, 0.7, 3, 2], "exposures_2": [0, 0.5, 2, 3]}
     made = study(tmp_path, settings)
-    many = versions._many(made, versions._corpora(made))
+    many = versions._many(made)
     for _, pair in many.groupby(["table", "benchmark"]):
         assert pair["sd"].nunique() == 1
         assert sorted(pair["boost"]) == [0.0, 0.3]

@@ -89,18 +89,18 @@ def test_a_table_is_kept_until_what_it_follows_from_changes(tmp_path: Path) -> N
         calls.append(1)
         return pd.DataFrame({"a": [1.5, np.nan], "b": ["x", "y"]})
 
-    first = made.kept("t", {"n": 1}, make)
-    second = made.kept("t", {"n": 1}, make)
+    first = made.stored("t", {"n": 1}, make)
+    second = made.stored("t", {"n": 1}, make)
     pd.testing.assert_frame_equal(first, second)
     assert len(calls) == 1
-    made.kept("t", {"n": 2}, make)
-    made.kept("u", {"n": 1}, make)
+    made.stored("t", {"n": 2}, make)
+    made.stored("u", {"n": 1}, make)
     assert len(calls) == 3
 
 
 def test_names_that_cannot_be_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"got the name '\.\./x'; allowed are"):
-        study(tmp_path, {}).kept("../x", {}, pd.DataFrame)
+        study(tmp_path, {}).stored("../x", {}, pd.DataFrame)
 
 
 def test_random_streams_follow_from_the_seed_and_the_name(tmp_path: Path) -> None:

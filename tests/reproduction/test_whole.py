@@ -1,7 +1,6 @@
 """Every published study, small, from its settings to its page."""
 
-from functools import cached_property, partial
-from importlib import import_module
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +8,9 @@ import pytest
 
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
-from bayescontam.evidence.curve import CurveOptions
 from bayescontam.inference.result import Fit
-from bayescontam.inference.sampling import Sampling
-from bayescontam.published import prevalence
-from bayescontam.published.study import Record, Study
+from bayescontam.published.findings import Record
+from bayescontam.published.study import Study, analysis_of
 from bayescontam.report.published_page import render_reproduction
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
@@ -59,14 +56,12 @@ def test_every_published_study_is_run() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_a_study_becomes_a_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = Sampling(draws=150, tune=200, chains=2)
-    monkeypatch.setattr(prevalence, "CurveOptions", partial(CurveOptions, sampling=few))
+def test_a_study_becomes_a_page(name: str, tmp_path: Path) -> None:
     text = (shipped_folder("studies") / f"{name}.toml").read_text(encoding="utf-8")
     spec = ReproductionSpec.parse(text, name)
     settings = {**spec.at_size(False), **SMALL[name]}
     study: Study = Sparing(spec, settings, read_published(spec.published), tmp_path)
-    found = import_module(f"bayescontam.published.{spec.analysis}").analyse(study)
+    found = analysis_of(spec.analysis)(study)
     assert all(each.source for each in found.comparisons)
     assert bool(found.comparisons) == (name != "eight-models")  # printed as a picture only
     Record(name, text, (RUN,), found).save(tmp_path)

@@ -1,12 +1,12 @@
 """Reproduction specs: strict, distinct from simulation studies, shipped with their sources."""
 
-import importlib
 from pathlib import Path
 
 import pytest
 
 from bayescontam.data.published_tables import read_published
 from bayescontam.errors import SpecError
+from bayescontam.published.study import analysis_of
 from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
 from bayescontam.specs.study import ReproductionSpec
 from tests.reproduction.made import TEXT
@@ -54,8 +54,7 @@ def test_the_kind_decides_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
 def test_shipped_reproductions_have_an_analysis_and_sources(name: str) -> None:
     spec = load_study(name)
     assert isinstance(spec, ReproductionSpec)
-    analysis = importlib.import_module(f"bayescontam.published.{spec.analysis}")
-    assert callable(analysis.analyse)
+    assert callable(analysis_of(spec.analysis))
     table = read_published(spec.published)
     assert table["source"].str.contains(TITLES).all()
     assert not table.duplicated(["quantity", "where"]).any()

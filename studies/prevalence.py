@@ -1,86 +1,148 @@
 """How many items have duplicates, by matches examined and by corpus scanned."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import sha256
-from bayescontam.data.judgements import PAIR, Judgements
-from bayescontam.errors import FitError
-from bayescontam.evidence.covariates import RANKS, weigh
-from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve
-from bayescontam.evidence.pairs import positions_in_scan
-from bayescontam.evidence.prevalence import prevalence
-from bayescontam.inference.checks import Outcome
-from bayescontam.published.quantities import row_of
-from bayescontam.published.simulate import ScanWithTruth, generated_scan, texts
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
-from bayescontam.specs.registry import load_curve
+import bayescontam as bc
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
 
+from ._common import row_of, rows_of
+
+GENERATED, TEXTS = "generated", "tasks and instructions"
+"""Names of the corpora."""
 FOLDER = "texts"
 """Folder of the texts, in the data folder."""
 JUDGE = "truth"
+ITEM = ["benchmark", "item"]
+PAIR = [*ITEM, "source", "document", "chunk"]
+RANKS = (1, 2, 5, 10, 20, 50, 100)
+"""Numbers of best matches at which prevalence is reported."""
 COLUMNS = {"mean": "mean", "ci_low": "low", "ci_high": "high"}
 OTHER = "Another benchmark, corpus and embedder: shapes may agree, levels need not."
 
 
-def analyse(study: Study) -> Findings:
+@dataclass(frozen=True, eq=False)
+class ScanWithTruth:
+    """A scan whose truth is known."""
+
+    name: str
+    scan: bc.Scan
+    true: np.ndarray  # of each row of `scan.matches`: whether it is the first chunk of a duplicate
+    pairs: pd.DataFrame  # distinct pairs of the scan, best first for each item, with `true`
+
+
+def analyse(study: Study) -> bc.Findings:
     """Scan, judge, learn the curve, and estimate how many items have duplicates."""
     notes, searched = [], [generated_scan(study)]
-    if (folder := study.given(FOLDER)) is not None:
-        searched.append(texts(study, folder))
+    if (folder := study.shared(FOLDER)) is not None:
+        searched.append(scan_of_texts(study, folder))
     else:
         notes.append(
             f"{FOLDER}/ is not in the data folder: the scan of programming tasks is left out."
             " Name the folder that holds it with --data."
         )
-    curves = {one.name: learnt(study, one) for one in searched}
+    curves = {one.name: study.curve(one.name, one.scan, judgements(study, one)) for one in searched}
     for name, curve in curves.items():
-        failed = [check for check in curve.checks() if check.outcome is Outcome.FAILED]
+        failed = [check for check in curve.checks() if check.outcome is bc.Outcome.FAILED]
         notes += [f"The curve of '{name}' failed '{c.name}': {c.sentence}" for c in failed]
     ranks = pd.concat([by_rank(study, one, curves[one.name]) for one in searched])
     shares = pd.concat([by_share(study, one) for one in searched])
     bands = pd.concat([_band(name, curve) for name, curve in curves.items()])
-    return Findings(
+    return bc.Findings(
         _headline(ranks),
         tuple(_compared(study, ranks, bands)),
         (_rank_picture(study, ranks), _share_picture(shares), _curve_picture(study, bands)),
         (
-            Titled(
+            TableData(
                 "By matches examined",
                 "Share of the items that nobody judged with a duplicate among them.",
                 ranks,
             ),
-            Titled("By share of the corpus", "Mean and 95 % of random parts.", shares),
+            TableData("By share of the corpus", "Mean and 95 % of random parts.", shares),
         ),
         tuple(notes),
     )
 
 
-def learnt(study: Study, one: ScanWithTruth) -> Curve:
-    """Return P(duplicate | cosine) of a scan, from what is true of some of its pairs.
-
-    Judged are the best matches of each item, and some of its others, of any cosine.
-    """
-    judged = positions_in_scan(judgements(study, one), one.scan)
-    best = one.scan.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
-    judged = judged.join(best.rename("best"), on=["benchmark", "item"])
-    names = {
-        "benchmarks": tuple(map(str, one.scan.items["benchmark"].unique())),
-        "sources": tuple(dict.fromkeys(row["source"] for row in one.scan.record["strata"])),
-        "embedder": one.scan.record.get("embedder"),
+def generated_scan(study: Study) -> ScanWithTruth:
+    """Return the scan of a generated benchmark and corpus."""
+    items, documents = study.settings["items"], study.settings["documents"]
+    manifest = (
+        f'summary = "Generated"\nseed = {study.spec.seed}\n'
+        f"[generated]\nitems = {items}\ndocuments = {documents}\n"
+    )
+    scan = _scan(study, manifest, GENERATED)
+    truth = pd.read_csv(
+        scan.folder / "generated" / "truth.csv", keep_default_na=False, dtype={"documents": str}
+    )
+    known = {
+        (str(row.item), document) for row in rows_of(truth) for document in row.documents.split()
     }
-    key = sha256(pd.util.hash_pandas_object(judged, index=False).to_numpy().tobytes())
-    path = study.folder / "fits" / f"curve-{one.name.replace(' ', '-')}-{key[:12]}.nc"
-    try:
-        return Curve.load(path)
-    except FitError:
-        path.parent.mkdir(exist_ok=True)
-    options = CurveOptions(seed=int(study.stream("curve", one.name).integers(2**31)))
-    curve = fit_curve(judged, names, load_curve("monotone"), options, study.progress)
-    curve.save(path)
-    return curve
+    return with_truth(GENERATED, scan, lambda item, document: (item, document) in known)
+
+
+def scan_of_texts(study: Study, folder: Path) -> ScanWithTruth:
+    """Return the scan of programming tasks, whose duplicates are named after them."""
+    files = (str(folder.absolute() / f"{name}.jsonl") for name in ("benchmark", "corpus"))
+    benchmark, corpus = (json.dumps(file, ensure_ascii=False) for file in files)  # TOML quotes so
+    manifest = f"""
+summary = "Quick scan for benchmark.jsonl"
+
+[[benchmarks]]
+name = "benchmark"
+path = {benchmark}
+text_mode = "input_output"
+
+[[sources]]
+name = "corpus"
+paths = [{corpus}]
+stratum = "source"
+"""
+    return with_truth(TEXTS, _scan(study, manifest, "texts"), named_after)
+
+
+def named_after(item: str, document: str) -> bool:
+    """Return whether a document's name says that it is a duplicate of an item.
+
+    >>> named_after("task-7", "dup-7-1"), named_after("task-7", "dup-70-1")
+    (True, False)
+    """
+    parts = document.split("-")
+    return parts[0] in ("dup", "exact") and parts[1:2] == [item.removeprefix("task-")]
+
+
+def _scan(study: Study, manifest: str, name: str) -> bc.Scan:
+    """Return a scan; what was finished or begun in the study's folder is used."""
+    return bc.run_scan(
+        bc.Manifest.parse(manifest, "manifest.toml"), study.folder / "scans" / name,
+        base=study.folder, device="cpu", replace=True, progress=study.progress,
+    )  # fmt: skip
+
+
+def with_truth(name: str, scan: bc.Scan, is_duplicate: Callable[[str, str], bool]) -> ScanWithTruth:
+    """Return a scan with what is true of its matches."""
+    # One text may stand in several documents, whose order is then that of their names.
+    pairs = pd.concat([scan.matches, scan.tail]).drop_duplicates([*PAIR, "chunk_id"])
+    items = pd.MultiIndex.from_frame(scan.items[ITEM])
+    pairs["number"] = items.get_indexer(pd.MultiIndex.from_frame(pairs[ITEM]))
+    order = ["number", "cosine", "chunk_id", "source", "document", "chunk"]
+    falling = [name != "cosine" for name in order]
+    pairs = pairs.sort_values(order, ascending=falling, ignore_index=True)
+    pairs["true"] = _true(pairs, is_duplicate)
+    return ScanWithTruth(name, scan, _true(scan.matches, is_duplicate), pairs)
+
+
+def _true(table: pd.DataFrame, is_duplicate: Callable[[str, str], bool]) -> np.ndarray:
+    named = [is_duplicate(*row) for row in table[["item", "document"]].itertuples(index=False)]
+    # Of a document in several chunks, the one that is like the item holds the duplicate.
+    first = ~table.duplicated([*ITEM, "source", "document"]).to_numpy()
+    return np.array(named, dtype=bool) & first
 
 
 def judged_items(study: Study, one: ScanWithTruth) -> set[str]:
@@ -90,20 +152,20 @@ def judged_items(study: Study, one: ScanWithTruth) -> set[str]:
     return set(study.stream("judged", one.name).permutation(items)[:count])
 
 
-def judgements(study: Study, one: ScanWithTruth) -> Judgements:
+def judgements(study: Study, one: ScanWithTruth) -> bc.Judgements:
     """Return true verdicts on the best matches of each judged item and on some of its others."""
-    pairs = one.pairs.drop_duplicates(list(PAIR))
+    pairs = one.pairs.drop_duplicates(PAIR)
     pairs = pairs[pairs["item"].isin(judged_items(study, one))].reset_index(drop=True)
-    place = pairs.groupby(["benchmark", "item"], observed=True).cumcount()
+    place = pairs.groupby(ITEM, observed=True).cumcount()
     best = place < study.settings["judged"]
     rest = pairs[~best].sample(frac=1, random_state=int(study.stream("tail").integers(2**31)))
-    tail = rest.groupby(["benchmark", "item"], observed=True).head(study.settings["tail"])
+    tail = rest.groupby(ITEM, observed=True).head(study.settings["tail"])
     chosen = pd.concat([pairs[best], tail])
-    table = chosen[list(PAIR)].assign(judge=JUDGE, is_duplicate=chosen["true"].astype(int))
-    return Judgements.from_frame(table, source="truth")
+    table = chosen[PAIR].assign(judge=JUDGE, is_duplicate=chosen["true"].astype(int))
+    return bc.Judgements.from_frame(table, source="truth")
 
 
-def by_rank(study: Study, one: ScanWithTruth, curve: Curve) -> pd.DataFrame:
+def by_rank(study: Study, one: ScanWithTruth, curve: bc.Curve) -> pd.DataFrame:
     """Return the share of items with a duplicate among their best matches.
 
     Of the items that nobody judged: verdicts on the others would be read back as answers.
@@ -113,8 +175,8 @@ def by_rank(study: Study, one: ScanWithTruth, curve: Curve) -> pd.DataFrame:
     found = found[~found.index.isin(seen)]
     true = [float((found <= k).mean()) for k in RANKS]
     table = pd.DataFrame({"matches": RANKS, "mean": true, "low": true, "high": true})
-    weighed = weigh(one.scan, curve)
-    estimated = prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
+    weighed = bc.weigh_scan(one.scan, curve)
+    estimated = bc.prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
     estimated = estimated[estimated["by"] == "matches"].rename(columns=COLUMNS)
     estimated = estimated.assign(matches=estimated["group"].astype(int))[list(table.columns)]
     parts = [table.assign(of="truth"), estimated.assign(of="curve")]
@@ -142,7 +204,7 @@ def by_share(study: Study, one: ScanWithTruth) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(corpus=one.name)[["corpus", "share", "mean", "low", "high"]]
 
 
-def _band(name: str, curve: Curve) -> pd.DataFrame:
+def _band(name: str, curve: bc.Curve) -> pd.DataFrame:
     band = curve.tree["curves"].to_dataset().isel(benchmark=0)
     columns = {column: band[column].to_numpy() for column in ("mean", "low", "high")}
     return pd.DataFrame({"x": band["cosine"].to_numpy(), "series": name, **columns})

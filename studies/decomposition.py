@@ -1,13 +1,13 @@
 """The published split of a score into genuine ability and overfitting."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from bayescontam.calibration.simulators import Corpus
-from bayescontam.published.quantities import mean_and_interval
-from bayescontam.published.simulate import (
+import bayescontam as bc
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._common import (
     METHOD,
     PRINTED,
     QUANTITIES,
@@ -15,82 +15,68 @@ from bayescontam.published.simulate import (
     coverage,
     estimate,
     fit_rows,
-    over_tables,
+    mean_and_interval,
     percent,
     published_method,
-    responses_of,
+    simulated,
 )
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 
 BENCHMARK = "ARC-like"
 SHAPES = ("min", "max", "mean", "sd")
 REPORTED = ("genuine_ability", "slope", "accuracy", "overfitting", "overfitting_fraction")
-_SPECS = ("single", "positive", "additive")
+MODELS = ("single", "positive", "additive")
+ZERO = "posterior, additive, reference 0"
 
 
-def analyse(study: Study) -> Findings:
+def analyse(study: Study) -> bc.Findings:
     """Return what one simulated table says, and the published method of many."""
     settings = study.settings
     generator = Generator(settings["genuine"], settings["boost"], settings["tasks"])
-    corpus = Corpus(*settings["exposures"])
     rng = study.stream("table")
-    contamination = generator.contamination(corpus, rng)
-    responses = responses_of([generator.answered(contamination, rng, BENCHMARK)])
-    truth = generator.truth(contamination)
-    method = published_method(responses.frame, study.stream("bootstrap"), settings["resamples"])
+    contamination = generator.contamination(settings["exposures"], rng)
+    responses = simulated(generator.answered(contamination, rng, BENCHMARK))
+    fits = {name: study.fit(name, responses, name) for name in MODELS}
+    # At contamination 0, where no task lies.
+    fits["additive-zero"] = study.fit("additive-zero", responses, "additive", reference="zero")
+    method = published_method(responses, study.stream("bootstrap"), settings["resamples"])
     rows = {METHOD: method.assign(verdict="")}
-    notes: list[str] = []
-    for name in _SPECS:
-        fit = study.fit(name, responses, name)
-        rows[f"posterior, {name}"] = fit_rows(fit)
-        notes += study.failed_checks(name, fit)
-    zero = study.fit("additive-zero", responses, "additive", reference="zero")
-    rows["posterior, additive, reference 0"] = fit_rows(zero)
-    notes += study.failed_checks("additive-zero", zero)
-    table = pd.concat([part.assign(estimate=name) for name, part in rows.items()])
-    truths = {name: dict(truth) for name in rows}
-    truths["posterior, additive, reference 0"] = _at_zero(generator, contamination)
-    table["truth"] = [
-        truths[row["estimate"]].get(row["quantity"], np.nan) for row in table.to_dict("records")
-    ]
-    many = _many(study, generator, corpus)
-    return Findings(
+    rows |= {f"posterior, {name}": fit_rows(fits[name]) for name in MODELS}
+    rows[ZERO] = fit_rows(fits["additive-zero"])
+    truth = generator.truth(contamination)
+    truths = dict.fromkeys(rows, truth) | {ZERO: generator.truth(contamination, 0.0)}
+    table = pd.concat(
+        [part.assign(estimate=n, truth=part["quantity"].map(truths[n])) for n, part in rows.items()]
+    )
+    many = _many(study, generator)
+    return bc.Findings(
         _headline(study, table, many),
         tuple(_comparisons(study, rows, many)),
         (_intervals(study, table, generator), _seeds(study, many)),
         (_one(table), _method(many)),
-        tuple(notes),
+        tuple(note for name, fit in fits.items() for note in study.failed_checks(name, fit)),
     )
 
 
-def _at_zero(generator: Generator, contamination: Any) -> dict[str, float]:
-    """Return the true estimands at contamination 0, where no task lies."""
-    accuracy = generator.genuine + generator.boost * float(contamination.mean())
-    over = accuracy - generator.genuine
-    values = {"accuracy": accuracy, "genuine_ability": generator.genuine, "overfitting": over}
-    return {**values, "overfitting_fraction": over / accuracy}
-
-
-def _many(study: Study, generator: Generator, corpus: Corpus) -> pd.DataFrame:
+def _many(study: Study, generator: Generator) -> pd.DataFrame:
     """Return what the published method reports of many tables, with the truths."""
     settings = study.settings
 
     def make(table: int) -> pd.DataFrame:
         rng = study.stream("tables", table)
-        contamination = generator.contamination(corpus, rng)
-        responses = responses_of([generator.answered(contamination, rng, BENCHMARK)])
-        found = published_method(responses.frame, rng, settings["resamples"])
+        contamination = generator.contamination(settings["exposures"], rng)
+        responses = simulated(generator.answered(contamination, rng, BENCHMARK))
+        found = published_method(responses, rng, settings["resamples"])
         truth = generator.truth(contamination)
         shape = contamination.min(), contamination.max(), contamination.mean(), contamination.std()
         own = pd.DataFrame(
             {"quantity": [f"contamination_{name}" for name in SHAPES], "mean": shape}
         )
         rows = pd.concat([found.assign(truth=found["quantity"].map(truth)), own])
-        return rows.drop(columns="where")
+        return rows.drop(columns=["model", "benchmark"])
 
     names = ("genuine", "boost", "tasks", "exposures", "resamples")
     inputs = {name: settings[name] for name in names}
-    return over_tables(study, "tables", inputs, make, settings["tables"])
+    return study.over_tables("tables", inputs, make, settings["tables"])
 
 
 def _comparisons(
@@ -188,17 +174,17 @@ def _at_end(many: pd.DataFrame) -> float:
     return 100 * float((own["mean"] == 0).mean())
 
 
-def _one(table: pd.DataFrame) -> Titled:
+def _one(table: pd.DataFrame) -> TableData:
     columns = ["estimate", "quantity", "mean", "low", "high", "truth", "verdict"]
     shown = table[columns].assign(quantity=table["quantity"].str.replace("_", " "))
     caption = (
         "One simulated table: estimates, 95 % intervals, truths. Verdict: whether the slope could"
         " be identified from the data."
     )
-    return Titled("Estimates from one table", caption, shown)
+    return TableData("Estimates from one table", caption, shown)
 
 
-def _method(many: pd.DataFrame) -> Titled:
+def _method(many: pd.DataFrame) -> TableData:
     rows = []
     for name in (*QUANTITIES, *(f"contamination_{shape}" for shape in SHAPES)):
         own = many[many["quantity"] == name]
@@ -213,7 +199,7 @@ def _method(many: pd.DataFrame) -> Titled:
         " range, mean of the truths, and the share of its 95 % intervals that hold the truth, with"
         " the Monte Carlo standard error of that share."
     )
-    return Titled("The published method over many tables", caption, pd.DataFrame(rows))
+    return TableData("The published method over many tables", caption, pd.DataFrame(rows))
 
 
 def _headline(study: Study, table: pd.DataFrame, many: pd.DataFrame) -> str:

@@ -8,48 +8,46 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
-from bayescontam.calibration.samplers import Sampler, engine_of
-from bayescontam.calibration.simulators import Corpus, compositions, contamination_of
-from bayescontam.calibration.storage import faults_of
-from bayescontam.data.responses import Responses
-from bayescontam.inference.convergence import convergence
-from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import stack_draws
-from bayescontam.inference.predictive import with_own_effects
-from bayescontam.published.quantities import TAILS
-from bayescontam.published.simulate import coverage, fit_rows, over_tables, published_method
-from bayescontam.published.study import Findings, PictureData, Study, Titled
-from bayescontam.specs.registry import load_spec
-from bayescontam.specs.study import Gates, SamplingSpec
+import bayescontam as bc
+from bayescontam.published.draws import RepeatedFits
+from bayescontam.published.findings import PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._common import (
+    compositions,
+    contamination_of,
+    coverage,
+    draw_exposures,
+    fit_rows,
+    published_method,
+    simulated,
+)
 
 BENCHMARK, FRACTION = "ARC-like", "overfitting_fraction"
 METHOD, ALONE, POOLED = "published method", "no pooling (single)", "pooled (hierarchical)"
-_SPECS = {ALONE: "single", POOLED: "hierarchical"}
-_SAMPLING = SamplingSpec(draws=1000, tune=500, chains=2)
-_GATES = Gates(ess=200.0)
+MODELS = {ALONE: "single", POOLED: "hierarchical"}
 _RANGES = {"coverage": (0.0, 1.0), "rank agreement": (-1.0, 1.0)}
 
 
-def analyse(study: Study) -> Findings:
+def analyse(study: Study) -> bc.Findings:
     """Return estimates of one table of eight models, and how good they are over many."""
-    rng = study.stream("table")
-    responses, truth = _table(study.settings, rng)
-    parts = [_published(study.settings, responses, study.stream("bootstrap"), truth)]
+    responses, truth = _table(study.settings, study.stream("table"))
+    parts = [_published(study, responses, study.stream("bootstrap"), truth)]
     notes: list[str] = []
-    for name, spec in _SPECS.items():
+    for name, spec in MODELS.items():
         fit = study.fit(spec, responses, spec)
         rows = fit_rows(fit, (FRACTION,)).assign(estimator=name)
         parts.append(rows.assign(truth=rows["model"].map(truth.common)))
         notes += study.failed_checks(spec, fit)
     one = pd.concat(parts, ignore_index=True)
     many = _many(study)
-    scores = _scores(many)
+    scores, tables = _scores(many), many["table"].nunique()
     notes += _unconverged(many)
-    return Findings(
-        _headline(scores, many["table"].nunique()),
+    return bc.Findings(
+        _headline(scores, tables),
         (),
-        (_intervals(one), _quality(scores, many["table"].nunique())),
-        (_summary(scores, many["table"].nunique()), _by_model(many), _estimates(one)),
+        (_intervals(one), _quality(scores, tables)),
+        (_summary(scores, tables), _by_model(many), _estimates(one)),
         tuple(notes),
     )
 
@@ -65,15 +63,15 @@ class TrueFractions:
 
 def _table(
     settings: Mapping[str, Any], rng: np.random.Generator
-) -> tuple[Responses, TrueFractions]:
+) -> tuple[bc.Responses, TrueFractions]:
     """Draw a table of all models, and their true overfitting fractions.
 
     Every model has a corpus of its own; all answer the same tasks.
     """
-    corpus, tasks = Corpus(*settings["exposures"]), settings["tasks"]
+    tasks = settings["tasks"]
     share = compositions(tasks, rng)
     models = [f"model {k + 1}" for k in range(len(settings["genuine"]))]
-    exposure = np.stack([corpus.exposures(rng) for _ in models])
+    exposure = np.stack([draw_exposures(settings["exposures"], rng) for _ in models])
     contamination = contamination_of(exposure @ share.T)
     genuine, boost = (np.array(settings[name])[:, None] for name in ("genuine", "boost"))
     accuracy = genuine + boost * contamination
@@ -91,76 +89,44 @@ def _table(
         dict(zip(models, (boost[:, 0] * (mean - at) / accuracy.mean(axis=1)).tolist(), strict=True))
         for at in (least.min(), least)
     ]
-    return Responses.from_frame(frame, source="simulated"), TrueFractions(*fractions)
+    return simulated(frame), TrueFractions(*fractions)
 
 
 def _published(
-    settings: Mapping[str, Any],
-    responses: Responses,
-    rng: np.random.Generator,
-    truth: TrueFractions,
+    study: Study, responses: bc.Responses, rng: np.random.Generator, truth: TrueFractions
 ) -> pd.DataFrame:
     """Return the published method's estimates; its reference is each model's own smallest."""
-    rows = published_method(responses.frame, rng, settings["resamples"])
-    rows = rows[rows["quantity"] == FRACTION].assign(estimator=METHOD, benchmark=BENCHMARK)
-    rows["model"] = rows["where"].str.removesuffix(f" | {BENCHMARK}")
-    return rows.drop(columns="where").assign(truth=rows["model"].map(truth.own), faults="")
+    rows = published_method(responses, rng, study.settings["resamples"])
+    rows = rows[rows["quantity"] == FRACTION].assign(estimator=METHOD, faults="")
+    return rows.assign(truth=rows["model"].map(truth.own))
 
 
 def _many(study: Study) -> pd.DataFrame:
     """Return estimates of many tables; models are compiled once for all of them."""
     settings = study.settings
-    engines: dict[str, Sampler] = {}
+    fits: dict[str, RepeatedFits] = {}
 
     def make(table: int) -> pd.DataFrame:
         rng = study.stream("tables", table)
         responses, truth = _table(settings, rng)
-        parts = [_published(settings, responses, rng, truth)]
-        for name, spec in _SPECS.items():
-            if name not in engines:
+        parts = [_published(study, responses, rng, truth)]
+        for name, spec in MODELS.items():
+            if name not in fits:
                 first, _ = _table(settings, study.stream("first"))
-                engines[name] = engine_of(load_spec(spec), "nutpie", first, moving=True)
+                fits[name] = RepeatedFits(spec, first)
             seed = int(study.stream("tables", table, spec).integers(2**31))
-            parts.append(
-                _drawn(engines[name], responses, seed, truth.common).assign(estimator=name)
-            )
+            rows = fits[name].estimate(responses, seed, FRACTION)
+            rows["truth"] = rows["model"].map(truth.common)
+            parts.append(rows.assign(estimator=name))
         return pd.concat(parts, ignore_index=True)
 
     names = ("tasks", "genuine", "boost", "exposures", "resamples")
     inputs = {name: settings[name] for name in names}
-    return over_tables(study, "models", inputs, make, settings["tables"], chunk=1)
-
-
-def _drawn(
-    engine: Sampler, responses: Responses, seed: int, truth: Mapping[str, float]
-) -> pd.DataFrame:
-    """Return posterior means and 95 % intervals of the fraction, model by model."""
-    drawn = engine.draw(responses, seed, _SAMPLING)
-    draws = stack_draws(drawn.posterior, drawn.built.design)
-    draws = with_own_effects(draws, drawn.built, np.random.default_rng(seed))
-    shape = _SAMPLING.chains, _SAMPLING.draws
-    found = estimands(
-        draws, drawn.built, shape, "min_observed", "all", np.random.default_rng(seed)
-    )["estimands"][FRACTION]
-    values = found.sel(benchmark=BENCHMARK).to_numpy()
-    figures = convergence(values, only=("ess_bulk", "r_hat"))
-    ess, rhat = figures["ess_bulk"], figures["r_hat"]
-    models = [str(name) for name in found["model"].to_numpy()]
-    keys = [(FRACTION, name) for name in models]
-    flat = values.reshape(-1, len(models))
-    low, high = np.quantile(flat, TAILS, axis=0)
-    faults = "; ".join(faults_of(keys, ess, rhat, drawn.diverged, _GATES))
-    return pd.DataFrame(
-        {
-            "model": models, "benchmark": BENCHMARK, "quantity": FRACTION,
-            "mean": flat.mean(axis=0), "low": low, "high": high,
-            "truth": [truth[name] for name in models], "faults": faults,
-        }
-    )  # fmt: skip
+    return study.over_tables("models", inputs, make, settings["tables"], chunk=1)
 
 
 def _unconverged(many: pd.DataFrame) -> list[str]:
-    """Say how many fits of the many tables did not converge; the bootstrap always does."""
+    """Note how many fits of the many tables did not converge; the bootstrap always does."""
     fits = many[many["estimator"] != METHOD].drop_duplicates(["table", "estimator"])
     failed = int((fits["faults"] != "").sum())
     note = f"{failed} of {len(fits)} posteriors of the many tables did not converge in full."
@@ -225,12 +191,12 @@ def _quality(scores: pd.DataFrame, tables: int) -> PictureData:
     return PictureData("intervals", title, caption, shown, "score", "")
 
 
-def _summary(scores: pd.DataFrame, tables: int) -> Titled:
+def _summary(scores: pd.DataFrame, tables: int) -> TableData:
     caption = f"Means over {tables} tables with the ends of 1.96 standard errors."
-    return Titled("Scores by estimator", caption, _summarised(scores))
+    return TableData("Scores by estimator", caption, _summarised(scores))
 
 
-def _by_model(many: pd.DataFrame) -> Titled:
+def _by_model(many: pd.DataFrame) -> TableData:
     rows = []
     for _, own in many.groupby(["model", "estimator"], sort=False):
         share, error = coverage(own)
@@ -250,14 +216,14 @@ def _by_model(many: pd.DataFrame) -> Titled:
         " the share of 95 % intervals that hold the truth with its Monte Carlo standard error."
         " Models are the same in all tables, so that those at the ends stay there."
     )
-    return Titled("Scores by model", caption, table)
+    return TableData("Scores by model", caption, table)
 
 
-def _estimates(one: pd.DataFrame) -> Titled:
+def _estimates(one: pd.DataFrame) -> TableData:
     columns = ["model", "estimator", "mean", "low", "high", "truth"]
     caption = "Overfitting fractions in one table, with 95 % intervals."
     shown = one[columns].sort_values("model", kind="stable")
-    return Titled("Estimates of one table", caption, shown)
+    return TableData("Estimates of one table", caption, shown)
 
 
 def _headline(scores: pd.DataFrame, tables: int) -> str:

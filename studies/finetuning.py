@@ -5,19 +5,13 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from bayescontam.calibration.study import changed_spec
-from bayescontam.data.responses import Responses
-from bayescontam.published.ecology import ecological, more_draws
-from bayescontam.published.quantities import (
-    Cells,
-    expected_cells,
-    mean_and_interval,
-    row_of,
-    rows_of,
-)
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
-from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+import bayescontam as bc
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._cells import Cells, expected_cells
+from ._common import mean_and_interval, row_of, rows_of
+from ._ecology import ecological, more_draws
 
 TABLE = "duplicate_finetuning"
 ITEMS, ERRORS, GENERATIONS = "items", "printed standard errors", "generations as items"
@@ -27,9 +21,9 @@ KINDS = ("exact", "semantic")
 """How the names of trainings on duplicates begin."""
 
 
-def analyse(study: Study) -> Findings:
+def analyse(study: Study) -> bc.Findings:
     """Fit the printed accuracies, counted in three ways, and the ecological experiment."""
-    spec = changed_spec(load_spec("aggregated"), study.settings["changes"], study.spec.name)
+    spec = study.model("aggregated", study.settings["changes"])
     printed = printed_rows(study)
     gains, notes = {}, []
     for count in (ITEMS, ERRORS, GENERATIONS):
@@ -37,7 +31,7 @@ def analyse(study: Study) -> Findings:
         notes += failed
     table = pd.concat([_rows(printed, of, count) for count, of in gains.items()])
     ecology = ecological(study, spec)
-    return Findings(
+    return bc.Findings(
         f"{_headline(printed, gains[ITEMS])} {ecology.headline}",
         (
             *_compared(table[table["counted"] == ITEMS], study.source(TABLE)),
@@ -50,7 +44,7 @@ def analyse(study: Study) -> Findings:
 
 
 def fitted_gains(
-    study: Study, printed: pd.DataFrame, count: str, spec: ModelSpec
+    study: Study, printed: pd.DataFrame, count: str, spec: bc.ModelSpec
 ) -> tuple[dict[tuple[str, str, str], np.ndarray], list[str]]:
     """Return draws of all gains, a fit for each benchmark, and the checks that failed.
 
@@ -63,7 +57,7 @@ def fitted_gains(
         name = f"{short}-{str(target).lower()}"
         fit = study.fit(name, responses, spec, **more_draws(study, short))
         notes += study.failed_checks(name, fit)
-        gains |= gain_draws(own, expected_cells(fit, responses, "group"))
+        gains |= gain_draws(own, expected_cells(fit, responses))
     return gains, notes
 
 
@@ -91,7 +85,7 @@ def printed_rows(study: Study) -> pd.DataFrame:
     )
 
 
-def counted(printed: pd.DataFrame, count: str) -> Responses:
+def counted(printed: pd.DataFrame, count: str) -> bc.Responses:
     """Return printed accuracies as counts."""
     accuracy = printed["accuracy"]
     trials = {
@@ -106,7 +100,7 @@ def counted(printed: pd.DataFrame, count: str) -> Responses:
         n_trials=trials,
         contamination=(printed["group"] == "seen").astype(float),
     )
-    return Responses.from_frame(table, source=f"{TABLE}.csv ({count})")
+    return bc.Responses.from_frame(table, source=f"{TABLE}.csv ({count})")
 
 
 def base_group(group: str) -> str:
@@ -118,7 +112,7 @@ def gain_draws(printed: pd.DataFrame, cells: Cells) -> dict[tuple[str, str, str]
     """Return draws of the gain over the model before finetuning."""
     return {
         (row.target, row.training, row.group): cells.gain(
-            (row.model, f"{row.target}, {BASE}"), row.benchmark, (row.group, base_group(row.group))
+            (row.model, f"{row.target}, {BASE}"), row.benchmark, row.group, base_group(row.group)
         )
         for row in rows_of(printed[printed["training"] != BASE])
     }
@@ -219,7 +213,7 @@ def _tables(
     printed: pd.DataFrame,
     table: pd.DataFrame,
     gains: dict[str, dict[tuple[str, str, str], np.ndarray]],
-) -> Iterator[Titled]:
+) -> Iterator[TableData]:
     rows = [
         {"counted": count, "target": target, "group": group}
         | row_of(draws)
@@ -229,22 +223,22 @@ def _tables(
         for group in ("seen", "unseen", "control")
         for draws in [pooled(of, target, group)]
     ]
-    yield Titled(
+    yield TableData(
         "Gains, mean over kinds of duplicates",
         "Of the trainings on exact and semantic duplicates, by what accuracies are counted out of.",
         pd.DataFrame(rows),
     )
-    yield Titled("All gains", "Printed differences beside ours.", table)
+    yield TableData("All gains", "Printed differences beside ours.", table)
     yield _independent(printed)
 
 
-def _independent(printed: pd.DataFrame) -> Titled:
+def _independent(printed: pd.DataFrame) -> TableData:
     """Return how many independent answers the printed standard errors amount to."""
     accuracy = printed["accuracy"]
     amount = accuracy * (1 - accuracy) / printed["stderr"] ** 2
     parts = printed.assign(amount=amount).groupby(["benchmark", "group"], sort=False)
     table = parts.agg(items=("items", "first"), low=("amount", "min"), high=("amount", "max"))
-    return Titled(
+    return TableData(
         "What the printed standard errors stand for",
         "Independent answers that each standard error amounts to, beside the number of items: on"
         " halves of MuSR and ZebraLogic twice as many as there are items.",

@@ -9,14 +9,11 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import binomtest
 
-from bayescontam._text import join_list
-from bayescontam.calibration.study import changed_spec
-from bayescontam.data.responses import Responses, read_responses
-from bayescontam.errors import DataError, Fault
-from bayescontam.inference.result import Fit
-from bayescontam.published.quantities import TAILS, mean_and_interval, row_of, rows_of
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
-from bayescontam.specs.registry import load_spec
+import bayescontam as bc
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._common import TAILS, mean_and_interval, row_of, rows_of
 
 TABLE = "conceptarc_table1"
 HUMANS, FIRST, SECOND = "humans", "kaggle_first", "kaggle_second"
@@ -29,7 +26,7 @@ BY_TABLE, BY_ITEM = "printed table", "single items"
 POINTS = "accuracy"
 
 
-def table_responses(printed: pd.DataFrame, items: int) -> Responses:
+def table_responses(printed: pd.DataFrame, items: int) -> bc.Responses:
     """Return printed accuracies as counts out of the items of a concept."""
     table = printed[["model", "concept"]].assign(
         benchmark="ConceptARC",
@@ -37,21 +34,21 @@ def table_responses(printed: pd.DataFrame, items: int) -> Responses:
         n_correct=np.rint(printed["printed"] * items).astype(int),
         n_trials=items,
     )
-    return Responses.from_frame(table, source=f"{TABLE}.csv (printed figures)")
+    return bc.Responses.from_frame(table, source=f"{TABLE}.csv (printed figures)")
 
 
-def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -> Responses:
+def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -> bc.Responses:
     """Return answers to single items, attention checks left out, with the printed names."""
-    frame = read_responses(path, where="not minimal").frame
+    frame = bc.read_responses(path, where="not minimal").frame
     frame = frame[frame["model"].isin(solvers)]
     concepts = {_joined(name): name for name in printed["concept"].unique()}
     if strange := sorted(set(frame["concept"].astype(str)) - set(concepts)):
-        problem = (
-            f"no printed concept is called {join_list(strange)}; they are {join_list(concepts)}"
+        named, known = (", ".join(map(repr, names)) for names in (strange, concepts))
+        raise bc.UsageError(
+            f"{path}: concept: no printed concept is called {named}; they are {known}"
         )
-        raise DataError([Fault(str(path), problem, column="concept")])
     frame = frame.assign(model=frame["model"].map(solvers), concept=frame["concept"].map(concepts))
-    return Responses.from_frame(frame, source=path.name)
+    return bc.Responses.from_frame(frame, source=path.name)
 
 
 def _joined(concept: str) -> str:
@@ -77,14 +74,14 @@ def disagreements(printed: pd.DataFrame, answers: pd.DataFrame) -> list[str]:
     ]
 
 
-def analyse(study: Study) -> Findings:
+def analyse(study: Study) -> bc.Findings:
     """Fit the printed accuracies, and single items where their table is given."""
     table = study.table(TABLE).drop(columns="source")
     printed = table.melt("concept", var_name="model", value_name="printed")
-    spec = changed_spec(load_spec("concepts"), study.settings["changes"], study.spec.name)
+    spec = study.model("concepts", study.settings["changes"])
     fits = {BY_TABLE: study.fit("table", table_responses(printed, study.settings["items"]), spec)}
     notes = study.failed_checks("table", fits[BY_TABLE])
-    if (path := study.given(ITEMS)) is not None:
+    if (path := study.shared(ITEMS)) is not None:
         answers = item_responses(path, study.settings["solvers"], printed)
         fits[BY_ITEM] = study.fit("items", answers, "concepts")
         notes += study.failed_checks("items", fits[BY_ITEM])
@@ -95,7 +92,7 @@ def analyse(study: Study) -> Findings:
             " left out. Name the folder that holds it with --data."
         )
     draws = {name: abilities(fit, printed) for name, fit in fits.items()}
-    return Findings(
+    return bc.Findings(
         _headline(draws[BY_TABLE], study.settings["items"]),
         (*_gaps(study, draws), *_cells(study, printed, draws[BY_TABLE])),
         (
@@ -108,7 +105,7 @@ def analyse(study: Study) -> Findings:
     )
 
 
-def abilities(fit: Fit, printed: pd.DataFrame) -> xr.DataArray:
+def abilities(fit: bc.Fit, printed: pd.DataFrame) -> xr.DataArray:
     """Return draws of accuracy, dims (draw, model, concept), in the printed order."""
     draws = fit.tree["estimands_by_concept"]["accuracy"].stack(sample=("chain", "draw"))
     order = {name: list(printed[name].unique()) for name in ("model", "concept")}
@@ -170,7 +167,7 @@ def _cells(study: Study, printed: pd.DataFrame, draws: xr.DataArray) -> Iterator
 
 
 def moved(printed: float, ours: float, others: float) -> str:
-    """Say which way our estimate lies from the printed one.
+    """Return in words which way our estimate lies from the printed one.
 
     >>> moved(0.5, 0.45, 0.3)
     'Drawn down towards what the solver does on other concepts.'
@@ -241,15 +238,15 @@ def _gap_picture(draws: dict[str, xr.DataArray]) -> PictureData:
 
 
 def _tables(
-    printed: pd.DataFrame, draws: dict[str, xr.DataArray], fits: dict[str, Fit]
-) -> Iterator[Titled]:
+    printed: pd.DataFrame, draws: dict[str, xr.DataArray], fits: dict[str, bc.Fit]
+) -> Iterator[TableData]:
     table = printed.assign(model=printed["model"].map(NAMES))
     for name, of in draws.items():
         columns = [row_of(of.sel(model=r.model, concept=r.concept)) for r in rows_of(printed)]
         table = table.join(pd.DataFrame(columns).add_suffix(f" ({name})"))
-    yield Titled("Accuracies", "Printed, and posterior means with 95 % intervals.", table)
+    yield TableData("Accuracies", "Printed, and posterior means with 95 % intervals.", table)
     best = p_best(draws[BY_TABLE]).rename(columns=NAMES).reset_index()
-    yield Titled("Best at a concept", "Posterior probability, from the printed table.", best)
+    yield TableData("Best at a concept", "Posterior probability, from the printed table.", best)
     pairs = [
         {"pair": f"{NAMES[one]} − {NAMES[other]}", "from": name}
         | row_of(both)
@@ -258,12 +255,12 @@ def _tables(
         for one, other in combinations(of["model"].to_numpy(), 2)
         for both in [gap(of, one, other).mean("concept")]
     ]
-    yield Titled("Gaps over all concepts", "Differences of mean accuracy.", pd.DataFrame(pairs))
+    yield TableData("Gaps over all concepts", "Differences of mean accuracy.", pd.DataFrame(pairs))
     if BY_ITEM in fits:
         yield _added(draws, fits[BY_ITEM])
 
 
-def _added(draws: dict[str, xr.DataArray], fit: Fit) -> Titled:
+def _added(draws: dict[str, xr.DataArray], fit: bc.Fit) -> TableData:
     """Return what single items change: how wide intervals are, and how items differ."""
     rows = []
     for model in draws[BY_TABLE]["model"].to_numpy():
@@ -274,7 +271,7 @@ def _added(draws: dict[str, xr.DataArray], fit: Fit) -> Titled:
         rows.append(row)
     spread = mean_and_interval(fit.tree["posterior"]["sigma_delta"])
     own = mean_and_interval(fit.tree["posterior"]["sigma_eps"])
-    return Titled(
+    return TableData(
         "What single items add",
         "Mean width of the 95 % intervals of a concept: from the printed table of the accuracy on"
         " items of its kind, from single items of that on these very items. Items differ in"

@@ -3,52 +3,50 @@
 import numpy as np
 import pandas as pd
 
-from bayescontam.calibration.simulators import Corpus
-from bayescontam.inference.result import Fit
-from bayescontam.published.quantities import mean_and_interval
-from bayescontam.published.simulate import (
+import bayescontam as bc
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._common import (
     METHOD,
     PRINTED,
     Generator,
     coverage,
+    draw_exposures,
     estimate,
     fit_rows,
-    over_tables,
+    mean_and_interval,
     percent,
     published_method,
-    responses_of,
+    rows_of,
+    simulated,
 )
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
 
 VERSIONS = ("version 1", "version 2")
 FRACTION = "overfitting_fraction"
-_SPECS = ("single", "additive", "hierarchical")
+MODELS = ("single", "additive", "hierarchical")
 
 
-def analyse(study: Study) -> Findings:
+def analyse(study: Study) -> bc.Findings:
     """Return what identification shows about two versions of a benchmark."""
     settings = study.settings
     generator = Generator(settings["genuine"], settings["boost"], settings["tasks"])
-    corpora = _corpora(study)
     frames, truths = [], {}
-    for name, corpus in corpora.items():
+    for name, exposures in _exposures(study).items():
         rng = study.stream("table", name)
-        contamination = generator.contamination(corpus, rng)
+        contamination = generator.contamination(exposures, rng)
         frames.append(generator.answered(contamination, rng, name))
         truths[name] = generator.truth(contamination)
-    responses = responses_of(frames)
-    method = published_method(responses.frame, study.stream("bootstrap"), settings["resamples"])
-    method["benchmark"] = method["where"].str.removeprefix("model | ")
-    fits = {name: study.fit(name, responses, name) for name in _SPECS}
+    responses = simulated(*frames)
+    method = published_method(responses, study.stream("bootstrap"), settings["resamples"])
+    fits = {name: study.fit(name, responses, name) for name in MODELS}
     rows = {METHOD: method.assign(verdict="")}
     rows |= {f"posterior, {name}": fit_rows(fit) for name, fit in fits.items()}
     table = pd.concat([part.assign(estimate=name) for name, part in rows.items()])
-    table["truth"] = [
-        truths[row["benchmark"]].get(row["quantity"], np.nan) for row in table.to_dict("records")
-    ]
-    many = _many(study, corpora)
+    table["truth"] = [truths[row.benchmark].get(row.quantity, np.nan) for row in rows_of(table)]
+    many = _many(study)
     verdicts = _identification(fits)
-    return Findings(
+    return bc.Findings(
         _headline(table, verdicts, many),
         tuple(_comparisons(study, rows, verdicts, many)),
         (_intervals(study, table), _seeds(study, many)),
@@ -57,39 +55,38 @@ def analyse(study: Study) -> Findings:
     )
 
 
-def _corpora(study: Study) -> dict[str, Corpus]:
-    settings = study.settings
-    keys = ("exposures_1", "exposures_2")
-    return {name: Corpus(*settings[key]) for name, key in zip(VERSIONS, keys, strict=True)}
+def _exposures(study: Study) -> dict[str, list[float]]:
+    """Return how exposures of concepts are drawn, by version."""
+    return {VERSIONS[k]: study.settings[f"exposures_{k + 1}"] for k in range(2)}
 
 
-def _many(study: Study, corpora: dict[str, Corpus]) -> pd.DataFrame:
+def _many(study: Study) -> pd.DataFrame:
     """Return what the published method reports of many tables, with and without a boost."""
     settings = study.settings
 
     def make(table: int) -> pd.DataFrame:
         parts = []
-        for name, corpus in corpora.items():
+        for name, exposures in _exposures(study).items():
             for boost in (settings["boost"], 0.0):
                 # The same tasks with and without a boost.
                 rng = study.stream("tables", table, name)
-                exposure = corpus.exposures(study.stream("tables", table, name)).mean()
+                exposure = draw_exposures(exposures, study.stream("tables", table, name)).mean()
                 generator = Generator(settings["genuine"], boost, settings["tasks"])
-                at = generator.contamination(corpus, rng)
-                responses = responses_of([generator.answered(at, rng, name)])
-                found = published_method(responses.frame, rng, settings["resamples"])
+                at = generator.contamination(exposures, rng)
+                responses = simulated(generator.answered(at, rng, name))
+                found = published_method(responses, rng, settings["resamples"])
                 own = found[found["quantity"] == FRACTION].assign(
                     truth=generator.truth(at)[FRACTION], sd=at.std(), exposure=exposure
                 )
-                parts.append(own.assign(benchmark=name, boost=boost))
-        return pd.concat(parts).drop(columns="where")
+                parts.append(own.assign(boost=boost))
+        return pd.concat(parts).drop(columns="model")
 
     names = ("genuine", "boost", "tasks", "exposures_1", "exposures_2", "resamples")
     inputs = {name: settings[name] for name in names}
-    return over_tables(study, "versions", inputs, make, settings["tables"])
+    return study.over_tables("versions", inputs, make, settings["tables"])
 
 
-def _identification(fits: dict[str, Fit]) -> Titled:
+def _identification(fits: dict[str, bc.Fit]) -> TableData:
     rows = []
     for name, fit in fits.items():
         data = fit.tree["identification"].to_dataset()
@@ -113,11 +110,11 @@ def _identification(fits: dict[str, Fit]) -> Titled:
         " clean to contaminated, that answers of this number and spread would show. Contraction:"
         " share of the prior's variance that the data took away (0: they say nothing)."
     )
-    return Titled("Identification", caption, pd.DataFrame(rows))
+    return TableData("Identification", caption, pd.DataFrame(rows))
 
 
 def _comparisons(
-    study: Study, rows: dict[str, pd.DataFrame], verdicts: Titled, many: pd.DataFrame
+    study: Study, rows: dict[str, pd.DataFrame], verdicts: TableData, many: pd.DataFrame
 ) -> list[Comparison]:
     reasons = {
         "version 1": "One table of ours against one of theirs, and no penalty that narrows ours.",
@@ -126,13 +123,13 @@ def _comparisons(
             " outweighs the data, and overfitting below 0 is cut off."
         ),
     }
-    said = verdicts.table.set_index(["posterior", "benchmark"])["verdict"]
+    verdict_on = verdicts.table.set_index(["posterior", "benchmark"])["verdict"]
     found = []
     for benchmark in VERSIONS:
-        for name in _SPECS:
+        for name in MODELS:
             value = estimate(rows[f"posterior, {name}"], FRACTION, benchmark=benchmark)
             label = f"{benchmark}; posterior, {name}"
-            reason = f"{reasons[benchmark]} Verdict on our slope: {said[name, benchmark]}."
+            reason = f"{reasons[benchmark]} Verdict on our slope: {verdict_on[name, benchmark]}."
             found.append(study.compared(FRACTION, value, reason, where=benchmark, label=label))
         boosted = many[(many["benchmark"] == benchmark) & (many["boost"] > 0)]
         tables = boosted["table"].nunique()
@@ -219,15 +216,15 @@ def larger(one: "pd.Series[float]", other: "pd.Series[float]") -> float:
     return float((np.sign(differences).mean() + 1) / 2)
 
 
-def _one(table: pd.DataFrame) -> Titled:
+def _one(table: pd.DataFrame) -> TableData:
     columns = ["benchmark", "estimate", "quantity", "mean", "low", "high", "truth"]
     shown = table[columns].assign(quantity=table["quantity"].str.replace("_", " "))
     caption = "One simulated table of each version: estimates, 95 % intervals, truths."
     shown = shown.sort_values(["benchmark", "quantity"], kind="stable")
-    return Titled("Estimates from one table of each version", caption, shown)
+    return TableData("Estimates from one table of each version", caption, shown)
 
 
-def _method(many: pd.DataFrame, tables: int) -> Titled:
+def _method(many: pd.DataFrame, tables: int) -> TableData:
     rows = []
     for _, own in many.groupby(["benchmark", "boost"]):
         share, error = coverage(own)
@@ -248,10 +245,10 @@ def _method(many: pd.DataFrame, tables: int) -> Titled:
         " Carlo standard error. Without a boost the truth is 0, which a method that cuts at 0"
         " cannot miss from below."
     )
-    return Titled("The published method over many tables", caption, pd.DataFrame(rows))
+    return TableData("The published method over many tables", caption, pd.DataFrame(rows))
 
 
-def _headline(table: pd.DataFrame, verdicts: Titled, many: pd.DataFrame) -> str:
+def _headline(table: pd.DataFrame, verdicts: TableData, many: pd.DataFrame) -> str:
     second = VERSIONS[1]
     rows = table[(table["estimate"] == "posterior, single") & (table["quantity"] == FRACTION)]
     mean, low, high = estimate(rows, FRACTION, benchmark=second)

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bayescontam.data.responses import Responses, read_responses
-from bayescontam.inference.result import Fit
-from bayescontam.published.quantities import Cells, expected_cells, own_cells, row_of, rows_of
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
-from bayescontam.specs.model import ModelSpec
+import bayescontam as bc
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._cells import Cells, expected_cells, own_cells
+from ._common import row_of, rows_of
 
 TABLE = "ecological_finetuning"
 ITEMS = "musr_finetuning.csv"
@@ -25,15 +26,15 @@ MODELS = ("hierarchical", "spillover")
 NEW, VERY = "new items of the kind", "these very items and runs"
 
 
-def ecological(study: Study, spec: ModelSpec) -> Findings:
+def ecological(study: Study, spec: bc.ModelSpec) -> bc.Findings:
     """Fit the ecological experiment, and single items where their table is given."""
     printed = printed_rows(study)
     responses = counted(printed)
     fit = study.fit("ecological", responses, spec)
     notes = study.failed_checks("ecological", fit)
-    table = gains(printed, expected_cells(fit, responses, "group"))
+    table = gains(printed, expected_cells(fit, responses))
     tables = [
-        Titled(
+        TableData(
             "Ecological finetuning",
             "Accuracy minus that of the model trained on the clean mix for as many epochs; printed"
             " difference and p-value beside our gain and its probability of being 0 or less.",
@@ -43,17 +44,17 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
     pictures = [_picture(table)]
     source = study.source(TABLE)
     comparisons = list(_compared(table, source))
-    path = study.given(ITEMS)
+    path = study.shared(ITEMS)
     if path is None:
         notes.append(
             f"{ITEMS} is not in the data folder: what single items show about Olmo 3 is left out."
             " Name the folder that holds it with --data."
         )
-        return Findings("", tuple(comparisons), tuple(pictures), tuple(tables), tuple(notes))
+        return bc.Findings("", tuple(comparisons), tuple(pictures), tuple(tables), tuple(notes))
     of_items, failed = item_gains(study, path)
     comparisons += _of_items(of_items, printed, source)
     tables.append(
-        Titled(
+        TableData(
             "Olmo 3, 10 epochs, from single items",
             "Contaminated minus clean, 10 generations an item. On new items the effects that items"
             " have in a model are averaged out, so that their spread makes intervals wide; on"
@@ -61,7 +62,7 @@ def ecological(study: Study, spec: ModelSpec) -> Findings:
             of_items,
         )
     )
-    return Findings(
+    return bc.Findings(
         _headline(of_items), tuple(comparisons), tuple(pictures), tuple(tables), (*notes, *failed)
     )
 
@@ -100,7 +101,7 @@ def model_name(version: str, base: str, epoch: int, training: str) -> str:
     return f"{base}, {training}, {epoch} epochs, {version}"
 
 
-def counted(printed: pd.DataFrame) -> Responses:
+def counted(printed: pd.DataFrame) -> bc.Responses:
     """Return printed accuracies as counts out of the items of a half.
 
     Models before finetuning stand in both versions of the paper; they are taken once.
@@ -115,7 +116,7 @@ def counted(printed: pd.DataFrame) -> Responses:
         n_trials=rows["items"],
         contamination=duplicated.astype(float),
     )
-    return Responses.from_frame(table, source=f"{TABLE}.csv (printed figures)")
+    return bc.Responses.from_frame(table, source=f"{TABLE}.csv (printed figures)")
 
 
 def gains(printed: pd.DataFrame, cells: Cells) -> pd.DataFrame:
@@ -124,7 +125,7 @@ def gains(printed: pd.DataFrame, cells: Cells) -> pd.DataFrame:
     rows = []
     for row in rows_of(printed[printed["training"].isin(DUPLICATED)]):
         clean = at[row.version, row.base, row.epoch, CLEAN, row.group]
-        draws = cells.gain((row.model, clean.model), BENCHMARK, (row.group, None))
+        draws = cells.gain((row.model, clean.model), BENCHMARK, row.group)
         rows.append(
             {
                 "version": row.version,
@@ -144,24 +145,22 @@ def gains(printed: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 def item_gains(study: Study, path: Path) -> tuple[pd.DataFrame, list[str]]:
     """Return the gain on seen and unseen items from answers to single items."""
-    frame = read_responses(path).frame
+    frame = bc.read_responses(path).frame
     frame = frame.assign(group=np.where(frame["seen_split"] == 1, "seen", "unseen"))
-    responses = Responses.from_frame(frame, source=path.name)
+    responses = bc.Responses.from_frame(frame, source=path.name)
     rows, notes = [], []
     for name in MODELS:
         fit = study.fit(f"items-{name}", responses, name, **more_draws(study, name))
         notes += study.failed_checks(f"items-{name}", fit)
-        for of, cells in _cells(fit, responses):
+        for of, cells in (
+            (NEW, expected_cells(fit, responses)),
+            (VERY, own_cells(fit, responses)),
+        ):
             for group in ("seen", "unseen"):
-                draws = cells.gain(OWN, responses.benchmarks[0], (group, None))
+                draws = cells.gain(OWN, responses.benchmarks[0], group)
                 row = {"model_spec": name, "group": group, "of": of} | row_of(draws)
                 rows.append(row | {"p_none": float((draws <= 0).mean())})
     return pd.DataFrame(rows), notes
-
-
-def _cells(fit: Fit, responses: Responses) -> Iterator[tuple[str, Cells]]:
-    yield NEW, expected_cells(fit, responses, "group")
-    yield VERY, own_cells(fit, responses, "group")
 
 
 def _headline(of_items: pd.DataFrame) -> str:

@@ -7,23 +7,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._types import FloatArray
-from bayescontam.calibration.simulators import CONCEPTS, FEWEST, MOST, Corpus, contamination_of
-from bayescontam.data.responses import Responses
-from bayescontam.inference.prior_predictive import response_accuracies
-from bayescontam.inference.result import Fit, joint_draws
-from bayescontam.model.build import build
-from bayescontam.published.quantities import TAILS, mean_and_interval, row_of
-from bayescontam.published.simulate import Generator, over_tables, percent
-from bayescontam.published.study import Comparison, Findings, PictureData, Study, Titled
-from bayescontam.specs.model import ModelSpec
+import bayescontam as bc
+from bayescontam.published.draws import accuracies
+from bayescontam.published.findings import Comparison, PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._common import (
+    CONCEPTS,
+    FEWEST,
+    MOST,
+    TAILS,
+    contamination_of,
+    draw_exposures,
+    mean_and_interval,
+    percent,
+    row_of,
+    simulated,
+)
 
 BENCHMARK = "ARC-like"
 POINTS = "points"
-_RESAMPLES = "resampled tasks of each level"
+RESAMPLES = "resampled tasks of each level"
 ALONE, TOGETHER = "each level for itself", "levels drawn together"
 BOTH, LINE = "levels drawn around a line", "one line in contamination"
-_SPECS: dict[str, tuple[str, str, dict[str, Any], bool]] = {
+MODELS: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     ALONE: ("alone", "concepts", {"ability": {"by": "benchmark", "pooling": "none"}}, True),
     TOGETHER: ("together", "concepts", {"ability": {"by": "benchmark"}}, True),
     BOTH: ("both", "hierarchical", {}, True),
@@ -38,9 +45,9 @@ class Levels:
     """Tasks of every level of novelty."""
 
     # contamination, accuracy: dims (level, task)
-    contamination: FloatArray
-    accuracy: FloatArray
-    share: FloatArray  # share of rare concepts, dims (level,)
+    contamination: np.ndarray
+    accuracy: np.ndarray
+    share: np.ndarray  # share of rare concepts, dims (level,)
 
     @property
     def gap(self) -> float:
@@ -48,24 +55,26 @@ class Levels:
         return float(self.accuracy[0].mean() - self.accuracy[-1].mean())
 
 
-def analyse(study: Study) -> Findings:
+def analyse(study: Study) -> bc.Findings:
     """Return the gap between the least and the most novel tasks, estimated in several ways."""
     levels = _levels(study, study.stream("levels"))
     responses = _responses(levels, study.stream("answers"))
     correct = responses.frame["n_correct"].to_numpy(dtype=float).reshape(levels.accuracy.shape)
-    means = {_RESAMPLES: _resampled(correct, study.stream("resamples"), study.settings)}
+    means = {RESAMPLES: _resampled(correct, study.stream("resamples"), study.settings)}
     notes: list[str] = []
     extremes: dict[str, Any] = {}
-    for name, (short, spec, changes, apart) in _SPECS.items():
+    for name, (short, spec, changes, apart) in MODELS.items():
         model = study.model(spec, changes)
-        fit, accuracies = _fitted(study, short, model, _apart(responses) if apart else responses)
-        means[name] = accuracies.reshape(len(accuracies), *correct.shape).mean(axis=2)
+        given = _apart(responses) if apart else responses
+        fit = study.fit(short, given, model)
+        p = accuracies(fit, given)
+        means[name] = p.reshape(len(p), *correct.shape).mean(axis=2)
         notes += study.failed_checks(short, fit)
         if not apart:
             extremes[name] = fit.tree["estimands"]["novelty_gap"]
     gaps = {name: draws[:, 0] - draws[:, -1] for name, draws in means.items()}
     many = _many(study)
-    return Findings(
+    return bc.Findings(
         _headline(study, levels, gaps),
         tuple(_comparisons(study, gaps, many)),
         (_curves(levels, means), _intervals(study, levels, gaps), _seeds(study, many)),
@@ -81,18 +90,17 @@ def analyse(study: Study) -> Findings:
 def _levels(study: Study, rng: np.random.Generator) -> Levels:
     """Draw a corpus, and tasks of every level from its rare and its common concepts."""
     settings = study.settings
-    generator = Generator(settings["genuine"], settings["boost"], settings["tasks"])
-    exposure = Corpus(*settings["exposures"]).exposures(rng)
+    exposure = draw_exposures(settings["exposures"], rng)
     share = np.linspace(0, 1, settings["levels"])
     contamination = np.stack(
-        [contamination_of(_mean_exposures(exposure, s, generator.tasks, rng)) for s in share]
+        [contamination_of(_mean_exposures(exposure, s, settings["tasks"], rng)) for s in share]
     )
-    return Levels(contamination, generator.genuine + generator.boost * contamination, share)
+    return Levels(contamination, settings["genuine"] + settings["boost"] * contamination, share)
 
 
 def _mean_exposures(
-    exposure: FloatArray, share: float, tasks: int, rng: np.random.Generator
-) -> FloatArray:
+    exposure: np.ndarray, share: float, tasks: int, rng: np.random.Generator
+) -> np.ndarray:
     """Draw the mean exposure of tasks with this share of rare concepts, dims (task,).
 
     The rarer half of the concepts is rare. Of the concepts of a task, as many are rare as the
@@ -110,7 +118,7 @@ def _mean_exposures(
     )
 
 
-def _responses(levels: Levels, rng: np.random.Generator) -> Responses:
+def _responses(levels: Levels, rng: np.random.Generator) -> bc.Responses:
     tasks = levels.accuracy.shape[1]
     names = [f"{share:.2f}" for share in levels.share]
     frame = pd.DataFrame(
@@ -123,33 +131,23 @@ def _responses(levels: Levels, rng: np.random.Generator) -> Responses:
             "contamination": levels.contamination.ravel(),
         }
     )
-    return Responses.from_frame(frame, source="simulated")
+    return simulated(frame)
 
 
-def _resampled(correct: FloatArray, rng: np.random.Generator, settings: Any) -> FloatArray:
+def _resampled(correct: np.ndarray, rng: np.random.Generator, settings: Any) -> np.ndarray:
     """Return the accuracy of each level in resamples of its tasks, dims (resample, level)."""
     tasks = correct.shape[1]
     share = correct.mean(axis=1)
     return rng.binomial(tasks, share, size=(settings["resamples"], len(share))) / tasks
 
 
-def _apart(responses: Responses) -> Responses:
+def _apart(responses: bc.Responses) -> bc.Responses:
     """Return responses in which each level stands as a model of its own.
 
     Models of one benchmark are what our model specs draw together.
     """
     frame = responses.frame
-    return Responses.from_frame(frame.assign(model=frame["level"]), source="simulated")
-
-
-def _fitted(
-    study: Study, name: str, model: ModelSpec, responses: Responses
-) -> tuple[Fit, FloatArray]:
-    """Return a fit, and the accuracy of each response in each draw."""
-    fit = study.fit(name, responses, model)
-    built = build(model, responses)
-    draws = joint_draws(fit, built)
-    return fit, response_accuracies(draws, built)
+    return simulated(frame.assign(model=frame["level"]))
 
 
 def _many(study: Study) -> pd.DataFrame:
@@ -164,11 +162,11 @@ def _many(study: Study) -> pd.DataFrame:
 
     names = ("genuine", "boost", "tasks", "levels", "exposures")
     given = {name: settings[name] for name in names}
-    return over_tables(study, "gaps", given, make, settings["tables"])
+    return study.over_tables("gaps", given, make, settings["tables"])
 
 
 def _comparisons(
-    study: Study, gaps: Mapping[str, FloatArray], many: pd.DataFrame
+    study: Study, gaps: Mapping[str, np.ndarray], many: pd.DataFrame
 ) -> list[Comparison]:
     tables = len(many)
     reason = (
@@ -188,17 +186,17 @@ def _comparisons(
     for name, draws in gaps.items():
         reason = (
             "The same method on a table of ours: only the two outermost levels count."
-            if name == _RESAMPLES
+            if name == RESAMPLES
             else "Posterior from one table of ours, against the observed gap of theirs."
         )
         found.append(study.compared("empirical_gap", mean_and_interval(draws), reason, label=name))
     return found
 
 
-def _curves(levels: Levels, means: Mapping[str, FloatArray]) -> PictureData:
+def _curves(levels: Levels, means: Mapping[str, np.ndarray]) -> PictureData:
     truth = {"series": "truth", "mean": levels.accuracy.mean(axis=1), "low": np.nan, "high": np.nan}
     parts = [pd.DataFrame({"x": levels.share, **truth})]
-    for name in (name for name in (_RESAMPLES, TOGETHER, LINE) if name in means):
+    for name in (name for name in (RESAMPLES, TOGETHER, LINE) if name in means):
         low, high = np.quantile(means[name], TAILS, axis=0)
         own = {"series": name, "mean": means[name].mean(axis=0), "low": low, "high": high}
         parts.append(pd.DataFrame({"x": levels.share, **own}))
@@ -213,7 +211,7 @@ def _curves(levels: Levels, means: Mapping[str, FloatArray]) -> PictureData:
     )
 
 
-def _intervals(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> PictureData:
+def _intervals(study: Study, levels: Levels, gaps: Mapping[str, np.ndarray]) -> PictureData:
     printed = study.printed("empirical_gap")
     row = {"label": "published, its own tasks", "mean": printed["value"], "truth": np.nan}
     row |= {"low": printed["low"], "high": printed["high"]}
@@ -245,17 +243,17 @@ def _seeds(study: Study, many: pd.DataFrame) -> PictureData:
     )
 
 
-def _gap_table(levels: Levels, gaps: Mapping[str, FloatArray]) -> Titled:
+def _gap_table(levels: Levels, gaps: Mapping[str, np.ndarray]) -> TableData:
     rows = []
     for name, draws in gaps.items():
         mean, low, high = mean_and_interval(draws)
         row = {"method": name, "gap": mean, "low": low, "high": high, "width": high - low}
         rows.append({**row, "truth": levels.gap, "p above 0": float((draws > 0).mean())})
     caption = "Gap between the two outermost levels in one table, with 95 % intervals."
-    return Titled("The gap by method", caption, pd.DataFrame(rows))
+    return TableData("The gap by method", caption, pd.DataFrame(rows))
 
 
-def _level_table(levels: Levels, correct: FloatArray, means: Mapping[str, FloatArray]) -> Titled:
+def _level_table(levels: Levels, correct: np.ndarray, means: Mapping[str, np.ndarray]) -> TableData:
     table = pd.DataFrame(
         {
             "share of rare concepts": levels.share,
@@ -263,13 +261,13 @@ def _level_table(levels: Levels, correct: FloatArray, means: Mapping[str, FloatA
             "true accuracy": levels.accuracy.mean(axis=1),
             "observed": correct.mean(axis=1),
         }
-        | {name: draws.mean(axis=0) for name, draws in means.items() if name != _RESAMPLES}
+        | {name: draws.mean(axis=0) for name, draws in means.items() if name != RESAMPLES}
     )
     caption = f"One table, {correct.shape[1]} tasks a level: observed and posterior mean accuracy."
-    return Titled("Accuracy by level", caption, table)
+    return TableData("Accuracy by level", caption, table)
 
 
-def _extreme_table(levels: Levels, extremes: Mapping[str, Any]) -> Titled:
+def _extreme_table(levels: Levels, extremes: Mapping[str, Any]) -> TableData:
     accuracy = levels.accuracy.ravel()[
         [levels.contamination.argmax(), levels.contamination.argmin()]
     ]
@@ -280,11 +278,11 @@ def _extreme_table(levels: Levels, extremes: Mapping[str, Any]) -> Titled:
         " contamination of any, less that at the smallest. Levels are means of many tasks, so that"
         " their gap is smaller."
     )
-    return Titled("Novelty gap between single tasks", caption, pd.DataFrame(rows))
+    return TableData("Novelty gap between single tasks", caption, pd.DataFrame(rows))
 
 
-def _headline(study: Study, levels: Levels, gaps: Mapping[str, FloatArray]) -> str:
-    line, alone = mean_and_interval(gaps[LINE]), mean_and_interval(gaps[_RESAMPLES])
+def _headline(study: Study, levels: Levels, gaps: Mapping[str, np.ndarray]) -> str:
+    line, alone = mean_and_interval(gaps[LINE]), mean_and_interval(gaps[RESAMPLES])
     printed = study.printed("empirical_gap")
     shown = percent(*(float(printed[name]) for name in ("value", "low", "high")), unit=POINTS)
     ratio = (line[2] - line[1]) / (alone[2] - alone[1])
