@@ -24,9 +24,8 @@ from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.inference.result import Fit
 from bayescontam.published.quantities import counted_exposures, documents_with, given_exposures
 from bayescontam.published.study import Study
-from bayescontam.scan.pipeline import Execution
 from bayescontam.scan.results import Scan
-from bayescontam.scan.run import scan_corpus
+from bayescontam.scan.run import run_scan
 from bayescontam.scan.synthetic import TRUTH
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.registry import quick_manifest
@@ -242,8 +241,9 @@ def named_after(item: str, document: str) -> bool:
 def _scanned(study: Study, manifest: Manifest, name: str) -> Scan:
     """Return a scan; what was finished or begun in the study's folder is used."""
     out = study.folder / "scans" / name.replace(" ", "-")
-    execution = Execution(device="cpu", progress=study.progress)
-    return scan_corpus(manifest, out, base=study.folder, execution=execution, replace=True)
+    return run_scan(
+        manifest, out, base=study.folder, device="cpu", progress=study.progress, replace=True
+    )
 
 
 def searched_of(name: str, scan: Scan, is_duplicate: Callable[[str, str], bool]) -> ScanWithTruth:

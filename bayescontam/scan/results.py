@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 
 from bayescontam._files import atomic_path, on_disk
 from bayescontam._progress import progress_bar
+from bayescontam._runs import read_json
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.items import Item
 from bayescontam.scan.lexical import lexical_scores
 from bayescontam.scan.shards import DESCRIBED, Shard, split_places
 from bayescontam.scan.sketch import Sketch
-from bayescontam.scan.work_folder import read_json
 from bayescontam.specs.corpus import Lexical, Search
 
 if TYPE_CHECKING:

@@ -125,7 +125,9 @@ class SyntheticItem:
     duplicates: list[SyntheticDocument] = field(default_factory=list)
 
 
-def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark], list[Source]]:
+def generate(
+    spec: Generated, seed: int, folder: Path
+) -> tuple[tuple[Benchmark, ...], tuple[Source, ...]]:
     """Write a benchmark, a corpus and the truth about them.
 
     Items are word problems, programming tasks and questions on short passages. Those of
@@ -143,9 +145,9 @@ def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark],
     order = rng.permutation(len(documents))
     documents = [documents[place] for place in order]
     folder.mkdir(parents=True, exist_ok=True)
-    sources = [_write_source(source, documents, folder, rng) for source in _FILES]
+    sources = tuple(_write_source(source, documents, folder, rng) for source in _FILES)
     _write_benchmark(items, folder)
-    return [Benchmark(name=NAME, path="benchmark.jsonl")], sources
+    return (Benchmark(name=NAME, path="benchmark.jsonl"),), sources
 
 
 def _items(spec: Generated, taken: set[str], rng: Random) -> tuple[list[SyntheticItem], list[Cell]]:
