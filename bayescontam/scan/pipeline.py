@@ -30,7 +30,7 @@ from bayescontam._text import join_list
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.parallel import run_tasks
 from bayescontam.scan.chunking import Chunk, Chunker, occurrence_hash, shortest, text_hash
-from bayescontam.scan.documents import Cutoffs, Document, cutoffs, sample_input, sampled
+from bayescontam.scan.documents import Document, sample_input, sampled
 from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.items import (
     EmbeddedItems,
@@ -43,6 +43,7 @@ from bayescontam.scan.items import (
     read_items,
     save_embedded,
 )
+from bayescontam.scan.sampling import Cutoffs, cutoffs
 from bayescontam.scan.search import Chunks, Queries, Searcher, one_thread
 from bayescontam.scan.shards import CHUNK_SCHEMA, Shard, TextShard, VectorShard, split_places
 from bayescontam.scan.sketch import Sketch, SketchMerger
