@@ -8,7 +8,7 @@ import pandas as pd
 from bayescontam._files import sha256
 from bayescontam.data.judgements import PAIR, Judgements
 from bayescontam.errors import FitError
-from bayescontam.evidence.covariates import RANKS, weigh
+from bayescontam.evidence.covariates import RANKS, weigh_scan
 from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve
 from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.evidence.prevalence import prevalence
@@ -113,7 +113,7 @@ def by_rank(study: Study, one: ScanWithTruth, curve: Curve) -> pd.DataFrame:
     found = found[~found.index.isin(seen)]
     true = [float((found <= k).mean()) for k in RANKS]
     table = pd.DataFrame({"matches": RANKS, "mean": true, "low": true, "high": true})
-    weighed = weigh(one.scan, curve)
+    weighed = weigh_scan(one.scan, curve)
     estimated = prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
     estimated = estimated[estimated["by"] == "matches"].rename(columns=COLUMNS)
     estimated = estimated.assign(matches=estimated["group"].astype(int))[list(table.columns)]
