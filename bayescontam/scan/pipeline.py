@@ -132,7 +132,7 @@ class Execution:
         title: str,
         stage: Callable[[], Callable[[Any], Any]],
         tasks: Mapping[str, Any],
-        sizes: Mapping[str, float],
+        size: Callable[[Any], float],
         unit: str,
     ) -> Iterator[tuple[str, Any]]:
         """Do tasks and give their names and results as they come."""
@@ -145,14 +145,14 @@ class Execution:
         done = run_tasks(
             stage, tasks, engine=self.engine, jobs=jobs, address=self.address, gpus=gpus
         )
-        total = sum(sizes[key] for key in tasks)
+        total = sum(map(size, tasks.values()))
         with (
             progress_bar(self.progress, title, total, unit) as advance,
             contextlib.closing(done) as results,
         ):
             for key, result in results:
                 yield key, result
-                advance(sizes[key])
+                advance(size(tasks[key]))
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,8 @@ def embed_items(corpus: Corpus, out: Path, execution: Execution) -> EmbeddedItem
         return joined(corpus.sizes, corpus.given, load_embedded(path))
     starts = range(0, max(1, len(texts)), _ITEMS)
     tasks = {_name(i): (texts[i : i + _ITEMS], i == 0) for i in starts}
-    sizes = {key: len(part) for key, (part, _) in tasks.items()}
     stage = ItemStage(embedding, execution.device)
-    results = dict(execution.run("items", stage, tasks, sizes, "items"))
+    results = dict(execution.run("items", stage, tasks, lambda task: len(task[0]), "items"))
     parts: list[EmbeddedItems] = [results[key] for key in tasks]
     embedded = replace(
         parts[0],
@@ -303,8 +302,7 @@ def sample_documents(corpus: Corpus, out: Path, execution: Execution) -> Sampled
     # Of many files, which are small then, several are one task.
     groups = list(batched(left, max(1, min(_FILES, len(left) // _FILES))))
     tasks = {_name(group[0][0]): group for group in groups}
-    sizes = {key: len(group) for key, group in tasks.items()}
-    for _ in execution.run("read", stage, tasks, sizes, "files"):
+    for _ in execution.run("read", stage, tasks, len, "files"):
         pass
     reports = _reports(folder, len(inputs))
     _log_unreadable(folder / "logged", reports, out / LOG)
@@ -426,13 +424,12 @@ def chunk_documents(
         if count is None:
             stage = ItemStage(embedding, execution.device)
             none = {"none": (list[str](), True)}
-            [(_, nothing)] = execution.run("items", stage, none, {"none": 0}, "items")
+            [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
             count = nothing.count
-        sizes = {key: len(group) for key, (_, group) in tasks.items()}
         chunk = ChunkStage(
             folder, sample.folder, sample.cutoffs, count, embedded.max_tokens, chunking, rows
         )
-        for _ in execution.run("chunk", chunk, tasks, sizes, "files"):
+        for _ in execution.run("chunk", chunk, tasks, lambda task: len(task[1]), "files"):
             pass
     least = max(1, chunking.min_tokens or 0)
     return ChunkedDocuments(folder, _reports(folder, len(groups)), least)
@@ -563,8 +560,7 @@ def search_shards(
     merging = SketchMerger(folder, Sketch.empty(len(items), keep))
     left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
     tasks = {_name(i): (i, shards[i]) for i in left}
-    sizes = {_name(i): shards[i].size for i in left}
-    for key, _ in execution.run("search", stage, tasks, sizes, "chunks"):
+    for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):
         merging.take(key)
     merging.save()
     return merging.sketch

@@ -1,11 +1,12 @@
 """Exact search: vectors of chunks against those of all items."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class Candidates:
             self.matches = np.concatenate([self.matches, more], axis=1)
         return True
 
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    def matches_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return how many matches each query keeps, and all of these in a row."""
         self._flush(0, ids)
         inside = np.arange(self.matches.shape[1]) < self.sizes[:, None]
@@ -150,22 +151,27 @@ class SimilarityBlock:
     live: bool  # whether they can be matches, or are only counted
 
 
-class SimilarityScores(Protocol):
+class SimilarityScores(ABC):
     """Scores chunks against a group of queries."""
 
-    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None: ...
+    def __init__(self, keys: NDArray[np.uint32], keep: int) -> None:
+        self._torch = require("torch", "scan")
+        self._waiting = Candidates(len(keys), keep, BLOCK)
 
+    @abstractmethod
     def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
         """Count the cosines of a block, and keep its matches."""
 
-    def counted(self) -> NDArray[np.int64]:
+    @abstractmethod
+    def histogram(self) -> NDArray[np.int64]:
         """Return the histogram of each query since the last call, (queries, BINS)."""
 
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return what `Candidates.kept` does."""
+    def top_matches(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return how many matches each query has, and all of these in a row."""
+        return self._waiting.matches_of(ids)
 
 
-class CompiledScores:
+class CompiledScores(SimilarityScores):
     """Scores on a CPU: matrix products by Torch, everything else in compiled loops.
 
     Products have one shape, whatever stands where there is nothing, so that the rounding of
@@ -173,9 +179,8 @@ class CompiledScores:
     """
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        self._torch = require("torch", "scan")
+        super().__init__(keys, keep)
         self._queries, self._keys = queries, keys
-        self._waiting = Candidates(len(keys), keep, BLOCK)
         self._counts = np.zeros((len(keys), BINS), np.int64)
         self._padded = self._torch.zeros(BLOCK, queries.shape[1])
         self._room = self._torch.empty(len(queries), BLOCK)
@@ -209,27 +214,22 @@ class CompiledScores:
             vectors = self._padded
         self._torch.mm(self._queries, vectors.T, out=self._room)
 
-    def counted(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call, (queries, BINS)."""
+    def histogram(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call."""
         counts, self._counts = self._counts, np.zeros_like(self._counts)
         return counts
 
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return what `Candidates.kept` does."""
-        return self._waiting.kept(ids)
 
-
-class TorchScores:
+class TorchScores(SimilarityScores):
     """Scores on any device by operations of Torch, a few large blocks at a time."""
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        self._torch = torch = require("torch", "scan")
-        n = len(keys)
+        super().__init__(keys, keep)
+        torch, n = self._torch, len(keys)
         self._queries, self._device = queries[:n], queries.device
         self._width = max(BLOCK, SCORES // max(1, n))
         # Torch has no arithmetic of unsigned integers, so 64 bits hold the 32.
         self._keys = torch.from_numpy(keys.astype(np.int64)).to(self._device)[:, None]
-        self._waiting = Candidates(n, keep, BLOCK)
         self._counts = torch.zeros((n, BINS), dtype=torch.int64, device=self._device)
         self._sharpen()
 
@@ -284,15 +284,11 @@ class TorchScores:
         cuts = self._waiting.cuts.astype(np.int64)
         self._cuts = self._torch.from_numpy(cuts).to(self._device)
 
-    def counted(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call, (queries, BINS)."""
+    def histogram(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call."""
         counts = self._counts.cpu().numpy().copy()
         self._counts.zero_()
         return counts
-
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return what `Candidates.kept` does."""
-        return self._waiting.kept(ids)
 
 
 def _products(torch: Any, queries: Any, vectors: Any) -> Any:
@@ -430,7 +426,7 @@ class Searcher:
         list(pool.map(lambda scores: scores.add(block, self._known.ids), self._scores))
 
     def _book(self, chunks: Chunks) -> None:
-        counts = np.concatenate([scores.counted() for scores in self._scores])
+        counts = np.concatenate([scores.histogram() for scores in self._scores])
         self._counts += counts
         last = int(self._queries.benchmarks.max(initial=-1)) + 1
         table = np.zeros((last, BINS), np.int64)
@@ -442,7 +438,7 @@ class Searcher:
 
     def sketch(self, shard: int = 0) -> Sketch:
         """Return the sketch of everything added so far, as that of a shard of this number."""
-        stored = [scores.kept(self._known.ids) for scores in self._scores]
+        stored = [scores.top_matches(self._known.ids) for scores in self._scores]
         sizes, found = (np.concatenate(parts) for parts in zip(*stored, strict=True))
         matches = np.empty(len(found), ENTRY)
         matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
