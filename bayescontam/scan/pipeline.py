@@ -156,7 +156,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class CorpusListing:
     """Items and what they are looked for in, as it is before anything of it is read."""
 
     manifest: Manifest
@@ -196,7 +196,7 @@ def list_corpus(
     base: Path,
     out: Path,
     skip_unreadable: bool,
-) -> Corpus:
+) -> CorpusListing:
     """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
     items = [item for benchmark in benchmarks for item in read_items(benchmark, base)]
     sizes = Counter(item.benchmark for item in items)
@@ -212,7 +212,7 @@ def list_corpus(
         inputs = [item for item in inputs if own not in Path(item.location).resolve().parents]
         if count := found - len(inputs):
             notes.append(f"files in the folder of the scan itself were passed over: {count:,}")
-    return Corpus(
+    return CorpusListing(
         manifest,
         items,
         {name: given for name, given in vectors.items() if given is not None},
@@ -224,7 +224,7 @@ def list_corpus(
     )
 
 
-def embed_items(corpus: Corpus, out: Path, execution: Execution) -> EmbeddedItems:
+def embed_items(corpus: CorpusListing, out: Path, execution: Execution) -> EmbeddedItems:
     """Return vectors and lengths of all items."""
     texts = [item.text for item in corpus.items if item.benchmark not in corpus.given]
     if not texts and not corpus.inputs:
@@ -289,7 +289,7 @@ class SampledDocuments:
     cutoffs: Cutoffs
 
 
-def sample_documents(corpus: Corpus, out: Path, execution: Execution) -> SampledDocuments:
+def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> SampledDocuments:
     """Read all inputs; list in ``scan.log`` what of them could not be read."""
     manifest, inputs, skip = corpus.manifest, corpus.inputs, corpus.skip_unreadable
     sources = {name: source.model_dump() for name, source in corpus.sources.items()}
@@ -404,7 +404,7 @@ class ChunkedDocuments:
 
 
 def chunk_documents(
-    corpus: Corpus,
+    corpus: CorpusListing,
     embedded: EmbeddedItems,
     sample: SampledDocuments,
     out: Path,
@@ -435,7 +435,7 @@ def chunk_documents(
     return ChunkedDocuments(folder, _reports(folder, len(groups)), least)
 
 
-def _chunking(corpus: Corpus, embedded: EmbeddedItems) -> Chunking:
+def _chunking(corpus: CorpusListing, embedded: EmbeddedItems) -> Chunking:
     """Return how documents are chunked, with a shortest chunk that follows the items."""
     given = corpus.manifest.chunking
     if given.min_tokens is not None:
@@ -518,7 +518,7 @@ class SearchStage:
             raise DataError([fault]) from error
 
 
-def vector_shards(corpus: Corpus) -> list[Shard]:
+def vector_shards(corpus: CorpusListing) -> list[Shard]:
     """Return the shards of the inputs that hold ready vectors."""
     rows = corpus.manifest.search.shard_chunks * _VECTORS
     return [
@@ -530,7 +530,7 @@ def vector_shards(corpus: Corpus) -> list[Shard]:
 
 
 def search_shards(
-    corpus: Corpus,
+    corpus: CorpusListing,
     embedded: EmbeddedItems,
     chunked: ChunkedDocuments,
     shards: Sequence[Shard],
@@ -566,7 +566,7 @@ def search_shards(
     return merging.sketch
 
 
-def _nothing(corpus: Corpus, chunked: ChunkedDocuments) -> DataError:
+def _nothing(corpus: CorpusListing, chunked: ChunkedDocuments) -> DataError:
     short = sum(report["short"] for report in chunked.reports)
     documents = sum(report["documents"] for report in chunked.reports)
     problem = (

@@ -1,19 +1,13 @@
 """From a corpus manifest to the folder of a finished scan."""
 
-import importlib.metadata
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Literal
-
-import pandas as pd
 
 from bayescontam._files import on_disk, write_text
 from bayescontam._runs import claimed_folder, write_json
@@ -21,12 +15,9 @@ from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
 from bayescontam.parallel import ray_cluster
 from bayescontam.scan.pipeline import (
-    LENGTHS,
     WORK,
-    ChunkedDocuments,
-    Corpus,
+    CorpusListing,
     Execution,
-    SampledDocuments,
     chunk_documents,
     embed_items,
     list_corpus,
@@ -34,7 +25,7 @@ from bayescontam.scan.pipeline import (
     search_shards,
     vector_shards,
 )
-from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
+from bayescontam.scan.results import RECORD, Scan, SearchTables, record_of, write_tables
 from bayescontam.scan.synthetic import generate
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.registry import load_manifest
@@ -42,10 +33,6 @@ from bayescontam.specs.registry import load_manifest
 __all__ = ["Scan", "run_scan"]
 
 _STAGE = re.compile(r"(items|read|chunk|search)-[0-9a-f]{16}")
-_PACKAGES = (
-    "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
-    "numba", "numpy", "pyarrow", "rapidfuzz",
-)  # fmt: skip
 
 
 def run_scan(
@@ -68,7 +55,7 @@ def run_scan(
     Parameters
     ----------
     manifest : Manifest, str or path-like
-        Corpus manifest, the name of a shipped one, or the path of a TOML file.
+        CorpusListing manifest, the name of a shipped one, or the path of a TOML file.
     out : path-like
         Folder of the scan. What an interrupted scan of the same manifest left there is
         used; a finished one is returned as it is.
@@ -139,32 +126,23 @@ def run_scan(
             if not replace:
                 _refuse_other(folder, done, corpus.key)
             with ray_cluster(engine, address, jobs):
-                found = _search(corpus, folder, execution.on_device())
+                found, record = _search(corpus, folder, execution.on_device())
             # The mark of a finished scan goes before its tables are replaced one by one.
             (folder / RECORD).unlink(missing_ok=True)
             write_text(folder / "manifest.toml", manifest.text)
-            write_tables(folder, found.tables, manifest.search, manifest.lexical, progress)
+            write_tables(folder, found, manifest.search, manifest.lexical, progress)
+            record["seconds"]["all"] = round(time.perf_counter() - start, 3)
             about = {"key": corpus.key, "command": command, "base": str(base.resolve())}
-            seconds = {**found.seconds, "all": time.perf_counter() - start}
-            write_json(folder / RECORD, about | record_of(corpus, found, seconds))
+            write_json(folder / RECORD, about | record)
         if not keep_work:
             rmtree(folder / WORK, ignore_errors=True)
     return Scan.load(folder)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Results of the stages of a scan."""
-
-    tables: SearchTables
-    about: dict[str, Any]  # how the embedder describes itself
-    sample: SampledDocuments
-    chunked: ChunkedDocuments
-    seconds: dict[str, float]  # time of each stage, in this run
-
-
-def _search(corpus: Corpus, out: Path, execution: Execution) -> _Found:
-    """Run all stages; what an interrupted scan finished of them is used."""
+def _search(
+    corpus: CorpusListing, out: Path, execution: Execution
+) -> tuple[SearchTables, dict[str, Any]]:
+    """Run all stages, from where an interrupted scan stopped; return results and record."""
     seconds: dict[str, float] = {}
 
     @contextmanager
@@ -183,8 +161,8 @@ def _search(corpus: Corpus, out: Path, execution: Execution) -> _Found:
     with timed("search"):
         shards = [*chunked.shards(), *vector_shards(corpus)]
         sketch = search_shards(corpus, embedded, chunked, shards, out, execution)
-    tables = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
-    return _Found(tables, embedded.about, sample, chunked, seconds)
+    found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
+    return found, record_of(corpus, embedded, sample, chunked, found, seconds)
 
 
 def _holds_scan(folder: Path) -> bool:
@@ -210,157 +188,4 @@ def _refuse_other(folder: Path, done: dict[str, Any], key: dict[str, Any]) -> No
         raise UsageError(
             f"{printable(str(folder))}: holds a finished scan, and this has changed since: "
             f"{', '.join(changed)}; choose another folder, or pass --replace to lose that scan"
-        )
-
-
-def record_of(corpus: Corpus, found: _Found, seconds: dict[str, float]) -> dict[str, Any]:
-    """Return the content of ``scan.json``."""
-    manifest, sketch, search = corpus.manifest, found.tables.sketch, corpus.manifest.search
-    versions = {name: version for name in _PACKAGES if (version := _version(name))}
-    documents, short = _documents(found), _short(found)
-    return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": versions.get("bayescontam", ""),
-        "versions": versions,
-        "manifest": {
-            "name": manifest.name,
-            "hash": manifest.hash,
-            "summary": manifest.summary,
-            "text": manifest.text,
-        },
-        "seed": manifest.seed,
-        "embedder": found.about,
-        "documents": documents,
-        "chunks": {
-            "made": sketch.total,
-            "distinct": sketch.tallies.get("texts", 0),
-            "short_pieces": sum(report["short_pieces"] for report in found.chunked.reports),
-            "min_tokens": found.chunked.min_tokens,
-        },
-        "short": short,
-        "strata": _strata(found),
-        "benchmarks": _benchmarks(manifest, found.tables),
-        "search": {
-            "queries": len(corpus.items),
-            "chunks": sketch.total,
-            "pairs": sketch.total * len(corpus.items),
-            "shards": len(found.tables.shards),
-            "top_k": search.top_k,
-            "tail_share": search.tail_share,
-            "tail_size": search.tail_size,
-        },
-        "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
-        "notes": [
-            *corpus.notes,
-            *_reading_notes(documents),
-            *_short_notes(short, found.chunked.min_tokens),
-            *_cut_notes(found.tables),
-        ],
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""  # not every scan needs every package
-
-
-def _documents(found: _Found) -> dict[str, Any]:
-    read, chunked = found.sample.reports, found.chunked.reports
-    unreadable, without = Counter[str](), Counter[str]()
-    for report in read:
-        unreadable.update(report["unreadable"])
-        without.update(report["without"])
-    return {
-        "read": sum(sum(report["documents"].values()) for report in read),
-        "bytes": sum(report["bytes"] for report in read),
-        "unreadable": dict(sorted(unreadable.items())),
-        "damaged": {report["path"]: report["damage"] for report in read if report["damage"]},
-        "without": dict(sorted(without.items())),
-        "sampled": sum(report["documents"] for report in chunked),
-        "short": sum(report["short"] for report in chunked),
-    }
-
-
-def _short(found: _Found) -> dict[str, dict[str, int]]:
-    """Return for each source how many documents and tokens were sampled, and how many short."""
-    table: dict[str, dict[str, int]] = {}
-    for report in found.chunked.reports:
-        for source, counts in report["by_source"].items():
-            known = table.setdefault(source, dict.fromkeys(LENGTHS, 0))
-            for name in LENGTHS:
-                known[name] += counts[name]
-    return dict(sorted(table.items()))
-
-
-def _strata(found: _Found) -> list[dict[str, Any]]:
-    searched = found.tables.sketch.chunks
-    table: list[dict[str, Any]]
-    table = found.sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
-    known = {(row["source"], row["stratum"]) for row in table}
-    rows = [{**row, "chunks": searched.get((row["source"], row["stratum"]), 0)} for row in table]
-    # Ready vectors are chunks without documents.
-    return rows + [
-        {"source": source, "stratum": stratum, "share": 1.0, "chunks": chunks}
-        for (source, stratum), chunks in sorted(searched.items())
-        if (source, stratum) not in known
-    ]
-
-
-def _benchmarks(manifest: Manifest, found: SearchTables) -> list[dict[str, Any]]:
-    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
-    cut = pd.Series([tokens > found.max_tokens for tokens in found.tokens], dtype=bool)
-    return [
-        {
-            "benchmark": benchmark,
-            "items": len(items),
-            "text_mode": modes.get(str(benchmark), "input"),
-            "cut": int(items.sum()),
-        }
-        for benchmark, items in cut.groupby([item.benchmark for item in found.items], sort=False)
-    ]
-
-
-def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
-    """Give sentences on documents that could not be read, were incomplete, or not sampled."""
-    if documents["unreadable"]:
-        reasons = ", ".join(f"{n:,} {why}" for why, n in documents["unreadable"].items())
-        total = sum(documents["unreadable"].values())
-        yield f"{total:,} records could not be read ({reasons}); scan.log lists them"
-    for path, damage in documents["damaged"].items():
-        yield f"{path}: {damage}; what stands behind the damage was not scanned"
-    for field, count in documents["without"].items():
-        yield f"{count:,} documents have no '{printable(field)}'"
-    if documents["sampled"] < documents["read"]:
-        share = documents["sampled"] / documents["read"]
-        yield (
-            f"{documents['sampled']:,} of {documents['read']:,} documents ({share:.2%}) were "
-            "sampled: an item without a match may have one in the rest"
-        )
-
-
-def _short_notes(short: dict[str, dict[str, int]], least: int) -> Iterator[str]:
-    """Give sentences on what was not searched because it is short."""
-    whole = {name: sum(counts[name] for counts in short.values()) for name in LENGTHS}
-    if whole["short"]:
-        share = whole["short"] / whole["documents"]
-        tokens = whole["short_tokens"] / max(1, whole["tokens"])
-        yield (
-            f"{whole['short']:,} of {whole['documents']:,} documents ({share:.2%}, with"
-            f" {tokens:.2%} of the tokens) have fewer than {least} tokens and were not searched"
-        )
-    if whole["short_pieces"]:
-        yield (
-            f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
-            " and were not searched"
-        )
-
-
-def _cut_notes(found: SearchTables) -> Iterator[str]:
-    """Give a sentence on items that are longer than the embedder sees."""
-    if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
-        yield (
-            f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
-            " that the embedder sees: only their beginning was looked for"
         )
