@@ -557,7 +557,7 @@ def search_shards(
     texts = any(isinstance(shard, TextShard) for shard in shards)
     embedding = manifest.embedding if texts else None
     stage = SearchStage(folder, out / LOG, queries, keep, embedding, execution.device)
-    merging = SketchMerger(folder, Sketch.empty(len(items), keep))
+    merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep))
     left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
     tasks = {_name(i): (i, shards[i]) for i in left}
     for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):

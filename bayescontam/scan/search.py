@@ -81,14 +81,12 @@ class Candidates:
 
 
 class ChunkIndex:
-    """Chunks with different texts; the column of each says when it came, from 0."""
+    """Chunks with different texts; the column of each counts how many came before it."""
 
     def __init__(self) -> None:
         self.size = 0
         self._ids = np.empty(_ROOM, np.uint64)
-        self._firsts = np.empty(_ROOM, np.uint64)
-        self._places = np.empty(_ROOM, np.int64)
-        self._copies = np.empty(_ROOM, np.int64)
+        self._rows = np.empty(_ROOM, [("first", "<u8"), ("where", "<i8"), ("copies", "<i8")])
         self._slots = np.full(2 * _ROOM, -1, np.int64)
 
     @property
@@ -96,45 +94,38 @@ class ChunkIndex:
         """Hashes by column."""
         return self._ids[: self.size]
 
-    def learn(
-        self,
-        hashes: NDArray[np.uint64],
-        firsts: NDArray[np.uint64],
-        places: NDArray[np.int64],
-        copies: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        """Take chunks, all different, and say which are new; of the others count the copies."""
-        self._make_room(len(hashes))
-        columns = place_all(hashes, self._ids, self.size, self._slots)
+    def update(self, chunks: "Chunks") -> NDArray[np.bool_]:
+        """Add chunks, all different; return which are new. Of the others count the copies."""
+        self._make_room(len(chunks.hashes))
+        columns = place_all(chunks.hashes, self._ids, self.size, self._slots)
         new = columns >= self.size
         self.size += int(new.sum())
-        self._copies[columns[new]] = 0
-        self._copies[columns] += copies
-        better = new | (firsts < self._firsts[columns])
-        self._firsts[columns[better]] = firsts[better]
-        self._places[columns[better]] = places[better]
+        self._rows["copies"][columns[new]] = 0
+        self._rows["copies"][columns] += chunks.copies
+        better = new | (chunks.firsts < self._rows["first"][columns])
+        self._rows["first"][columns[better]] = chunks.firsts[better]
+        self._rows["where"][columns[better]] = chunks.places[better]
         return new
 
-    def match_columns(self, columns: NDArray[np.int32]) -> dict[str, NDArray[np.generic]]:
-        """Return what is known of some columns, by the fields of a match."""
-        return {
-            "chunk": self._ids[columns],
-            "first": self._firsts[columns],
-            "where": self._places[columns],
-            "copies": self._copies[columns],
-        }
+    def matches(self, found: NDArray[Any]) -> NDArray[Any]:
+        """Return candidates as entries of a sketch."""
+        matches, columns = np.empty(len(found), ENTRY), found["column"]
+        matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
+        matches["chunk"] = self._ids[columns]
+        for name in ("first", "where", "copies"):
+            matches[name] = self._rows[name][columns]
+        return matches
 
     def _make_room(self, more: int) -> None:
         spare = self.size + more - len(self._ids)
         if spare <= 0:
             return
         # At least twice the room, so that what is copied in all stays a few times the whole.
-        spare = max(spare, len(self._ids))
-        self._ids = np.pad(self._ids, (0, spare))
-        self._firsts = np.pad(self._firsts, (0, spare))
-        self._places = np.pad(self._places, (0, spare))
-        self._copies = np.pad(self._copies, (0, spare))
-        self._slots = np.full(2 << (len(self._ids) - 1).bit_length(), -1, np.int64)
+        size = max(self.size + more, 2 * len(self._ids))
+        ids, rows = np.empty(size, np.uint64), np.empty(size, self._rows.dtype)
+        ids[: self.size], rows[: self.size] = self.ids, self._rows[: self.size]
+        self._ids, self._rows = ids, rows
+        self._slots = np.full(2 << (size - 1).bit_length(), -1, np.int64)
         place_all(self.ids.copy(), self._ids, 0, self._slots)
 
 
@@ -394,7 +385,7 @@ class Searcher:
     def add(self, chunks: Chunks) -> None:
         """Score chunks of one stratum."""
         start = self._known.size
-        new = self._known.learn(chunks.hashes, chunks.firsts, chunks.places, chunks.copies)
+        new = self._known.update(chunks)
         with workers(self._torch, self._threads) as pool:
             for live, rows in ((True, np.flatnonzero(new)), (False, np.flatnonzero(~new))):
                 for at in range(0, len(rows), PIECE):
@@ -440,15 +431,11 @@ class Searcher:
         """Return the sketch of everything added so far, as that of a shard of this number."""
         stored = [scores.top_matches(self._known.ids) for scores in self._scores]
         sizes, found = (np.concatenate(parts) for parts in zip(*stored, strict=True))
-        matches = np.empty(len(found), ENTRY)
-        matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
-        for name, values in self._known.match_columns(found["column"]).items():
-            matches[name] = values
         return Sketch(
             self._keep,
             self._counts.copy(),
             np.concatenate([[0], np.cumsum(sizes)]),
-            matches,
+            self._known.matches(found),
             dict(self._strata),
             dict(self._chunks),
             frozenset({shard}),
