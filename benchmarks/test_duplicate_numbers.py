@@ -19,7 +19,7 @@ from scipy.special import expit
 
 import bayescontam
 from bayescontam.data.judgements import PAIR
-from bayescontam.evidence.covariates import weigh
+from bayescontam.evidence.covariates import weigh_scan
 from bayescontam.evidence.curve import FORMAT, Curve, take_curve
 from bayescontam.evidence.curve_model import build_curve, make_verdicts
 from bayescontam.evidence.pairs import choose_pairs, scan_pairs
@@ -128,7 +128,7 @@ def recover(data_sets: int, seed: int) -> pd.DataFrame:
             seed=seed * 1000 + k, progress_bar=False, target_accept=0.95,
         )  # fmt: skip
         posterior = tree["posterior"].to_dataset()
-        weighed = weigh(scan, as_curve(posterior, judged), floor=FLOOR, draws=200)
+        weighed = weigh_scan(scan, as_curve(posterior, judged), floor=FLOOR, draws=200)
         total = weighed.number_scanned.sum(axis=1)
         number = int(sum(t.sum() for t in true))
         below = (total < number).mean() + rng.random() * (total == number).mean()

@@ -4,16 +4,15 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import filelock
 import pandas as pd
 import threadpoolctl  # type: ignore[import-untyped]
 
 from bayescontam._progress import progress_bar
+from bayescontam._runs import claimed_folder
 from bayescontam._text import printable
 from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.results import StudyResults
@@ -41,8 +40,8 @@ from bayescontam.parallel import ray_cluster, run_tasks
 from bayescontam.specs.registry import load_study, shipped_folder
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
-LOCK = ".lock"
-"""File that a run holds while it works in a folder."""
+_HALF_WRITTEN = (f".{RECORD}.*.part", f".{COPY}.*.part", f"{SHARDS}/.*.part")
+"""What a killed run leaves; tables and pages are left out, as a report may be writing them."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +164,12 @@ def run_study(
     count = study.count(full) if replicates is None else replicates
     _check(plan, count, block)
     folder = Path(out)
+    claimed = claimed_folder(
+        folder, "run", "run of this study", lambda: hash_of(folder) == plan.hash, _HALF_WRITTEN
+    )
     # What does not work is reported before anything is made.
-    with ray_cluster(engine, address, jobs), _locked(folder, plan.hash):
+    with ray_cluster(engine, address, jobs), claimed:
+        (folder / SHARDS).mkdir(exist_ok=True)
         tasks = tasks_of(plan, count, done_keys(folder))
         record = start_record(folder, plan, count, command)
         _check_cells(plan, tasks, progress)
@@ -258,40 +261,3 @@ def _folder_of(study: str | os.PathLike[str]) -> Path:
     text = os.fspath(study)
     is_path = text.endswith(".toml") or os.sep in text or "/" in text
     return Path(text).parent if is_path else shipped_folder("studies")
-
-
-@contextmanager
-def _locked(folder: Path, study: str) -> Iterator[None]:
-    """Keep other runs out of a folder, and clear it of what a killed one left half written.
-
-    `study` is the hash of the plan that is to be run.
-    """
-    name, lock = printable(str(folder)), filelock.FileLock(folder / LOCK)
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{name}: is a file; --out needs a folder, new or of an interrupted run")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # A copy of a run may lack the lock, which is hidden and empty.
-        ours = (folder / LOCK).exists() or hash_of(folder) == study
-        if any(folder.iterdir()) and not ours:
-            raise UsageError(
-                f"{name}: holds files, and no run of this study; --out needs a new or empty folder,"
-                " or that of an interrupted run"
-            )
-        # Before anything else is there: a run may be killed at any moment.
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise UsageError(
-            f"{name}: another run works in this folder; wait for it, stop it, or choose another"
-        ) from None
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be used ({error.strerror}); choose another") from error
-    try:
-        (folder / SHARDS).mkdir(exist_ok=True)
-        # Not those of tables and pages: a report may be writing these now.
-        for name in (f".{RECORD}.*.part", f".{COPY}.*.part", f"{SHARDS}/.*.part"):
-            for leftover in folder.glob(name):
-                leftover.unlink(missing_ok=True)
-        yield
-    finally:
-        lock.release()

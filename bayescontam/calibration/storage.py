@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bayescontam._files import atomic_path, write_text
+from bayescontam._runs import write_json
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.calibration.quantities import Key
@@ -359,7 +360,7 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
         "runs": [*earlier["runs"], _run(command)],
     }
     write_text(folder / COPY, _study_text(study) or json.dumps(record["study"], indent=1))
-    _write(folder, record)
+    write_json(folder / RECORD, record)
     return record
 
 
@@ -371,7 +372,7 @@ def finish_record(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
         "fits": dict(sorted(statuses(rows).items())),
         "audits": json.loads(compared.to_json(orient="records")),
     }
-    _write(folder, record)
+    write_json(folder / RECORD, record)
     return record
 
 
@@ -401,8 +402,3 @@ def _run(command: str) -> dict[str, Any]:
         "command": command,
         "versions": versions | {"python": platform.python_version()},
     }
-
-
-def _write(folder: Path, record: dict[str, Any]) -> None:
-    with atomic_path(folder / RECORD) as part:
-        part.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -114,7 +114,7 @@ def scan(
 ) -> None:
     """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
     with stage(not quiet, "reading the manifest"):
-        from bayescontam.scan.results import LEVELS, by_benchmark, notes
+        from bayescontam.scan.results import LEVELS, by_benchmark
         from bayescontam.scan.run import run_scan
 
     quick = {
@@ -140,7 +140,7 @@ def scan(
         )
     if quiet:
         return
-    print_lines(notes(found))
+    print_lines(found.record["notes"])
     names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
     names |= {f"top_cosine{end}": f"best_cosine{end}" for end in ("", "_low", "_high")}
     page = f"bayescontam report {quoted(found.folder)} --out scan.html"

@@ -80,7 +80,7 @@ def report(
     if out is not None:
         check_file(out)
     with stage(not quiet, f"reading {printable(folder)}"):
-        from bayescontam.published.study import RECORD
+        from bayescontam.published.findings import RECORD
     if (folder / RECORD).exists():
         if strict:
             raise UsageError("--strict: is for simulation studies; leave it out")

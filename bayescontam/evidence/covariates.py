@@ -107,59 +107,6 @@ class ItemContamination:
         return replace(self, items=self.items[chosen].reset_index(drop=True), **parts)
 
 
-def weigh(
-    scan: "Scan",
-    curve: "Curve",
-    *,
-    floor: float = FLOOR,
-    draws: int = DRAWS,
-    progress: bool = False,
-) -> ItemContamination:
-    """Weigh the matches of every item with a curve.
-
-    A document counts once for an item, by its chunk nearest to the item. The documents of an
-    item are independent given whether it is open and its effect on the curve, which are
-    summed over. Matches that are not listed one by one enter through the histogram of
-    cosines, in bins of 0.01, shared over sources as all cosines of the benchmark are; each
-    chunk counts as a document of its own there. What was not scanned
-    enters through the numbers of duplicates of all items of the benchmark: see
-    `Occurrence`. Sources are independent given the curve.
-    """
-    _refuse(scan, curve, floor, draws)
-    rng = stream(curve.record["seed"], "weighing")
-    matches = Matches(scan, curve, floor, draws)
-    lines = curve.draws(draws)
-    kinds = _kind_shares(matches.verdicts, curve.benchmarks, len(lines), rng)
-    rows: dict[str, list[np.ndarray]] = {}
-    with progress_bar(progress, "weighing", len(matches), "items") as advance:
-        for item in matches:
-            exposure = ItemExposure(lines, item)
-            for name, values in _parts(exposure, item, kinds, len(curve.sources), rng).items():
-                rows.setdefault(name, []).append(values)
-            advance(1)
-    parts = {name: np.stack(values, axis=1) for name, values in rows.items()}
-    shares = scanned_shares(scan, curve.sources)
-    items = scan.items[["benchmark", "item"]].reset_index(drop=True)
-    scaled, number = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
-    unscaled = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
-    # The curve may know sources that were not scanned: nothing is reported of them.
-    there = np.isfinite(shares)
-    scaled["none_by_source"] = scaled["none_by_source"][..., there]
-    return ItemContamination(
-        items=items,
-        sources=tuple(name for name, kept_ in zip(curve.sources, there, strict=True) if kept_),
-        shares=shares[there],
-        kinds=KINDS if kinds is not None else (),
-        ranks=RANKS,
-        expected_scanned=parts["expected_by_source"].sum(axis=-1),
-        expected_rest=parts["expected_rest"],
-        number=number,
-        number_scanned=parts["drawn"].sum(axis=-1),
-        **unscaled,
-        **scaled,
-    )
-
-
 def check_options(floor: float, draws: int) -> None:
     """Raise a `UsageError` for options that nothing can be weighed with."""
     if not -1 <= floor <= 1:
@@ -168,7 +115,7 @@ def check_options(floor: float, draws: int) -> None:
         raise UsageError(f"draws: got {draws}; at least 1 is needed")
 
 
-def _refuse(scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
+def _refuse(scan: Scan, curve: Curve, floor: float, draws: int) -> None:
     """Raise a `UsageError` for what would be weighed in part only."""
     check_options(floor, draws)
     _refuse_embedder(scan.record.get("embedder"), curve.record.get("embedder"))
@@ -228,7 +175,7 @@ def _parts(
     }
 
 
-def scanned_shares(scan: "Scan", sources: tuple[str, ...]) -> FloatArray:
+def scanned_shares(scan: Scan, sources: tuple[str, ...]) -> FloatArray:
     """Return the share of each source's documents that was searched, dims (source,).
 
     Documents that were sampled and not searched, because they are short, belong to the rest.
@@ -305,12 +252,11 @@ def _by_kind(spread: Occurrence, kinds: FloatArray) -> FloatArray:
     return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)
 
 
-def covariates_table(weighed: ItemContamination, scan: "Scan", curve: "Curve") -> pd.DataFrame:
+def covariates_table(weighed: ItemContamination, scan: Scan, curve: Curve) -> pd.DataFrame:
     """Return contamination covariates, one row for each item."""
     p = 1 - weighed.none
     mean = _chance(weighed.none)
-    tails = np.round([(1 - curve.level) / 2, (1 + curve.level) / 2], 12)
-    low, high = np.quantile(weighed.number, tails, axis=0, method="inverted_cdf").astype(float)
+    low, high = count_interval(weighed.number, curve.level)
     table = weighed.items.assign(
         contamination=mean,
         contamination_sd=np.sqrt(mean * (1 - mean)),
@@ -331,6 +277,15 @@ def covariates_table(weighed: ItemContamination, scan: "Scan", curve: "Curve") -
     )
 
 
+def count_interval(counts: IntArray, level: float) -> FloatArray:
+    """Return the ends of the equal-tailed interval of counts, over the first axis."""
+    # It ends at counts: between two of them it would hold less than its level. Rounded, since
+    # (1 - 0.95) / 2 is a little more than 0.025 in binary.
+    tails = np.round([(1 - level) / 2, (1 + level) / 2], 12)
+    ends: FloatArray = np.quantile(counts, tails, axis=0, method="inverted_cdf").astype(float)
+    return ends
+
+
 def _chance(none: FloatArray) -> FloatArray:
     """Return the probability of any, of draws of that of none; rounding is cut off."""
     return (1 - none.mean(axis=0)).clip(0.0, 1.0)
@@ -344,7 +299,7 @@ def _named(
     return {f"{prefix}_{name}": _chance(none[..., k]) for k, name in enumerate(names)}
 
 
-def _matches(scan: "Scan") -> pd.DataFrame:
+def _matches(scan: Scan) -> pd.DataFrame:
     """Return the best cosine of each item, and the largest of each lexical score."""
     names = [name for name in scan.matches.columns if _lexical(str(name))]
     best = scan.matches.groupby(_KEYS, observed=True)[["cosine", *names]].max()
@@ -355,7 +310,7 @@ def _lexical(name: str) -> bool:
     return name.startswith("ngram_") or name in ("jaccard", "rouge_l")
 
 
-def _judged(scan: "Scan", curve: "Curve") -> pd.DataFrame:
+def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     """Return how many pairs of each item were judged, and called duplicates by most judges.
 
     Only pairs that the scan holds: the curve may come from another one.
@@ -477,6 +432,16 @@ def weigh_scan(
         If the curve does not cover all benchmarks and sources of the scan, or an option
         cannot be used.
 
+    Notes
+    -----
+    A document counts once for an item, by its chunk nearest to the item. The documents of an
+    item are independent given whether it is open and its effect on the curve, which are
+    summed over. Matches that are not listed one by one enter through the histogram of
+    cosines, in bins of 0.01, shared over sources as all cosines of the benchmark are; each
+    chunk counts as a document of its own there. What was not scanned enters through the
+    numbers of duplicates of all items of the benchmark. Sources are independent given the
+    curve.
+
     Examples
     --------
     >>> import bayescontam
@@ -486,8 +451,40 @@ def weigh_scan(
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
-    opened, fitted = _scan(scan), _curve(curve)
-    return weigh(opened, fitted, floor=floor, draws=draws, progress=progress)
+    scan, curve = _scan(scan), _curve(curve)
+    _refuse(scan, curve, floor, draws)
+    rng = stream(curve.record["seed"], "weighing")
+    matches = Matches(scan, curve, floor, draws)
+    lines = curve.draws(draws)
+    kinds = _kind_shares(matches.verdicts, curve.benchmarks, len(lines), rng)
+    rows: dict[str, list[np.ndarray]] = {}
+    with progress_bar(progress, "weighing", len(matches), "items") as advance:
+        for item in matches:
+            exposure = ItemExposure(lines, item)
+            for name, values in _parts(exposure, item, kinds, len(curve.sources), rng).items():
+                rows.setdefault(name, []).append(values)
+            advance(1)
+    parts = {name: np.stack(values, axis=1) for name, values in rows.items()}
+    shares = scanned_shares(scan, curve.sources)
+    items = scan.items[["benchmark", "item"]].reset_index(drop=True)
+    scaled, number = _to_corpus(parts, items["benchmark"], curve.benchmarks, shares, kinds, rng)
+    unscaled = {name: parts[name] for name in ("none_scanned", "none_by_rank")}
+    # The curve may know sources that were not scanned: nothing is reported of them.
+    there = np.isfinite(shares)
+    scaled["none_by_source"] = scaled["none_by_source"][..., there]
+    return ItemContamination(
+        items=items,
+        sources=tuple(name for name, kept_ in zip(curve.sources, there, strict=True) if kept_),
+        shares=shares[there],
+        kinds=KINDS if kinds is not None else (),
+        ranks=RANKS,
+        expected_scanned=parts["expected_by_source"].sum(axis=-1),
+        expected_rest=parts["expected_rest"],
+        number=number,
+        number_scanned=parts["drawn"].sum(axis=-1),
+        **unscaled,
+        **scaled,
+    )
 
 
 def contamination_covariates(

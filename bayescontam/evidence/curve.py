@@ -71,33 +71,17 @@ _JUDGED = {
 
 @dataclass(frozen=True, eq=False)
 class CurveDraws:
-    """Draws of a curve, chains joined; the same lines serve report and covariates.
+    """Draws of a curve, chains joined; the same lines serve report and covariates."""
 
-    Attributes
-    ----------
-    threshold, steepness, threshold_open, steepness_open : array
-        Dims (draw, benchmark).
-    source_shift : array
-        Dims (draw, source).
-    relative : array
-        Dims (draw, segment).
-    sigma_item : array
-        Dims (draw, 1); zero where items have no effect.
-    edges : array
-        Ends of the segments.
-    crowding : float, default 0
-        By how much the log-odds fall with the log of a document's place.
-    """
-
-    threshold: FloatArray
+    threshold: FloatArray  # (draw, benchmark), as the next three
     steepness: FloatArray
     threshold_open: FloatArray
     steepness_open: FloatArray
-    source_shift: FloatArray
-    relative: FloatArray
-    sigma_item: FloatArray
-    edges: FloatArray
-    crowding: float = 0.0
+    source_shift: FloatArray  # (draw, source)
+    relative: FloatArray  # (draw, segment)
+    sigma_item: FloatArray  # (draw, 1); zero where items have no effect
+    edges: FloatArray  # ends of the segments
+    crowding: float = 0.0  # by how much the log-odds fall with the log of a document's place
 
     def __len__(self) -> int:
         return len(self.threshold)
@@ -113,22 +97,10 @@ class CurveDraws:
         source: IntArray | int,
         place: FloatArray | float = 1.0,
     ) -> FloatArray:
-        """Return the log-odds of a duplicate for an open item without effect.
+        """Return the log-odds of a duplicate for an open item without effect, (draw, match).
 
-        Parameters
-        ----------
-        cosine : array
-            One for each match.
-        benchmark : int
-        source : int or array of int
-            Positions, one for all or for each match; -1 is a source of no shift.
-        place : array or float, default 1
-            Place of each document among those of the item, the nearest being the first.
-
-        Returns
-        -------
-        array
-            Dims (draw, match).
+        Benchmark and source are positions, -1 a source of no shift; the place of a document is
+        that among those of the item, the nearest being the first.
         """
         shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
         middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
@@ -136,14 +108,7 @@ class CurveDraws:
         return level - self.crowding * np.log(place)
 
     def log_odds_open(self, best: FloatArray, benchmark: int) -> FloatArray:
-        """Return the log-odds that items are open, dims (draw, item).
-
-        Parameters
-        ----------
-        best : array
-            Cosine of each item's best match.
-        benchmark : int
-        """
+        """Return the log-odds that items are open, (draw, item), by the cosines of best matches."""
         middle = self.threshold_open[:, [benchmark]]
         return self.steepness_open[:, [benchmark]] * self._rise(best, middle)
 
@@ -155,24 +120,21 @@ class CurveDraws:
         return rise
 
 
+def _flat(posterior: xr.Dataset, name: str, width: int = 1, default: float = 0.0) -> FloatArray:
+    """Return draws of a parameter, chains joined, dims (draw, …); a constant if it has none."""
+    if name not in posterior:
+        return np.full((posterior.sizes["chain"] * posterior.sizes["draw"], width), default)
+    values = posterior[name].to_numpy()
+    return values.reshape(values.shape[0] * values.shape[1], -1)
+
+
 def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
     """Return the draws of a posterior (or prior) group, chains joined."""
-    count = posterior.sizes["chain"] * posterior.sizes["draw"]
     edges = segments(spec)
-
-    def flat(name: str, width: int = 1, default: float = 0.0) -> FloatArray:
-        if name not in posterior:
-            return np.full((count, width), default)
-        return posterior[name].to_numpy().reshape(count, -1)
-
+    names = "threshold", "steepness", "threshold_open", "steepness_open", "source_shift"
     return CurveDraws(
-        threshold=flat("threshold"),
-        steepness=flat("steepness"),
-        threshold_open=flat("threshold_open"),
-        steepness_open=flat("steepness_open"),
-        source_shift=flat("source_shift"),
-        relative=flat("relative", len(edges) - 1, 1.0),
-        sigma_item=flat("sigma_item"),
+        **{name: _flat(posterior, name) for name in (*names, "sigma_item")},
+        relative=_flat(posterior, "relative", len(edges) - 1, 1.0),
         edges=edges,
         crowding=spec.shape.crowding,
     )
@@ -250,10 +212,7 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     draws = take_curve(posterior, built.spec)
     rows = np.linspace(0, len(draws) - 1, min(REPLICATES, len(draws))).astype(int)
     draws = draws[rows]
-    hit, clear = (
-        posterior[name].to_numpy().reshape(-1, len(verdicts.judges))[rows]
-        for name in ("sensitivity", "specificity")
-    )
+    hit, clear = (_flat(posterior, name)[rows] for name in ("sensitivity", "specificity"))
     level, open_ = (np.empty((len(rows), n)) for n in (len(verdicts), len(verdicts.items)))
     for b in range(len(verdicts.benchmarks)):
         own = verdicts.benchmark == b
@@ -267,9 +226,7 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     true = rng.random(level.shape) < expit(level + effect[:, verdicts.item])
     true &= opened[:, verdicts.item]
     hit, clear = hit[:, verdicts.judge], clear[:, verdicts.judge]
-    share = np.ones((len(rows), 1))
-    if "share_further" in posterior:
-        share = posterior["share_further"].to_numpy().reshape(-1, 1)[rows]
+    share = _flat(posterior, "share_further", default=1.0)[rows]
     hit = seen(hit, clear, share, verdicts.further)
     p = np.where(true[:, verdicts.pair], hit, 1 - clear)
     called = rng.random(p.shape) < p
@@ -396,24 +353,15 @@ class Curve(Stored):
 
     def judge_draws(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return draws of sensitivity and specificity, dims (draw, judge), as in `draws`."""
-        posterior = self.tree["posterior"].to_dataset()
-        count = posterior.sizes["chain"] * posterior.sizes["draw"]
-        rows = _spaced(count, count if most is None else most)
-        if not self.judges:
-            return np.ones((len(rows), 0)), np.ones((len(rows), 0))
-        flat = (posterior[n].to_numpy().reshape(count, -1) for n in ("sensitivity", "specificity"))
-        sensitivity, specificity = (values[rows] for values in flat)
-        return sensitivity, specificity
+        return self._values("sensitivity", most, 0), self._values("specificity", most, 0)
 
     def further_draws(self, most: int | None = None) -> FloatArray:
         """Return draws of ``share_further``, dims (draw,); 1 where no such chunk was judged."""
-        posterior = self.tree["posterior"].to_dataset()
-        count = posterior.sizes["chain"] * posterior.sizes["draw"]
-        rows = _spaced(count, count if most is None else most)
-        if "share_further" not in posterior:
-            return np.ones(len(rows))
-        draws: FloatArray = posterior["share_further"].to_numpy().ravel()[rows]
-        return draws
+        return self._values("share_further", most, 1)[:, 0]
+
+    def _values(self, name: str, most: int | None, width: int) -> FloatArray:
+        values = _flat(self.tree["posterior"].to_dataset(), name, width, 1.0)
+        return values if most is None else values[_spaced(len(values), most)]
 
     def summary(self, level: float | None = None) -> pd.DataFrame:
         """Return one row for each quantity.

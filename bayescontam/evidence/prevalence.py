@@ -10,7 +10,7 @@ from bayescontam._text import join_list
 from bayescontam._types import FloatArray
 from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.covariates import ItemContamination
+from bayescontam.evidence.covariates import ItemContamination, count_interval
 from bayescontam.inference.summary import LEVEL
 from bayescontam.specs.base import suggest
 
@@ -81,8 +81,7 @@ def duplicate_numbers(weighed: ItemContamination, *, level: float = LEVEL) -> pd
 def _number(numbers: NDArray[np.int64], level: float) -> dict[str, float]:
     """Return the sum over items, with its interval."""
     total = numbers.sum(axis=1)
-    tails = np.round([(1 - level) / 2, (1 + level) / 2], 12)
-    low, high = np.quantile(total, tails, method="inverted_cdf")
+    low, high = count_interval(total, level)
     figures = {"median": np.median(total), "mean": total.mean(), "ci_low": low, "ci_high": high}
     return {name: float(value) for name, value in figures.items()}
 
@@ -168,10 +167,7 @@ def _share(none: FloatArray, level: float, rng: np.random.Generator) -> dict[str
     # One set of numbers for all views: nested views give nested counts.
     found = (rng.random(none.shape) >= none).sum(axis=1)
     items = none.shape[1]
-    # A count's interval ends at counts: between two of them it would hold less than its level.
-    # Rounded, since (1 - 0.95) / 2 is a little more than 0.025 in binary.
-    tails = np.round([(1 - level) / 2, (1 + level) / 2], 12)
-    low, high = np.quantile(found, tails, method="inverted_cdf")
+    low, high = count_interval(found, level)
     mean = max(0.0, float((1 - none).sum(axis=1).mean()))
     numbers = {"n_mean": mean, "n_low": float(low), "n_high": float(high)}
     shares = {"mean": mean / items, "ci_low": low / items, "ci_high": high / items}

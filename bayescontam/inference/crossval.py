@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,9 +14,10 @@ import pandas as pd
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayescontam._files import make_folder, sha256, write_text
+from bayescontam._files import make_folder, sha256
 from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
+from bayescontam._runs import ContentCache
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Responses
@@ -281,50 +281,18 @@ def fingerprint(design: Design) -> str:
     return sha256(json.dumps(parts).encode())
 
 
-@dataclass(frozen=True, eq=False)
-class FoldCache:
-    """A folder of finished folds, each written whole or not at all; or nothing."""
-
-    folder: Path | None  # none: nothing is stored
-    sources: Mapping[str, RefitData]
-    prints: Mapping[str, str]  # fingerprints of their designs
-
-    @classmethod
-    def open(
-        cls,
-        folder: str | os.PathLike[str] | None,
-        sources: Mapping[str, RefitData],
-        designs: Mapping[str, Design],
-    ) -> "FoldCache":
-        """Make the folder if need be."""
-        if folder is None:
-            return cls(None, sources, {})
-        path = make_folder(folder)
-        return cls(path, sources, {name: fingerprint(design) for name, design in designs.items()})
-
-    def get(self, task: RefitTask) -> Left | None:
-        """Return a finished fold, or None where there is none that can be read."""
-        if self.folder is None:
-            return None
-        try:
-            found = json.loads(self._path(self.folder, task).read_bytes())
-            left = Left(
-                tuple(map(float, found["elpd"])), tuple(map(float, found["worth"])),
-                float(found["r_hat"]), int(found["divergences"]),
-            )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        units = len(np.unique(task.leave.unit))
-        return left if len(left.elpd) == len(left.worth) == units else None
-
-    def put(self, task: RefitTask, left: Left) -> None:
-        """Keep a fold."""
-        if self.folder is not None:
-            write_text(self._path(self.folder, task), json.dumps(asdict(left)) + "\n")
-
-    def _path(self, folder: Path, task: RefitTask) -> Path:
-        key = fold_key(self.sources[task.source], self.prints[task.source], task.leave)
-        return folder / f"{key}.json"
+def _stored_fold(content: bytes | None, leave: Leave) -> Left | None:
+    """Return a finished fold, or None where there is none that can be read."""
+    try:
+        found = json.loads(content or b"")
+        left = Left(
+            tuple(map(float, found["elpd"])), tuple(map(float, found["worth"])),
+            float(found["r_hat"]), int(found["divergences"]),
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError):
+        return None
+    units = len(np.unique(leave.unit))
+    return left if len(left.elpd) == len(left.worth) == units else None
 
 
 @dataclass(frozen=True)
@@ -459,9 +427,15 @@ def _fitted(
         for name, parts in leaves.items()
         for number, leave in enumerate(parts, start=1)
     }
-    shelf = FoldCache.open(work.cache, sources, designs)
-    found = {name: shelf.get(task) for name, task in tasks.items()}
-    done = {name: left for name, left in found.items() if left is not None}
+    done: dict[str, Left] = {}
+    cache, keys = None, {}
+    if work.cache is not None:
+        cache = ContentCache(make_folder(work.cache))
+        prints = {name: fingerprint(design) for name, design in designs.items()}
+        for name, task in tasks.items():
+            keys[name] = fold_key(sources[task.source], prints[task.source], task.leave)
+            if left := _stored_fold(cache.get(keys[name]), task.leave):
+                done[name] = left
     todo = {name: task for name, task in tasks.items() if name not in done}
     results = run_tasks(functools.partial(make_worker, sources), todo, jobs=work.jobs)
     shown = work.progress and bool(todo)
@@ -471,7 +445,8 @@ def _fitted(
     ):
         for name, left in ready:
             done[name] = left
-            shelf.put(todo[name], left)
+            if cache is not None:
+                cache.put(keys[name], json.dumps(asdict(left)) + "\n")
             advance(1)
     return {
         name: [done[f"{name}: {number + 1}"] for number in range(len(parts))]

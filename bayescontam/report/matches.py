@@ -10,7 +10,13 @@ import pandas as pd
 from bayescontam._text import join_list, printable
 from bayescontam.data.judgements import PAIR
 from bayescontam.errors import UsageError
-from bayescontam.evidence.covariates import DRAWS, FLOOR, ItemContamination, covariates_table, weigh
+from bayescontam.evidence.covariates import (
+    DRAWS,
+    FLOOR,
+    ItemContamination,
+    covariates_table,
+    weigh_scan,
+)
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import ItemExposure, Matches
 from bayescontam.inference.checks import Outcome
@@ -275,7 +281,7 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
                 f"the curve does not cover {what} {join_list(lost)}; fit one to this scan:"
                 " bayescontam curve"
             )
-    weighed = weigh(scan, curve, progress=progress)
+    weighed = weigh_scan(scan, curve, progress=progress)
     return Evidence(scan, curve, weighed, covariates_table(weighed, scan, curve))
 
 

@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from bayescontam._optional import require
 from bayescontam.errors import UsageError
+from bayescontam.scan.documents import Document
 from bayescontam.specs.corpus import Chunking
 
 _SHORTEST = 50
@@ -22,18 +23,6 @@ stay in proportion to the text, whatever it is. No chunk is twice as long."""
 
 _WORD = 16
 """Characters of parts whose numbers of tokens are remembered."""
-
-
-class Text(Protocol):
-    """A document: its name and its text."""
-
-    @property
-    def document(self) -> str:
-        """Its name."""
-
-    @property
-    def text(self) -> str:
-        """Its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +84,7 @@ class Chunker:
         self._count_word = lru_cache(2**14)(self._count_one)
         self._semchunk = require("semchunk", "scan")
 
-    def split(self, documents: Sequence[Text]) -> Split:
+    def split(self, documents: Sequence[Document]) -> Split:
         """Return the chunks of documents; their short texts are counted together."""
         chunks: list[list[Chunk]] = []
         short = short_pieces = tokens = short_tokens = 0
@@ -115,7 +104,7 @@ class Chunker:
             )
         return Split(chunks, short, short_pieces, tokens, short_tokens)
 
-    def _split_all(self, documents: Sequence[Text]) -> Iterator[list[_Piece]]:
+    def _split_all(self, documents: Sequence[Document]) -> Iterator[list[_Piece]]:
         """Give the pieces of each document; those that may fit are counted in one call."""
         texts = [document.text for document in documents]
         spans = [_stripped(text, 0, len(text)) for text in texts]
@@ -211,11 +200,7 @@ def shortest(lengths: Sequence[Sequence[int]], max_tokens: int) -> int:
 
 
 def text_hash(text: str) -> int:
-    """Return the identity of a text: 64 bits, the same on every machine.
-
-    >>> text_hash("a") == text_hash("a"), text_hash("a") == text_hash("b")
-    (True, False)
-    """
+    """Return the identity of a text: 64 bits, the same on every machine."""
     return _hash(text)
 
 

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,22 +24,10 @@ from bayescontam.scan.formats import (
     parquet_records,
     text_record,
 )
-from bayescontam.scan.sampling import BottomKFilter, Cutoffs, cutoffs, priority
-from bayescontam.scan.sources import Input, compression, list_inputs, read_dataset
+from bayescontam.scan.sampling import BottomKFilter, Cutoffs, priority
+from bayescontam.scan.sources import Input, compression, read_dataset
 from bayescontam.specs.corpus import Source
 
-__all__ = [
-    "Cutoffs",
-    "Document",
-    "Input",
-    "Tally",
-    "cutoffs",
-    "list_inputs",
-    "priority",
-    "read_documents",
-    "sample_input",
-    "sampled",
-]
 _GROUP_CHARACTERS = 2**23
 _GROUP_DOCUMENTS = 2**14
 _SCHEMA = pa.schema(
@@ -74,26 +61,32 @@ def read_documents(
     Lines, of the row in Parquet and data sets, 1 in a text file, which is one document.
     """
     fields = Fields(item.path, ("text",)) if item.kind == "text" else Fields.of(item.path, source)
-    found = Tally()
     number = 0
     try:
-        for number, record in _records(item, source, fields, found, max_record_bytes):
+        for number, record in _records(item, source, fields, tally, max_record_bytes):
             try:
-                document = _document(record, number, fields, found, max_record_bytes)
+                document = _document(record, number, fields, tally, max_record_bytes)
             except Unreadable as reason:
-                found.count(item.path, number, str(reason))
+                tally.count(number, str(reason))
             else:
-                found.documents += 1
+                tally.documents += 1
                 yield document
-        if found.unreadable and not found.documents and item.kind != "text":
-            advice = fields.hint() or _layout(item)
-            _give_up(item, _all_unreadable(found), found, skip_damage, advice)
     except (OSError, pa.ArrowException) as error:
         if skip_damage:
-            found.count(item.path, number + 1, DAMAGED)
-        _give_up(item, _damage(item, number, error), found, skip_damage)
-    finally:
-        tally.merge(found)
+            tally.count(number + 1, DAMAGED)
+        problem, advice = _damage(item, number, error), ""
+    else:
+        if not tally.unreadable or tally.documents or item.kind == "text":
+            return
+        total = tally.unreadable.total()
+        reasons = ", ".join(f"{n:,} × {reason}" for reason, n in tally.unreadable.most_common())
+        problem = f"none of its {total:,} records is a document ({reasons})"
+        layout = "each line must be one whole JSON object" if item.kind == "jsonl" else ""
+        advice = fields.hint() or layout
+    if not skip_damage:
+        go_on = "to go on without what cannot be read: --skip-unreadable"
+        raise DataError([Fault(item.path, problem)], "; ".join(filter(None, (advice, go_on))))
+    tally.damage = problem
 
 
 def _records(
@@ -124,16 +117,6 @@ def _document(record: Any, number: int, fields: Fields, tally: Tally, longest: i
     return Document(name or f"{fields.path}#{number}", stratum, text)
 
 
-def _all_unreadable(found: Tally) -> str:
-    total = found.unreadable.total()
-    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in found.unreadable.most_common())
-    return f"none of its {total:,} records is a document ({reasons})"
-
-
-def _layout(item: Input) -> str:
-    return "each line must be one whole JSON object" if item.kind == "jsonl" else ""
-
-
 def _damage(item: Input, number: int, error: Exception) -> str:
     code = getattr(error, "errno", None)
     reason = os.strerror(code) if code else printable(str(error), 300)
@@ -141,14 +124,6 @@ def _damage(item: Input, number: int, error: Exception) -> str:
         return f"damaged after record {number:,} ({reason})"
     codec = "" if code else compression(item.location)
     return f"cannot be read{f' as {codec}' if codec else ''} ({reason})"
-
-
-def _give_up(item: Input, problem: str, found: Tally, skip: bool, advice: str = "") -> None:
-    """Raise, or note, what is wrong with an input."""
-    if not skip:
-        go_on = "to go on without what cannot be read: --skip-unreadable"
-        raise DataError([Fault(item.path, problem)], "; ".join(filter(None, (advice, go_on))))
-    found.damaged[item.path] = problem
 
 
 def sample_input(
@@ -165,23 +140,27 @@ def sample_input(
     tally = Tally()
     thinner = BottomKFilter(source.share)
     documents: Counter[str] = Counter()
-    found = read_documents(item, source, tally, max_record_bytes, skip_damage=skip_damage)
-    with atomic_path(out) as path, _Candidates(path, source.name) as file:
+
+    def candidates() -> Iterator[tuple[str, str, int, str]]:
+        found = read_documents(item, source, tally, max_record_bytes, skip_damage=skip_damage)
         for document in found:
             documents[document.stratum] += 1
             rank = priority(seed, source.name, document.document)
             if thinner.keeps(document.stratum, rank):
-                file.add(document, rank)
+                yield document.stratum, document.document, rank, document.text
+
+    with atomic_path(out) as path:
+        count = _write_candidates(path, source.name, candidates())
     return {
         "source": source.name,
         "path": item.path,
         "documents": dict(documents),
         "complete_to": {stratum: thinner.complete_to(stratum) for stratum in documents},
-        "candidates": file.count,
+        "candidates": count,
         "unreadable": dict(tally.unreadable),
-        "listed": [list(one) for one in tally.listed.get(item.path, [])],
+        "listed": [list(one) for one in tally.listed],
         "without": dict(tally.without),
-        "damage": tally.damaged.get(item.path),
+        "damage": tally.damage,
         "bytes": tally.bytes,
         "seconds": time.perf_counter() - start,
     }
@@ -206,47 +185,29 @@ def _sampled(batch: pa.RecordBatch, highest: dict[str, int]) -> Iterator[Documen
         yield Document(document, stratum, text)
 
 
-class _Candidates:
-    """File of candidates, written in row groups of bounded size."""
+def _write_candidates(path: Path, source: str, rows: Iterator[tuple[str, str, int, str]]) -> int:
+    """Write rows of `_SCHEMA` in row groups of bounded size; return their number."""
+    schema, count = _SCHEMA.with_metadata({"source": source}), 0
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_dictionary=["stratum"],
+        write_statistics=["priority"],
+    ) as writer:
+        while group := _next_group(rows):
+            columns = zip(*group, strict=True)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            count += len(group)
+    return count
 
-    def __init__(self, path: Path, source: str) -> None:
-        self.count = 0
-        self._rows: list[tuple[str, str, int, str]] = []
-        self._characters = 0
-        self._writer = pq.ParquetWriter(
-            path,
-            _SCHEMA.with_metadata({"source": source}),
-            compression="zstd",
-            use_dictionary=["stratum"],
-            write_statistics=["priority"],
-        )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            if error is None:
-                self._flush()
-        finally:
-            self._writer.close()
-
-    def add(self, document: Document, rank: int) -> None:
-        self._rows.append((document.stratum, document.document, rank, document.text))
-        self._characters += len(document.text)
-        if self._characters > _GROUP_CHARACTERS or len(self._rows) == _GROUP_DOCUMENTS:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._rows:
-            columns = zip(*self._rows, strict=True)
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-            self._writer.write_batch(pa.record_batch(arrays, schema=self._writer.schema))
-        self.count += len(self._rows)
-        self._rows.clear()
-        self._characters = 0
+def _next_group(rows: Iterator[tuple[str, str, int, str]]) -> list[tuple[str, str, int, str]]:
+    group, characters = [], 0
+    for row in rows:
+        group.append(row)
+        characters += len(row[-1])
+        if characters > _GROUP_CHARACTERS or len(group) == _GROUP_DOCUMENTS:
+            break
+    return group

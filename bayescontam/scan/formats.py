@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,45 +38,21 @@ _SIGNATURES = {
 
 @dataclass
 class Tally:
-    """What reading found; tallies of several inputs can be merged."""
+    """What reading one input found."""
 
-    documents: int = 0  # documents read
-    bytes: int = 0  # bytes that were read, decompressed
-    unreadable: Counter[str] = field(default_factory=Counter)  # unreadable records by reason
-    # by path of the input: number and reason of its first 1,000 unreadable records
-    listed: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    documents: int = 0
+    bytes: int = 0  # decompressed
+    unreadable: Counter[str] = field(default_factory=Counter)  # records by reason
+    listed: list[tuple[int, str]] = field(default_factory=list)  # the first of them, from 1
     # by field that names the document or the stratum: documents that do not have it
     without: Counter[str] = field(default_factory=Counter)
-    # by path of the input: what is wrong with it, where damage was passed over
-    damaged: dict[str, str] = field(default_factory=dict)
+    damage: str | None = None  # what is wrong with the input, where that was passed over
 
-    def count(self, path: str, record: int, reason: str) -> None:
-        """Count a record of the input `path` as unreadable; records count from 1."""
+    def count(self, record: int, reason: str) -> None:
+        """Count a record as unreadable."""
         self.unreadable[reason] += 1
-        listed = self.listed.setdefault(path, [])
-        if len(listed) < LISTED:
-            listed.append((record, reason))
-
-    def merge(self, other: Self) -> None:
-        """Add the tally of other inputs to this one."""
-        self.documents += other.documents
-        self.bytes += other.bytes
-        self.unreadable.update(other.unreadable)
-        self.without.update(other.without)
-        self.damaged.update(other.damaged)
-        for path, records in other.listed.items():
-            self.listed[path] = (self.listed.get(path, []) + records)[:LISTED]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the tally as plain values that JSON can hold."""
-        return {
-            "documents": self.documents,
-            "bytes": self.bytes,
-            "unreadable": dict(self.unreadable),
-            "listed": {path: [list(one) for one in found] for path, found in self.listed.items()},
-            "without": dict(self.without),
-            "damaged": dict(self.damaged),
-        }
+        if len(self.listed) < LISTED:
+            self.listed.append((record, reason))
 
 
 def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
@@ -91,10 +67,7 @@ def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[in
 
 
 def text_record(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
-    """Give the one record of a text file: an object with the whole text in its field ``text``.
-
-    Parameters and errors are those of `json_records`.
-    """
+    """Give the one record of a text file: an object with the whole text in its field ``text``."""
     held: list[bytes] = []
     left = longest
     for block in _blocks(location, tally):

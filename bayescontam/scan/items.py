@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -19,7 +19,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells
 from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.embedders import Embedder, shared_embedder
+from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up
 from bayescontam.scan.formats import Tally, json_records, parquet_records
 from bayescontam.scan.search import one_thread
@@ -191,36 +191,36 @@ def _reason(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class TokenizerInfo:
-    """What is known of an embedder where it is not loaded."""
+class EmbeddedItems:
+    """Vectors of items, and what is known of the embedder where it is not loaded."""
 
-    # numbers of tokens of texts; None where it was not stored: see `ItemStage`
-    count: Callable[[Sequence[str]], list[int]] | None
-    max_tokens: int  # longest text that it sees
+    vectors: Vectors  # (items, dims)
+    tokens: list[int]  # lengths; 0 where the vectors were given
+    max_tokens: int  # longest text that the embedder sees
     about: dict[str, Any]  # how it describes itself
+    # its numbers of tokens of texts; None where they were not requested, or read from a file
+    count: Callable[[Sequence[str]], list[int]] | None = None
 
 
 @dataclass(frozen=True)
 class ItemStage:
-    """Items to vectors."""
+    """Texts of items to vectors."""
 
     embedding: Embedding
     device: str
 
-    def __call__(self) -> Callable[[tuple[list[str], bool]], tuple[Vectors, list[int], Any]]:
-        """Load the embedder; return what embeds texts and may give its `TokenizerInfo`."""
+    def __call__(self) -> Callable[[tuple[list[str], bool]], EmbeddedItems]:
+        """Load the embedder; return what embeds texts, and adds `count` if that is wanted."""
         embedder = shared_embedder(self.embedding, self.device)
-        return lambda task: _embedded(embedder, *task)
 
+        def embed(task: tuple[list[str], bool]) -> EmbeddedItems:
+            texts, with_count = task
+            with one_thread(require("torch", "scan")):
+                vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
+            count = embedder.count if with_count else None
+            return EmbeddedItems(vectors, tokens, embedder.max_tokens, embedder.describe(), count)
 
-def _embedded(
-    embedder: Embedder, texts: list[str], metered: bool
-) -> tuple[Vectors, list[int], TokenizerInfo | None]:
-    with one_thread(require("torch", "scan")):
-        vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
-    if not metered:
-        return vectors, tokens, None
-    return vectors, tokens, TokenizerInfo(embedder.count, embedder.max_tokens, embedder.describe())
+        return embed
 
 
 def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | None:
@@ -242,43 +242,42 @@ def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | Non
 
 
 def joined(
-    sizes: dict[str, int], given: dict[str, Vectors], embedded: Vectors, counted: list[int]
-) -> tuple[Vectors, list[int]]:
-    """Return vectors and lengths in tokens (0 where they came as vectors) of all items."""
-    parts: list[Vectors] = []
+    sizes: dict[str, int], given: dict[str, Vectors], embedded: EmbeddedItems
+) -> EmbeddedItems:
+    """Return all items: those of benchmarks with given vectors, and those that were embedded."""
+    parts: dict[str, Vectors] = {}
     tokens: list[int] = []
     at = 0
     for name, size in sizes.items():
         if name in given:
-            parts.append(given[name])
+            parts[name] = given[name]
             tokens += [0] * size
         else:
-            parts.append(embedded[at : at + size])
-            tokens += counted[at : at + size]
+            parts[name] = embedded.vectors[at : at + size]
+            tokens += embedded.tokens[at : at + size]
             at += size
-    dims = {name: part.shape[1] for name, part in zip(sizes, parts, strict=True)}
+    dims = {name: part.shape[1] for name, part in parts.items()}
     if len(set(dims.values())) > 1:
         listing = ", ".join(f"{printable(name, 60)} has {n}" for name, n in dims.items())
         problem = f"their vectors have different dimensions: {listing}; use one embedder for all"
         raise DataError([Fault("benchmarks", problem)])
-    return np.concatenate(parts), tokens
+    return replace(embedded, vectors=np.concatenate(list(parts.values())), tokens=tokens)
 
 
-def save_embedded(path: Path, vectors: Vectors, tokens: list[int], meter: TokenizerInfo) -> None:
-    """Write the vectors of items, their lengths in tokens, and what made them."""
-    about = {"max_tokens": meter.max_tokens, "about": meter.about}
+def save_embedded(path: Path, embedded: EmbeddedItems) -> None:
+    """Write embedded items, without their function."""
+    about = {"max_tokens": embedded.max_tokens, "about": embedded.about}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(
             file,
-            vectors=vectors,
-            tokens=np.array(tokens, np.int64),
+            vectors=embedded.vectors,
+            tokens=np.array(embedded.tokens, np.int64),
             about=np.frombuffer(json.dumps(about).encode(), np.uint8),
         )
 
 
-def load_embedded(path: Path) -> tuple[Vectors, list[int], TokenizerInfo]:
-    """Read what `save_embedded` wrote: of the meter, everything but its function."""
+def load_embedded(path: Path) -> EmbeddedItems:
+    """Read what `save_embedded` wrote."""
     with np.load(path) as file:
         about = json.loads(file["about"].tobytes())
-        meter = TokenizerInfo(None, about["max_tokens"], about["about"])
-        return file["vectors"], file["tokens"].tolist(), meter
+        return EmbeddedItems(file["vectors"], file["tokens"].tolist(), **about)

@@ -1,268 +1,38 @@
 """From a corpus manifest to the folder of a finished scan."""
 
-import importlib.metadata
 import os
+import re
 import time
-from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Literal
 
-import pandas as pd
-
 from bayescontam._files import on_disk, write_text
+from bayescontam._runs import claimed_folder, write_json
 from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan.pipeline import LENGTHS, Execution, Pipeline, PipelineResult
-from bayescontam.scan.results import RECORD, Scan, write_tables
+from bayescontam.parallel import ray_cluster
+from bayescontam.scan.pipeline import (
+    WORK,
+    CorpusListing,
+    Execution,
+    chunk_documents,
+    embed_items,
+    list_corpus,
+    sample_documents,
+    search_shards,
+    vector_shards,
+)
+from bayescontam.scan.results import RECORD, Scan, SearchTables, record_of, write_tables
 from bayescontam.scan.synthetic import generate
-from bayescontam.scan.work_folder import WorkFolder, write_json
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.registry import load_manifest
 
 __all__ = ["Scan", "run_scan"]
 
-
-_PACKAGES = (
-    "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
-    "numba", "numpy", "pyarrow", "rapidfuzz",
-)  # fmt: skip
-
-
-def record_of(manifest: Manifest, outcome: PipelineResult) -> dict[str, Any]:
-    """Return the content of ``scan.json``."""
-    sketch, search = outcome.found.sketch, manifest.search
-    versions = {name: version for name in _PACKAGES if (version := _version(name))}
-    return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": versions.get("bayescontam", ""),
-        "versions": versions,
-        "manifest": {
-            "name": manifest.name,
-            "hash": manifest.hash,
-            "summary": manifest.summary,
-            "text": manifest.text,
-        },
-        "seed": manifest.seed,
-        "embedder": outcome.embedder,
-        "documents": _documents(outcome),
-        "chunks": {
-            "made": sketch.total,
-            "distinct": sketch.tallies.get("texts", 0),
-            "short_pieces": sum(report["short_pieces"] for report in outcome.chunked),
-            "min_tokens": outcome.min_tokens,
-        },
-        "short": short_of(outcome),
-        "strata": _strata(outcome),
-        "benchmarks": _benchmarks(manifest, outcome),
-        "search": {
-            "queries": len(outcome.found.items),
-            "chunks": sketch.total,
-            "pairs": sketch.total * len(outcome.found.items),
-            "shards": len(outcome.found.shards),
-            "top_k": search.top_k,
-            "tail_share": search.tail_share,
-            "tail_size": search.tail_size,
-        },
-        "seconds": {stage: round(seconds, 3) for stage, seconds in outcome.seconds.items()},
-        "notes": _notes(manifest, outcome),
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""  # not every scan needs every package
-
-
-def _documents(outcome: PipelineResult) -> dict[str, Any]:
-    unreadable: Counter[str] = Counter()
-    without: Counter[str] = Counter()
-    for report in outcome.read:
-        unreadable.update(report["unreadable"])
-        without.update(report["without"])
-    return {
-        "read": sum(sum(report["documents"].values()) for report in outcome.read),
-        "bytes": sum(report["bytes"] for report in outcome.read),
-        "unreadable": dict(sorted(unreadable.items())),
-        "damaged": {r["path"]: r["damage"] for r in outcome.read if r["damage"]},
-        "without": dict(sorted(without.items())),
-        "sampled": sum(report["documents"] for report in outcome.chunked),
-        "short": sum(report["short"] for report in outcome.chunked),
-    }
-
-
-def short_of(outcome: PipelineResult) -> dict[str, dict[str, int]]:
-    """Return for each source how many documents and tokens were sampled, and how many short."""
-    table: dict[str, dict[str, int]] = {}
-    for report in outcome.chunked:
-        for source, counts in report["by_source"].items():
-            known = table.setdefault(source, dict.fromkeys(LENGTHS, 0))
-            for name in LENGTHS:
-                known[name] += counts[name]
-    return dict(sorted(table.items()))
-
-
-def _strata(outcome: PipelineResult) -> list[dict[str, Any]]:
-    searched = outcome.found.sketch.chunks
-    table: list[dict[str, Any]]
-    table = outcome.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
-    known = {(row["source"], row["stratum"]) for row in table}
-    rows = [{**row, "chunks": searched.get((row["source"], row["stratum"]), 0)} for row in table]
-    # Ready vectors are chunks without documents.
-    return rows + [
-        {"source": source, "stratum": stratum, "share": 1.0, "chunks": chunks}
-        for (source, stratum), chunks in sorted(searched.items())
-        if (source, stratum) not in known
-    ]
-
-
-def _benchmarks(manifest: Manifest, outcome: PipelineResult) -> list[dict[str, Any]]:
-    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
-    found = outcome.found
-    table = pd.DataFrame(
-        {
-            "benchmark": [item.benchmark for item in found.items],
-            "cut": [tokens > found.max_tokens for tokens in found.tokens],
-        }
-    )
-    return [
-        {
-            "benchmark": benchmark,
-            "items": len(rows),
-            "text_mode": modes.get(str(benchmark), "input"),
-            "cut": int(rows["cut"].sum()),
-        }
-        for benchmark, rows in table.groupby("benchmark", sort=False)
-    ]
-
-
-def _notes(manifest: Manifest, outcome: PipelineResult) -> list[str]:
-    """Return sentences on everything that the scan left out."""
-    documents, found = _documents(outcome), outcome.found
-    notes = list(outcome.notes)
-    if documents["unreadable"]:
-        reasons = ", ".join(f"{n:,} {why}" for why, n in documents["unreadable"].items())
-        total = sum(documents["unreadable"].values())
-        notes.append(f"{total:,} records could not be read ({reasons}); scan.log lists them")
-    for path, damage in documents["damaged"].items():
-        notes.append(f"{path}: {damage}; what stands behind the damage was not scanned")
-    for field, count in documents["without"].items():
-        notes.append(f"{count:,} documents have no '{printable(field)}'")
-    if documents["sampled"] < documents["read"]:
-        share = documents["sampled"] / documents["read"]
-        notes.append(
-            f"{documents['sampled']:,} of {documents['read']:,} documents ({share:.2%}) were "
-            "sampled: an item without a match may have one in the rest"
-        )
-    notes += _short_notes(outcome)
-    cut = sum(tokens > found.max_tokens for tokens in found.tokens)
-    if cut:
-        notes.append(
-            f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
-            " that the embedder sees: only their beginning was looked for"
-        )
-    return notes
-
-
-def _short_notes(outcome: PipelineResult) -> list[str]:
-    """Return sentences on what was not searched because it is short."""
-    least, sources = outcome.min_tokens, short_of(outcome)
-    whole = {name: sum(counts[name] for counts in sources.values()) for name in LENGTHS}
-    notes = []
-    if whole["short"]:
-        share = whole["short"] / whole["documents"]
-        tokens = whole["short_tokens"] / max(1, whole["tokens"])
-        notes.append(
-            f"{whole['short']:,} of {whole['documents']:,} documents ({share:.2%}, with"
-            f" {tokens:.2%} of the tokens) have fewer than {least} tokens and were not searched"
-        )
-    if whole["short_pieces"]:
-        notes.append(
-            f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
-            " and were not searched"
-        )
-    return notes
-
-
-def scan_corpus(
-    manifest: Manifest,
-    out: str | os.PathLike[str],
-    *,
-    base: str | os.PathLike[str] = ".",
-    execution: Execution | None = None,
-    replace: bool = False,
-    keep_work: bool = False,
-    command: str = "",
-) -> Scan:
-    """Scan a corpus for benchmarks, or resume a scan that was interrupted."""
-    execution = execution or Execution()
-    place = WorkFolder(out)
-    with place.locked(), on_disk(place.folder):
-        about = {"command": command, "base": str(Path(base).resolve())}
-        _finish(manifest, Path(base), place, execution, replace, about)
-        if not keep_work:
-            place.clear()
-    return Scan.load(place.folder)
-
-
-def _finish(
-    manifest: Manifest,
-    base: Path,
-    place: WorkFolder,
-    execution: Execution,
-    replace: bool,
-    about: dict[str, Any],
-) -> None:
-    """Do what is left to do of a scan."""
-    start = time.perf_counter()
-    known = _key_of(place.folder)
-    if not replace:
-        # Before anything is made: the corpus of a generated scan is part of it.
-        _refuse_other(place.folder, known, {"manifest": manifest.hash})
-    pipeline = _pipeline(manifest, base, place, execution)
-    if known == pipeline.key:
-        return
-    if not replace:
-        _refuse_other(place.folder, known, pipeline.key)
-    with execution.connected():
-        outcome = pipeline.run()
-    # The mark of a finished scan goes before its tables are replaced one by one.
-    (place.folder / RECORD).unlink(missing_ok=True)
-    write_text(place.folder / "manifest.toml", manifest.text)
-    write_tables(place.folder, outcome.found, manifest.search, manifest.lexical, execution.progress)
-    outcome.seconds["all"] = time.perf_counter() - start
-    record = {"key": pipeline.key} | about | record_of(manifest, outcome)
-    write_json(place.folder / RECORD, record)
-
-
-def _pipeline(manifest: Manifest, base: Path, place: WorkFolder, execution: Execution) -> Pipeline:
-    benchmarks, sources = manifest.benchmarks, manifest.sources
-    if manifest.generated is not None:
-        base = place.folder / "generated"
-        made = generate(manifest.generated, manifest.seed, base)
-        benchmarks, sources = tuple(made[0]), tuple(made[1])
-    return Pipeline(manifest, benchmarks, sources, base, place, execution)
-
-
-def _key_of(folder: Path) -> dict[str, Any]:
-    """Return what the finished scan in a folder was made of; nothing if there is none."""
-    if not (folder / RECORD).exists():
-        return {}
-    try:
-        return dict(Scan.load(folder).record.get("key", {}))
-    except DataError:
-        return {}  # tables are missing: made again
-
-
-def _refuse_other(folder: Path, known: dict[str, Any], key: dict[str, Any]) -> None:
-    changed = [name for name in key if known and known.get(name) != key[name]]
-    if changed:
-        raise UsageError(
-            f"{printable(str(folder))}: holds a finished scan, and this has changed since: "
-            f"{', '.join(changed)}; choose another folder, or pass --replace to lose that scan"
-        )
+_STAGE = re.compile(r"(items|read|chunk|search)-[0-9a-f]{16}")
 
 
 def run_scan(
@@ -285,7 +55,7 @@ def run_scan(
     Parameters
     ----------
     manifest : Manifest, str or path-like
-        Corpus manifest, the name of a shipped one, or the path of a TOML file.
+        CorpusListing manifest, the name of a shipped one, or the path of a TOML file.
     out : path-like
         Folder of the scan. What an interrupted scan of the same manifest left there is
         used; a finished one is returned as it is.
@@ -336,17 +106,86 @@ def run_scan(
         ...
     bayescontam.errors.SpecError: corpus manifest 'ofline-demo': no such corpus manifest ...
     """
-    execution = Execution(engine, jobs, address, device, skip_unreadable, progress)
     if not isinstance(manifest, Manifest):
         # That of a shipped manifest's name is the current folder.
         base = Path(manifest).parent if base is None else base
         manifest = load_manifest(manifest)
-    return scan_corpus(
-        manifest,
-        out,
-        base=base or ".",
-        execution=execution,
-        replace=replace,
-        keep_work=keep_work,
-        command=command,
-    )
+    start, folder, base = time.perf_counter(), Path(out), Path(base or ".")
+    execution = Execution(engine, jobs, address, device, progress)
+    with claimed_folder(folder, "scan", "scan", lambda: _holds_scan(folder)), on_disk(folder):
+        done = _key_of(folder)
+        if not replace:
+            # Before anything is made: the corpus of a generated scan is part of it.
+            _refuse_other(folder, done, {"manifest": manifest.hash})
+        place, benchmarks, sources = base, manifest.benchmarks, manifest.sources
+        if manifest.generated is not None:
+            place = folder / "generated"
+            benchmarks, sources = generate(manifest.generated, manifest.seed, place)
+        corpus = list_corpus(manifest, benchmarks, sources, place, folder, skip_unreadable)
+        if done != corpus.key:
+            if not replace:
+                _refuse_other(folder, done, corpus.key)
+            with ray_cluster(engine, address, jobs):
+                found, record = _search(corpus, folder, execution.on_device())
+            # The mark of a finished scan goes before its tables are replaced one by one.
+            (folder / RECORD).unlink(missing_ok=True)
+            write_text(folder / "manifest.toml", manifest.text)
+            write_tables(folder, found, manifest.search, manifest.lexical, progress)
+            record["seconds"]["all"] = round(time.perf_counter() - start, 3)
+            about = {"key": corpus.key, "command": command, "base": str(base.resolve())}
+            write_json(folder / RECORD, about | record)
+        if not keep_work:
+            rmtree(folder / WORK, ignore_errors=True)
+    return Scan.load(folder)
+
+
+def _search(
+    corpus: CorpusListing, out: Path, execution: Execution
+) -> tuple[SearchTables, dict[str, Any]]:
+    """Run all stages, from where an interrupted scan stopped; return results and record."""
+    seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        seconds[stage] = time.perf_counter() - start
+
+    # First, since it finds out whether the embedder is there.
+    with timed("items"):
+        embedded = embed_items(corpus, out, execution)
+    with timed("read"):
+        sample = sample_documents(corpus, out, execution)
+    with timed("chunk"):
+        chunked = chunk_documents(corpus, embedded, sample, out, execution)
+    with timed("search"):
+        shards = [*chunked.shards(), *vector_shards(corpus)]
+        sketch = search_shards(corpus, embedded, chunked, shards, out, execution)
+    found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
+    return found, record_of(corpus, embedded, sample, chunked, found, seconds)
+
+
+def _holds_scan(folder: Path) -> bool:
+    """Return whether a folder holds a scan, finished or not."""
+    work = folder / WORK
+    begun = work.is_dir() and any(_STAGE.fullmatch(path.name) for path in work.iterdir())
+    return begun or (folder / RECORD).exists()
+
+
+def _key_of(folder: Path) -> dict[str, Any]:
+    """Return what the finished scan in a folder was made of; nothing if there is none."""
+    if not (folder / RECORD).exists():
+        return {}
+    try:
+        return dict(Scan.load(folder).record.get("key", {}))
+    except DataError:
+        return {}  # tables are missing: made again
+
+
+def _refuse_other(folder: Path, done: dict[str, Any], key: dict[str, Any]) -> None:
+    changed = [name for name in key if done and done.get(name) != key[name]]
+    if changed:
+        raise UsageError(
+            f"{printable(str(folder))}: holds a finished scan, and this has changed since: "
+            f"{', '.join(changed)}; choose another folder, or pass --replace to lose that scan"
+        )

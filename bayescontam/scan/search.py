@@ -1,11 +1,12 @@
 """Exact search: vectors of chunks against those of all items."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class Candidates:
             self.matches = np.concatenate([self.matches, more], axis=1)
         return True
 
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    def matches_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return how many matches each query keeps, and all of these in a row."""
         self._flush(0, ids)
         inside = np.arange(self.matches.shape[1]) < self.sizes[:, None]
@@ -80,14 +81,12 @@ class Candidates:
 
 
 class ChunkIndex:
-    """Chunks with different texts; the column of each says when it came, from 0."""
+    """Chunks with different texts; the column of each counts how many came before it."""
 
     def __init__(self) -> None:
         self.size = 0
         self._ids = np.empty(_ROOM, np.uint64)
-        self._firsts = np.empty(_ROOM, np.uint64)
-        self._places = np.empty(_ROOM, np.int64)
-        self._copies = np.empty(_ROOM, np.int64)
+        self._rows = np.empty(_ROOM, [("first", "<u8"), ("where", "<i8"), ("copies", "<i8")])
         self._slots = np.full(2 * _ROOM, -1, np.int64)
 
     @property
@@ -95,45 +94,38 @@ class ChunkIndex:
         """Hashes by column."""
         return self._ids[: self.size]
 
-    def learn(
-        self,
-        hashes: NDArray[np.uint64],
-        firsts: NDArray[np.uint64],
-        places: NDArray[np.int64],
-        copies: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        """Take chunks, all different, and say which are new; of the others count the copies."""
-        self._make_room(len(hashes))
-        columns = place_all(hashes, self._ids, self.size, self._slots)
+    def update(self, chunks: "Chunks") -> NDArray[np.bool_]:
+        """Add chunks, all different; return which are new. Of the others count the copies."""
+        self._make_room(len(chunks.hashes))
+        columns = place_all(chunks.hashes, self._ids, self.size, self._slots)
         new = columns >= self.size
         self.size += int(new.sum())
-        self._copies[columns[new]] = 0
-        self._copies[columns] += copies
-        better = new | (firsts < self._firsts[columns])
-        self._firsts[columns[better]] = firsts[better]
-        self._places[columns[better]] = places[better]
+        self._rows["copies"][columns[new]] = 0
+        self._rows["copies"][columns] += chunks.copies
+        better = new | (chunks.firsts < self._rows["first"][columns])
+        self._rows["first"][columns[better]] = chunks.firsts[better]
+        self._rows["where"][columns[better]] = chunks.places[better]
         return new
 
-    def match_columns(self, columns: NDArray[np.int32]) -> dict[str, NDArray[np.generic]]:
-        """Return what is known of some columns, by the fields of a match."""
-        return {
-            "chunk": self._ids[columns],
-            "first": self._firsts[columns],
-            "where": self._places[columns],
-            "copies": self._copies[columns],
-        }
+    def matches(self, found: NDArray[Any]) -> NDArray[Any]:
+        """Return candidates as entries of a sketch."""
+        matches, columns = np.empty(len(found), ENTRY), found["column"]
+        matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
+        matches["chunk"] = self._ids[columns]
+        for name in ("first", "where", "copies"):
+            matches[name] = self._rows[name][columns]
+        return matches
 
     def _make_room(self, more: int) -> None:
         spare = self.size + more - len(self._ids)
         if spare <= 0:
             return
         # At least twice the room, so that what is copied in all stays a few times the whole.
-        spare = max(spare, len(self._ids))
-        self._ids = np.pad(self._ids, (0, spare))
-        self._firsts = np.pad(self._firsts, (0, spare))
-        self._places = np.pad(self._places, (0, spare))
-        self._copies = np.pad(self._copies, (0, spare))
-        self._slots = np.full(2 << (len(self._ids) - 1).bit_length(), -1, np.int64)
+        size = max(self.size + more, 2 * len(self._ids))
+        ids, rows = np.empty(size, np.uint64), np.empty(size, self._rows.dtype)
+        ids[: self.size], rows[: self.size] = self.ids, self._rows[: self.size]
+        self._ids, self._rows = ids, rows
+        self._slots = np.full(2 << (size - 1).bit_length(), -1, np.int64)
         place_all(self.ids.copy(), self._ids, 0, self._slots)
 
 
@@ -150,22 +142,27 @@ class SimilarityBlock:
     live: bool  # whether they can be matches, or are only counted
 
 
-class SimilarityScores(Protocol):
+class SimilarityScores(ABC):
     """Scores chunks against a group of queries."""
 
-    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None: ...
+    def __init__(self, keys: NDArray[np.uint32], keep: int) -> None:
+        self._torch = require("torch", "scan")
+        self._waiting = Candidates(len(keys), keep, BLOCK)
 
+    @abstractmethod
     def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
         """Count the cosines of a block, and keep its matches."""
 
-    def counted(self) -> NDArray[np.int64]:
+    @abstractmethod
+    def histogram(self) -> NDArray[np.int64]:
         """Return the histogram of each query since the last call, (queries, BINS)."""
 
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return what `Candidates.kept` does."""
+    def top_matches(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return how many matches each query has, and all of these in a row."""
+        return self._waiting.matches_of(ids)
 
 
-class CompiledScores:
+class CompiledScores(SimilarityScores):
     """Scores on a CPU: matrix products by Torch, everything else in compiled loops.
 
     Products have one shape, whatever stands where there is nothing, so that the rounding of
@@ -173,9 +170,8 @@ class CompiledScores:
     """
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        self._torch = require("torch", "scan")
+        super().__init__(keys, keep)
         self._queries, self._keys = queries, keys
-        self._waiting = Candidates(len(keys), keep, BLOCK)
         self._counts = np.zeros((len(keys), BINS), np.int64)
         self._padded = self._torch.zeros(BLOCK, queries.shape[1])
         self._room = self._torch.empty(len(queries), BLOCK)
@@ -209,27 +205,22 @@ class CompiledScores:
             vectors = self._padded
         self._torch.mm(self._queries, vectors.T, out=self._room)
 
-    def counted(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call, (queries, BINS)."""
+    def histogram(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call."""
         counts, self._counts = self._counts, np.zeros_like(self._counts)
         return counts
 
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return what `Candidates.kept` does."""
-        return self._waiting.kept(ids)
 
-
-class TorchScores:
+class TorchScores(SimilarityScores):
     """Scores on any device by operations of Torch, a few large blocks at a time."""
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        self._torch = torch = require("torch", "scan")
-        n = len(keys)
+        super().__init__(keys, keep)
+        torch, n = self._torch, len(keys)
         self._queries, self._device = queries[:n], queries.device
         self._width = max(BLOCK, SCORES // max(1, n))
         # Torch has no arithmetic of unsigned integers, so 64 bits hold the 32.
         self._keys = torch.from_numpy(keys.astype(np.int64)).to(self._device)[:, None]
-        self._waiting = Candidates(n, keep, BLOCK)
         self._counts = torch.zeros((n, BINS), dtype=torch.int64, device=self._device)
         self._sharpen()
 
@@ -284,15 +275,11 @@ class TorchScores:
         cuts = self._waiting.cuts.astype(np.int64)
         self._cuts = self._torch.from_numpy(cuts).to(self._device)
 
-    def counted(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call, (queries, BINS)."""
+    def histogram(self) -> NDArray[np.int64]:
+        """Return the histogram of each query since the last call."""
         counts = self._counts.cpu().numpy().copy()
         self._counts.zero_()
         return counts
-
-    def kept(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return what `Candidates.kept` does."""
-        return self._waiting.kept(ids)
 
 
 def _products(torch: Any, queries: Any, vectors: Any) -> Any:
@@ -398,7 +385,7 @@ class Searcher:
     def add(self, chunks: Chunks) -> None:
         """Score chunks of one stratum."""
         start = self._known.size
-        new = self._known.learn(chunks.hashes, chunks.firsts, chunks.places, chunks.copies)
+        new = self._known.update(chunks)
         with workers(self._torch, self._threads) as pool:
             for live, rows in ((True, np.flatnonzero(new)), (False, np.flatnonzero(~new))):
                 for at in range(0, len(rows), PIECE):
@@ -430,7 +417,7 @@ class Searcher:
         list(pool.map(lambda scores: scores.add(block, self._known.ids), self._scores))
 
     def _book(self, chunks: Chunks) -> None:
-        counts = np.concatenate([scores.counted() for scores in self._scores])
+        counts = np.concatenate([scores.histogram() for scores in self._scores])
         self._counts += counts
         last = int(self._queries.benchmarks.max(initial=-1)) + 1
         table = np.zeros((last, BINS), np.int64)
@@ -442,17 +429,13 @@ class Searcher:
 
     def sketch(self, shard: int = 0) -> Sketch:
         """Return the sketch of everything added so far, as that of a shard of this number."""
-        stored = [scores.kept(self._known.ids) for scores in self._scores]
+        stored = [scores.top_matches(self._known.ids) for scores in self._scores]
         sizes, found = (np.concatenate(parts) for parts in zip(*stored, strict=True))
-        matches = np.empty(len(found), ENTRY)
-        matches["cosine"], matches["priority"] = found["cosine"], found["priority"]
-        for name, values in self._known.match_columns(found["column"]).items():
-            matches[name] = values
         return Sketch(
             self._keep,
             self._counts.copy(),
             np.concatenate([[0], np.cumsum(sizes)]),
-            matches,
+            self._known.matches(found),
             dict(self._strata),
             dict(self._chunks),
             frozenset({shard}),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -32,24 +31,6 @@ CHUNK_SCHEMA = pa.schema(
     ]
 )
 """Columns of a shard of texts: ``hash`` of the text, ``first`` of the occurrence."""
-
-
-class Shard(Protocol):
-    """A part of the corpus that is searched as one task."""
-
-    @property
-    def size(self) -> int:
-        """Occurrences of chunks in it."""
-
-    @property
-    def name(self) -> str:
-        """File that it lies in, as people see it."""
-
-    def chunks(self, number: int, embedder: Embedder | None) -> Iterator[Chunks]:
-        """Give its chunks with their vectors; `number` is that of the shard."""
-
-    def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
-        """Return `DESCRIBED` and ``text`` (None where there is none) of rows, by their places."""
 
 
 def places(number: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -149,6 +130,10 @@ class VectorShard:
                 given["text"].map(lambda text: isinstance(text, str))
             )
         return table
+
+
+type Shard = TextShard | VectorShard
+"""A part of the corpus that is searched as one task."""
 
 
 def _mixed(base: np.uint64, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

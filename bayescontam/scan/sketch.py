@@ -29,6 +29,7 @@ ENTRY = np.dtype(
     ]
 )
 """A match; `Sketch` says what its fields are."""
+_MERGED = "merged.npz"
 _SECONDS = 20.0
 """Least time between two savings of what is merged."""
 _SHARE = 0.05
@@ -185,13 +186,20 @@ class SketchMerger:
     A sketch says which shards it has seen, so that none counts twice after an interruption.
     """
 
-    def __init__(self, folder: Path, empty: Sketch) -> None:
-        self._folder, self._path = folder, folder / "merged.npz"
-        self.sketch = Sketch.load(self._path) if self._path.exists() else empty
+    def __init__(self, folder: Path, sketch: Sketch) -> None:
+        self.sketch = sketch
+        self._folder, self._path = folder, folder / _MERGED
         self._waiting: list[Path] = []
         self._next = time.monotonic() + _SECONDS
-        for path in sorted(folder.glob("[0-9]*.npz")):
-            self.take(path.stem)
+
+    @classmethod
+    def resume(cls, folder: Path, empty: Sketch) -> Self:
+        """Merge what a folder holds already."""
+        path = folder / _MERGED
+        merger = cls(folder, Sketch.load(path) if path.exists() else empty)
+        for shard in sorted(folder.glob("[0-9]*.npz")):
+            merger.take(shard.stem)
+        return merger
 
     def take(self, key: str) -> None:
         """Merge the sketch of a shard."""

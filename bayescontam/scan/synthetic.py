@@ -1,10 +1,13 @@
 """A generated benchmark and corpus with known duplicates."""
 
 import csv
+import functools
 import gzip
 import io
 import json
-from collections.abc import Sequence
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -15,23 +18,6 @@ import numpy as np
 from bayescontam._files import atomic_path, write_text
 from bayescontam._optional import require
 from bayescontam._random import stream
-from bayescontam.scan.demo_prose import (
-    AROUND,
-    NAMES,
-    PASSAGES,
-    RECORDS,
-    SETTINGS,
-    SHOPS,
-    SITES,
-    SURNAMES,
-    SYNONYMS,
-    TOPICAL,
-    TOWNS,
-    UNRELATED,
-    Plot,
-    fill_template,
-)
-from bayescontam.scan.demo_tasks import SUMS, TASKS
 from bayescontam.specs.corpus import Benchmark, Generated, Source
 
 NAME = "generated"
@@ -39,7 +25,6 @@ NAME = "generated"
 TRUTH = "truth.csv"
 """File that says which items have duplicates, and where."""
 
-_TOLD = ((SUMS, SHOPS), (TASKS, RECORDS), (PASSAGES, SITES))
 _PLACES = {
     "math": ("web/forum", "books", "instruct/math", "instruct/math"),
     "code": ("web/forum", "instruct/code", "instruct/code"),
@@ -59,9 +44,65 @@ _LIKE_ITEMS = 0.25
 _COPIES, _SHORT, _LIKE_PLOTS, _TOPICAL = 0.03, 0.02, 0.25, 0.2
 """Shares of the other documents; what remains is on anything else."""
 
+_RESULTS: dict[str, Callable[["Slots"], int]] = {
+    "stock": lambda s: s["n"] * s["m"] - s["n"] * s["m"] * s["p"] // 100 + s["k"],
+    "profit": lambda s: s["n"] * s["m"] * s["p"] // 100 - s["k"],
+    "packing": lambda s: s["n"] * s["t"] + s["m"] * (s["t"] - s["h"]),
+    "shares": lambda s: s["k"] * (s["t"] - s["h"]),
+    "trips": lambda s: math.ceil(s["n"] * s["m"] / s["k"]),
+    "cork": lambda s: (s["n"] - 2 * s["h"]) * (s["m"] - 2 * s["h"]),
+    "sales": lambda s: s["t"] * s["n"] + s["k"] * s["t"] * (s["t"] - 1) // 2,
+    "road": lambda s: (s["m"] + s["k"]) * s["h"],
+    "opening": lambda s: s["year"] + s["t"],
+    "prize": lambda s: s["n"] + s["k"],
+}
+"""The number in the answer of a plot, by its name."""
+
 type Random = np.random.Generator
-type Cell = tuple[Plot, tuple[str, ...]]
+type Slots = Mapping[str, Any]
+type Cell = tuple["Plot", tuple[str, ...]]
 """A plot and the setting that it plays in."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A kind of problem: its texts, with slots."""
+
+    subject: str  # what it is about: `"math"`, `"code"` or `"facts"`
+    name: str
+    question: str  # how the benchmark puts it; white space does not count
+    retold: tuple[str, ...]  # the same problem in other words
+    answer: str
+
+    def solve(self, slots: Slots) -> str:
+        """Return the answer for these slots."""
+        result = {"result": _RESULTS[self.name](slots)} if self.name in _RESULTS else {}
+        return self.answer.format_map({**slots, **result})
+
+
+@functools.cache
+def demo_texts() -> dict[str, Any]:
+    """Return what ``demo_texts.toml`` holds."""
+    path = Path(__file__).with_name("demo_texts.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def plots_of(subject: str) -> tuple[Plot, ...]:
+    """Return the plots on a subject."""
+    return tuple(
+        Plot(subject, plot["name"], plot["question"], tuple(plot["retold"]), plot["answer"])
+        for plot in demo_texts()["subjects"][subject]["plots"]
+    )
+
+
+def fill_template(text: str, slots: Slots) -> str:
+    """Return a text with its slots filled, on one line.
+
+    >>> fill_template("How many {goods}    are left?", {"goods": "planks"})
+    'How many planks are left?'
+    """
+    return " ".join(text.format_map(slots).split())
 
 
 @dataclass(eq=False)
@@ -84,7 +125,9 @@ class SyntheticItem:
     duplicates: list[SyntheticDocument] = field(default_factory=list)
 
 
-def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark], list[Source]]:
+def generate(
+    spec: Generated, seed: int, folder: Path
+) -> tuple[tuple[Benchmark, ...], tuple[Source, ...]]:
     """Write a benchmark, a corpus and the truth about them.
 
     Items are word problems, programming tasks and questions on short passages. Those of
@@ -102,14 +145,18 @@ def generate(spec: Generated, seed: int, folder: Path) -> tuple[list[Benchmark],
     order = rng.permutation(len(documents))
     documents = [documents[place] for place in order]
     folder.mkdir(parents=True, exist_ok=True)
-    sources = [_write_source(source, documents, folder, rng) for source in _FILES]
+    sources = tuple(_write_source(source, documents, folder, rng) for source in _FILES)
     _write_benchmark(items, folder)
-    return [Benchmark(name=NAME, path="benchmark.jsonl")], sources
+    return (Benchmark(name=NAME, path="benchmark.jsonl"),), sources
 
 
 def _items(spec: Generated, taken: set[str], rng: Random) -> tuple[list[SyntheticItem], list[Cell]]:
     """Return the items with their duplicates, and the cells that no item uses."""
-    cells: list[Cell] = [cell for plots, settings in _TOLD for cell in product(plots, settings)]
+    cells: list[Cell] = [
+        cell
+        for name, subject in demo_texts()["subjects"].items()
+        for cell in product(plots_of(name), map(tuple, subject["settings"]))
+    ]
     cells = [cells[place] for place in rng.permutation(len(cells))]
     exact, paraphrased = round(spec.items * spec.exact), round(spec.items * spec.paraphrased)
     kinds = ["exact"] * exact + ["paraphrased"] * paraphrased
@@ -139,8 +186,10 @@ def _new_slots(cell: Cell, taken: set[str], rng: Random) -> dict[str, Any]:
 def _slots(cell: Cell, rng: Random) -> dict[str, Any]:
     """Return people, places and numbers for a problem."""
     plot, setting = cell
-    people, towns, surnames = (_several(words, 3, rng) for words in (NAMES, TOWNS, SURNAMES))
-    slots: dict[str, Any] = dict(zip(SETTINGS[plot.subject], setting, strict=True))
+    texts = demo_texts()
+    people, towns, surnames = (_several(texts[of], 3, rng) for of in ("names", "towns", "surnames"))
+    slots: dict[str, Any]
+    slots = dict(zip(texts["subjects"][plot.subject]["slots"], setting, strict=True))
     slots |= dict(zip("abc", people, strict=True))
     slots |= {"town": towns[0], "town2": towns[1], "surname": surnames[0], "surname2": surnames[1]}
     # Multiples of 20 and of 5, so that shares of things are whole things.
@@ -154,7 +203,7 @@ def _duplicate(item: SyntheticItem, rng: Random) -> SyntheticDocument:
     if item.kind == "exact":
         return _placed(item.cell[0], item.slots, item.cell[0].question, rng)
     text = _one(item.cell[0].retold, rng)
-    for word, other in SYNONYMS:
+    for word, other in demo_texts()["synonyms"]:
         if rng.random() < 0.5:
             text = text.replace(word, other)
     return _placed(item.cell[0], item.slots, text, rng)
@@ -163,8 +212,8 @@ def _duplicate(item: SyntheticItem, rng: Random) -> SyntheticDocument:
 def _placed(plot: Plot, slots: dict[str, Any], text: str, rng: Random) -> SyntheticDocument:
     """Return a problem as it stands in the corpus."""
     stratum = _one(_PLACES[plot.subject], rng)
-    around = _one(AROUND[stratum.rpartition("/")[2]], rng)
-    inside = {"text": fill_template(text, slots), "answer": plot.answer(slots)}
+    around: str = _one(demo_texts()["around"][stratum.rpartition("/")[2]], rng)
+    inside = {"text": fill_template(text, slots), "answer": plot.solve(slots)}
     # The people around a text are others than those in it.
     return SyntheticDocument(stratum, around.format_map(slots | inside | {"a": slots["c"]}))
 
@@ -173,6 +222,7 @@ def _others(
     count: int, items: Sequence[SyntheticItem], spare: Sequence[Cell], taken: set[str], rng: Random
 ) -> list[SyntheticDocument]:
     """Return `count` documents that are no duplicates."""
+    texts = demo_texts()
 
     def problem(cell: Cell) -> SyntheticDocument:
         text = cell[0].question if rng.random() < 0.5 else _one(cell[0].retold, rng)
@@ -187,21 +237,21 @@ def _others(
             original = _one(found, rng)
             found.append(SyntheticDocument(original.stratum, original.text))
         elif lot < _COPIES + _SHORT:
-            found.append(_prose(_one(UNRELATED, rng), cell, 1, rng))
+            found.append(_prose(_one(texts["unrelated"], rng), cell, 1, rng))
         elif lot < _COPIES + _SHORT + _LIKE_PLOTS:
             found.append(problem(cell))
         elif lot < _COPIES + _SHORT + _LIKE_PLOTS + _TOPICAL:
-            found.append(_prose(TOPICAL[cell[0].subject], cell, 5, rng))
+            found.append(_prose(texts["subjects"][cell[0].subject]["prose"], cell, 5, rng))
         else:
-            found.append(_prose(_one(UNRELATED, rng), cell, 6, rng))
+            found.append(_prose(_one(texts["unrelated"], rng), cell, 6, rng))
     return found
 
 
-def _prose(bank: str, cell: Cell, sentences: int, rng: Random) -> SyntheticDocument:
+def _prose(bank: Sequence[str], cell: Cell, sentences: int, rng: Random) -> SyntheticDocument:
     """Return some sentences of a bank in their order."""
-    all_sentences = bank.split("|")
-    chosen = sorted(rng.choice(len(all_sentences), sentences, replace=False))
-    text = " ".join(all_sentences[sentence] for sentence in chosen)
+    text = " ".join(
+        bank[place] for place in sorted(rng.choice(len(bank), sentences, replace=False))
+    )
     return SyntheticDocument(_one(_PLACES["anything"], rng), fill_template(text, _slots(cell, rng)))
 
 
@@ -254,7 +304,7 @@ def _write_benchmark(items: Sequence[SyntheticItem], folder: Path) -> None:
         plot = item.cell[0]
         texts = {
             "input": fill_template(plot.question, item.slots),
-            "output": plot.answer(item.slots),
+            "output": plot.solve(item.slots),
         }
         lines.append(json.dumps({"id": item.name, **texts}, ensure_ascii=False) + "\n")
         names = sorted(document.name for document in item.duplicates)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bayescontam.errors import UsageError
 from bayescontam.scan.chunking import Chunk, Chunker, occurrence_hash, text_hash
-from bayescontam.scan.transformer import TokenCounter
+from bayescontam.scan.embedders import TokenCounter
 from bayescontam.specs.corpus import Chunking
 from tests.data import shared
 

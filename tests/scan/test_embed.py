@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.errors import UsageError
-from bayescontam.scan.embedders import load_embedder
-from bayescontam.scan.transformer import _batches
+from bayescontam.scan.embedders import _batches, load_embedder
 from bayescontam.specs.corpus import Embedding
 from tests.data import shared
 

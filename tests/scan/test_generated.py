@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.demo_prose import PASSAGES, Plot, fill_template
-from bayescontam.scan.demo_tasks import SUMS, TASKS
 from bayescontam.scan.lexical import lexical_scores
-from bayescontam.scan.synthetic import generate
+from bayescontam.scan.synthetic import Plot, fill_template, generate, plots_of
 from bayescontam.specs.corpus import Generated, Lexical, Source
 
 zstandard = pytest.importorskip("zstandard")
@@ -122,7 +120,7 @@ def test_paraphrases_are_in_other_words(made: Made) -> None:
 
 
 def test_paraphrases_tell_the_same_numbers() -> None:
-    for plot in (*SUMS, *TASKS):
+    for plot in (*plots_of("math"), *plots_of("code")):
         used = {slot for slot in "nmkpth" if "{" + slot + "}" in plot.question}
         used |= {"limit"} & {slot for slot in SLOTS if "{" + slot + "}" in plot.question}
         for text in plot.retold:
@@ -208,18 +206,18 @@ def test_answers_of_sums_are_those_of_a_calculator() -> None:
     # 100 tins of 12 pies are 1,200 pies; 25 % of them are 300.
     expected = ["920 pies", "280 cents", "648 pies", "80 euros", "60 trips",
                 "768 square metres", "900 pies", "64 kilometres"]  # fmt: skip
-    assert [plot.answer(SLOTS) for plot in SUMS] == expected
+    assert [plot.solve(SLOTS) for plot in plots_of("math")] == expected
 
 
 def solution(plot: Plot) -> Callable[..., Any]:
     """Return the function that answers a task."""
     names: dict[str, Any] = {}
-    exec(plot.answer(SLOTS), names)
+    exec(plot.solve(SLOTS), names)
     return next(names[name] for name in names if name != "__builtins__")
 
 
 def test_answers_of_tasks_do_what_is_asked() -> None:
-    leaders, streaks, parse, without_repeats, odd, differences = map(solution, TASKS)
+    leaders, streaks, parse, without_repeats, odd, differences = map(solution, plots_of("code"))
     laps = [("z", 9), ("y", 9), ("x", None), ("w", -5), ("v", 51), ("u", 8), ("t", 1), ("u", 0)]
     laps += [("s", 7), ("r", 6), ("q", 5)]
     entries = [{"runner": name, "beats": number} for name, number in laps]
@@ -238,10 +236,12 @@ def test_answers_of_tasks_do_what_is_asked() -> None:
 
 
 def test_answers_of_passages() -> None:
-    assert [plot.answer(SLOTS) for plot in PASSAGES[:3]] == [
+    passages = plots_of("facts")
+    assert [plot.solve(SLOTS) for plot in passages] == [
         "1806", "Bo Doe", "120 thousand crowns",
+        "20 lines of the diary must be read aloud in the market.",
     ]  # fmt: skip
-    assert "Bo Doe" in fill_template(PASSAGES[1].retold[0], SLOTS)
+    assert "Bo Doe" in fill_template(passages[1].retold[0], SLOTS)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def save(folder: Path, sketches: list[Sketch], *shards: int) -> None:
 
 
 def start(folder: Path) -> SketchMerger:
-    return SketchMerger(folder, Sketch.empty(QUERIES, KEEP))
+    return SketchMerger.resume(folder, Sketch.empty(QUERIES, KEEP))
 
 
 def assert_is_of(sketch: Sketch, sketches: list[Sketch], *shards: int) -> None:

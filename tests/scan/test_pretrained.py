@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.scan.embedders import load_embedder
-from bayescontam.scan.transformer import quiet
+from bayescontam.scan.embedders import load_embedder, quiet
 from bayescontam.specs.corpus import Embedding
 
 torch = pytest.importorskip("torch")

@@ -18,7 +18,9 @@ import pytest
 import zstandard
 
 from bayescontam.errors import DataError
-from bayescontam.scan.documents import Document, Input, Tally, list_inputs, read_documents
+from bayescontam.scan.documents import Document, read_documents
+from bayescontam.scan.formats import Tally
+from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
 from tests.data import shared
 
@@ -98,7 +100,7 @@ def test_documents_arrive_in_order(tmp_path: Path, name: str, data: bytes) -> No
     (tmp_path / name).write_bytes(data)
     tally = Tally()
     assert read(tmp_path / name, tally) == DOCUMENTS
-    assert (tally.documents, tally.unreadable, tally.damaged) == (50, {}, {})
+    assert (tally.documents, tally.unreadable, tally.damage) == (50, {}, None)
     if "parquet" not in name:
         assert abs(tally.bytes - len(jsonl())) <= 60
 
@@ -146,7 +148,7 @@ def test_unreadable_records_are_counted_and_stop_nothing(tmp_path: Path) -> None
     assert len(read(tmp_path / "a.jsonl", tally, longest=100)) == len(UNREADABLE)
     assert tally.unreadable == {reason: 1 for _, reason in UNREADABLE}
     expected = [(2 * i, reason) for i, (_, reason) in enumerate(UNREADABLE, start=1)]
-    assert tally.listed == {"a.jsonl": expected}
+    assert tally.listed == expected
 
 
 def test_unreadable_rows_of_parquet(tmp_path: Path) -> None:
@@ -154,7 +156,7 @@ def test_unreadable_rows_of_parquet(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(parquet(rows))
     tally = Tally()
     assert len(read(tmp_path / "a.parquet", tally, longest=100)) == 2
-    assert tally.listed == {"a.parquet": [(2, "empty"), (3, "too long")]}
+    assert tally.listed == [(2, "empty"), (3, "too long")]
 
 
 @pytest.mark.parametrize(("data", "reason"), [(b"", "empty"), (b"\xff", "not UTF-8")])
@@ -217,7 +219,7 @@ def test_a_file_that_cannot_be_read_is_an_error(
     assert tally.documents == 0
     tally = Tally()
     assert read(tmp_path / name, tally, skip=True) == []
-    assert list(tally.damaged) == [name]
+    assert tally.damage
     assert tally.unreadable.total() > 0
 
 
@@ -277,7 +279,7 @@ def test_what_precedes_damage_is_kept(
     kept = read(path, tally, skip=True)
     assert [d.document for d in kept] == [json.loads(line)["id"] for line in sound]
     assert tally.unreadable == {"damaged file": 1}
-    assert tally.listed == {path.name: [(len(sound) + 1, "damaged file")]}
+    assert tally.listed == [(len(sound) + 1, "damaged file")]
     place = rf"damaged after record {len(sound):,} \(" if sound else rf"cannot be read as {suffix}"
     with pytest.raises(DataError, match=place):
         read(path)
@@ -309,7 +311,7 @@ def test_damage_in_the_middle_of_parquet(tmp_path: Path) -> None:
     tally = Tally()
     kept = read(tmp_path / "a.parquet", tally, skip=True)
     assert [d.document for d in kept] == [f"d{i}" for i in range(1, 151)]
-    assert tally.listed == {"a.parquet": [(151, "damaged file")]}
+    assert tally.listed == [(151, "damaged file")]
 
 
 def test_checksums_of_parquet_pages_are_verified(tmp_path: Path) -> None:
@@ -345,7 +347,7 @@ def test_a_line_of_fifty_megabytes_is_not_held(tmp_path: Path, compress: Any) ->
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert document == Document(f"{path.name}#2", "", "next")
-    assert tally.listed == {path.name: [(1, "too long")]}
+    assert tally.listed == [(1, "too long")]
     assert peak + pa.total_allocated_bytes() - before < 25_000_000
     assert [len(d.text) for d in read(path, longest=60_000_000)] == [50_000_000, 4]
 

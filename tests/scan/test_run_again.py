@@ -59,6 +59,27 @@ def test_an_interrupted_scan_is_taken_up(small: Small, scanned: Scan, tmp_path: 
     assert leftovers(out) == []
 
 
+def test_a_copy_without_its_hidden_lock_is_resumed(
+    small: Small, scanned: Scan, tmp_path: Path
+) -> None:
+    interrupted(small.manifest, tmp_path / "out", 4, base=small.folder)
+    out = tmp_path / "copy"
+    shutil.copytree(tmp_path / "out", out, ignore=shutil.ignore_patterns(".lock"))
+    scan(small.manifest, out, base=small.folder)
+    # What was searched is not searched again.
+    assert len(shard_lines(out)) == scanned.record["search"]["shards"]
+    assert tables_of(out) == tables_of(scanned.folder)
+    assert leftovers(out) == []
+
+
+def test_a_folder_named_as_that_of_work_is_left_alone(small: Small, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.txt").write_text("mine")
+    with pytest.raises(bayescontam.UsageError, match="holds files, and no scan"):
+        scan(small.manifest, tmp_path, base=small.folder)
+    assert (tmp_path / "work" / "thesis.txt").read_text() == "mine"
+
+
 def test_a_finished_scan_is_returned_at_once(
     small: Small, scanned: Scan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,17 +22,9 @@ from hypothesis import strategies as st
 from bayescontam.errors import DataError, UsageError
 from bayescontam.scan import documents as sample_module
 from bayescontam.scan import sampling as cutoffs_module
-from bayescontam.scan.documents import (
-    Cutoffs,
-    Document,
-    Input,
-    cutoffs,
-    list_inputs,
-    priority,
-    sample_input,
-    sampled,
-)
-from bayescontam.scan.sampling import HIGHEST, target
+from bayescontam.scan.documents import Document, sample_input, sampled
+from bayescontam.scan.sampling import HIGHEST, Cutoffs, cutoffs, priority, target
+from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
 
 LONGEST = 2**20

@@ -3,12 +3,13 @@
 import random
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bayescontam.scan.pipeline import Pipeline
+from bayescontam.scan.pipeline import Execution, stage_folder
 from bayescontam.scan.run import run_scan
 from tests.scan.corpora import manifest, shard_lines, text, write_items
 
@@ -30,7 +31,7 @@ def test_workers_that_chunk_load_no_model(tmp_path: Path) -> None:
 import pickle, sys
 from pathlib import Path
 stage = pickle.loads(Path(sys.argv[1]).read_bytes())
-assert stage.meter.count(["one two three"]) == [3]
+assert stage.count(["one two three"]) == [3]
 stage()
 print([name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules])
 """
@@ -39,13 +40,12 @@ import pickle, sys
 from pathlib import Path
 import pandas as pd
 from bayescontam.scan.embedders import load_embedder
-from bayescontam.scan.items import TokenizerInfo
 from bayescontam.scan.sampling import Cutoffs
 from bayescontam.scan.pipeline import ChunkStage
 from bayescontam.specs.corpus import Chunking, Embedding
 embedder = load_embedder(Embedding(model=sys.argv[2]), "cpu")
-meter = TokenizerInfo(embedder.count, embedder.max_tokens, {})
-stage = ChunkStage(Path(), Path(), Cutoffs(pd.DataFrame()), meter, Chunking(), 16)
+cutoffs = Cutoffs(pd.DataFrame())
+stage = ChunkStage(Path(), Path(), cutoffs, embedder.count, embedder.max_tokens, Chunking(), 16)
 Path(sys.argv[1]).write_bytes(pickle.dumps(stage))
 """
     for model in ("hashing", "minilm"):
@@ -66,13 +66,13 @@ def test_small_files_share_shards_and_tasks(
         (tmp_path / "tiny" / f"{number}.txt").write_text(text(rng))
     write_items(tmp_path / "items.jsonl", 3)
     tasks: dict[str, int] = {}
-    run = Pipeline._run
+    run = Execution.run
 
-    def counting(self: Pipeline, title: str, stage: Any, todo: Any, *more: Any) -> Any:
+    def counting(self: Execution, title: str, stage: Any, todo: Any, *more: Any) -> Any:
         tasks[title] = len(todo)
         return run(self, title, stage, todo, *more)
 
-    monkeypatch.setattr(Pipeline, "_run", counting)
+    monkeypatch.setattr(Execution, "run", counting)
     monkeypatch.setattr("bayescontam.scan.pipeline._FILES", 10)
     made = manifest("paths = ['tiny']", search="shard_chunks = 128")
     found = run_scan(made, tmp_path / "out", base=tmp_path, jobs=1, device="cpu")
@@ -82,3 +82,40 @@ def test_small_files_share_shards_and_tasks(
     assert {row.document for row in found.matches.itertuples()} <= {
         f"tiny/{number}.txt#1" for number in range(300)
     }
+
+
+CONDITIONS: list[tuple[object, ...]] = [
+    (), (0,), (1,), (1.0,), (True,), ("1",), (None,), ("None",), ([],), ({},), (1, 2), ([1, 2],),
+    ("ab", "c"), ("a", "bc"), ("é",), ("e\u0301",), ("\ud800",), ({"a": 1},), ({"a": 2},),
+    ({"b": 1},), ({"a": {"b": 1}},),
+]  # fmt: skip
+
+
+def test_stages_of_other_conditions_have_other_folders(tmp_path: Path) -> None:
+    for one, other in combinations(CONDITIONS, 2):
+        assert stage_folder(tmp_path, "read", *one) != stage_folder(tmp_path, "read", *other)
+    assert stage_folder(tmp_path, "read", 1) != stage_folder(tmp_path, "chunk", 1)
+
+
+def test_stages_of_equal_conditions_share_a_folder(tmp_path: Path) -> None:
+    folder = stage_folder(tmp_path, "read", {"a": 1, "b": (2, 3)})
+    assert folder.parent == tmp_path / "work"
+    (folder / "000000.json").write_text("{}")
+    again = stage_folder(tmp_path, "read", {"b": [2, 3], "a": 1})
+    assert again == folder
+    assert (again / "000000.json").read_text() == "{}"
+
+
+def test_conditions_that_do_not_tell_their_value_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        stage_folder(tmp_path, "read", object())
+
+
+def test_what_a_killed_task_left_half_written_is_removed(tmp_path: Path) -> None:
+    folder, other = stage_folder(tmp_path, "read"), stage_folder(tmp_path, "search")
+    for name in (".a.parquet.abcdefgh.part", "000000.parquet"):
+        (folder / name).write_text("half or whole")
+        (other / name).write_text("half or whole")
+    assert stage_folder(tmp_path, "read") == folder
+    assert [path.name for path in folder.iterdir()] == ["000000.parquet"]
+    assert len(list(other.iterdir())) == 2

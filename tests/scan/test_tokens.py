@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from bayescontam.scan.transformer import TokenCounter
+from bayescontam.scan.embedders import TokenCounter
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -40,7 +40,7 @@ def test_counters_can_be_sent_to_other_processes(tokenizer):
 
 
 def test_many_characters_are_counted_in_groups(tokenizer, monkeypatch):
-    monkeypatch.setattr("bayescontam.scan.transformer._CHARACTERS", 30)
+    monkeypatch.setattr("bayescontam.scan.embedders._CHARACTERS", 30)
     assert TokenCounter(tokenizer)(["one two"] * 9 + ["word " * 40] * 2) == [2] * 9 + [40] * 2
 
 

@@ -71,21 +71,21 @@ class Budget:
 
     @asynccontextmanager
     async def call(self, characters: int) -> AsyncIterator[Cost]:
-        """Wait until a call of so many characters fits, count it, and give its bill to correct."""
+        """Wait until a call of so many characters fits, count it, and give its cost to correct."""
         guess = estimated(characters) + _ANSWER
-        bill = await self._admitted(guess)
-        estimate = bill.tokens
+        cost = await self._admitted(guess)
+        estimate = cost.tokens
         self.calls += 1
         self.tokens += estimate
         self._under_way += 1
         try:
-            yield bill
+            yield cost
         finally:
-            self.tokens += bill.tokens - estimate
+            self.tokens += cost.tokens - estimate
             self._under_way -= 1
-            if bill.recorded and bill.tokens:
+            if cost.recorded and cost.tokens:
                 self._guessed += guess
-                self._took += bill.tokens
+                self._took += cost.tokens
             self._freed.set()
 
     async def _admitted(self, guess: int) -> Cost:
@@ -120,7 +120,7 @@ class Failure:
     """A call without an answer."""
 
     reason: str  # what failures are counted by
-    detail: str  # what the endpoint said
+    detail: str  # message of the endpoint
     again: bool = False  # whether the same call may succeed later
     wait: float | None = None  # seconds that the endpoint asks to wait before
 
@@ -142,21 +142,21 @@ def failure_of(error: Exception) -> Failure:
         return Failure(CONNECTION, f"{text} ({printable(str(error.__cause__), 200)})", again=True)
     if isinstance(error, openai.APIStatusError):
         again = error.status_code in _AGAIN or error.status_code >= 500
-        wait = _asked_wait(error.response.headers.get("retry-after"))
+        wait = _retry_after(error.response.headers.get("retry-after"))
         if error.code == "content_filter":
             return Failure(REFUSED, text)
         return Failure(f"status {error.status_code}", text, again, wait)
     return Failure("no completion", text, again=True)
 
 
-def _asked_wait(header: str | None) -> float | None:
+def _retry_after(header: str | None) -> float | None:
     """Return the seconds that ``Retry-After`` asks for, which may name a time instead.
 
-    >>> _asked_wait("2")
+    >>> _retry_after("2")
     2.0
-    >>> _asked_wait("Wed, 21 Oct 2015 07:28:00 GMT")
+    >>> _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
     0.0
-    >>> _asked_wait("soon")
+    >>> _retry_after("soon")
     """
     if header is None:
         return None
@@ -171,7 +171,7 @@ def _asked_wait(header: str | None) -> float | None:
     return seconds if seconds > 0 else 0.0  # NaN is a number too
 
 
-def stop_if_for_all(failure: Failure, error: Any, place: str, answered: bool) -> None:
+def raise_if_fatal(failure: Failure, error: Any, place: str, answered: bool) -> None:
     """Raise if a failure concerns every call, not this pair."""
     said = f"{place}: {failure.detail}"
     if failure.status in _FOR_ALL and not (failure.status == 403 and answered):
@@ -247,7 +247,7 @@ def load_prompt(prompt: str | os.PathLike[str]) -> str:
             f"{', '.join(shipped_prompts())}, or the path of a text file in UTF-8"
         ) from error
     if not text.strip():
-        raise UsageError(f"prompt '{printable(name)}': is blank; say in it what a duplicate is")
+        raise UsageError(f"prompt '{printable(name)}': is blank; describe what a duplicate is")
     return text
 
 
@@ -266,7 +266,7 @@ class Answer(BaseModel):
 
     @field_validator("reasoning")
     @classmethod
-    def _storable(cls, text: str) -> str:
+    def _json_safe(cls, text: str) -> str:
         # JSON can spell half a character, which no file can hold.
         return text.encode("utf-8", "replace").decode()
 
@@ -327,7 +327,7 @@ def _spelled(fault: dict[str, Any]) -> str:
     return f"{place}: {fault['msg']}" if place else str(fault["msg"])
 
 
-def judged(reply: Any) -> Answer | Failure:
+def parse_reply(reply: Any) -> Answer | Failure:
     """Return the answer in a reply of chat completions."""
     try:
         choice = reply.choices[0]
@@ -437,7 +437,7 @@ class Caller:
         options = dict(form)
         if self.endpoint.temperature is not None:
             options["temperature"] = self.endpoint.temperature
-        async with self._budget.call(characters) as bill:
+        async with self._budget.call(characters) as cost:
             try:
                 async with asyncio.timeout(self.endpoint.timeout):
                     reply = await self._client.chat.completions.create(
@@ -445,21 +445,21 @@ class Caller:
                     )
             # What the client raises depends on what the endpoint sends; Ctrl-C passes.
             except Exception as error:
-                return self._failed(error, bill)
-            outcome = judged(reply)
+                return self._failed(error, cost)
+            outcome = parse_reply(reply)
             if (tokens := reported_tokens(reply)) is not None:
-                bill.record(tokens)
+                cost.record(tokens)
         if not (isinstance(outcome, Failure) and outcome.again):
             self.answered = True
         return outcome
 
-    def _failed(self, error: Exception, bill: Cost) -> Failure:
+    def _failed(self, error: Exception, cost: Cost) -> Failure:
         failure = failure_of(error)
         if self.endpoint.api_key:
             failure = replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
         if failure.status:
-            bill.record(0)  # an endpoint that refuses a call does not charge for it
-        stop_if_for_all(failure, error, self.endpoint.place, self.answered)
+            cost.record(0)  # an endpoint that refuses a call does not charge for it
+        raise_if_fatal(failure, error, self.endpoint.place, self.answered)
         return failure
 
 

@@ -5,7 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from bayescontam._files import check_writable, make_folder, sha256, write_text
+from bayescontam._files import check_writable, make_folder, sha256
 from bayescontam._optional import require
 from bayescontam._progress import Advance, progress_bar
+from bayescontam._runs import ContentCache
 from bayescontam._text import join_list, printable
 from bayescontam.data.judgements import PAIR, Judgements, read_judgements, write_judgements
 from bayescontam.data.tables import check_table_ending
@@ -49,40 +50,23 @@ def cache_key(question: Question, model: str, run: int, temperature: float | Non
     return sha256(json.dumps(parts).encode())
 
 
-@dataclass(frozen=True)
-class Cache:
-    """A folder of answers; each is written whole or not at all."""
+def answer_cache(folder: str | os.PathLike[str]) -> tuple[ContentCache, list[str]]:
+    """Return the cache in a folder, and a note if it holds answers that are not used."""
+    path = make_folder(folder)
+    note = (
+        f"{printable(str(path))}: answers of an earlier version of bayescontam are not used:"
+        " 'subset' and 'superset' each had the meaning of the other; remove them, or name"
+        " another folder"
+    )
+    return ContentCache(path / _FOLDER, nested=True), [note] * any(path.glob("??/*.json"))
 
-    folder: Path  # made where there is none
-    note: str = ""  # why answers that the folder holds are not used
 
-    @classmethod
-    def open(cls, folder: str | os.PathLike[str]) -> "Cache":
-        """Make the folder if need be."""
-        path = make_folder(folder)
-        note = (
-            f"{printable(str(path))}: answers of an earlier version of bayescontam are not used:"
-            " 'subset' and 'superset' each had the meaning of the other; remove them, or name"
-            " another folder"
-        )
-        return cls(path, note if any(path.glob("??/*.json")) else "")
-
-    def get(self, key: str) -> Answer | None:
-        """Return an answer, or None where there is none that can be read."""
-        try:
-            return Answer.model_validate_json(self._path(key).read_bytes())
-        except (OSError, ValidationError):
-            return None
-
-    def put(self, key: str, answer: Answer) -> None:
-        """Keep an answer."""
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, answer.model_dump_json() + "\n")
-
-    def _path(self, key: str) -> Path:
-        # Folders of a few hundred files each stay quick everywhere.
-        return self.folder / _FOLDER / key[:2] / f"{key[2:]}.json"
+def stored_answer(cache: ContentCache, key: str) -> Answer | None:
+    """Return an answer, or None where there is none that can be read."""
+    try:
+        return Answer.model_validate_json(cache.get(key) or b"")
+    except ValidationError:
+        return None
 
 
 @dataclass
@@ -90,16 +74,10 @@ class JudgeSession:
     """Questions and what came of them so far."""
 
     questions: dict[str, Question]
-    cache: Cache | None
-    # by the same keys; at first the answers that the cache holds
-    outcomes: dict[str, Answer | Failure] = field(init=False, default_factory=dict)
+    outcomes: dict[str, Answer | Failure]  # by the same keys; at first those that were stored
+    cache: ContentCache | None
 
-    def __post_init__(self) -> None:
-        if self.cache:
-            found = {key: self.cache.get(key) for key in self.questions}
-            self.outcomes |= {key: answer for key, answer in found.items() if answer}
-
-    def hold(self, endpoint: Endpoint, budget: Budget, *, progress: bool = False) -> None:
+    def run(self, endpoint: Endpoint, budget: Budget, *, progress: bool = False) -> None:
         """Ask what has no outcome yet, as far as the budget goes."""
         missing = [key for key in self.questions if key not in self.outcomes]
         if not missing:
@@ -137,7 +115,7 @@ class JudgeSession:
                 return
             self.outcomes[key] = outcome
             if self.cache and isinstance(outcome, Answer):
-                self.cache.put(key, outcome)
+                self.cache.put(key, outcome.model_dump_json() + "\n")
             advance(1)
 
     def _stop_unless_answered(self, caller: Caller) -> None:
@@ -176,38 +154,31 @@ def judge_pairs(
     for name, value in limits.items():
         if value is not None and value < 1:
             raise UsageError(f"{name} {value}: allowed is 1 or more")
-    keys, interview = _prepared(pairs, endpoint, load_prompt(prompt), run, cache, cut)
-    known = len(interview.outcomes)
+    asked = _questions(pairs, load_prompt(prompt), cut)
+    keys = [cache_key(each, endpoint.model, run, endpoint.temperature) for each in asked]
+    store, notes = (None, []) if cache is None else answer_cache(cache)
+    stored = {key: stored_answer(store, key) for key in keys} if store else {}
+    # Pairs of equal texts are one question.
+    session = JudgeSession(
+        dict(zip(keys, asked, strict=True)), {k: a for k, a in stored.items() if a}, store
+    )
+    if known := len(session.outcomes):
+        notes.append(f"{known:,} answers were in the cache")
+    if cuts := sum(question.is_cut for question in asked):
+        notes.append(f"texts are cut at {cut:,} characters in {cuts:,} of {len(keys):,} pairs")
     budget = Budget(max_calls, max_tokens)
-    interview.hold(endpoint, budget, progress=progress)
-    outcomes = [interview.outcomes.get(key) for key in keys]
-    cuts = sum(interview.questions[key].is_cut for key in keys)
-    notes = [
-        *([interview.cache.note] if interview.cache and interview.cache.note else []),
-        *([f"{known:,} answers were in the cache"] if known else []),
-        *(
-            [f"texts are cut at {cut:,} characters in {cuts:,} of {len(keys):,} pairs"]
-            if cuts
-            else []
-        ),
-        *_counts(outcomes, budget),
-    ]
+    session.run(endpoint, budget, progress=progress)
+    outcomes = [session.outcomes.get(key) for key in keys]
     if not any(outcomes):
         raise TaskError(f"{endpoint.place}: the budget ended before the first answer; raise it")
     table = _table(pairs[_KEYS], outcomes, judge_name(endpoint.model, run))
     made = Judgements.from_frame(table, source=endpoint.place)
+    notes += _counts(outcomes, budget)
     return Judgements(made.frame, made.source, (*made.notes, *notes))
 
 
-def _prepared(
-    pairs: pd.DataFrame,
-    endpoint: Endpoint,
-    prompt: str,
-    run: int,
-    cache: str | os.PathLike[str] | None,
-    cut: int,
-) -> tuple[list[str], JudgeSession]:
-    """Return the key of every pair, and the interview, in which equal texts meet once."""
+def _questions(pairs: pd.DataFrame, prompt: str, cut: int) -> list[Question]:
+    """Return the question of every pair."""
     needed = [*_KEYS, "text", "chunk_text"]
     if absent := [name for name in needed if name not in pairs.columns]:
         raise DataError(
@@ -216,10 +187,7 @@ def _prepared(
     if pairs.empty:
         raise DataError([Fault("pairs", "no rows; give at least one pair")])
     texts = zip(pairs["text"], pairs["chunk_text"], strict=True)
-    questions = [Question(prompt, item, chunk, cut) for item, chunk in texts]
-    keys = [cache_key(q, endpoint.model, run, endpoint.temperature) for q in questions]
-    store = None if cache is None else Cache.open(cache)
-    return keys, JudgeSession(dict(zip(keys, questions, strict=True)), store)
+    return [Question(prompt, item, chunk, cut) for item, chunk in texts]
 
 
 def _counts(outcomes: list[Answer | Failure | None], budget: Budget) -> Iterator[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm.client import Answer, Question
-from bayescontam.evidence.llm.judge import Cache, cache_key
+from bayescontam.evidence.llm.judge import answer_cache, cache_key, stored_answer
 from tests.evidence.llm.server import VERDICT
 
 KEY = "ab" + "0" * 62
@@ -34,22 +34,22 @@ def test_the_key_holds_all_that_the_answer_depends_on() -> None:
 
 
 def test_what_is_put_is_found(tmp_path: Path) -> None:
-    cache = Cache.open(tmp_path / "made" / "here")
-    assert cache.get(KEY) is None
-    cache.put(KEY, ANSWER)
-    assert Cache.open(tmp_path / "made" / "here").get(KEY) == ANSWER
-    cache.put(KEY, ANSWER)
+    cache, _ = answer_cache(tmp_path / "made" / "here")
+    assert stored_answer(cache, KEY) is None
+    for _ in range(2):
+        cache.put(KEY, ANSWER.model_dump_json())
+        assert stored_answer(answer_cache(tmp_path / "made" / "here")[0], KEY) == ANSWER
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".json"]
 
 
 def test_answers_of_an_earlier_version_are_not_used(tmp_path: Path) -> None:
-    assert Cache.open(tmp_path).note == ""
+    assert answer_cache(tmp_path)[1] == []
     old = tmp_path / KEY[:2] / f"{KEY[2:]}.json"
     old.parent.mkdir()
     old.write_text(ANSWER.model_dump_json())
-    cache = Cache.open(tmp_path)
-    assert cache.get(KEY) is None
-    assert "answers of an earlier version of bayescontam are not used: 'subset' and" in cache.note
+    cache, (note,) = answer_cache(tmp_path)
+    assert stored_answer(cache, KEY) is None
+    assert "answers of an earlier version of bayescontam are not used: 'subset' and" in note
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_answers_of_an_earlier_version_are_not_used(tmp_path: Path) -> None:
      ANSWER.model_dump_json().replace("equivalent", "unrelated").encode()],
 )  # fmt: skip
 def test_what_cannot_be_read_is_no_answer(tmp_path: Path, content: bytes) -> None:
-    cache = Cache.open(tmp_path)
-    cache.put(KEY, ANSWER)
+    cache, _ = answer_cache(tmp_path)
+    cache.put(KEY, ANSWER.model_dump_json())
     (path,) = tmp_path.rglob("*.json")
     path.write_bytes(content)
-    assert cache.get(KEY) is None
+    assert stored_answer(cache, KEY) is None
 
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UsageError, match=r"cannot be made .*choose another folder"):
-            Cache.open(folder)
+            answer_cache(folder)

@@ -1,0 +1,136 @@
+"""Bookkeeping of long runs: their folder, records in JSON, finished parts by key."""
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from bayescontam._files import write_text
+from bayescontam._text import printable
+from bayescontam.errors import UsageError
+
+LOCK = ".lock"
+"""File by which the folder of a run is recognised, and locked."""
+
+
+@contextmanager
+def claimed_folder(
+    folder: Path,
+    run: str,
+    content: str,
+    is_ours: Callable[[], bool],
+    half_written: Sequence[str] = (".*.????????.part",),  # as `atomic_path` names its files
+) -> Iterator[None]:
+    """Lock a folder that is new, empty or of an earlier run, and clear it of half-written files.
+
+    `run` and `content` name in messages what works there and what the folder should hold.
+    `is_ours` recognises a copy that lacks the lock, which is hidden and empty.
+    """
+    name = printable(str(folder))
+    try:
+        is_new = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        known = (folder / LOCK).exists() or not any(folder.iterdir())
+    except FileExistsError as error:
+        problem = f"is a file; --out needs a folder, new or of an interrupted {run}"
+        raise UsageError(f"{name}: {problem}") from error
+    except (OSError, ValueError) as error:
+        raise _unusable(name, "used", error) from error
+    # A run replaces files and removes folders: never those of somebody else.
+    if not (known or is_ours()):
+        raise UsageError(
+            f"{name}: holds files, and no {content}; --out needs a new or empty folder, or that of"
+            f" an interrupted {run}"
+        )
+    # Before anything else is there: a run may be killed at any moment, which frees its lock.
+    lock = filelock.FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise UsageError(
+            f"{name}: another {run} works in this folder; wait for it, stop it, or choose another"
+            " folder"
+        ) from None
+    except OSError as error:
+        raise _unusable(name, "locked", error) from error
+    try:
+        for pattern in half_written:
+            remove_files(folder, pattern)
+        yield
+    finally:
+        lock.release()
+        if is_new and [path.name for path in folder.iterdir()] == [LOCK]:
+            shutil.rmtree(folder, ignore_errors=True)  # the run was refused
+
+
+def _unusable(name: str, attempt: str, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or error
+    return UsageError(
+        f"{name}: cannot be {attempt} ({reason}); --out needs a folder that can be written to"
+    )
+
+
+def remove_files(folder: Path, pattern: str) -> None:
+    """Remove the files of a folder whose names match a pattern."""
+    for path in folder.glob(pattern):
+        path.unlink(missing_ok=True)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line with the time to a file, in one write: lines of processes do not mix."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(handle, f"{stamp} {printable(line, 400)}\n".encode())
+    finally:
+        os.close(handle)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON, whole or not at all."""
+    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    # Names of files need not be Unicode; they are spelled as JSON spells them.
+    write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class ContentCache:
+    """Finished results in a folder, each in a file named by a hash of all it depends on."""
+
+    folder: Path
+    suffix: str = ".json"
+    # whether the first two characters of a key name a folder: folders of a few hundred files stay
+    # quick everywhere
+    nested: bool = False
+
+    def path(self, key: str) -> Path:
+        """Return the file of a result."""
+        name = f"{key[:2]}/{key[2:]}" if self.nested else key
+        return self.folder / f"{name}{self.suffix}"
+
+    def get(self, key: str) -> bytes | None:
+        """Return a stored result, None where there is none that can be read."""
+        try:
+            return self.path(key).read_bytes()
+        except OSError:
+            return None
+
+    def put(self, key: str, text: str) -> None:
+        """Store a result, whole or not at all."""
+        path = self.path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
