@@ -207,7 +207,7 @@ def _report_file(
         from bayescontam.cli.compare import load_all
         from bayescontam.errors import UsageError
         from bayescontam.evidence.curve import Curve
-        from bayescontam.inference.compare import compare_fits
+        from bayescontam.inference.compare import compare as compare_fits
         from bayescontam.report.curve_page import write_curve_report
         from bayescontam.report.fit_page import write_report
         from bayescontam.report.matches import gather
