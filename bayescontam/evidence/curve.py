@@ -34,7 +34,8 @@ from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_ch
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
-from bayescontam.inference.summary import LEVEL
+from bayescontam.inference.summary import LEVEL, describe
+from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.specs.curve import CurveSpec
 
 REPLICATES = 500
@@ -142,10 +143,10 @@ def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
 
 def marginal(draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1) -> FloatArray:
     """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine)."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(31)
+    nodes, weights = normal_gauss_hermite(31)
     level = draws.log_odds(cosine, benchmark, source)
     total = np.zeros_like(level)
-    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+    for node, weight in zip(nodes, weights, strict=True):
         total += weight * expit(level + draws.sigma_item * node)
     return total * expit(draws.log_odds_open(cosine, benchmark))
 
@@ -430,19 +431,15 @@ def _prior(built: BuiltCurve, seed: int) -> xr.Dataset:
 
 def summarise_curve(posterior: xr.Dataset, level: float) -> pd.DataFrame:
     """Summarise draws of a curve's parameters; see `Curve.summary`."""
-    tails = (1 - level) / 2, (1 + level) / 2
     parts = []
     for name in QUANTITIES:
         if name not in posterior:
             continue
         values = posterior[name]
         cells = values.to_numpy().reshape(*values.shape[:2], -1)
-        flat = cells.reshape(-1, cells.shape[2])
-        low, high = np.quantile(flat, tails, axis=0)
         of = list(values[values.dims[2]].to_numpy()) if values.ndim > 2 else [""]
-        columns = {"mean": flat.mean(0), "sd": flat.std(0, ddof=1), "ci_low": low, "ci_high": high}
-        figures = convergence(cells)
-        parts.append(pd.DataFrame({"of": of, "quantity": name} | columns | figures))
+        figures = describe(cells.reshape(-1, cells.shape[2]), level) | convergence(cells)
+        parts.append(pd.DataFrame({"of": of, "quantity": name} | figures))
     table = pd.concat(parts, ignore_index=True)
     order = ["mean", "sd", "ci_low", "ci_high", "ess_bulk", "ess_tail", "r_hat", "mcse_mean"]
     return table[["of", "quantity", *order]]

@@ -14,6 +14,7 @@ from pytensor.tensor.special import logaddexp, logsumexp
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR, run_of
 from bayescontam.model.priors import Tensor, spread, variable
+from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.specs.curve import CurveSpec, LinePriors
 
 UNIT = ["benchmark", "item", "source", "document", "lead"]
@@ -337,9 +338,7 @@ def _add_verdicts(
 
 def effects(pairs: int) -> tuple[FloatArray, FloatArray]:
     """Return standard Normal effects of an item within 4 sd, and their log weights."""
-    effect = np.linspace(-4.0, 4.0, 17 if pairs <= 12 else 33)
-    log_weight = -(effect**2) / 2
-    return effect, log_weight - np.log(np.exp(log_weight).sum())
+    return normal_trapezoid(4.0, 17 if pairs <= 12 else 33)
 
 
 def segments(spec: CurveSpec) -> FloatArray:

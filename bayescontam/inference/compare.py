@@ -1,30 +1,19 @@
 """Comparison of fits of the same responses by their predictive accuracy."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import PurePath
 
 import arviz as az
 import numpy as np
 import pandas as pd
-import xarray as xr
-from arviz_stats.utils import ELPDDataLOO
+from arviz_stats.utils import ELPDData
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray
 from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.crossval import (
-    FEWEST_DRAWS,
-    GOOD_K,
-    By,
-    CrossValidation,
-    Pointwise,
-    from_loo,
-    kfold,
-    reloo,
-    stored_loo,
-)
+from bayescontam.inference.crossval import FEWEST_DRAWS, By, CrossValidation, kfold, reloo
+from bayescontam.inference.loo import GOOD_K, stored_loo, sum_se
 from bayescontam.inference.result import Fit
 
 Fits = Mapping[str, Fit | Path] | Sequence[Fit | Path]
@@ -35,41 +24,7 @@ FEW_RESPONSES, FEW_GROUPS = 100, 10
 """Numbers of responses, and of items or models, below which standard errors say little."""
 
 
-@dataclass(frozen=True)
-class LeaveOut:
-    """What is left out to compare fits, and how."""
-
-    by: By = "response"  # what leaves together
-    # fits made again, each without a part. Default: 10 for items and models (or as many as there
-    # are), and none for responses, which PSIS-LOO leaves out by weights.
-    folds: int | None = None
-    # whether responses for which PSIS-LOO fails are left out by fits without them
-    refit: bool = False
-    work: CrossValidation = field(default_factory=CrossValidation)  # how fits are made again
-
-    def __post_init__(self) -> None:
-        """Refuse what does not go together."""
-        if self.refit and (self.by != "response" or self.folds is not None):
-            raise UsageError(
-                "compare: refit is for single responses without folds, where PSIS-LOO fails; leave"
-                " it out"
-            )
-
-    @property
-    def fold_count(self) -> int | None:
-        """How many folds are requested; None for PSIS-LOO."""
-        return FOLDS if self.folds is None and self.by != "response" else self.folds
-
-    def pointwise(self, fits: Mapping[str, Fit]) -> dict[str, Pointwise]:
-        """Return how well each fit predicts what is left out."""
-        if self.fold_count is not None:
-            return kfold(fits, self.by, self.fold_count, self.work)
-        if self.refit:
-            return reloo(fits, self.work)
-        return {name: from_loo(stored_loo(fit)) for name, fit in fits.items()}
-
-
-def compare_fits(fits: Mapping[str, Fit], how: LeaveOut | None = None) -> pd.DataFrame:
+def comparison_table(elpds: Mapping[str, ELPDData], by: By) -> pd.DataFrame:
     """Compare fits by how well they predict what is left out, with stacking weights.
 
     Responses to a left-out item are predicted together: its log predictive density is
@@ -82,91 +37,77 @@ def compare_fits(fits: Mapping[str, Fit], how: LeaveOut | None = None) -> pd.Dat
     are inconclusive; Merkle, Furr & Rabe-Hesketh (2019),
     doi:10.1007/s11336-019-09679-0, on leaving out what shares an effect.
     """
-    how = how or LeaveOut()
-    if len(fits) < (1 if how.fold_count is not None else 2):
-        raise UsageError("compare: give at least two fits")
-    _refuse_different_data(fits)
-    pointwise = how.pointwise(fits)
-    weights = _stacking(pointwise)
-    best = str(weights.index[0])
-    return pd.DataFrame(
-        [_row(str(name), pointwise, best, weight, how) for name, weight in weights.items()]
-    )
+    weights = _stacking(elpds)
+    best = elpds[str(weights.index[0])]
+    rows = [_row(str(name), elpds[str(name)], best, weight, by) for name, weight in weights.items()]
+    if len(rows) == 1:
+        rows[0]["verdict"] = " ".join(["nothing to compare it with.", *_doubts(best, by)])
+    return pd.DataFrame(rows)
 
 
-def _stacking(pointwise: Mapping[str, Pointwise]) -> "pd.Series[float]":
+def _stacking(elpds: Mapping[str, ELPDData]) -> "pd.Series[float]":
     """Return stacking weights under the names of fits, best fit first."""
-    if len(pointwise) == 1:
-        return pd.Series(1.0, index=list(pointwise))
+    if len(elpds) == 1:
+        return pd.Series(1.0, index=list(elpds))
     # Weights do not change with the unit of the densities; those of many responses to an
     # item together could not be held by floating-point numbers.
-    highest: FloatArray = np.stack([one.elpd for one in pointwise.values()]).max(axis=0)
-    elpd = {name: _elpd(one, highest) for name, one in pointwise.items()}
-    return az.compare(elpd, round_to="none")["weight"]
+    highest = np.stack([one.elpd_i.to_numpy() for one in elpds.values()]).max(axis=0)
+    scaled = {name: replace(one, elpd_i=one.elpd_i - highest) for name, one in elpds.items()}
+    return az.compare(scaled, round_to="none")["weight"]
 
 
-def _row(
-    name: str, pointwise: Mapping[str, Pointwise], best: str, weight: float, how: LeaveOut
-) -> dict[str, object]:
-    own = pointwise[name]
-    behind = pointwise[best].elpd - own.elpd
+def _row(name: str, own: ELPDData, best: ELPDData, weight: float, by: By) -> dict[str, object]:
+    behind = own.elpd_i.copy(data=best.elpd_i.to_numpy() - own.elpd_i.to_numpy())
+    difference, error = float(behind.sum()), sum_se(behind)
     row: dict[str, object] = {
         "fit": name,
-        "elpd": float(own.elpd.sum()),
-        "se": own.sum_se(own.elpd),
-        "p_loo": own.parameters,
-        "elpd_diff": float(behind.sum()),
-        "diff_se": own.sum_se(behind),
+        "elpd": own.elpd,
+        "se": own.se,
+        "p_loo": own.p,
+        "elpd_diff": difference,
+        "diff_se": error,
         "weight": weight,
-        "bad_k": own.bad,
-        "left_out": how.by,
+        "bad_k": _unreliable(own),
+        "left_out": by,
     }
-    if own.sampled is not None:
-        row |= {
-            "refits": own.sampled.fits,
-            "r_hat": own.sampled.r_hat,
-            "divergences": own.sampled.divergences,
-        }
-    first = "best" if name == best else _first(float(behind.sum()), own.sum_se(behind))
-    if len(pointwise) == 1:
-        return row | {"verdict": _verdict(own, how.by, "nothing to compare it with.", best=False)}
-    return row | {"verdict": _verdict(own, how.by, first, name == best)}
+    made = own.elpd_i.attrs
+    row |= {key: made[key] for key in ("refits", "r_hat", "divergences") if key in made}
+    doubts = [*_doubts(own, by)]
+    if own is best:
+        verdict = "best;" if doubts else "best"
+    elif difference < 4:
+        verdict = "as good as the best: a difference below 4 is inconclusive."
+    elif difference < 2 * error:
+        verdict = "not distinguishable from the best: the difference is below 2 standard errors."
+    else:
+        verdict = "predicts worse than the best."
+    few = [] if own is best else _few(own, by)
+    return row | {"verdict": " ".join([verdict, *doubts, *few])}
 
 
-def _verdict(own: Pointwise, by: By, first: str, best: bool) -> str:
-    """Return what may be reported of a fit, and what makes its figures doubtful."""
-    doubts = [*_doubts(own, by), *([] if best else _few(own, by))]
-    if best and doubts:
-        first += ";"
-    return " ".join([first, *doubts])
+def _unreliable(own: ELPDData) -> int:
+    return int((~own.elpd_i["reliable"]).sum())
 
 
-def _first(difference: float, error: float) -> str:
-    """Say whether a fit can be distinguished from the best."""
-    if difference < 4:
-        return "as good as the best: a difference below 4 is inconclusive."
-    if difference < 2 * error:
-        return "not distinguishable from the best: the difference is below 2 standard errors."
-    return "predicts worse than the best."
-
-
-def _doubts(own: Pointwise, by: By) -> Iterator[str]:
-    made, what = own.sampled, "items" if by == "item" else "responses"
-    if own.bad:
+def _doubts(own: ELPDData, by: By) -> Iterator[str]:
+    """Yield what makes figures doubtful."""
+    made, what = own.elpd_i.attrs, "items" if by == "item" else "responses"
+    if bad := _unreliable(own):
         few = f"were predicted by fewer than {FEWEST_DRAWS} draws"
-        why = f"have Pareto k > {GOOD_K:g}" if made is None else few
-        yield f"{own.bad} {what} {why}: unreliable there."
-    if made is not None and made.failed:
+        why = few if made else f"have Pareto k > {GOOD_K:g}"
+        yield f"{bad} {what} {why}: unreliable there."
+    if made and made["failed"]:
         yield (
-            f"{made.failed} of {made.fits} fits that were made again failed their checks (R-hat up"
-            f" to {made.r_hat:.3f}, {made.divergences} divergences): unreliable."
+            f"{made['failed']} of {made['refits']} fits that were made again failed their checks"
+            f" (R-hat up to {made['r_hat']:.3f}, {made['divergences']} divergences): unreliable."
         )
 
 
-def _few(own: Pointwise, by: By) -> Iterator[str]:
-    if own.groups < FEW_GROUPS:
-        yield f"Only {own.groups} {by}s were left out: standard errors say little."
-    elif own.groups < FEW_RESPONSES and by != "model":
+def _few(own: ELPDData, by: By) -> Iterator[str]:
+    groups = len(np.unique(own.elpd_i["group"]))
+    if groups < FEW_GROUPS:
+        yield f"Only {groups} {by}s were left out: standard errors say little."
+    elif groups < FEW_RESPONSES and by != "model":
         yield f"Fewer than {FEW_RESPONSES} {by}s: standard errors are unreliable."
 
 
@@ -181,21 +122,6 @@ def _refuse_different_data(fits: Mapping[str, Fit]) -> None:
             " only fits of the same responses can be compared: fit the same table, with the same"
             " --where, with each model spec"
         )
-
-
-def _elpd(own: Pointwise, highest: FloatArray) -> ELPDDataLOO:
-    """Return the figures as ArviZ takes them, their densities in units of the highest."""
-    return ELPDDataLOO(
-        elpd=float(own.elpd.sum()),
-        se=own.sum_se(own.elpd),
-        p=own.parameters,
-        n_samples=0,
-        n_data_points=len(own.elpd),
-        scale="log",
-        warning=False,
-        good_k=GOOD_K,
-        elpd_i=xr.DataArray(own.elpd - highest, dims="unit"),
-    )
 
 
 def named_fits(fits: Fits) -> dict[str, Fit]:
@@ -287,7 +213,23 @@ def compare(
         ...
     bayescontam.errors.UsageError: compare: give at least two fits
     """
+    if refit and (leave_out != "response" or folds is not None):
+        raise UsageError(
+            "compare: refit is for single responses without folds, where PSIS-LOO fails; leave"
+            " it out"
+        )
     work = CrossValidation(seed=seed, jobs=jobs, cache=cache, progress=progress)
-    return compare_fits(
-        named_fits(fits), LeaveOut(by=leave_out, folds=folds, refit=refit, work=work)
-    )
+    named = named_fits(fits)
+    if folds is None and leave_out != "response":
+        folds = FOLDS
+    if len(named) < (1 if folds is not None else 2):
+        raise UsageError("compare: give at least two fits")
+    _refuse_different_data(named)
+    elpds: Mapping[str, ELPDData]
+    if folds is not None:
+        elpds = kfold(named, leave_out, folds, work)
+    elif refit:
+        elpds = reloo(named, work)
+    else:
+        elpds = {name: stored_loo(fit.tree) for name, fit in named.items()}
+    return comparison_table(elpds, leave_out)

@@ -1,6 +1,5 @@
 """How results depend on how hard contaminated items are assumed to be."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -126,8 +125,8 @@ def shifted_curves(
     if concerned.sum() > 1:
         changed["own"] = ShiftedWeights.of(ratios)
     curves = [_curves(weights, estimands, locations, own, level) for weights in changed.values()]
-    result = _side_by_side(curves, "changed", list(changed)).assign_coords(location=locations)
-    result = result.transpose("changed", "location", "model", "benchmark")
+    label = xr.IndexVariable("changed", np.array(list(changed)))
+    result = xr.concat(curves, label, join="exact").assign_coords(location=locations)
     return result.assign(own_location=prior.mu, level=level, reason="")
 
 
@@ -150,78 +149,64 @@ def _no_curves(reason: str) -> xr.Dataset:
 def _curves(
     weights: ShiftedWeights, estimands: xr.Dataset, locations: FloatArray, own: int, level: float
 ) -> xr.Dataset:
-    """Return the figures of every cell along the locations."""
+    """Return the figures of every cell along the locations, dims (location, model, benchmark)."""
     draws = {name: estimands[name].to_numpy() for name in QUANTITIES}
+    cells = draws["overfitting"].shape[2:]
     efficiency = _efficiency(draws["overfitting"])
-    columns = []
-    for b in range(estimands.sizes["benchmark"]):
-        of_benchmark = weights.share[:, b], weights.pareto_k[:, b], weights.trusted[:, b]
-        line = _Line(locations, own, *of_benchmark, level)
-        cells = [
-            line.summarised({name: values[:, :, m, b] for name, values in draws.items()}, share)
-            for m, share in enumerate(efficiency[:, b])
-        ]
-        columns.append(_side_by_side(cells, "model", estimands["model"].to_numpy()))
-    return _side_by_side(columns, "benchmark", estimands["benchmark"].to_numpy())
-
-
-def _side_by_side(parts: list[xr.Dataset], dim: str, labels: Any) -> xr.Dataset:
-    return xr.concat(parts, xr.IndexVariable(dim, np.asarray(labels)), join="exact")
-
-
-@dataclass(frozen=True, eq=False)
-class _Line:
-    """The locations, and the weights of draws that hold for one benchmark at each."""
-
-    locations: FloatArray
-    own: int
-    share: FloatArray
-    pareto_k: FloatArray
-    trusted: NDArray[np.bool_]
-    level: float
-
-    def summarised(self, draws: dict[str, FloatArray], efficiency: float) -> xr.Dataset:
-        """Return the figures of one model, dims (location,), from draws (chain, draw)."""
-        along = {name: self._along(values) for name, values in draws.items()}
-        ess = along["overfitting"][:, 4] * efficiency
-        answered = not np.isnan(draws["overfitting"]).any()
-        reachable = reliable_range(self.trusted & (ess >= FEWEST), self.own) & answered
-        data: dict[str, Any] = {
-            f"{name}{end}": along[name][:, i] for name in QUANTITIES for i, end in enumerate(_ENDS)
+    names = [f"{name}{end}" for name in QUANTITIES for end in _ENDS]
+    along = {name: np.full((len(locations), *cells), np.nan) for name in (*names, "p_positive")}
+    ess = np.empty((len(locations), *cells))
+    spans = {name: np.full(cells, np.nan) for name in ("reach_low", "reach_high", "sign_at")}
+    signs = np.full(cells, "", dtype=object)
+    for cell in np.ndindex(*cells):
+        b = cell[1]
+        found = {
+            name: _figures(values[..., *cell], weights.share[:, b], level)
+            for name, values in draws.items()
         }
-        data["p_positive"] = along["overfitting"][:, 3]
-        data = {
-            name: ("location", np.where(reachable, values, np.nan)) for name, values in data.items()
-        }
-        reached = self.locations[reachable] if answered else np.array([np.nan])
-        at, sign = np.nan, ""
-        if answered and not draws["overfitting"].any():
-            sign = "zero by definition"
-        elif answered:
-            chance = data["p_positive"][1][reachable]
-            at, sign = sign_by_assumption(reached, chance, self.locations[self.own], self.level)
-        data |= {"pareto_k": ("location", self.pareto_k), "ess": ("location", ess)}
-        ends = {"reach_low": reached[0], "reach_high": reached[-1]}
-        return xr.Dataset(data | ends | {"sign_at": at, "sign": sign})
+        ess[:, *cell] = found["overfitting"][:, 4] * efficiency[cell]
+        overfitting = draws["overfitting"][..., *cell]
+        if np.isnan(overfitting).any():  # not answered
+            continue
+        reached = reliable_range(weights.trusted[:, b] & (ess[:, *cell] >= FEWEST), own)
+        for name in QUANTITIES:
+            for i, end in enumerate(_ENDS):
+                along[f"{name}{end}"][reached, *cell] = found[name][reached, i]
+        chance = found["overfitting"][reached, 3]
+        along["p_positive"][reached, *cell] = chance
+        spans["reach_low"][cell], spans["reach_high"][cell] = locations[reached][[0, -1]]
+        if overfitting.any():
+            at = sign_by_assumption(locations[reached], chance, locations[own], level)
+            spans["sign_at"][cell], signs[cell] = at
+        else:
+            signs[cell] = "zero by definition"
+    dims = ("location", "model", "benchmark")
+    pareto_k = np.broadcast_to(weights.pareto_k[:, None, :], ess.shape)
+    data: dict[str, Any] = {name: (dims, values) for name, values in along.items()}
+    data |= {"pareto_k": (dims, pareto_k), "ess": (dims, ess)}
+    data |= {name: (dims[1:], values) for name, values in spans.items()}
+    data["sign"] = dims[1:], signs.astype(str)
+    return xr.Dataset(data, {dim: estimands[dim].to_numpy() for dim in dims[1:]})
 
-    def _along(self, values: FloatArray) -> FloatArray:
-        """Return mean, ends of the interval, P(> 0) and what the ends are worth, by location.
 
-        An end is worth as many equal draws as would estimate the weight beyond it as well.
-        """
-        # Sorted once: intervals sort again, which then costs next to nothing.
-        order = np.argsort(values.ravel(), kind="stable")
-        ordered, rows = values.ravel()[order], []
-        tails = np.array([(1 - self.level) / 2, (1 + self.level) / 2])
-        for share in self.share[:, order]:
-            weights = DrawWeights(share, order, (values.shape[0], values.shape[1]))
-            ends = weights.interval(ordered, self.level)
-            beyond = ordered <= np.array(ends)[:, None]
-            error = (share**2 * (beyond - tails[:, None]) ** 2).sum(axis=1)
-            worth = (tails * (1 - tails) / error).min() if np.ptp(values) > 0 else weights.ess
-            positive = min(1.0, float(share[ordered > 0].sum()))
-            rows.append((share @ ordered, *ends, positive, worth))
-        return np.array(rows)
+def _figures(values: FloatArray, shares: FloatArray, level: float) -> FloatArray:
+    """Return mean, ends of the interval, P(> 0) and what the ends are worth, by location.
+
+    An end is worth as many equal draws as would estimate the weight beyond it as well.
+    """
+    # Sorted once: intervals sort again, which then costs next to nothing.
+    order = np.argsort(values.ravel(), kind="stable")
+    ordered, rows = values.ravel()[order], []
+    tails = np.array([(1 - level) / 2, (1 + level) / 2])
+    for share in shares[:, order]:
+        weights = DrawWeights(share, order, (values.shape[0], values.shape[1]))
+        ends = weights.interval(ordered, level)
+        beyond = ordered <= np.array(ends)[:, None]
+        error = (share**2 * (beyond - tails[:, None]) ** 2).sum(axis=1)
+        worth = (tails * (1 - tails) / error).min() if np.ptp(values) > 0 else weights.ess
+        positive = min(1.0, float(share[ordered > 0].sum()))
+        rows.append((share @ ordered, *ends, positive, worth))
+    return np.array(rows)
 
 
 def _efficiency(draws: FloatArray) -> FloatArray:

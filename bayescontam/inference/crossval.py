@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats.utils import ELPDDataLOO, ELPDDataLOOKFold
 from scipy.special import logsumexp
 
 from bayescontam._files import make_folder, sha256
@@ -24,6 +25,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.convergence import convergence
+from bayescontam.inference.loo import GOOD_K, elpd_figures, stored_loo
 from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.inference.result import Fit, responses_from_fit
@@ -36,8 +38,6 @@ from bayescontam.specs.model import ModelSpec
 
 By = Literal["response", "item", "model"]
 """What leaves together: a single response, all responses to an item, or all of a model."""
-GOOD_K = 0.7
-"""Pareto k up to which importance sampling can be trusted."""
 _SCHEMA = 1
 """To be raised when a fold that was finished before must not stand for one made now."""
 FEWEST_DRAWS = 100
@@ -118,56 +118,6 @@ def _ranks(labels: Sequence[Sequence[str]]) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Sampled:
-    """How fits that were made again without some responses went."""
-
-    # fits, failed: how many were made, and how many missed what the fit's checks require in R-hat
-    # and divergences
-    fits: int
-    failed: int
-    r_hat: float  # largest of any parameter of any of them
-    divergences: int  # in all
-
-
-@dataclass(frozen=True, eq=False)
-class Pointwise:
-    """Log predictive densities of what was left out, in the order of names."""
-
-    elpd: FloatArray  # of each unit: a response, or all responses to an item
-    group: IntArray  # what was left out together with it: itself, or the model
-    parameters: float  # effective number of parameters; NaN where more than a response was left out
-    bad: int  # units whose figure cannot be trusted
-    sampled: Sampled | None = None  # none where nothing was fitted again
-
-    @property
-    def groups(self) -> int:
-        """How many groups were left out."""
-        return len(np.unique(self.group))
-
-    def sum_se(self, values: FloatArray) -> float:
-        """Return the standard error of a sum over units; those of a group depend on another."""
-        sums = np.bincount(self.group, values)
-        return float(np.sqrt(len(sums) * np.var(sums, ddof=1)))
-
-
-def stored_loo(fit: Fit) -> xr.Dataset:
-    """Return the pointwise PSIS-LOO of a fit in the order of (model, benchmark, item)."""
-    data = fit.tree["constant_data"].to_dataset()
-    names = (("model", "model"), ("benchmark", "benchmark"), ("item", "item"))
-    keys = [data[dim].to_numpy()[data[f"{of}_of_response"].to_numpy()] for dim, of in names]
-    order = pd.MultiIndex.from_arrays(keys).argsort()
-    return fit.tree["loo"].to_dataset().isel(response=order)
-
-
-def from_loo(loo: xr.Dataset) -> Pointwise:
-    """Return the figures of PSIS-LOO, as `stored_loo` orders them."""
-    elpd = loo["elpd"].to_numpy()
-    parameters = float((loo["log_density"] - loo["elpd"]).sum())
-    bad = int((~(loo["pareto_k"] <= GOOD_K)).sum())
-    return Pointwise(elpd, np.arange(len(elpd)), parameters, bad)
-
-
-@dataclass(frozen=True, eq=False)
 class RefitData:
     """What a fit is made of, to make it again."""
 
@@ -238,10 +188,7 @@ def _worst_r_hat(posterior: xr.Dataset) -> float:
 def predicted(
     prediction: Prediction, rows: IntArray, unit: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how probable responses are, averaged over draws.
-
-    Dims (unit,).
-    """
+    """Return how probable responses are, averaged over draws, dims (unit,)."""
     order = np.argsort(unit, kind="stable")
     rows, unit = rows[order], unit[order]
     bounds = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1], True])
@@ -314,7 +261,7 @@ class CrossValidation:
 
 def kfold(
     fits: Mapping[str, Fit], by: By, folds: int, work: CrossValidation
-) -> dict[str, Pointwise]:
+) -> dict[str, ELPDDataLOOKFold]:
     """Leave out responses, items or models by folds, and predict them.
 
     The model spec is fitted again without each fold, in full: all models, items and
@@ -329,10 +276,13 @@ def kfold(
     result = {}
     for name, fit in fits.items():
         group = units[name].group
-        elpd = np.full(len(group), np.nan)
-        bad = _fill(elpd, leaves[name], done[name])
+        coords = {"group": ("unit", group), "reliable": ("unit", np.ones(len(group), bool))}
+        elpd = xr.DataArray(np.full(len(group), np.nan), coords, "unit")
+        _fill(elpd, fit, leaves[name], done[name])
         parameters = _in_sample(fit) - float(elpd.sum()) if by == "response" else np.nan
-        result[name] = Pointwise(elpd, group, parameters, bad, _sampled(fit, done[name]))
+        sampling = sources[name].sampling
+        figures = elpd_figures(elpd, parameters, sampling.draws * sampling.chains)
+        result[name] = ELPDDataLOOKFold(**figures, good_k=None, n_folds=len(leaves[name]))  # type: ignore[arg-type]
     return result
 
 
@@ -348,9 +298,9 @@ def _parts(fit: Fit, units: Units, folds: int, seed: int) -> list[Leave]:
 
 def reloo(
     fits: Mapping[str, Fit], work: CrossValidation, most: int = MOST_REFITS
-) -> dict[str, Pointwise]:
+) -> dict[str, ELPDDataLOO]:
     """Leave out the responses for which PSIS-LOO fails, each by a fit without it."""
-    loos = {name: stored_loo(fit) for name, fit in fits.items()}
+    loos = {name: stored_loo(fit.tree) for name, fit in fits.items()}
     chosen = {name: _chosen(name, loo, most) for name, loo in loos.items()}
     sources, designs = _sources({name: fits[name] for name in fits if len(chosen[name])}, work)
     leaves: dict[str, list[Leave]] = {name: [] for name in fits}
@@ -362,17 +312,16 @@ def reloo(
     done = _fitted(sources, designs, leaves, work)
     result = {}
     for name, fit in fits.items():
-        start = from_loo(loos[name])
-        elpd = start.elpd.copy()
-        bad = _fill(elpd, leaves[name], done[name])
-        parameters = _in_sample(fit) - float(elpd.sum())
-        result[name] = Pointwise(elpd, start.group, parameters, bad, _sampled(fit, done[name]))
+        loo, elpd = loos[name], loos[name].elpd_i.copy()
+        _fill(elpd, fit, leaves[name], done[name])
+        figures = elpd_figures(elpd, _in_sample(fit) - float(elpd.sum()), loo.n_samples)
+        result[name] = replace(loo, **figures)
     return result
 
 
-def _chosen(name: str, loo: xr.Dataset, most: int) -> IntArray:
+def _chosen(name: str, loo: ELPDDataLOO, most: int) -> IntArray:
     """Return the units for which PSIS-LOO fails, if they are not too many."""
-    which = np.flatnonzero(~(loo["pareto_k"].to_numpy() <= GOOD_K))
+    which = np.flatnonzero(~loo.elpd_i["reliable"].to_numpy())
     if len(which) > most:
         raise UsageError(
             f"compare: {len(which):,} responses of '{printable(name, 60)}' have a Pareto k above"
@@ -454,22 +403,24 @@ def _fitted(
     }
 
 
-def _fill(elpd: FloatArray, leaves: Sequence[Leave], done: Sequence[Left]) -> int:
-    """Put figures in their places; return how many cannot be trusted."""
-    bad = 0
+def _fill(elpd: xr.DataArray, fit: Fit, leaves: Sequence[Leave], done: Sequence[Left]) -> None:
+    """Put figures of fits that were made again in their places, and how these fits went."""
+    reliable = elpd["reliable"].to_numpy().copy()
     for leave, left in zip(leaves, done, strict=True):
-        elpd[np.unique(leave.unit)] = left.elpd
-        bad += int((~(np.array(left.worth) >= FEWEST_DRAWS)).sum())
-    return bad
-
-
-def _sampled(fit: Fit, done: Sequence[Left]) -> Sampled:
+        units = np.unique(leave.unit)
+        elpd.values[units] = left.elpd
+        reliable[units] = np.array(left.worth) >= FEWEST_DRAWS
+    elpd.coords["reliable"] = elpd.dims, reliable
     limits = Thresholds(**fit.record["thresholds"])
     failed = [
         not left.r_hat < limits.r_hat or left.divergences > limits.divergences for left in done
     ]
-    worst = max((left.r_hat for left in done), default=np.nan)
-    return Sampled(len(done), sum(failed), worst, sum(left.divergences for left in done))
+    elpd.attrs = {
+        "refits": len(done),
+        "failed": sum(failed),
+        "r_hat": max((left.r_hat for left in done), default=np.nan),
+        "divergences": sum(left.divergences for left in done),
+    }
 
 
 def _in_sample(fit: Fit) -> float:

@@ -10,10 +10,11 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.checks import Check, Outcome, outcome
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
-from bayescontam.inference.result import SPILLOVER
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 
+SPILLOVER = "Spillover apart from ability"
+"""Name of the check of whether spillover can be distinguished from ability."""
 LEAST_CONTRAST = 0.1
 """Spread of exposures that abilities leave, as a share of their distance from the reference."""
 LEAST_SPREAD = 0.05

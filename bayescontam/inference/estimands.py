@@ -98,6 +98,10 @@ class Population:
 
     def parts(self, draws: Draws, rng: np.random.Generator) -> Iterator[Draws]:
         """Yield draws of `design`, in parts that stay in a core's cache."""
+        repeated = self.design.n_single < len(self.design)
+        if draws.sigma_eps is not None and draws.eta is None and repeated:
+            # Accuracies without the effects of responses would be those of a response of none.
+            raise ValueError("draws lack the effects of responses; draw them by with_own_effects")
         lattice = self.built.lattice
         items = len(self.design.items if lattice is None else lattice.total)
         for part in draws.chunks(self.design, CACHED):
@@ -335,14 +339,8 @@ def estimands(
     rng: np.random.Generator | None = None,
     sampled: bool = False,
 ) -> dict[str, xr.Dataset]:
-    """Compute the estimands of every draw.
-
-    Dims (chain, draw, model, benchmark).
-    """
+    """Compute the estimands of every draw, dims (chain, draw, model, benchmark)."""
     design = built.design
-    if draws.sigma_eps is not None and draws.eta is None and design.n_single < len(design):
-        # Accuracies without the effects of responses would be those of a response of none.
-        raise ValueError("draws lack the effects of responses; draw them by with_own_effects")
     population = Population.of(built, items, sampled)
     rng = np.random.default_rng(0) if rng is None else rng
     parts: dict[str, list[dict[str, FloatArray]]] = {kind: [] for kind in population.matrices}
@@ -447,14 +445,8 @@ def dose_response(
     rng: np.random.Generator | None = None,
     sampled: bool = False,
 ) -> xr.Dataset:
-    """Compute dose-response curves.
-
-    Dims (model, benchmark, point).
-    """
+    """Compute dose-response curves, dims (model, benchmark, point)."""
     design = built.design
-    if draws.sigma_eps is not None and draws.eta is None and design.n_single < len(design):
-        # Accuracies without the effects of responses would be those of a response of none.
-        raise ValueError("draws lack the effects of responses; draw them by with_own_effects")
     population = Population.of(built, items, sampled)
     seen = population.built
     low, high = design.contamination_range()

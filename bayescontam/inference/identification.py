@@ -1,9 +1,10 @@
 """Whether data identify a slope, and how small a slope they could have shown."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray
@@ -63,31 +64,6 @@ _TEXT = {
 }
 
 
-@dataclass(frozen=True)
-class _Slope:
-    """Numbers that decide on one slope."""
-
-    low: float
-    high: float
-    own_low: float
-    own_high: float
-    information: float
-    contraction: float
-    detectable: float
-    prior_sd: float
-    prior_sensitivity: float
-
-    @property
-    def sign(self) -> int:
-        """Sign of the slope where its interval excludes zero, else 0."""
-        return int(self.low > 0) - int(self.high < 0)
-
-    @property
-    def own_sign(self) -> int:
-        """The same of the slope that the pair's own responses give."""
-        return int(self.own_low > 0) - int(self.own_high < 0)
-
-
 def extrapolation(design: Design, reference: FloatArray) -> FloatArray:
     """Return how far the reference lies outside what was observed for a model.
 
@@ -131,18 +107,20 @@ def identify(
         errors = norm.ppf((1 + level) / 2) + norm.ppf(POWER)
         detectable = errors / np.sqrt(precision)
     own_low, own_high = own.interval(level)
-    sensitive = sensitivity["slope_prior"].to_numpy()
-    shape = built.design.answered.shape
+    numbers = {
+        "low": low, "high": high, "own_low": own_low, "own_high": own_high,
+        "information": own.information, "contraction": contraction, "detectable": detectable,
+        "prior_sd": np.sqrt(prior_variance), "sensitive": sensitivity["slope_prior"].to_numpy(),
+    }  # fmt: skip
+    found = _verdicts(numbers, built)
+    shape = found.shape
     verdicts, sentences = np.full(shape, "", dtype=object), np.full(shape, "", dtype=object)
-    numbers = (
-        low, high, own_low, own_high, own.information, contraction, detectable,
-        np.sqrt(prior_variance), sensitive,
-    )  # fmt: skip
     for cell in zip(*np.nonzero(built.design.answered), strict=True):
-        one = _Slope(*(float(values[cell]) for values in numbers))
-        verdict = _verdict(one, cell, built)
+        verdict = Identification(found[cell])
         verdicts[cell] = verdict.value
-        sentences[cell] = _sentence(verdict, one, level)
+        sentences[cell] = _sentence(
+            verdict, {name: float(values[cell]) for name, values in numbers.items()}, level
+        )
         if verdict is Identification.NO_VARIATION and built.design.exposure is not None:
             sentences[cell] = _EXPECTED_EQUAL
     beyond = np.full(shape, np.nan)
@@ -158,48 +136,55 @@ def identify(
             "own_information": (dims, own.information),
             "contraction": (dims, contraction),
             "detectable_slope": (dims, detectable),
-            "prior_sd": (dims, np.sqrt(prior_variance)),
-            "prior_sensitivity": (dims, sensitive),
+            "prior_sd": (dims, numbers["prior_sd"]),
+            "prior_sensitivity": (dims, numbers["sensitive"]),
             "extrapolation": (dims, beyond),
         },
         {"model": slope["model"], "benchmark": slope["benchmark"]},
     )
 
 
-def _verdict(slope: _Slope, cell: tuple[int, int], built: BuiltModel) -> Identification:
+def _verdicts(numbers: Mapping[str, FloatArray], built: BuiltModel) -> NDArray[np.object_]:
+    """Return the verdict on each slope, dims (model, benchmark)."""
     design = built.design
-    if design.clean[cell[0]]:
-        return Identification.CLEAN
-    if not design.varies[cell]:
-        high = design.contamination_range(by_model=True)[1][cell]
-        return Identification.NO_VARIATION if high > 0 else Identification.NO_CONTAMINATION
+    clean = np.broadcast_to(design.clean[:, None], design.varies.shape)
+    contaminated = design.contamination_range(by_model=True)[1] > 0
+    # Signs of the slope, and of what the pair's own responses give, where zero is excluded.
+    sign = (numbers["low"] > 0).astype(int) - (numbers["high"] < 0)
+    own_sign = (numbers["own_low"] > 0).astype(int) - (numbers["own_high"] < 0)
     others = built.spec.contamination.pooling == "partial" and design.informative.sum() > 1
-    if others and not slope.information >= INFORMED:
-        return Identification.BORROWED
-    if slope.sign and slope.sign == slope.own_sign:
-        return Identification.SHOWN
-    if built.spec.contamination.sign == "positive":
-        return Identification.SIGN_ASSUMED
-    if slope.sign and others:
-        return Identification.BORROWED
-    return Identification.INCONCLUSIVE
+    positive = built.spec.contamination.sign == "positive"
+    rules = (
+        (clean, Identification.CLEAN),
+        (~design.varies & contaminated, Identification.NO_VARIATION),
+        (~design.varies, Identification.NO_CONTAMINATION),
+        (others & ~(numbers["information"] >= INFORMED), Identification.BORROWED),
+        ((sign != 0) & (sign == own_sign), Identification.SHOWN),
+        (np.full(sign.shape, positive), Identification.SIGN_ASSUMED),
+        (others & (sign != 0), Identification.BORROWED),
+    )
+    found = np.full(sign.shape, Identification.INCONCLUSIVE, dtype=object)
+    for holds, verdict in reversed(rules):  # the first rule that holds decides
+        found[holds] = verdict
+    return found
 
 
-def _sentence(verdict: Identification, slope: _Slope, level: float) -> str:
-    numbers = {"level": round(100 * level, 6), **vars(slope)}
+def _sentence(verdict: Identification, numbers: dict[str, float], level: float) -> str:
     text = _TEXT[verdict]
-    if verdict is Identification.BORROWED and slope.information >= INFORMED:
+    if verdict is Identification.BORROWED and numbers["information"] >= INFORMED:
         text = _OWN_HOLDS_ZERO
-    if verdict is Identification.INCONCLUSIVE and not np.isfinite(slope.detectable):
+    if verdict is Identification.INCONCLUSIVE and not np.isfinite(numbers["detectable"]):
         text = _UNINFORMED
-    text = text.format(**numbers)
+    text = text.format(level=round(100 * level, 6), **numbers)
     if verdict in _WITHOUT_DATA:
         return text
     if verdict is not Identification.BORROWED:
-        text += f" The posterior variance is {max(slope.contraction, 0):.0%} below the prior's."
-    if slope.prior_sensitivity > THRESHOLD:
         text += (
-            f" The prior still matters (power-scaling {slope.prior_sensitivity:.2f}):"
+            f" The posterior variance is {max(numbers['contraction'], 0):.0%} below the prior's."
+        )
+    if numbers["sensitive"] > THRESHOLD:
+        text += (
+            f" The prior still matters (power-scaling {numbers['sensitive']:.2f}):"
             " vary it and see whether the conclusion stays."
         )
     return text

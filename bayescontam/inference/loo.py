@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from arviz_stats.base.array import array_stats
+from arviz_stats.utils import ELPDDataLOO
 from scipy.special import expit, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
@@ -20,21 +23,72 @@ from bayescontam.model.marginal import Lattice, log_weights
 
 MIN_DRAWS = 30
 """Pareto k is estimated from the largest fifth of few draws, and of five none can be."""
+GOOD_K = 0.7
+"""Pareto k up to which importance sampling by many draws can be trusted."""
+_EQUAL = 1e-9
+"""Range of log ratios that differ by rounding, or not at all."""
 
 
-def weigh(density: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Pareto-smoothed importance weights of draws.
+def psis_weights(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return Pareto-smoothed log weights along the last axis, (…, draw), and Pareto k.
 
-    Vehtari et al. (2024), arXiv:1507.02646.
+    They sum to one. A tail of equal weights has no shape: its k is 0.
+
+    Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
     """
-    log_weights, pareto_k = array_stats.psislw(density.T, r_eff=1, axis=-1)
-    return log_weights - logsumexp(log_weights, axis=1, keepdims=True), pareto_k
+    log_weights, pareto_k = np.zeros(log_ratios.shape), np.zeros(log_ratios.shape[:-1])
+    differ = np.ptp(log_ratios, axis=-1) > _EQUAL
+    if differ.any():
+        smoothed = array_stats.psislw(-log_ratios[differ], r_eff=1, axis=-1)
+        log_weights[differ], pareto_k[differ] = smoothed
+    return log_weights - logsumexp(log_weights, axis=-1, keepdims=True), pareto_k
 
 
-def predicted(density: FloatArray, log_weights: FloatArray) -> FloatArray:
-    """Return log predictive densities of responses that are left out, dims (response,)."""
-    result: FloatArray = logsumexp(log_weights + density.T, axis=1)
-    return result
+def max_pareto_k(draws: int) -> float:
+    """Return the largest Pareto k with which weights of so many draws can be trusted."""
+    return float(min(1 - 1 / np.log10(draws), GOOD_K))
+
+
+def stored_loo(tree: xr.DataTree) -> ELPDDataLOO:
+    """Return the PSIS-LOO of a fit's tree, responses in the order of (model, benchmark, item)."""
+    data, loo = tree["constant_data"].to_dataset(), tree["loo"].to_dataset()
+    labels = {
+        name: data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()]
+        for name in ("model", "benchmark", "item")
+    }
+    order = pd.MultiIndex.from_arrays(list(labels.values())).argsort()
+    coords: dict[str, Any] = {name: ("response", at[order]) for name, at in labels.items()}
+    elpd, pareto_k = (
+        xr.DataArray(loo[name].to_numpy()[order], coords, "response", name=name)
+        for name in ("elpd", "pareto_k")
+    )
+    elpd = elpd.assign_coords(group=("response", np.arange(elpd.size)), reliable=pareto_k <= GOOD_K)
+    parameters = float((loo["log_density"] - loo["elpd"]).sum())
+    figures = elpd_figures(elpd, parameters, loo.sizes["kept_draw"])
+    return ELPDDataLOO(**figures, good_k=GOOD_K, pareto_k=pareto_k)
+
+
+def elpd_figures(elpd: xr.DataArray, parameters: float, draws: int) -> dict[str, Any]:
+    """Return the fields of ArviZ's ELPD objects that follow from those of each unit.
+
+    These have coordinates ``group``: what was left out together, and ``reliable``.
+    """
+    return {
+        "elpd": float(elpd.sum()),
+        "se": sum_se(elpd),
+        "p": parameters,
+        "n_samples": draws,
+        "n_data_points": elpd.size,
+        "scale": "log",
+        "warning": not bool(elpd["reliable"].all()),
+        "elpd_i": elpd,
+    }
+
+
+def sum_se(values: xr.DataArray) -> float:
+    """Return the standard error of a sum over units; those of a ``group`` depend on another."""
+    sums = np.bincount(values["group"].to_numpy(), values.to_numpy())
+    return float(np.sqrt(len(sums) * np.var(sums, ddof=1)))
 
 
 def can_pool(built: BuiltModel) -> bool:
@@ -104,9 +158,9 @@ def _pooled_left_out(density: FloatArray) -> dict[str, FloatArray]:
     parts = []
     step = max(1, CHUNK // len(density))
     for start in range(0, density.shape[1], step):
-        some = density[:, start : start + step]
-        log_weights, pareto_k = weigh(some)
-        parts.append({"elpd": predicted(some, log_weights), "pareto_k": pareto_k})
+        some = density[:, start : start + step].T
+        log_weights, pareto_k = psis_weights(-some)
+        parts.append({"elpd": logsumexp(log_weights + some, axis=1), "pareto_k": pareto_k})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -151,10 +205,7 @@ def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
 def _pooled_densities(
     draw: Draws, lattice: Lattice, kinds: Kinds
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return how probable responses are in one draw.
-
-    Dims (kind, model, wrong or right).
-    """
+    """Return how probable responses are in one draw, dims (kind, model, wrong or right)."""
     z = lattice.nodes
     level, added, normaliser = node_probabilities(draw, lattice, z)
     weighted = (kinds.total * added[kinds.level])[:, None] * z
@@ -301,11 +352,11 @@ def _left_out(
     density: FloatArray, below: FloatArray, at: FloatArray, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     """Weigh draws as if each response had been left out."""
-    log_weights, pareto_k = weigh(density)
+    log_weights, pareto_k = psis_weights(-density.T)
     weights = np.exp(log_weights)
     lower, level = (weights * below.T).sum(axis=1), (weights * at.T).sum(axis=1)
     return {
-        "elpd": predicted(density, log_weights),
+        "elpd": logsumexp(log_weights + density.T, axis=1),
         "log_density": logsumexp(density, axis=0) - np.log(len(density)),
         "pareto_k": pareto_k,
         "pit": np.clip(lower + rng.random(len(lower)) * level, 0, 1),

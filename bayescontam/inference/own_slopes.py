@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from bayescontam._types import FloatArray, IntArray
+from bayescontam._types import FloatArray
 from bayescontam.inference.posterior import Draws, expand_to_items, predictor, response_guess
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import logistic
+from bayescontam.model.quadrature import normal_gauss_hermite
 
 MOST_DRAWS = 200
 """Draws from which difficulties are taken, evenly spaced."""
@@ -59,7 +60,9 @@ def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlop
     x = _doses(thinned, design)
     rows = _PairRows.of(thinned, built, x)
     b, inverse, weight = _fit(rows, design, prior_sd)
-    within, _ = _centred(x, weight, design.model_benchmark, design.answered.size)
+    total = _sums(weight, design)
+    mean = _sums(weight * x, design) / np.where(total > 0, total, 1.0)
+    within = x - mean[design.model_benchmark]
     square = _sums(weight * within**2, design)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_row = np.where(square[design.model_benchmark] > 0, weight * within, 0.0)
@@ -186,7 +189,8 @@ def _fit(
     cell, size = design.model_benchmark, design.answered.size
     ridge = 1 / _ABILITY_SD**2, 1 / np.maximum(prior_sd.ravel(), 1e-6) ** 2
     a, b = rows.level.copy(), np.zeros(size)
-    nodes, weights = _quadrature(float(rows.spread.max(initial=0.0)))
+    widest = float(rows.spread.max(initial=0.0))
+    nodes, weights = normal_gauss_hermite(1 if widest == 0 else NODES if widest > 1.5 else 9)
     for _ in range(_STEPS):
         score, weight = _scores(rows, a[cell] + b[cell] * rows.x, nodes, weights)
         first, crossed, second = (_sums(weight * rows.x**power, design) for power in range(3))
@@ -221,13 +225,6 @@ def _scores(
     return slope * (rows.share - p) / variance, slope**2 / variance
 
 
-def _quadrature(widest: float) -> tuple[FloatArray, FloatArray]:
-    if widest == 0:
-        return np.zeros(1), np.ones(1)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES if widest > 1.5 else 9)
-    return nodes, weights / weights.sum()
-
-
 def _variance_together(
     draws: Draws, design: Design, per_row: FloatArray, mean: FloatArray
 ) -> FloatArray:
@@ -240,15 +237,6 @@ def _variance_together(
     ]
     variance: FloatArray = np.var(slopes, axis=0)
     return variance
-
-
-def _centred(
-    values: FloatArray, weight: FloatArray, cell: IntArray, size: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return values less their weighted mean in each cell, and these means."""
-    total = np.bincount(cell, weight, minlength=size)
-    mean = np.bincount(cell, weight * values, minlength=size) / np.where(total > 0, total, 1.0)
-    return values - mean[cell], mean
 
 
 def _sums(values: FloatArray, design: Design) -> Any:

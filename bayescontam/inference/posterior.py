@@ -164,10 +164,7 @@ def accuracy_at(
 
 
 def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> FloatArray:
-    """Return the accuracy of blind guessing for each response.
-
-    Dims (response,).
-    """
+    """Return the accuracy of blind guessing for each response, dims (response,)."""
     if draws.guess is not None:
         return draws.guess[:, design.benchmark]
     if design.item_guess is not None:
@@ -385,10 +382,7 @@ def _scale(draws: Draws, lattice: Lattice, benchmark: IntArray) -> FloatArray:
 
 
 def expand_to_items(draws: Draws, lattice: Lattice | None, items: IntArray | None = None) -> Draws:
-    """Return draws with the difficulties that `draw_difficulties` chose.
-
-    Dims (draw, item).
-    """
+    """Return draws with the difficulties that `draw_difficulties` chose, dims (draw, item)."""
     if lattice is None:
         return draws
     return replace(draws, delta=difficulty(draws, lattice, items), place=None, offset=None)

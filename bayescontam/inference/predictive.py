@@ -33,9 +33,12 @@ from bayescontam.model.design import Design
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.likelihood import accuracy, log_choose, log_likelihood
 from bayescontam.model.priors import SMALLEST
+from bayescontam.model.quadrature import gauss_hermite_at, normal_trapezoid
 
 NODES = 31
 """Quadrature nodes for the model-by-item effect."""
+REACH = 8.5
+"""Ends of the grid that it is integrated over, in standard deviations."""
 MOST_DRAWS = 6000
 """Draws that predictive densities are averaged over: Pareto k of fewer is noisy."""
 MOST_DENSITIES = 50_000_000
@@ -92,36 +95,21 @@ def log_density(rows: Rows, center: FloatArray, scale: FloatArray | None) -> Flo
     """
     if scale is None:
         return rows.log_likelihood(center)
-    eta, log_weights = (_grid if rows.guess.any() else _hermite)(rows, center, scale)
+    if not rows.guess.any():
+        eta, log_weights = gauss_hermite_at(*_mode(rows, center, scale), NODES)
+        z = (eta - center[..., None]) / scale[..., None]
+        height = z**2 / 2 + np.log(np.sqrt(2 * np.pi) * scale)[..., None]
+        log_weights = log_weights - height
+    else:  # the integrand can have two humps
+        nodes, log_weights = normal_trapezoid(REACH, grid_size(scale, rows.n))
+        eta = center[..., None] + scale[..., None] * nodes
     density: FloatArray = logsumexp(rows.by_node().log_likelihood(eta) + log_weights, axis=-1)
     return density
 
 
-def _hermite(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes of adaptive Gauss-Hermite quadrature, dims (draw, response, node)."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    mode, width = _mode(rows, center, scale)
-    eta = mode[..., None] + width[..., None] * nodes
-    z = (eta - center[..., None]) / scale[..., None]
-    # The weights hold exp(-nodes²/2), which the integrand replaces.
-    log_weights = np.log(weights / np.sqrt(2 * np.pi)) + nodes**2 / 2 - z**2 / 2
-    return eta, log_weights + np.log(width / scale)[..., None]
-
-
-def _grid(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes of the trapezoid rule; with guessing the integrand can have two humps."""
-    z = np.linspace(-8.5, 8.5, grid_size(scale, rows.n))
-    eta = center[..., None] + scale[..., None] * z
-    log_weights = np.log((z[1] - z[0]) / np.sqrt(2 * np.pi)) - z**2 / 2
-    return eta, np.broadcast_to(log_weights, eta.shape)
-
-
 def grid_size(scale: FloatArray, n: FloatArray) -> int:
-    """Return how many nodes resolve a binomial likelihood under a Normal of this spread.
-
-    The step is the likelihood's width, at which the trapezoid rule of a smooth function
-    errs by about exp(-19).
-    """
+    """Return how many nodes resolve a binomial likelihood under a Normal of this spread."""
+    # The step is the likelihood's width.
     return 33 + int(17 * scale.max() / (2 / np.sqrt(n.max())))
 
 
@@ -342,10 +330,7 @@ def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator)
 def prior_draws(
     built: BuiltModel, count: int, rng: np.random.Generator
 ) -> tuple[Draws, xr.Dataset]:
-    """Draw effects and parameters from the prior.
-
-    Dims (chain, draw, …).
-    """
+    """Draw effects and parameters from the prior, dims (chain, draw, …)."""
     observed = {variable.name for variable in built.model.observed_RVs}
     wanted = [name for name in built.model.named_vars if name not in observed]
     with unannounced():

@@ -17,6 +17,7 @@ from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import rank_statistics as ordering
 from bayescontam.inference.result import Fit
+from bayescontam.inference.summary import describe
 from bayescontam.specs.base import suggest
 
 Group = tuple[int, ...]
@@ -487,13 +488,14 @@ def rank_models(
     better = ordering.p_superior(draws)
     differ = distinguished(better, level)
     groups = indistinguishable_groups(differ) if len(models) <= MOST_LETTERED else []
+    abilities = (by, f"{by}_sd", f"{by}_low", f"{by}_high")
     table = pd.DataFrame(
         {
             "model": models,
             "groups": letters_of(groups, len(models)),
             "n_alike": len(models) - 1 - differ.sum(axis=1),
         }
-        | _abilities(by, draws, level)
+        | dict(zip(abilities, describe(draws, level).values(), strict=True))
         | _ranks(ranks, level)
         | {"p_best": ordering.p_first(draws)}
         | _changes(raw, ranks, compared.same_items)
@@ -551,12 +553,6 @@ def _averaged(values: xr.DataArray, compared: Compared) -> FloatArray:
     for column, share in zip(compared.columns, compared.shares, strict=True):
         total = total + share * values.to_numpy()[..., compared.rows, column]
     return total.reshape(-1, len(compared.rows)) if draws else total
-
-
-def _abilities(by: str, draws: FloatArray, level: float) -> dict[str, FloatArray]:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    spread = draws.std(axis=0, ddof=1)
-    return {by: draws.mean(axis=0), f"{by}_sd": spread, f"{by}_low": low, f"{by}_high": high}
 
 
 def _ranks(ranks: FloatArray, level: float) -> dict[str, FloatArray]:

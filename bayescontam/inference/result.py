@@ -15,6 +15,7 @@ from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.confounding import confounding_table
+from bayescontam.inference.design_checks import SPILLOVER
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
@@ -43,8 +44,6 @@ FORMAT = 2
 """Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
 EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
 """Estimands that are zero by definition where contamination is what the reference is."""
-SPILLOVER = "Spillover apart from ability"
-"""Name of the check of whether spillover can be distinguished from ability."""
 _PAIR = ["model", "benchmark"]
 Labels = np.ndarray
 
@@ -168,7 +167,7 @@ class Fit(Stored):
         """
         level = self.level if level is None else level
         check_level(level)
-        table = summarise(self.tree["estimands"].to_dataset(), level, progress)
+        table = summarise(self.tree["estimands"].to_dataset(), level, progress=progress)
         if "estimands_by_concept" in self.tree:
             table = self._with_concepts(table, level)
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
@@ -476,7 +475,8 @@ class Fit(Stored):
         FitError
             If the other fits are of other responses.
         """
-        from bayescontam.inference.compare import compare_fits, compared_with
+        from bayescontam.inference.compare import compare as compare_fits
+        from bayescontam.inference.compare import compared_with
         from bayescontam.report.fit_page import write_report
         from bayescontam.report.matches import gather
 

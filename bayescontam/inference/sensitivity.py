@@ -5,12 +5,11 @@ from dataclasses import dataclass
 import arviz as az
 import numpy as np
 import xarray as xr
-from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
-from scipy.special import softmax
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray
+from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.effects import guess_priors
 from bayescontam.model.priors import distribution, is_stretched, stretch_of_draws
@@ -23,8 +22,6 @@ Located = Normal | Logistic | StudentT
 _STEPS = (0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 STEPS = np.array([*(-step for step in reversed(_STEPS)), 0.0, *_STEPS])
 """Locations that are looked at, in scales of the prior from its own location."""
-MOST_K = 0.7
-"""Largest Pareto k of weights that are trusted."""
 
 
 def log_prior(posterior: xr.Dataset, built: BuiltModel) -> FloatArray:
@@ -139,10 +136,7 @@ def log_ratios(draws: FloatArray, prior: Located, locations: FloatArray) -> Floa
 
 @dataclass(frozen=True, eq=False)
 class ShiftedWeights:
-    """Pareto-smoothed weights of draws at each location of a prior.
-
-    Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
-    """
+    """Pareto-smoothed weights of draws at each location of a prior."""
 
     share: FloatArray  # dims (location, parameter, draw): they sum to one over draws
     # dims (location, parameter): shape of the tail of the weights; 0 if all are equal
@@ -151,17 +145,13 @@ class ShiftedWeights:
     @classmethod
     def of(cls, ratios: FloatArray) -> "ShiftedWeights":
         """Smooth log ratios, dims (location, parameter, draw)."""
-        log_weights, pareto_k = np.zeros(ratios.shape), np.zeros(ratios.shape[:2])
-        moving = np.ptp(ratios, axis=2) > 0  # a tail of equal weights has no shape
-        if moving.any():
-            smoothed = array_stats.psislw(-ratios[moving], r_eff=1, axis=-1)
-            log_weights[moving], pareto_k[moving] = smoothed
-        return cls(softmax(log_weights, axis=2), pareto_k)
+        log_weights, pareto_k = psis_weights(ratios)
+        return cls(np.exp(log_weights), pareto_k)
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
         """Whether k is at most min(0.7, 1 - 1 / log10(draws)), dims (location, parameter)."""
-        return self.pareto_k <= min(MOST_K, 1 - 1 / np.log10(self.share.shape[2]))
+        return self.pareto_k <= max_pareto_k(self.share.shape[2])
 
     def repeated(self, times: int) -> "ShiftedWeights":
         """Return the weights of one parameter as those of several."""

@@ -419,10 +419,7 @@ def stored_items(
 
 
 def stored_exposure(design: Design, moments: ContaminationMoments) -> xr.Dataset:
-    """Return what the fit shows about a contamination that is not known.
-
-    Dims (group,).
-    """
+    """Return what the fit shows about a contamination that is not known, dims (group,)."""
     exposure = design.exposure
     assert exposure is not None
     first = exposure.first

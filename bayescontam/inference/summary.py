@@ -1,8 +1,7 @@
 """Mean, standard deviation and interval of draws, weighted or not."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import compress, product
 
 import numpy as np
 import pandas as pd
@@ -22,51 +21,11 @@ COLUMNS = (
 WEIGHTED_COLUMNS = ("mean", "sd", "ci_low", "ci_high", "ess", "p_positive", "mcse_mean")
 
 
-def summarise(estimands: xr.Dataset, level: float = LEVEL, progress: bool = False) -> pd.DataFrame:
-    """Summarise draws of estimands."""
-    parts = []
-    with progress_bar(progress, "judging", len(estimands.data_vars), "quantities") as advance:
-        for name in estimands.data_vars:
-            parts.append(_summarise(estimands[name], level))
-            advance(1)
-    dims = [str(dim) for dim in estimands["accuracy"].dims[2:]]
-    table = pd.concat([part for part in parts if len(part)], ignore_index=True)
-    table = table[[*dims, "quantity", *COLUMNS]]
-    # In the order of models and benchmarks, estimands together.
-    for dim in dims:
-        table[dim] = pd.Categorical(table[dim], categories=list(estimands[dim].values))
-    table = table.sort_values(dims, kind="stable", ignore_index=True)
-    return table.astype(dict.fromkeys(dims, object))
-
-
-def _summarise(draws: xr.DataArray, level: float) -> pd.DataFrame:
-    values = draws.to_numpy()
-    dims = [str(dim) for dim in draws.dims[2:]]
-    cells = values.reshape(*values.shape[:2], -1)
-    present = ~np.isnan(cells).all(axis=(0, 1))
-    if not present.any():  # ranks, where models can be compared on no benchmark
-        return pd.DataFrame()
-    labels = [
-        label
-        for label, keep in zip(product(*(draws[d].values for d in dims)), present, strict=True)
-        if keep
-    ]
-    table = pd.DataFrame(labels, columns=dims)
-    table["quantity"] = str(draws.name)
-    cells = cells[..., present]
-    flat = cells.reshape(-1, cells.shape[2])
-    tails = (1 - level) / 2, (1 + level) / 2
-    table["mean"], table["sd"] = flat.mean(axis=0), flat.std(axis=0, ddof=1)
-    table["ci_low"], table["ci_high"] = np.quantile(flat, tails, axis=0)
-    for name, column in convergence(cells).items():
-        table[name] = column
-    table["p_positive"] = (flat > 0).mean(axis=0)
-    if draws.name != "rank":
-        return table
-    table["p_positive"] = np.nan
-    first = p_best(values).mean(axis=(0, 1)).ravel()[present]
-    best = table[[*dims]].assign(quantity="p_best", mean=first)
-    return pd.concat([table, best], ignore_index=True)
+def describe(draws: FloatArray, level: float) -> dict[str, FloatArray]:
+    """Return mean, standard deviation and equal-tailed interval over the first axis."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    sd = draws.std(axis=0, ddof=1)
+    return {"mean": draws.mean(axis=0), "sd": sd, "ci_low": low, "ci_high": high}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,22 +47,39 @@ class DrawWeights:
         size = self.shape[0] * self.shape[1]
         return np.bincount(self.origin, self.share * values, minlength=size).reshape(self.shape)
 
-    def errors(self, columns: Sequence[FloatArray]) -> FloatArray:
+    def describe(self, draws: FloatArray, level: float) -> dict[str, FloatArray]:
+        """Return weighted figures of each column, from dims (draw, column)."""
+        error, positive = self._errors(draws), self.share @ (draws > 0)
+        mean = np.where(np.isnan(error), draws[0], self.share @ draws)
+        variance = self.share @ (draws - mean) ** 2
+        ends = np.array([self.interval(column, level) for column in draws.T])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Rare values can make the error look smaller than draws can be worth.
+            worth = np.minimum(variance / error**2, len(draws))
+        return {
+            "mean": mean,
+            "sd": np.sqrt(variance),
+            "ci_low": ends[:, 0],
+            "ci_high": ends[:, 1],
+            "ess": np.where(error > 0, worth, np.nan),
+            "p_positive": np.minimum(positive, 1.0),
+            "mcse_mean": error,
+        }
+
+    def _errors(self, draws: FloatArray) -> FloatArray:
         """Return the Monte Carlo standard errors of weighted means, dims (column,).
 
         That of a ratio of means is that of the mean of their difference; draws of the fit
         that do not count are zeros in it, and the chains' correlation is counted. NaN for
         a constant.
         """
-        size, moving = self.shape[0] * self.shape[1], [np.ptp(values) > 0 for values in columns]
-        result = np.full(len(columns), np.nan)
-        terms = [
-            size * self.of_fit(values - (values * self.share).sum())
-            for values, moves in zip(columns, moving, strict=True)
-            if moves
-        ]
-        if terms:
-            result[moving] = convergence(np.stack(terms, -1), only=["mcse_mean"])["mcse_mean"]
+        moving = np.ptp(draws, axis=0) > 0
+        result = np.full(len(moving), np.nan)
+        if moving.any():
+            away = draws[:, moving] - self.share @ draws[:, moving]
+            terms = np.stack([self.of_fit(column) for column in away.T], axis=-1)
+            size = self.shape[0] * self.shape[1]
+            result[moving] = convergence(size * terms, only=["mcse_mean"])["mcse_mean"]
         return result
 
     def interval(self, values: FloatArray, level: float) -> tuple[float, float]:
@@ -119,43 +95,58 @@ class DrawWeights:
         return float(low), float(high)
 
 
-def summarise_weighted(
-    estimands: xr.Dataset, weights: DrawWeights, level: float, first: xr.DataArray | None = None
+def summarise(
+    estimands: xr.Dataset,
+    level: float = LEVEL,
+    weights: DrawWeights | None = None,
+    progress: bool = False,
 ) -> pd.DataFrame:
-    """Summarise weighted draws of one model's estimands."""
-    dim = str(estimands["accuracy"].dims[2])
-    cells = [
-        (label, str(name), values.sel({dim: label}).to_numpy()[0])
-        for label in estimands[dim].to_numpy()
-        for name, values in estimands.data_vars.items()
-    ]
-    cells = [cell for cell in cells if not np.isnan(cell[2]).all()]
-    errors = weights.errors([draws for _, _, draws in cells])
-    rows = []
-    for (label, name, draws), error in zip(cells, errors, strict=True):
-        row = {dim: label, "quantity": name} | _figures(draws, float(error), weights, level)
-        rows.append(row)
+    """Summarise draws of estimands, dims (chain, draw, …); one chain, if they have weights."""
+    parts, columns = [], COLUMNS if weights is None else WEIGHTED_COLUMNS
+    dims = [str(dim) for dim in estimands["accuracy"].dims[2:]]
+    estimands = with_p_best(estimands)
+    with progress_bar(progress, "judging", len(estimands.data_vars), "quantities") as advance:
+        for name in estimands.data_vars:
+            parts.append(_rows(estimands[name], level, weights))
+            advance(1)
+    table = pd.concat([part for part in parts if len(part)], ignore_index=True)
+    table = table[[*dims, "quantity", *columns]]
+    # In the order of models and benchmarks, estimands together.
+    for dim in dims:
+        table[dim] = pd.Categorical(table[dim], categories=list(estimands[dim].values))
+    table = table.sort_values(dims, kind="stable", ignore_index=True)
+    return table.astype(dict.fromkeys(dims, object))
+
+
+def with_p_best(estimands: xr.Dataset) -> xr.Dataset:
+    """Return estimands with, after ranks, the part of the first place that each draw gives."""
+    if "rank" not in estimands or "p_best" in estimands:
+        return estimands
+    data = {}
+    for name, values in estimands.data_vars.items():
+        data[name] = values
         if name == "rank":
-            row["p_positive"] = np.nan
-            part = draws == 1 if first is None else first.sel({dim: label}).to_numpy()[0]
-            best = min(1.0, float((weights.share * part).sum()))
-            rows.append({dim: label, "quantity": "p_best", "mean": best})
-    return pd.DataFrame(rows)[[dim, "quantity", *WEIGHTED_COLUMNS]]
+            data["p_best"] = values.copy(data=p_best(values.to_numpy()))
+    return xr.Dataset(data)
 
 
-def _figures(
-    draws: FloatArray, error: float, weights: DrawWeights, level: float
-) -> dict[str, float]:
-    mean = float(draws[0] if np.isnan(error) else (draws * weights.share).sum())
-    variance = float((weights.share * (draws - mean) ** 2).sum())
-    low, high = weights.interval(draws, level)
-    return {
-        "mean": mean,
-        "sd": np.sqrt(variance),
-        "ci_low": low,
-        "ci_high": high,
-        # Rare values can make the error look smaller than draws can be worth.
-        "ess": min(variance / error**2, len(draws)) if error > 0 else np.nan,
-        "p_positive": min(1.0, float(weights.share[draws > 0].sum())),
-        "mcse_mean": error,
-    }
+def _rows(draws: xr.DataArray, level: float, weights: DrawWeights | None) -> pd.DataFrame:
+    dims = [str(dim) for dim in draws.dims[2:]]
+    cells = draws.to_numpy()
+    cells = cells.reshape(*cells.shape[:2], -1)
+    present = ~np.isnan(cells).all(axis=(0, 1))
+    if not present.any():  # ranks, where models can be compared on no benchmark
+        return pd.DataFrame()
+    cells = cells[..., present]
+    flat = cells.reshape(-1, cells.shape[2])
+    labels = compress(product(*(draws[dim].values for dim in dims)), present)
+    table = pd.DataFrame(list(labels), columns=dims).assign(quantity=str(draws.name))
+    if draws.name == "p_best":
+        mean = flat.mean(axis=0) if weights is None else np.minimum(weights.share @ flat, 1.0)
+        return table.assign(mean=mean)
+    if weights is not None:
+        table = table.assign(**weights.describe(flat, level))
+    else:
+        figures = describe(flat, level) | convergence(cells)
+        table = table.assign(**figures, p_positive=(flat > 0).mean(axis=0))
+    return table.assign(p_positive=np.nan) if draws.name == "rank" else table

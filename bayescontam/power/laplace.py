@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
 from bayescontam._types import FloatArray
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import accuracy, log_likelihood
 from bayescontam.model.predictor import contamination_shift, linear_predictor
+from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.power.random_effects import Component
 
 _STEP = 0.05
@@ -94,23 +95,6 @@ class Moments(NamedTuple):
     variance: FloatArray
 
 
-class Kernel(Protocol):
-    """What responses of `n` trials say."""
-
-    @property
-    def size(self) -> int:
-        """Number of nodes of the effect that is integrated out."""
-        ...
-
-    def curvature(self, k: FloatArray, center: FloatArray) -> Curvature:
-        """Return the log-likelihood of counts `k` at these centres, and its derivatives."""
-        ...
-
-    def moments(self, k: FloatArray, center: FloatArray, shift: FloatArray) -> Moments:
-        """Return accuracies at the observed contamination and `shift` log-odds away."""
-        ...
-
-
 @dataclass(frozen=True)
 class BernoulliKernel:
     """Responses without an effect of their own."""
@@ -187,7 +171,7 @@ class RepeatedKernel:
         z, log_weight = self.nodes
         eta = center[..., None] + self.sigma * z
         inner = BernoulliKernel(self.n, self.guess).curvature(k[..., None], eta)
-        weight = posterior_weights(inner.value + log_weight)
+        weight = softmax(inner.value + log_weight, axis=-1)
         p, slope = _accuracy(eta, self.guess)
         moved, moved_slope = _accuracy(eta + shift[..., None], self.guess)
         means, by_center = [], []
@@ -201,23 +185,17 @@ class RepeatedKernel:
         return Moments(mean[:2], np.stack(by_center), _mean(weight, moved_slope), square - mean**2)
 
 
+Kernel = BernoulliKernel | RepeatedKernel
+"""Likelihood of responses of several trials each."""
+
+
 def normal_grid(information: float) -> tuple[FloatArray, FloatArray]:
     """Return nodes and log weights of the trapezoid rule under a standard Normal.
 
     Nodes are one standard deviation apart of a Normal likelihood of this information times
     that prior, for which the rule errs by about exp(-20).
     """
-    half = int(np.ceil(5.0 * np.sqrt(1 + information)))
-    z = np.linspace(-5.0, 5.0, 2 * half + 1)
-    log_weight = -(z**2) / 2
-    return z, log_weight - np.log(np.exp(log_weight).sum())
-
-
-def posterior_weights(log_density: FloatArray) -> FloatArray:
-    """Return weights along the last axis that sum to one."""
-    weight = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
-    weight /= weight.sum(axis=-1, keepdims=True)
-    return weight
+    return normal_trapezoid(5.0, 2 * int(np.ceil(5.0 * np.sqrt(1 + information))) + 1)
 
 
 def mix_moments(inner: Curvature, log_weight: FloatArray) -> Curvature:
@@ -227,14 +205,11 @@ def mix_moments(inner: Curvature, log_weight: FloatArray) -> Curvature:
     doi:10.1111/j.2517-6161.1982.tb01203.x).
     """
     log_density = inner.value + log_weight
-    top = log_density.max(axis=-1, keepdims=True)
-    weight = np.exp(log_density - top)
-    total = weight.sum(axis=-1, keepdims=True)
-    weight /= total
+    weight = softmax(log_density, axis=-1)
     score = _mean(weight, inner.score)
     missing = _mean(weight, inner.score**2) - score**2
     information = _mean(weight, inner.information) - missing
-    return Curvature((top + np.log(total))[..., 0], score, information)
+    return Curvature(logsumexp(log_density, axis=-1), score, information)
 
 
 def _accuracy(eta: FloatArray, guess: float) -> tuple[FloatArray, FloatArray]:
@@ -351,7 +326,7 @@ class Approximation:
         pulls = turned @ (pull - information @ self._center)
         centers = (inverse @ pulls[..., None])[..., 0]
         evidence = np.linalg.slogdet(inverse)[1] / 2 + (pulls * centers).sum(axis=-1) / 2
-        weight = posterior_weights(evidence)
+        weight = softmax(evidence)
         effects = self._center + (loadings @ centers[..., None])[..., 0]
         mean = weight @ effects
         away = effects - mean
@@ -383,7 +358,7 @@ class Approximation:
         for b, part, center in self._pieces(effects):
             x = self._features[:, b, part]
             one = kernel.curvature(k[b, part, :, None], center)
-            weight = posterior_weights(one.value.sum(axis=1) + log_weight)[:, None]
+            weight = softmax(one.value.sum(axis=1) + log_weight, axis=-1)[:, None]
             mean = (weight * one.score).sum(axis=-1)
             score[:, :, b] += (x * mean).sum(axis=1)
             away = (one.score - mean[..., None]) * np.sqrt(weight)
@@ -423,7 +398,7 @@ class Approximation:
         moved = np.broadcast_to(shift[..., None], center.shape)
         moments = kernel.moments(np.broadcast_to(k, center.shape), center, moved)
         one = kernel.curvature(k, center)
-        weight = posterior_weights(one.value.sum(axis=1) + self._nodes()[1])[:, None]
+        weight = softmax(one.value.sum(axis=1) + self._nodes()[1], axis=-1)[:, None]
         mean = (weight * moments.mean).sum(axis=-1)
         away = moments.mean - mean[..., None]
         score = one.score - (weight * one.score).sum(axis=-1, keepdims=True)

@@ -1,6 +1,6 @@
 """Abilities and slopes as sums of Normal effects, with their variances."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +9,7 @@ from scipy.stats import qmc
 from bayescontam._types import FloatArray
 from bayescontam.errors import UsageError
 from bayescontam.model.design import Design
-from bayescontam.model.effects import zero_sum_basis
+from bayescontam.model.effects import SPREADS, variance_components, zero_sum_basis
 from bayescontam.model.priors import distribution, is_stretched, stretch
 from bayescontam.model.terms import Terms
 from bayescontam.specs.base import Block, suggest
@@ -28,17 +28,6 @@ _FREE = {
     "contamination.knots",
 }
 """Keys of a model spec whose every value has Normal effects on linear log-odds."""
-_SPREADS = {
-    "a": "sigma_a",
-    "sigma_theta": "sigma_theta",
-    "u": "sigma_bm",
-    "v": "sigma_bb",
-    "w": "sigma_bmb",
-    "delta": "sigma_delta",
-    "eps": "sigma_eps",
-}
-"""Spread of each term."""
-Part = tuple[tuple[float, float | str, bool], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,55 +65,35 @@ def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]
     of_model = np.kron(np.eye(models), np.ones((benchmarks, 1)))
     of_benchmark = np.kron(np.ones((models, 1)), np.eye(benchmarks))
     cells = np.eye(models * benchmarks)
-    parts: dict[str, list[Part]] = {
-        "theta": [*_abilities(spec, terms, of_model, of_benchmark, cells)],
-        "beta": [
-            (part, matrix * (1.0 - np.repeat(design.clean, benchmarks))[:, None])
-            for part, matrix in _slopes(spec, terms, of_model, of_benchmark, cells)
-        ],
-        "kappa": [((*_normal(spec.priors.kappa), True), of_benchmark)],
+    matrices = {
+        (): np.ones((len(cells), 1)),
+        ("model",): of_model,
+        ("unit",): of_benchmark,
+        ("benchmark",): of_benchmark,
+        ("model", "unit"): cells,
+        ("model", "benchmark"): cells,
     }
-    kinds = effect_kinds(terms)
-    return [
-        Component(np.stack([matrix * (kind == at) for at in kinds]), *part)
-        for kind in kinds
-        for part, matrix in parts[kind]
-    ]
+    exposed = 1.0 - np.repeat(design.clean, benchmarks)
+    kinds, levels, result = effect_kinds(terms), set(), []
+    for each in variance_components(spec, terms):
+        matrix = matrices[each.dims]
+        if each.zero_sum:
+            matrix = matrix @ zero_sum_basis(models)
+        if each.of == "beta":
+            matrix = matrix * exposed[:, None]
+        mean: float = 0.0
+        sd: float | str | None = each.scale
+        if sd is None:
+            mean, sd = _normal(getattr(spec.priors, str(each.prior)))
+        stacked = np.stack([matrix * (kind == each.of) for kind in kinds])
+        result.append(Component(stacked, mean, sd, each.of not in levels))
+        levels.add(each.of)
+    return result
 
 
 def effect_kinds(terms: Terms) -> tuple[str, ...]:
     """Return the kinds of effects of models and benchmarks that a fit has."""
     return ("theta", "beta", "kappa") if "kappa" in terms else ("theta", "beta")
-
-
-def _abilities(
-    spec: ModelSpec, terms: Terms, of_model: FloatArray, of_benchmark: FloatArray, cells: FloatArray
-) -> Iterator[Part]:
-    mean, sd = _normal(spec.priors.theta)
-    if spec.ability.pooling == "none":
-        yield (mean, sd, True), cells
-        return
-    yield (*_normal(spec.priors.mu), True), of_benchmark
-    if "a" in terms:
-        yield (0.0, "sigma_a", False), of_model @ zero_sum_basis(of_model.shape[1])
-    if "sigma_theta" in terms:
-        yield (0.0, "sigma_theta", False), cells
-    else:
-        yield (mean, sd, False), cells
-
-
-def _slopes(
-    spec: ModelSpec, terms: Terms, of_model: FloatArray, of_benchmark: FloatArray, cells: FloatArray
-) -> Iterator[Part]:
-    bar = _normal(spec.priors.beta_bar)
-    if spec.contamination.pooling == "none":
-        yield (*bar, True), cells
-        return
-    yield (*bar, True), np.ones((len(cells), 1))
-    matrices = {"u": of_model, "v": of_benchmark, "w": cells}
-    for symbol, matrix in matrices.items():
-        if symbol in terms:
-            yield (0.0, _SPREADS[symbol], False), matrix
 
 
 def _normal(prior: Prior) -> tuple[float, float]:
@@ -139,7 +108,7 @@ def draw_spreads(
     spec: ModelSpec, fixed: Mapping[str, float], rng: np.random.Generator
 ) -> dict[str, float]:
     """Draw all spreads of a model spec from their priors, save those that are fixed."""
-    uniform = dict(zip(_SPREADS.values(), rng.random(len(_SPREADS)), strict=True))
+    uniform = dict(zip(SPREADS.values(), rng.random(len(SPREADS)), strict=True))
     spreads = {
         name: float(fixed.get(name, distribution(getattr(spec.priors, name)).ppf(u)))
         for name, u in uniform.items()
@@ -162,7 +131,7 @@ def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, f
     fit has to learn these from few models and benchmarks, which widens intervals; spreads of
     items and responses have many to learn from.
     """
-    names = [_SPREADS[symbol] for symbol in ("a", "sigma_theta", "u", "v", "w") if symbol in terms]
+    names = [SPREADS[symbol] for symbol in ("a", "sigma_theta", "u", "v", "w") if symbol in terms]
     if not names:
         return []
     points = qmc.Halton(len(names), scramble=False).random(count + 1)[1:]
@@ -175,7 +144,7 @@ def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, f
 
 def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str, float], float]:
     """Return the spreads that a fit will find where it cannot distinguish all effects."""
-    entered = {name: spreads[name] for symbol, name in _SPREADS.items() if symbol in terms}
+    entered = {name: spreads[name] for symbol, name in SPREADS.items() if symbol in terms}
     item, response = spreads["sigma_delta"], spreads["sigma_eps"]
     lost = 0.0
     if "eps" in terms:
@@ -214,8 +183,8 @@ def slope_variance(
 def check_spreads(fixed: Mapping[str, float]) -> None:
     """Refuse spreads that do not exist or cannot be."""
     for name, value in fixed.items():
-        if name not in _SPREADS.values():
-            allowed = sorted(_SPREADS.values())
+        if name not in SPREADS.values():
+            allowed = sorted(SPREADS.values())
             raise UsageError(f"spread: no such spread: {name!r}; {suggest(name, allowed)}")
         if not 0 <= value <= 100:
             raise UsageError(f"spread: got {name} = {value}; allowed is 0 to 100 (log-odds)")

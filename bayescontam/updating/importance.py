@@ -1,13 +1,14 @@
-"""Importance sampling of a new model: Laplace proposal, weights and their regression."""
+"""Importance sampling of a new model: its prior given a fit, Laplace proposal, and weights."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy import sparse
-from scipy.special import gammaln, logsumexp
+from scipy import sparse, stats
+from scipy.special import gammaln, softmax
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import (
@@ -18,12 +19,12 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import Rows, draw_effects
+from bayescontam.model.effects import variance_components
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.marginal import make_lattice
-from bayescontam.model.priors import SMALLEST
+from bayescontam.model.priors import SMALLEST, distribution, stretch_of_draws
 from bayescontam.parallel import usable_cores
-from bayescontam.updating.conditional_prior import ConditionalPrior, expectation
-from bayescontam.updating.marginalise import ItemBlock, ItemDifficulties, Marginal, log_answers
+from bayescontam.updating.marginalise import ItemBlock, ItemDifficulties, Marginal
 from bayescontam.updating.new_model import NewModel
 
 FREEDOM = 15.0
@@ -43,12 +44,214 @@ _CHUNK = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class ImputedEffects:
-    """What turns draws of a fit into draws of the joint model."""
+class ConditionalPrior:
+    """A newcomer's effects given a draw: location + loading × standard Normals, reweighted.
+
+    Effects are the ability in each unit that it answered, then the slope (its logarithm
+    where slopes are positive) in each benchmark.
+    """
+
+    location: FloatArray  # dims (draw, effect)
+    loading: FloatArray  # dims (draw, effect, source)
+    # dims (draw,): by how much the mean ability of units falls for each standard Normal of general
+    # ability; None where there is none. That is source 0.
+    shift: FloatArray | None
+    centers: FloatArray  # dims (draw, top): means of abilities that have a prior of their own
+    top: Any  # that prior
+    factor: FloatArray  # dims (draw, 1): in which units; see `bayescontam.model.priors`
+    # sources that are not Normal, with the distribution that they have
+    exact: tuple[tuple[int, Any], ...]
+
+    def __getitem__(self, part: slice | IntArray) -> "ConditionalPrior":
+        shift = None if self.shift is None else self.shift[part]
+        return ConditionalPrior(
+            self.location[part], self.loading[part], shift, self.centers[part], self.top,
+            self.factor[part], self.exact,
+        )  # fmt: skip
+
+    def effects(self, source: FloatArray) -> FloatArray:
+        """Return effects, dims (draw, effect), of standard Normals, dims (draw, source)."""
+        return self.location + np.einsum("dps,ds->dp", self.loading, source)
+
+    def log_density(self, source: FloatArray) -> FloatArray:
+        """Return the log prior density of sources, dims (draw,)."""
+        total: FloatArray = stats.norm.logpdf(source).sum(axis=1)
+        if self.shift is not None:
+            moved = self.centers + (self.shift * source[:, 0])[:, None]
+            moved, centers = moved / self.factor, self.centers / self.factor
+            total = total + (self.top.logpdf(moved) - self.top.logpdf(centers)).sum(axis=1)
+        for column, prior in self.exact:
+            middle, width = mean_and_sd(prior)
+            value = source[:, column]
+            total = total + prior.logpdf(middle + width * value) + np.log(width)
+            total = total - stats.norm.logpdf(value)
+        return total
+
+
+def mean_and_sd(prior: Any) -> tuple[float, float]:
+    """Return median and half the width of the central 68 % of a distribution."""
+    low, middle, high = (float(prior.ppf(q)) for q in (0.1587, 0.5, 0.8413))
+    return middle, (high - low) / 2
+
+
+class _Columns:
+    """Location and loadings, collected effect by effect and source by source."""
+
+    def __init__(self, draws: int, effects: int) -> None:
+        self.location = np.zeros((draws, effects))
+        self.loadings: list[FloatArray] = []
+        self.exact: list[tuple[int, Any]] = []
+
+    def add(self, effects: slice, scale: FloatArray | float) -> None:
+        """Let effects share one source of this scale."""
+        loading = np.zeros(self.location.shape)
+        loading[:, effects] = np.reshape(scale, (-1, 1))
+        self.loadings.append(loading)
+
+    def add_each(self, effects: slice, scale: FloatArray | float) -> None:
+        """Give each effect a source of its own, of this scale."""
+        for effect in range(effects.start, effects.stop):
+            self.add(slice(effect, effect + 1), scale)
+
+    def add_prior(self, effects: slice, prior: Any, factor: FloatArray) -> None:
+        """Give each effect a source of its own with this distribution, times a factor."""
+        middle, width = mean_and_sd(prior)
+        self.location[:, effects] += middle * factor
+        if not (hasattr(prior, "dist") and prior.dist.name == "norm"):
+            first = len(self.loadings)
+            self.exact += [(first + k, prior) for k in range(effects.stop - effects.start)]
+        self.add_each(effects, width * factor)
+
+
+def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
+    """Return what draws of a fit expect of a newcomer.
+
+    General abilities sum to zero over the models of a fit, of which the newcomer becomes
+    one. Write ``g`` for its general ability above the mean of the fit's ``M`` models. In a
+    joint fit ``g ~ Normal(0, sigma_a sqrt(1 + 1/M))`` given ``sigma_a``, and the means of
+    units of the joint fit are those of the fit plus ``g / (M + 1)``, to which their prior
+    belongs.
+    """
+    spec, terms, n_models = newcomer.spec, newcomer.built.terms, len(newcomer.host.models)
+    abilities = slice(0, len(newcomer.units))
+    slopes = slice(abilities.stop, abilities.stop + len(newcomer.benchmarks) * ("beta" in terms))
+    draws = posterior.sizes["chain"] * posterior.sizes["draw"]
+    columns, shift = _Columns(draws, slopes.stop), None
+    # Where model-by-item effects have a spread for each model, a fit identifies no newcomer's.
+    factor = np.broadcast_to(stretch_of_draws(posterior).one, draws)[:, None]
+    for each in variance_components(spec, terms):
+        part = {"theta": abilities, "beta": slopes}.get(each.of)
+        if part is None or "model" not in each.dims:
+            continue
+        if each.prior is not None:
+            columns.add_prior(part, distribution(getattr(spec.priors, each.prior)), factor)
+            continue
+        scale = _flat(posterior, str(each.scale))[:, 0] + SMALLEST
+        if each.zero_sum:
+            scale = scale * np.sqrt(1 + 1 / n_models)
+            shift = scale / (n_models + 1)
+        (columns.add if each.dims == ("model",) else columns.add_each)(part, scale)
+    if spec.ability.pooling != "none":
+        hosts = np.argsort(newcomer.unit_of_host)[newcomer.units]
+        columns.location[:, abilities] += _flat(posterior, "mu")[:, hosts]
+    if "beta" in terms and spec.contamination.pooling != "none":
+        columns.location[:, slopes] += _slope_level(posterior, newcomer)
+    top = "mu_bar" if "sigma_mu" in terms else "mu"
+    centers = _flat(posterior, top) if shift is not None else np.zeros((draws, 0))
+    return ConditionalPrior(
+        columns.location,
+        np.stack(columns.loadings, axis=-1),
+        shift,
+        centers,
+        distribution(getattr(spec.priors, top)),
+        factor,
+        tuple(columns.exact),
+    )
+
+
+def _slope_level(posterior: xr.Dataset, newcomer: NewModel) -> FloatArray:
+    """Return what the slopes of all models vary around, dims (draw, benchmark or 1)."""
+    if "v" in newcomer.built.terms:
+        return _flat(posterior, "beta_benchmark")[:, newcomer.benchmarks]
+    level = _flat(posterior, "beta_bar")
+    return np.log(level) if newcomer.spec.contamination.sign == "positive" else level
+
+
+def _flat(posterior: xr.Dataset, name: str) -> FloatArray:
+    values = posterior[name].to_numpy()
+    return values.reshape(values.shape[0] * values.shape[1], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """Draws of a fit, and what completes them to draws of the joint model."""
 
     newcomer: NewModel
+    draws: Draws  # of the fit
+    expected: ConditionalPrior
     rows: Rows  # all responses of the joint design
+    marginal: Marginal  # their densities
+    items: ItemBlock | None
+    spread: FloatArray | None  # dims (draw, benchmark): of difficulties
     rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, posterior: xr.Dataset, newcomer: NewModel, rng: np.random.Generator
+    ) -> "Completion":
+        """Prepare all draws of a fit."""
+        draws = stack_draws(posterior, newcomer.host)
+        if "delta" in newcomer.built.terms and draws.delta is None:
+            lattice = make_lattice(newcomer.host)
+            draws = expand_to_items(draw_difficulties(draws, lattice, rng), lattice)
+        rows = Rows.of(newcomer.built, draws)
+        marginal = Marginal.of(rows, newcomer.design.n_single, _scale(draws))
+        spread = None
+        if draws.delta is not None:
+            spread = posterior["sigma_delta"].to_numpy().reshape(len(draws), -1) + SMALLEST
+        expected, items = expectation(posterior, newcomer), ItemBlock.of(newcomer, draws)
+        return cls(newcomer, draws, expected, rows, marginal, items, spread, rng)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers one draw takes while nodes are placed."""
+        numbers = len(self.newcomer.design) + self.marginal.numbers
+        if self.items is None:
+            return numbers
+        return max(numbers, self.items.count * (len(self.items.met) + len(self.newcomer.own)))
+
+    def answers(self, part: IntArray) -> Marginal | ItemDifficulties:
+        """Return the newcomer's responses given some draws, their difficulties summed out."""
+        draws = self.draws[part]
+        marginal = self.marginal.at(_scale(draws))
+        if self.items is None or self.spread is None:
+            return marginal[self.newcomer.own]
+        # The newcomer's own values are not looked at: only the fit's responses are.
+        theta = np.zeros((len(draws), len(self.newcomer.design.units)))
+        beta = None
+        if draws.beta is not None:
+            beta = np.zeros((len(draws), len(self.newcomer.design.benchmarks)))
+        joint = self.whole(draws, theta, beta)
+        return ItemDifficulties.of(self.items, joint, self.newcomer, marginal, self.spread[part])
+
+    def complete(self, chosen: IntArray, start: FloatArray) -> tuple[Draws, FloatArray]:
+        """Return draws of the joint design and their log ratios, part by part."""
+        step = max(1, _CHUNK // self.numbers)
+        chunks = [chosen[first : first + step] for first in range(0, len(chosen), step)]
+        # A stream of its own for each: the numbers are the same for any number of threads.
+        streams = self.rng.spawn(len(chunks))
+        with ThreadPoolExecutor(min(_THREADS, usable_cores())) as pool:
+            parts = list(pool.map(partial(self._complete, start), chunks, streams))
+        return _joined([draws for draws, _ in parts]), np.concatenate([r for _, r in parts])
+
+    def _complete(
+        self, start: FloatArray, chosen: IntArray, rng: np.random.Generator
+    ) -> tuple[Draws, FloatArray]:
+        draws, answers, effects = self.draws[chosen], self.answers(chosen), Effects(self.newcomer)
+        drawn, log_ratio = propose(start, effects, self.expected[chosen], answers, rng)
+        joint = self.whole(draws, *effects.placed(drawn))
+        own = replace(self, rng=rng)
+        return own.drawn(joint, draws, answers, effects.log_odds(drawn)), log_ratio
 
     def whole(self, draws: Draws, theta: FloatArray, beta: FloatArray | None) -> Draws:
         """Return draws of the joint design with the newcomer's values put last."""
@@ -67,19 +270,15 @@ class ImputedEffects:
         return Draws(wide, slopes, delta, None, None)
 
     def drawn(
-        self,
-        joint: Draws,
-        draws: Draws,
-        difficulties: ItemDifficulties | None,
-        eta: FloatArray,
+        self, joint: Draws, draws: Draws, answers: Marginal | ItemDifficulties, eta: FloatArray
     ) -> Draws:
         """Draw difficulties of the items that the newcomer met, and effects of responses."""
         delta = joint.delta
-        if difficulties is not None and delta is not None:
+        if isinstance(answers, ItemDifficulties) and delta is not None:
             delta = delta.copy()
-            items, nodes = difficulties.items, difficulties.nodes
+            items, nodes = answers.items, answers.nodes
             log_weight = nodes.log_weight.copy()
-            gained = difficulties.log_weights(eta) - nodes.log_weight[:, items.of_own]
+            gained = answers.log_weights(eta) - nodes.log_weight[:, items.of_own]
             log_weight[:, items.of_own] += gained  # one response to an item, so none is lost
             chosen = draw_nodes(log_weight, self.rng).astype(np.int64)[..., None]
             delta[:, items.label] = np.take_along_axis(nodes.position, chosen, -1)[..., 0]
@@ -100,7 +299,11 @@ class Effects:
     """From a newcomer's effects to the log-odds of its responses."""
 
     newcomer: NewModel
-    positive: bool  # whether effects hold the logarithm of slopes
+
+    @property
+    def positive(self) -> bool:
+        """Whether effects hold the logarithm of slopes."""
+        return self.newcomer.spec.contamination.sign == "positive"
 
     @property
     def n_abilities(self) -> int:
@@ -163,25 +366,19 @@ class Effects:
         return single, matrix(both, size**2)
 
 
-@dataclass(frozen=True, eq=False)
-class LaplaceProposal:
-    """Draws of a newcomer's effects, dims (draw, effect), and log importance ratios, (draw,)."""
-
-    effects: FloatArray
-    log_ratio: FloatArray
-
-
 def propose(
     start: FloatArray,
     effects: Effects,
     expected: ConditionalPrior,
-    own: Marginal,
-    difficulties: ItemDifficulties | None,
+    answers: Marginal | ItemDifficulties,
     rng: np.random.Generator,
     steps: int = _STEPS,
-) -> LaplaceProposal:
-    """Draw a newcomer's effects once for each draw of a fit, and weigh them."""
-    center, root = _laplace(start, effects, expected, own, difficulties, steps)
+) -> tuple[FloatArray, FloatArray]:
+    """Draw a newcomer's effects once for each draw of a fit, with log importance ratios.
+
+    Dims (draw, effect) and (draw,).
+    """
+    center, root = _laplace(start, effects, expected, answers, steps)
     size = center.shape[1]
     stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, len(center)))
     step = rng.standard_normal(center.shape) * stretch[:, None]
@@ -192,28 +389,15 @@ def propose(
         + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         - (FREEDOM + size) / 2 * np.log1p((step**2).sum(axis=1) / FREEDOM)
     )  # fmt: skip
-    answers = log_answers(effects.log_odds(drawn), own, difficulties).sum(axis=1)
-    return LaplaceProposal(drawn, answers + expected.log_density(source) - log_q)
-
-
-def mode(
-    effects: Effects,
-    expected: ConditionalPrior,
-    own: Marginal,
-    difficulties: ItemDifficulties | None,
-) -> FloatArray:
-    """Return the mean over draws of the modes of effects, dims (effect,)."""
-    center, _ = _laplace(expected.location, effects, expected, own, difficulties, 8)
-    average: FloatArray = expected.effects(center).mean(axis=0)
-    return average
+    density = answers.log_density(effects.log_odds(drawn)).sum(axis=1)
+    return drawn, density + expected.log_density(source) - log_q
 
 
 def _laplace(
     start: FloatArray,
     effects: Effects,
     expected: ConditionalPrior,
-    own: Marginal,
-    difficulties: ItemDifficulties | None,
+    answers: Marginal | ItemDifficulties,
     steps: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return mode and Cholesky factor of the precision of sources, by Newton steps."""
@@ -222,7 +406,7 @@ def _laplace(
     load = expected.loading
     for _ in range(steps):
         eta = effects.log_odds(at)
-        low, middle, high = (log_answers(eta + h, own, difficulties) for h in (-_STEP, 0.0, _STEP))
+        low, middle, high = (answers.log_density(eta + h) for h in (-_STEP, 0.0, _STEP))
         first = (single.T @ ((high - low) / (2 * _STEP)).T).T * (scale := effects.slopes_of(at))
         bend = np.maximum(2 * middle - low - high, 0.0) / _STEP**2
         second = (both.T @ bend.T).T.reshape(len(at), *(2 * first.shape[1:]))
@@ -279,26 +463,29 @@ class ImportanceSample:
     draws: Draws  # of the joint design
     origin: IntArray  # dims (draw,): the draw of the fit that each belongs to, chains joined
     log_ratio: FloatArray  # dims (draw,): log importance ratios
-    forecast: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
+    predicted: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
 
 
 def importance_sample(
     posterior: xr.Dataset, newcomer: NewModel, most: int, rng: np.random.Generator
 ) -> ImportanceSample:
     """Complete draws of a fit by a newcomer's effects."""
-    admission = _Admission.of(posterior, newcomer, rng)
-    first = admission.draws.spaced(max(_FEW, int(_FIRST * most)))
+    known = Completion.of(posterior, newcomer, rng)
+    first = known.draws.spaced(max(_FEW, int(_FIRST * most)))
     few = first[:: max(1, len(first) // _FEW)]
-    start = mode(admission.effects, admission.expected[few], *admission.answers(few))
-    begun, log_begun = admission.complete_all(first, start)
+    expected = known.expected[few]
+    arguments = Effects(newcomer), expected, known.answers(few)
+    # Where all others start: the mean of these modes.
+    start = expected.effects(_laplace(expected.location, *arguments, 8)[0]).mean(axis=0)
+    begun, log_begun = known.complete(first, start)
     predicted = fit_log_weights(features(posterior), first, log_begun)
-    chance = np.exp(predicted - logsumexp(predicted))
+    chance = softmax(predicted)
     second = _systematic(chance, most - len(first), rng)
-    rest, log_rest = admission.complete_all(second, start)
+    rest, log_rest = known.complete(second, start)
     origin = np.concatenate([first, second])
     # Both parts are draws from one mixture of draws of the fit.
     share = len(first) / len(origin)
-    mixture = share + (1 - share) * chance[origin] * len(admission.draws)
+    mixture = share + (1 - share) * chance[origin] * len(known.draws)
     log_ratio = np.concatenate([log_begun, log_rest]) - np.log(mixture)
     return ImportanceSample(_joined([begun, rest]), origin, log_ratio, predicted)
 
@@ -308,89 +495,6 @@ def _systematic(chance: FloatArray, count: int, rng: np.random.Generator) -> Int
     reached = np.cumsum(chance)
     wanted = (np.arange(count) + rng.random()) / count * reached[-1]
     return np.minimum(np.searchsorted(reached, wanted, side="right"), len(chance) - 1)
-
-
-@dataclass(frozen=True, eq=False)
-class _Admission:
-    """All that draws are completed with."""
-
-    newcomer: NewModel
-    draws: Draws  # of the fit
-    expected: ConditionalPrior
-    effects: Effects
-    marginal: Marginal  # of all responses of the joint design
-    items: ItemBlock | None
-    spread: FloatArray | None  # dims (draw, benchmark): of difficulties
-    completion: ImputedEffects
-
-    @classmethod
-    def of(
-        cls, posterior: xr.Dataset, newcomer: NewModel, rng: np.random.Generator
-    ) -> "_Admission":
-        draws = stack_draws(posterior, newcomer.host)
-        if "delta" in newcomer.built.terms and draws.delta is None:
-            lattice = make_lattice(newcomer.host)
-            draws = expand_to_items(draw_difficulties(draws, lattice, rng), lattice)
-        rows = Rows.of(newcomer.built, draws)
-        spread = None
-        if draws.delta is not None:
-            spread = posterior["sigma_delta"].to_numpy().reshape(len(draws), -1) + SMALLEST
-        return cls(
-            newcomer,
-            draws,
-            expectation(posterior, newcomer),
-            Effects(newcomer, newcomer.spec.contamination.sign == "positive"),
-            Marginal.of(rows, newcomer.design.n_single, _scale(draws)),
-            ItemBlock.of(newcomer, draws),
-            spread,
-            ImputedEffects(newcomer, rows, rng),
-        )
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers one draw takes while nodes are placed."""
-        numbers = len(self.newcomer.design) + self.marginal.numbers
-        if self.items is None:
-            return numbers
-        return max(numbers, self.items.count * (len(self.items.met) + len(self.newcomer.own)))
-
-    def answers(self, part: IntArray) -> tuple[Marginal, ItemDifficulties | None]:
-        """Return the newcomer's responses, and the difficulties of its items, for draws."""
-        draws = self.draws[part]
-        marginal = self.marginal.at(_scale(draws))
-        own = marginal[self.newcomer.own]
-        if self.items is None or self.spread is None:
-            return own, None
-        # The newcomer's own values are not looked at: only the fit's responses are.
-        theta = np.zeros((len(draws), len(self.newcomer.design.units)))
-        beta = None
-        if draws.beta is not None:
-            beta = np.zeros((len(draws), len(self.newcomer.design.benchmarks)))
-        joint = self.completion.whole(draws, theta, beta)
-        return own, ItemDifficulties.of(
-            self.items, joint, self.newcomer, marginal, self.spread[part]
-        )
-
-    def complete_all(self, chosen: IntArray, start: FloatArray) -> tuple[Draws, FloatArray]:
-        """Return draws of the joint design and their log ratios, part by part."""
-        step = max(1, _CHUNK // self.numbers)
-        chunks = [chosen[first : first + step] for first in range(0, len(chosen), step)]
-        # A stream of its own for each: the numbers are the same for any number of threads.
-        streams = self.completion.rng.spawn(len(chunks))
-        with ThreadPoolExecutor(min(_THREADS, usable_cores())) as pool:
-            parts = list(pool.map(partial(self._complete, start), chunks, streams))
-        return _joined([draws for draws, _ in parts]), np.concatenate([r for _, r in parts])
-
-    def _complete(
-        self, start: FloatArray, chosen: IntArray, rng: np.random.Generator
-    ) -> tuple[Draws, FloatArray]:
-        draws, completion = self.draws[chosen], replace(self.completion, rng=rng)
-        own, difficulties = self.answers(chosen)
-        proposed = propose(start, self.effects, self.expected[chosen], own, difficulties, rng)
-        joint = completion.whole(draws, *self.effects.placed(proposed.effects))
-        eta = self.effects.log_odds(proposed.effects)
-        joint = completion.drawn(joint, draws, difficulties, eta)
-        return joint, proposed.log_ratio
 
 
 def _scale(draws: Draws) -> FloatArray | None:

@@ -10,16 +10,17 @@ from functools import cached_property
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.ndimage import spline_filter1d
+from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import Draws, predictor
-from bayescontam.inference.predictive import Rows, grid_size, log_density
+from bayescontam.inference.predictive import REACH, Rows, grid_size, log_density
 from bayescontam.model.priors import SMALLEST
-from bayescontam.model.quadrature import Nodes, log_mean, place_nodes
+from bayescontam.model.quadrature import Nodes, normal_trapezoid, place_nodes
 from bayescontam.model.terms import benchmarks_with_two_models
 from bayescontam.updating.new_model import NewModel
 
-_STEP, _REACH = 0.25, 24.0
+_STEP, _FARTHEST = 0.25, 24.0
 _FINEST = 150
 _SCALES = np.linspace(0, 1, 17) ** 1.5  # closer where spreads are small and matter more
 MAX_LOG_ODDS = 300.0
@@ -103,7 +104,7 @@ class Marginal:
         draws, pairs, size = self.coefficients.shape
         start = (np.arange(draws)[:, None] * pairs + pair) * size
         start = start.reshape(start.shape + (1,) * (eta.ndim - 2))
-        place = np.clip((eta + _REACH) / _STEP, 1.0, size - 2.001)
+        place = np.clip((eta + _FARTHEST) / _STEP, 1.0, size - 2.001)
         cell = place.astype(np.int64)
         flat, at, x = self.coefficients.ravel(), start + cell, place - cell
         y = 1 - x
@@ -120,17 +121,16 @@ def _integrated(rows: Rows, scales: FloatArray) -> FloatArray:
 
     By the trapezoid rule, or where that takes many nodes by adaptive ones.
     """
-    centers = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
+    centers = np.arange(-_FARTHEST, _FARTHEST + _STEP / 2, _STEP)
     wide = Rows(*(x[:, None, None] for x in (rows.k, rows.n, rows.guess)))
     result = np.empty((len(scales), len(rows.k), len(centers)))
     for row, scale in zip(result, scales, strict=True):
         if (size := grid_size(scale, rows.n)) > _FINEST and not rows.guess.any():
             row[:] = log_density(rows, centers[:, None] + 0 * rows.k, scale[None, None]).T
             continue
-        z = np.linspace(-8.5, 8.5, size)
-        log_weights = np.log((z[1] - z[0]) / np.sqrt(2 * np.pi)) - z**2 / 2
+        z, log_weights = normal_trapezoid(REACH, size)
         eta = centers[:, None] + scale * z
-        row[:] = log_mean(wide.log_likelihood(eta) + log_weights)
+        row[:] = logsumexp(wide.log_likelihood(eta) + log_weights, axis=-1)
     return result
 
 
@@ -142,10 +142,7 @@ def near(*log_odds: FloatArray) -> bool:
 def log_joint(
     k: FloatArray, center: FloatArray, position: FloatArray, item: IntArray
 ) -> FloatArray:
-    """Return log densities of all answers to each item together.
-
-    Dims (draw, item, node).
-    """
+    """Return log densities of all answers to each item together, dims (draw, item, node)."""
     right = np.bincount(item, k, minlength=position.shape[1])
     result: FloatArray = -right[:, None] * position
     if not len(item):
@@ -271,11 +268,11 @@ class ItemDifficulties:
         total: FloatArray = log_weight + self.own.log_density(eta[..., None] - position)
         return total
 
-    def log_answers(self, eta: FloatArray) -> FloatArray:
+    def log_density(self, eta: FloatArray) -> FloatArray:
         """Return log densities of the newcomer's responses, difficulty summed out, (draw, own)."""
         if self.own.are_single.all() and near(eta, self.nodes.position):
             return self._mixture.log_density(eta)
-        return log_mean(self.log_weights(eta))
+        return logsumexp(self.log_weights(eta), axis=-1)
 
     @cached_property
     def _mixture(self) -> BernoulliMixture:
@@ -296,13 +293,6 @@ def _log_joint(
         each = met[~quick].log_density(center[:, ~quick, None] - position[:, item[~quick]])
         total[:, where] += np.add.reduceat(each, starts, axis=1)
     return total
-
-
-def log_answers(
-    eta: FloatArray, own: Marginal, difficulties: ItemDifficulties | None
-) -> FloatArray:
-    """Return log densities of a newcomer's responses, difficulty summed out, (draw, own)."""
-    return own.log_density(eta) if difficulties is None else difficulties.log_answers(eta)
 
 
 def _easy(draws: Draws) -> Draws:

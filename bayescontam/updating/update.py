@@ -1,30 +1,28 @@
 """Estimates of new models by weighing the draws of a fit, or by a joint fit."""
 
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
 from bayescontam._progress import stage
 from bayescontam._random import fresh_seed, stream
 from bayescontam._text import printable
-from bayescontam._types import FloatArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome, Thresholds
 from bayescontam.inference.estimands import Items, Reference, estimands, reference_level
+from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.inference.pipeline import Options, fit_responses
-from bayescontam.inference.rank_statistics import p_best
 from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise_weighted
+from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise, with_p_best
 from bayescontam.specs.model import ModelSpec
 from bayescontam.updating.importance import importance_sample
 from bayescontam.updating.new_model import (
@@ -68,7 +66,7 @@ class WeightedUpdate:
     @property
     def most_k(self) -> float:
         """Largest `pareto_k` that this number of draws can be trusted with."""
-        return float(min(1 - 1 / np.log10(len(self.weights.share)), 0.7))
+        return max_pareto_k(len(self.weights.share))
 
     @property
     def doubt(self) -> str | None:
@@ -90,14 +88,10 @@ class WeightedUpdate:
         ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
         better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
         share = np.einsum("d,dmb->mb", self.weights.share, better)
-        models, benchmarks = group["model"].to_numpy(), group["benchmark"].to_numpy()
-        rows = [
-            {"benchmark": benchmark, "other": model, "probability": float(share[m, b])}
-            for b, benchmark in enumerate(benchmarks)
-            for m, model in enumerate(models[:-1])
-            if answered[m, b] and answered[-1, b]
-        ]
-        return pd.DataFrame(rows)
+        share = np.where(answered[:-1] & answered[-1:], share[:-1], np.nan)
+        coords = {"other": group["model"].to_numpy()[:-1], "benchmark": group["benchmark"]}
+        probability = xr.DataArray(share, coords, ("other", "benchmark"), name="probability")
+        return probability.transpose("benchmark", "other").to_series().dropna().reset_index()
 
 
 def update_draws(
@@ -121,29 +115,17 @@ def update_draws(
     """
     posterior = fit.joint_posterior()
     admitted = importance_sample(posterior, newcomer, most, rng)
-    log_share, pareto_k = _smoothed(admitted.log_ratio)
-    pareto_k = max(pareto_k, _smoothed(admitted.forecast)[1])
+    log_share, pareto_k = psis_weights(admitted.log_ratio)
+    tails = np.stack([pareto_k, psis_weights(admitted.predicted)[1]])
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     count = len(admitted.log_ratio)
     return WeightedUpdate(
         newcomer,
         estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
         DrawWeights(np.exp(log_share), admitted.origin, shape),
-        pareto_k,
+        float(np.where(np.isfinite(tails), tails, np.inf).max()),
         float(logsumexp(admitted.log_ratio) - np.log(count)),
     )
-
-
-def _smoothed(log_ratio: FloatArray) -> tuple[FloatArray, float]:
-    """Return normalised log weights with a smoothed tail, and its shape.
-
-    Equal weights have no tail. A shape that is not a number is one of no use.
-    """
-    if np.ptp(log_ratio) < 1e-9:
-        return np.full(len(log_ratio), -np.log(len(log_ratio))), -np.inf
-    log_weights, pareto_k = array_stats.psislw(-log_ratio, r_eff=1)
-    shape = float(pareto_k) if np.isfinite(pareto_k) else np.inf
-    return log_weights - logsumexp(log_weights), shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,54 +143,50 @@ class Entry:
     ess: float
     verdict: str  # a sentence that says how far to trust this
     seconds: float  # how long it took
-    fit: Fit | None = None  # the joint fit, where one was made
     # observed score of the model on each benchmark: mean over items of the share of correct trials
-    raw: dict[str, float] = field(default_factory=dict)
+    raw: dict[str, float]
+    fit: Fit | None = None  # the joint fit, where one was made
 
 
-@dataclass(frozen=True, eq=False)
-class Updater:
-    """Where new models are taken in, one by one."""
+def _entry(
+    fit: Fit,
+    old: Responses,
+    joined: Responses,
+    options: Options,
+    draws: int,
+    refit: Refit,
+    progress: bool,
+) -> Entry:
+    """Weigh the fit's draws for one model, or fit again where that cannot be trusted."""
+    started = time.perf_counter()
+    name, updated = joined.models[-1], None
+    raw = raw_scores(fit.spec, joined)
+    reason = "requested" if refit == "always" else unsupported_terms(fit)
+    if reason is None:
+        with stage(progress, f"weighing the fit's draws for {printable(name)}"):
+            newcomer = make_newcomer(fit.spec, old, joined)
+            reason = refit_reason(newcomer, fit)
+            if reason is None:
+                updated = _weighed(fit, newcomer, options, draws)
+                reason = updated.doubt
+    if reason is None and updated is not None:
+        return _updated_entry(updated, raw, options.level, time.perf_counter() - started)
+    if refit == "never":
+        advice = "allow it (--refit auto)"
+        raise FitError(f"{printable(name)}: needs a joint fit: {reason}; {advice}")
+    joint = fit_responses(joined, fit.spec, options, progress)
+    return _refitted_entry(joint, name, raw, updated, str(reason), time.perf_counter() - started)
 
-    fit: Fit
-    old: Responses  # those of the fit
-    options: Options  # of the update, and of a joint fit
-    draws: int  # number of draws to weigh
-    refit: Refit
-    progress: bool  # whether to show what goes on
 
-    def entry(self, joined: Responses) -> Entry:
-        """Weigh the fit's draws for one model, or fit again where that cannot be trusted."""
-        return replace(self._entry(joined), raw=raw_scores(self.fit.spec, joined))
-
-    def _entry(self, joined: Responses) -> Entry:
-        started = time.perf_counter()
-        name, updated = joined.models[-1], None
-        reason = "requested" if self.refit == "always" else unsupported_terms(self.fit)
-        if reason is None:
-            with stage(self.progress, f"weighing the fit's draws for {printable(name)}"):
-                reason, updated = self._weighed(joined)
-        if reason is None and updated is not None:
-            return _updated_entry(updated, self.options.level, time.perf_counter() - started)
-        if self.refit == "never":
-            advice = "allow it (--refit auto)"
-            raise FitError(f"{printable(name)}: needs a joint fit: {reason}; {advice}")
-        joint = fit_responses(joined, self.fit.spec, self.options, self.progress)
-        return _refitted_entry(joint, name, updated, str(reason), time.perf_counter() - started)
-
-    def _weighed(self, joined: Responses) -> tuple[str | None, WeightedUpdate | None]:
-        """Return why weights cannot be trusted, if so, and what they say."""
-        newcomer = make_newcomer(self.fit.spec, self.old, joined)
-        if reason := refit_reason(newcomer, self.fit):
-            return reason, None
-        for number in (self.draws, 4 * self.draws):
-            rng = stream(self.options.seed, "update", newcomer.name, number)
-            options = self.options
-            averaged = options.items, options.population
-            updated = update_draws(self.fit, newcomer, options.reference, rng, number, *averaged)
-            if updated.doubt is None or updated.pareto_k > MAX_PARETO_K:
-                break
-        return updated.doubt, updated
+def _weighed(fit: Fit, newcomer: NewModel, options: Options, draws: int) -> WeightedUpdate:
+    """Weigh draws for a newcomer, and four times as many where so few cannot be trusted."""
+    for number in (draws, 4 * draws):
+        rng = stream(options.seed, "update", newcomer.name, number)
+        averaged = options.items, options.population
+        updated = update_draws(fit, newcomer, options.reference, rng, number, *averaged)
+        if updated.doubt is None or updated.pareto_k > MAX_PARETO_K:
+            break
+    return updated
 
 
 def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
@@ -222,14 +200,14 @@ def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
     return {str(name): float(row["right"] / row["of"]) for name, row in sums.iterrows()}
 
 
-def _updated_entry(updated: WeightedUpdate, level: float, seconds: float) -> Entry:
+def _updated_entry(
+    updated: WeightedUpdate, raw: dict[str, float], level: float, seconds: float
+) -> Entry:
     name = updated.newcomer.name
-    groups = {}
-    for group, values in updated.groups.items():
-        rank = values["rank"].transpose("chain", "draw", "model", ...)
-        first = rank.copy(data=p_best(rank.to_numpy())).sel(model=name, drop=True)
-        own = values.sel(model=name, drop=True)
-        groups[group] = summarise_weighted(own, updated.weights, level, first)
+    groups = {
+        group: summarise(with_p_best(values).sel(model=name, drop=True), level, updated.weights)
+        for group, values in updated.groups.items()
+    }
     table = groups["estimands"]
     if (parts := groups.get("estimands_by_concept")) is not None:
         design = updated.newcomer.design
@@ -246,13 +224,17 @@ def _updated_entry(updated: WeightedUpdate, level: float, seconds: float) -> Ent
         f"the weights can be trusted: Pareto k {updated.pareto_k:.2f} (at most"
         f" {updated.most_k:.2f}), worth {updated.weights.ess:.0f} draws"
     )
-    return Entry(
-        name, "update", table, better, updated.pareto_k, updated.weights.ess, verdict, seconds
-    )
+    figures = updated.pareto_k, updated.weights.ess
+    return Entry(name, "update", table, better, *figures, verdict, seconds, raw)
 
 
 def _refitted_entry(
-    joint: Fit, name: str, updated: WeightedUpdate | None, reason: str, seconds: float
+    joint: Fit,
+    name: str,
+    raw: dict[str, float],
+    updated: WeightedUpdate | None,
+    reason: str,
+    seconds: float,
 ) -> Entry:
     table = joint.estimands()
     table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
@@ -264,11 +246,9 @@ def _refitted_entry(
     verdict = f"fitted together with the old responses: {reason}"
     if failed:
         verdict += f"; checks that failed: {', '.join(failed)}"
-    return Entry(
-        name, "refit", table[[*keys, *WEIGHTED_COLUMNS]].reset_index(drop=True), better,
-        float("nan") if updated is None else updated.pareto_k,
-        float("nan") if updated is None else updated.weights.ess, verdict, seconds, joint,
-    )  # fmt: skip
+    figures = (np.nan, np.nan) if updated is None else (updated.pareto_k, updated.weights.ess)
+    table = table[[*keys, *WEIGHTED_COLUMNS]].reset_index(drop=True)
+    return Entry(name, "refit", table, better, *figures, verdict, seconds, raw, joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,14 +388,14 @@ def update(
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
     _check_options(refit, level, draws)
-    given = Given(responses, covariates, missing_contamination, old_responses)
-    fitted, old, new = _read(fit, given)
+    fitted, old, new = _read(fit, responses, covariates, missing_contamination, old_responses)
     options = _options(fitted, reference, level, seed)
     tables = [
         join_responses(fitted.spec, old, part) for part in split_models(new)
     ]  # refused before long work
-    desk = Updater(fitted, old, options, draws, refit, progress)
-    entries = tuple(desk.entry(joined) for joined in tables)
+    entries = tuple(
+        _entry(fitted, old, joined, options, draws, refit, progress) for joined in tables
+    )
     unlike = [
         note for joined in tables for note in differing_tables(old, joined, options.reference)
     ]
@@ -443,42 +423,34 @@ def join(
     Takes as long as the fit did. The result is a fit like any other, which can be ranked,
     reported, compared and updated; it holds all new models at once.
     """
-    given = Given(responses, covariates, missing_contamination, old_responses)
-    fitted, old, new = _read(fit, given)
+    fitted, old, new = _read(fit, responses, covariates, missing_contamination, old_responses)
     options = _options(fitted, reference, level, seed)
+    # A fit of an earlier version may have thresholds that checks have no more.
+    known = {field.name for field in fields(Thresholds)}
+    thresholds = {k: value for k, value in fitted.record["thresholds"].items() if k in known}
     options = replace(
         options,
         command=command,
         item_draws=fitted.record.get("item_draws", 0),
-        thresholds=Thresholds(**_known(fitted.record["thresholds"])),
+        thresholds=Thresholds(**thresholds),
     )
     joined = join_responses(fitted.spec, old, new)
     return fit_responses(joined, fitted.spec, options, progress)
 
 
-def _known(thresholds: dict[str, Any]) -> dict[str, Any]:
-    """Return the thresholds that checks still have; a fit may be of an earlier version."""
-    names = {field.name for field in fields(Thresholds)}
-    return {name: value for name, value in thresholds.items() if name in names}
-
-
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What was given to an update beside the fit; see `update`."""
-
-    responses: Responses | pd.DataFrame | Path
-    covariates: Covariates | pd.DataFrame | Path | None
-    missing: Missing
-    old: Responses | pd.DataFrame | Path | None
-
-
-def _read(fit: Fit | Path, given: Given) -> tuple[Fit, Responses, Responses]:
+def _read(
+    fit: Fit | Path,
+    responses: Responses | pd.DataFrame | Path,
+    covariates: Covariates | pd.DataFrame | Path | None,
+    missing: Missing,
+    old_responses: Responses | pd.DataFrame | Path | None,
+) -> tuple[Fit, Responses, Responses]:
     """Return the fit, its responses, and those of new models."""
     fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
-    new = given_responses(given.responses, given.covariates, given.missing)
-    old = _old_responses(fitted, given.old)
-    if given.covariates is not None and "contamination" not in old.frame:
-        old = given_responses(old, given.covariates, given.missing)
+    new = given_responses(responses, covariates, missing)
+    old = _old_responses(fitted, old_responses)
+    if covariates is not None and "contamination" not in old.frame:
+        old = given_responses(old, covariates, missing)
     return fitted, old, new_models(old, new)
 
 

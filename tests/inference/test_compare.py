@@ -1,14 +1,17 @@
 """Comparison of fits: the right one wins, and what cannot be compared is refused."""
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
+from arviz_stats.utils import ELPDDataLOOKFold
 
 import bayescontam
 from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.compare import LeaveOut, compare_fits
-from bayescontam.inference.crossval import Pointwise, Sampled
+from bayescontam.inference.compare import comparison_table
+from bayescontam.inference.loo import elpd_figures, stored_loo
 from tests.crossvalidated import plain_fit, table
 
 FEW = {"draws": 300, "tune": 300, "chains": 2}
@@ -125,17 +128,33 @@ def test_bad_pareto_k_is_told() -> None:
     assert best["bad_k"].tolist() == [200, 0]
 
 
-def test_standard_errors_are_those_of_sums_over_what_is_left_out_together(monkeypatch) -> None:
+def elpd_of(values: np.ndarray, group: np.ndarray) -> ELPDDataLOOKFold:
+    """Return the figures of units that are left out by groups, in 4 folds."""
+    coords = {"group": ("unit", group), "reliable": ("unit", np.ones(len(group), bool))}
+    elpd = xr.DataArray(values, coords, "unit")
+    return ELPDDataLOOKFold(**elpd_figures(elpd, np.nan, 0), good_k=None, n_folds=4)
+
+
+def test_arviz_takes_the_figures(fits) -> None:
+    loos = {name: stored_loo(fits[name].tree) for name in ("flat", "slope")}
+    ours = bayescontam.compare({name: fits[name] for name in loos}).set_index("fit")
+    table = az.compare(loos, round_to="none")
+    for column in ("elpd", "elpd_diff", "weight"):
+        sign = -1 if column == "elpd_diff" else 1  # of ours the best is subtracted from
+        assert sign * table[column].to_numpy() == pytest.approx(
+            ours[column][table.index].to_numpy()
+        )
+    assert az.plot_khat(loos["slope"]) is not None
+    assert "elpd_loo" in str(loos["slope"])
+
+
+def test_standard_errors_are_those_of_sums_over_what_is_left_out_together() -> None:
     """Responses of a model that all err the same way count once."""
     rng = np.random.default_rng(1)
     group = np.repeat(np.arange(4), 50)
     elpd = {"a": rng.normal(-0.6, 0.1, 200), "b": rng.normal(-0.6, 0.1, 200) - (group == 2) * 0.5}
-    sampled = Sampled(4, 0, 1.0, 0)
-    made = {name: Pointwise(one, group, np.nan, 0, sampled) for name, one in elpd.items()}
-    monkeypatch.setattr(LeaveOut, "pointwise", lambda self, fits: made)
-    frame = table(models=2, items=100)
-    fits = {name: plain_fit(frame) for name in elpd}
-    compared = compare_fits(fits, LeaveOut(by="model")).set_index("fit")
+    made = {name: elpd_of(one, group) for name, one in elpd.items()}
+    compared = comparison_table(made, "model").set_index("fit")
     behind = elpd["a"] - elpd["b"]
     sums = np.array([behind[group == g].sum() for g in range(4)])
     assert compared["elpd_diff"]["b"] == pytest.approx(sums.sum())
@@ -147,16 +166,14 @@ def test_standard_errors_are_those_of_sums_over_what_is_left_out_together(monkey
     assert compared["left_out"].tolist() == ["model", "model"]
 
 
-def test_stacking_weights_survive_densities_of_very_many_responses_together(monkeypatch) -> None:
+def test_stacking_weights_survive_densities_of_very_many_responses_together() -> None:
     """The density of a thousand responses to an item is below the smallest number there is."""
     rng = np.random.default_rng(1)
     small = {name: rng.normal(-1, 0.3, 150) - off for name, off in (("a", 0.0), ("b", 0.2))}
-    fits = {name: plain_fit(table(models=2, items=100)) for name in small}
     weights = []
     for shift in (0.0, 2000.0):
-        made = {n: Pointwise(one - shift, np.arange(150), np.nan, 0) for n, one in small.items()}
-        monkeypatch.setattr(LeaveOut, "pointwise", lambda self, fits, made=made: made)
-        weights.append(compare_fits(fits, LeaveOut(by="item"))["weight"].tolist())
+        made = {name: elpd_of(one - shift, np.arange(150)) for name, one in small.items()}
+        weights.append(comparison_table(made, "item")["weight"].tolist())
     assert weights[0] == pytest.approx(weights[1], abs=1e-6)
     assert 0.1 < weights[0][0] < 1
 

@@ -18,7 +18,6 @@ from bayescontam.inference.crossval import (
     CrossValidation,
     Leave,
     RefitData,
-    Sampled,
     fingerprint,
     fold_key,
     kfold,
@@ -85,11 +84,11 @@ def test_each_unit_has_the_mean_density_of_its_fold(
     sampler = Sampler(monkeypatch)
     found = kfold({"x": plain_fit(frame)}, by, folds, CrossValidation())["x"]
     expected = sampler.log_mean(frame, groups).sort_index()
-    np.testing.assert_allclose(found.elpd, expected.to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found.elpd_i, expected.to_numpy(), rtol=1e-12)
     # Every response was seen by all fits but one.
     assert sum(sampler.seen) == (folds - 1) * len(frame)
     assert len(set(sampler.seeds)) == folds
-    assert found.groups == {"response": 24, "item": 8, "model": 3}[by]
+    assert len(np.unique(found.elpd_i["group"])) == {"response": 24, "item": 8, "model": 3}[by]
 
 
 def test_rows_in_another_order_give_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,15 +98,15 @@ def test_rows_in_another_order_give_the_same_figures(monkeypatch: pytest.MonkeyP
     # The constants stand for models and benchmarks by position: keep their order.
     shuffled = shuffled.sort_values(["benchmark", "model"], kind="stable")
     both = kfold({"x": plain_fit(frame), "y": plain_fit(shuffled)}, "item", 3, CrossValidation())
-    np.testing.assert_allclose(both["x"].elpd, both["y"].elpd, rtol=1e-12)
+    np.testing.assert_allclose(both["x"].elpd_i, both["y"].elpd_i, rtol=1e-12)
 
 
 def test_sampling_of_folds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     Sampler(monkeypatch)
     found = kfold({"x": plain_fit(table())}, "model", 3, CrossValidation())["x"]
-    assert isinstance(found.sampled, Sampled)
-    assert (found.sampled.fits, found.sampled.failed) == (3, 3)
-    assert found.sampled.divergences == 1 + 2 + 3
+    went = found.elpd_i.attrs
+    assert (went["refits"], went["failed"]) == (3, 3)
+    assert went["divergences"] == 1 + 2 + 3
     compared = bayescontam.compare({"x": plain_fit(table())}, leave_out="model", folds=3)
     assert "3 of 3 fits that were made again failed their checks" in compared["verdict"][0]
 
@@ -126,9 +125,9 @@ class TestCache:
         rest = Sampler(monkeypatch)
         found = by_folds_with(rest, work)
         assert len(rest.seeds) == 2
-        np.testing.assert_array_equal(found.elpd, whole.elpd)
+        np.testing.assert_array_equal(found.elpd_i, whole.elpd_i)
         nothing = Sampler(monkeypatch, stop_after=0)
-        np.testing.assert_array_equal(by_folds_with(nothing, work).elpd, whole.elpd)
+        np.testing.assert_array_equal(by_folds_with(nothing, work).elpd_i, whole.elpd_i)
 
     @pytest.mark.parametrize("change", ["seed", "responses", "broken file"])
     def test_what_is_not_the_same_is_made_again(
@@ -168,12 +167,12 @@ def test_only_responses_of_bad_k_are_refitted(monkeypatch: pytest.MonkeyPatch) -
     expected = pd.Series(-5.0, index=pd.MultiIndex.from_frame(order[KEYS]))
     for key in [("m1", "a", "i2"), ("m1", "b", "i6")]:
         expected[key] = sampler.log_mean(frame, KEYS)[key]
-    np.testing.assert_allclose(found["x"].elpd, expected.sort_index().to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(found["x"].elpd_i, expected.sort_index().to_numpy(), rtol=1e-12)
     assert sampler.seen == [23, 23]
-    assert found["x"].bad == 0
-    assert (found["x"].sampled.fits, found["y"].sampled.fits) == (2, 0)
-    assert found["x"].parameters == pytest.approx(24 * -4.0 - found["x"].elpd.sum())
-    assert (found["y"].elpd == -5.0).all()
+    assert not found["x"].warning
+    assert [found[name].elpd_i.attrs["refits"] for name in "xy"] == [2, 0]
+    assert found["x"].p == pytest.approx(24 * -4.0 - found["x"].elpd)
+    assert (found["y"].elpd_i == -5.0).all()
 
 
 def test_too_many_refits_are_refused_before_anything_is_fitted(

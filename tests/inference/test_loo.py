@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.inference.loo import MIN_DRAWS, _left_out, weigh
+from bayescontam.inference.loo import MIN_DRAWS, _left_out, psis_weights
 
 
 def test_weights_leave_one_response_out():
@@ -28,5 +28,5 @@ def test_weights_leave_one_response_out():
 
 def test_the_fewest_draws_of_a_fit_are_the_fewest_of_which_pareto_k_can_be_told() -> None:
     density = np.random.default_rng(5).normal(size=(MIN_DRAWS, 50))
-    assert np.isfinite(weigh(density)[1]).all()
-    assert np.isnan(weigh(density[1:])[1]).all()
+    assert np.isfinite(psis_weights(density.T)[1]).all()
+    assert np.isnan(psis_weights(density[1:].T)[1]).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, polygamma
 
-from bayescontam.model.quadrature import log_mean, place_nodes
+from bayescontam.model.quadrature import place_nodes
 
 
 def test_moments_of_skewed_densities():
@@ -31,7 +31,3 @@ def test_a_prior_without_data_keeps_its_moments():
     weight = np.exp(nodes.log_weight)
     for power, exact in ((1, 0.0), (2, 0.49), (4, 3 * 0.7**4)):
         assert (weight * nodes.position**power).sum() == pytest.approx(exact, abs=1e-6)
-
-
-def test_log_mean_does_not_overflow():
-    assert log_mean(np.array([[-1000.0, -1000.0]]))[0] == pytest.approx(-1000 + np.log(2))

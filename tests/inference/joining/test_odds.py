@@ -15,7 +15,6 @@ from bayescontam.updating.marginalise import (
     ItemDifficulties,
     Marginal,
     _log_joint,
-    log_answers,
     log_joint,
     near,
 )
@@ -98,7 +97,7 @@ def test_both_ways_agree_and_the_longer_one_is_for_all_else(
     def both(answers: Marginal) -> list[np.ndarray]:
         known = difficulties(answers, position, log_weight)
         return [
-            log_answers(center, answers, known),
+            known.log_density(center),
             _log_joint(answers, center, position[:, :11], item),
         ]
 

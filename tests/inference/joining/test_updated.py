@@ -12,12 +12,11 @@ from scipy.special import betaln, expit, logit, logsumexp
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.result import Fit, responses_from_fit
-from bayescontam.inference.summary import DrawWeights, summarise_weighted
+from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_spec
 from bayescontam.updating import importance as admission
-from bayescontam.updating.conditional_prior import expectation
-from bayescontam.updating.importance import _Admission, propose
+from bayescontam.updating.importance import Completion, Effects, expectation, propose
 from bayescontam.updating.new_model import (
     NewModel,
     join_responses,
@@ -84,9 +83,8 @@ def test_one_benchmark_without_items_agrees_with_quadrature(counted):
     assert refit_reason(who, fit) is None
     updated = update_draws(fit, who, "min_observed", np.random.default_rng(2), 2000)
     assert updated.doubt is None
-    table = summarise_weighted(
-        updated.groups["estimands"].sel(model="E", drop=True), updated.weights, 0.95
-    ).set_index("quantity")
+    own = with_p_best(updated.groups["estimands"]).sel(model="E", drop=True)
+    table = summarise(own, 0.95, updated.weights).set_index("quantity")
     row = table.loc["accuracy"]
     assert abs(row["mean"] - accuracy) < 4 * row["mcse_mean"]
     assert 0.0002 < row["mcse_mean"] < 0.004
@@ -175,11 +173,10 @@ def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, gues
         size=posterior["delta"].shape
     )
     rng = np.random.default_rng(4)
-    ready = _Admission.of(posterior, who, rng)
-    own, difficulties = ready.answers(np.arange(draws))
-    expected = ready.expected
-    proposed = propose(expected.location, ready.effects, expected, own, difficulties, rng, 6)
-    ratio = np.exp(proposed.log_ratio)
+    ready = Completion.of(posterior, who, rng)
+    expected, answers = ready.expected, ready.answers(np.arange(draws))
+    _, log_ratio = propose(expected.location, Effects(who), expected, answers, rng, 6)
+    ratio = np.exp(log_ratio)
     exact = brute_force(given, table, sign, guess)
     error = ratio.std() / np.sqrt(draws)
     assert error < 0.04 * exact
@@ -276,9 +273,8 @@ def test_without_pooling_accuracy_has_its_beta_posterior():
     who = arrived(fit, table[table["model"] == "new"])
     assert refit_reason(who, fit) is None
     updated = update_draws(fit, who, "min_observed", np.random.default_rng(9), 2000)
-    row = summarise_weighted(
-        updated.groups["estimands"].sel(model="new", drop=True), updated.weights, 0.95
-    ).iloc[0]
+    own = with_p_best(updated.groups["estimands"]).sel(model="new", drop=True)
+    row = summarise(own, 0.95, updated.weights).iloc[0]
     exact = stats.beta(18, 4)
     assert row["mean"] == pytest.approx(exact.mean(), abs=4 * row["mcse_mean"])
     assert row["sd"] == pytest.approx(exact.std(), rel=0.06)
@@ -362,7 +358,7 @@ def test_weighted_figures_are_those_of_the_target():
     estimands = xr.Dataset(
         {"accuracy": (("chain", "draw", "benchmark"), x[None, :, None])}, {"benchmark": ["b"]}
     )
-    row = summarise_weighted(estimands, weights, 0.9).iloc[0]
+    row = summarise(estimands, 0.9, weights).iloc[0]
     assert row["mean"] == pytest.approx(shift, abs=4 * row["mcse_mean"])
     assert row["sd"] == pytest.approx(1, abs=0.03)
     assert row["ci_low"] == pytest.approx(shift - 1.645, abs=0.06)
