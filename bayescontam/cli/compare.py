@@ -232,10 +232,9 @@ def rank(
     check_out(output, out, path)
     with stage(not quiet, f"reading and ranking {printable(str(path))}"):
         from bayescontam.cli.terminal import print_lines, put_text
+        from bayescontam.inference.findings import lines_in_short, verdict_line
         from bayescontam.inference.ranking import rank_models
         from bayescontam.inference.result import Fit
-        from bayescontam.report.fit_tables import verdict_line
-        from bayescontam.report.fit_text import lines_in_short
 
         fit = Fit.load(path)
         ranking = rank_models(

@@ -160,7 +160,8 @@ def _write_table(path: Path, table: "pd.DataFrame") -> None:
 
 def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
     from bayescontam.cli.terminal import print_headline
-    from bayescontam.report.fit_tables import headline, verdict_line
+    from bayescontam.inference.findings import verdict_line
+    from bayescontam.inference.tables import headline
 
     if not quiet:
         print_headline(headline(fitted))

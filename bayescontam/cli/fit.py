@@ -249,8 +249,8 @@ def _quoted(path: Path) -> str:
 def show(fitted: "Fit", path: Path) -> None:
     """Print what a fit found, and the name of its file."""
     from bayescontam.cli.terminal import print_checks, print_headline, print_lines
-    from bayescontam.report.fit_tables import headline, verdict_line
-    from bayescontam.report.fit_text import lines_in_short
+    from bayescontam.inference.findings import lines_in_short, verdict_line
+    from bayescontam.inference.tables import headline
 
     name = printable(fitted.spec.name, 60)
     print_lines(

@@ -96,7 +96,7 @@ def show(
         print(spec.text, end="")
         return
     if output is PageFormat.MARKDOWN:
-        from bayescontam.report.spec_page import spec_page
+        from bayescontam.report.model_page import spec_page
 
         print(spec_page(spec, name), end="")
         return
@@ -159,7 +159,7 @@ def prior(
     """Show what a spec's prior implies for accuracy, overfitting and differences of models."""
     if out is not None:
         with stage(not quiet, "preparing the picture"):
-            from bayescontam.report.prior_page import check_ending, write_prior
+            from bayescontam.report.model_page import check_ending, write_prior
 
         check_ending(out)
         check_file(out, name, responses, covariates)
@@ -215,7 +215,6 @@ def _implied(
 
 def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.prior_page import shown
 
     if output is TableFormat.CSV:
         print(found.table().to_csv(index=False), end="")
@@ -223,7 +222,7 @@ def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> Non
     elif output is TableFormat.JSON:
         print(_json(found))
     else:
-        print_table(shown(found), spare=("q25", "q75", "meaning"))
+        print_table(found.readable(), spare=("q25", "q75", "meaning"))
         print_lines([*found.notes(), f"Seed {found.seed}."])
         print_lines([f"Wrote {printable(str(out))}."] if out is not None else [])
 

@@ -285,7 +285,7 @@ def _show(
     output: TableFormat,
 ) -> None:
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.report.fit_text import SPARE, plan_notes, shown
+    from bayescontam.power.power import SPARE, plan_notes, varying_columns
 
     if output is TableFormat.CSV:
         print(table.to_csv(index=False), end="")
@@ -293,5 +293,5 @@ def _show(
     if output is TableFormat.JSON:
         print(table.to_json(orient="records", indent=1, double_precision=15))
         return
-    print_table(shown(table), SPARE)
+    print_table(varying_columns(table), SPARE)
     print_lines([*lines, *plan_notes(table, truth, wish, seed)])

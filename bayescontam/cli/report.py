@@ -292,8 +292,8 @@ def summary(
 
 def _print(fit: "Fit", table: "pd.DataFrame") -> None:
     from bayescontam.cli.terminal import print_headline, print_lines, print_table
-    from bayescontam.report.fit_tables import by_concept, headline, verdict_line
-    from bayescontam.report.fit_text import lines_in_short
+    from bayescontam.inference.findings import lines_in_short, verdict_line
+    from bayescontam.inference.tables import by_concept, headline
 
     print_headline(headline(fit, table))
     if "estimands_by_concept" in fit.tree:
@@ -304,8 +304,7 @@ def _print(fit: "Fit", table: "pd.DataFrame") -> None:
 def _json(fit: "Fit", table: "pd.DataFrame", level: float | None) -> str:
     import json
 
-    from bayescontam.report.fit_tables import FIGURES, slopes
-    from bayescontam.report.ranking import better_pairs
+    from bayescontam.inference.tables import FIGURES, better_pairs, slopes
 
     judged = slopes(fit, table)[["model", "benchmark", "verdict", "sentence", *FIGURES]]
     checks = [check.to_dict() for check in fit.checks()]

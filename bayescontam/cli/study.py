@@ -137,8 +137,9 @@ def report(
             print_findings(record, folder, out)
         return
     with stage(not quiet, "counting and drawing"):
+        from bayescontam.calibration.findings import verdict
         from bayescontam.inference.checks import Outcome
-        from bayescontam.report.study_page import PAGE, verdict, write_study_report
+        from bayescontam.report.study_page import PAGE, write_study_report
 
         results = write_study_report(folder, out)
     outcome, sentence = verdict(results)
@@ -169,7 +170,7 @@ def coverage_head(results: "StudyResults") -> "pd.DataFrame":
     """Return the rows of the 95 % intervals, all fits counted, as the terminal shows them."""
     import pandas as pd
 
-    from bayescontam.report.study_tables import coverage_rows
+    from bayescontam.calibration.findings import coverage_rows
 
     names = ["cell", "quantity", "estimator", "coverage", "mc_se", "width", "interval_score"]
     names += ["bias", "rmse", "n", "n_failed"]
