@@ -7,7 +7,7 @@ from typing import Any
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
-from bayescontam.report.spec_page import write_spec_pages
+from bayescontam.report.model_page import write_spec_pages
 from bayescontam.specs.reference import study_keys_page
 
 project = "bayescontam"

@@ -8,9 +8,8 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "bayescontam"
 ORDER = (
-    "_types", "_text", "errors", "_optional", "_random", "_files", "_bounds", "_progress",
-    "_runs",
-    "parallel",
+    "_types", "_text", "_format", "errors", "_optional", "_random", "_files", "_bounds",
+    "_progress", "_runs", "parallel",
     "specs", "data", "model", "inference", "updating", "power", "scan", "evidence", "calibration",
     "published", "report", "cli", "__main__",
 )  # fmt: skip

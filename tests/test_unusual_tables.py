@@ -8,8 +8,9 @@ from scipy.stats import spearmanr
 
 import bayescontam
 from bayescontam.data.responses import Responses
+from bayescontam.inference.findings import verdict_line
+from bayescontam.inference.tables import headline
 from bayescontam.model.auto import compose_spec, constant_contamination
-from bayescontam.report.fit_tables import headline, verdict_line
 
 pytestmark = pytest.mark.slow
 QUICK = {"draws": 400, "tune": 400, "chains": 2, "seed": 1}

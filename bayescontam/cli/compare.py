@@ -169,10 +169,9 @@ def rank(
     """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
     with stage(not quiet, f"reading and ranking {printable(path)}"):
+        from bayescontam.inference.findings import lines_in_short, verdict_line
         from bayescontam.inference.ranking import rank_models
         from bayescontam.inference.result import Fit
-        from bayescontam.report.fit_tables import verdict_line
-        from bayescontam.report.fit_text import lines_in_short
 
         fit = Fit.load(path)
         ranking = rank_models(fit, benchmark or None, by=by, weights=weights, level=level)

@@ -107,12 +107,11 @@ def curve(
 
 
 def _print_curve(fitted: "Curve", path: Path) -> None:
-    from bayescontam.report.curve_page import half_text, halves
-    from bayescontam.report.fit_text import checks_sentence
+    from bayescontam.evidence.curve import halves
+    from bayescontam.inference.checks import checks_sentence
 
     print_lines(
-        f"{printable(str(row['benchmark']), 60)}: half are duplicates at a cosine of"
-        f" {half_text(row)}."
+        f"{printable(str(row['benchmark']), 60)}: half are duplicates at a cosine of {row['text']}."
         for row in halves(fitted).to_dict("records")
     )
     table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})
@@ -205,7 +204,7 @@ def covariates(
 def _print_weighed(weighed: "ItemContamination", fitted: "Curve", level: float, out: Path) -> None:
     """Print how many items have duplicates, what that rests on, and where the table lies."""
     from bayescontam.evidence.prevalence import duplicate_numbers, prevalence
-    from bayescontam.report.fit_text import checks_sentence
+    from bayescontam.inference.checks import checks_sentence
 
     shares = prevalence(weighed, level=level)
     numbers = duplicate_numbers(weighed, level=level).drop(columns="mean")

@@ -151,7 +151,8 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
 
 
 def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
-    from bayescontam.report.fit_tables import headline, verdict_line
+    from bayescontam.inference.findings import verdict_line
+    from bayescontam.inference.tables import headline
 
     if not quiet:
         print_headline(headline(fitted))

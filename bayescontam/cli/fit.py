@@ -225,8 +225,8 @@ def fit(
 
 def _print_fit(fitted: "Fit", path: Path) -> None:
     """Print what a fit found, and the name of its file."""
-    from bayescontam.report.fit_tables import headline, verdict_line
-    from bayescontam.report.fit_text import lines_in_short
+    from bayescontam.inference.findings import lines_in_short, verdict_line
+    from bayescontam.inference.tables import headline
 
     name = printable(fitted.spec.name, 60)
     print_lines(

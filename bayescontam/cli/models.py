@@ -79,7 +79,7 @@ def show(name: SpecName, file_only: FileOnly = False, output: PageFormat = "text
         print(spec.text, end="")
         return
     if output == "markdown":
-        from bayescontam.report.spec_page import spec_page
+        from bayescontam.report.model_page import spec_page
 
         print(spec_page(spec, name), end="")
         return
@@ -128,7 +128,7 @@ def prior(
     """Show what a spec's prior implies for accuracy, overfitting and differences of models."""
     if out is not None:
         with stage(not quiet, "preparing the picture"):
-            from bayescontam.report.prior_page import check_ending, write_prior
+            from bayescontam.report.model_page import check_ending, write_prior
 
         check_ending(out)
         check_file(out, name, responses, covariates)
@@ -167,7 +167,6 @@ def _own_table(
 
 
 def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> None:
-    from bayescontam.report.prior_page import shown
 
     if output == "csv":
         put_csv(found.table())
@@ -184,6 +183,6 @@ def _print_prior(found: "Implied", output: TableFormat, out: Path | None) -> Non
             }
         )
     else:
-        print_table(shown(found), spare=("q25", "q75", "meaning"))
+        print_table(found.readable(), spare=("q25", "q75", "meaning"))
         print_lines([*found.notes(), f"Seed {found.seed}."])
         print_lines([f"Wrote {printable(out)}."] if out is not None else [])

@@ -254,8 +254,7 @@ def summary(
 
 def _content(fit: "Fit", table: "pd.DataFrame", level: float | None) -> dict[str, Any]:
     """Return everything that a summary as JSON holds."""
-    from bayescontam.report.fit_tables import FIGURES, slopes
-    from bayescontam.report.ranking import better_pairs
+    from bayescontam.inference.tables import FIGURES, better_pairs, slopes
 
     hidden = {"format", "checks", "labels"}
     return {

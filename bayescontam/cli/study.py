@@ -87,8 +87,9 @@ def report(
         _report_published(folder, out, quiet)
         return
     with stage(not quiet, "counting and drawing"):
+        from bayescontam.calibration.findings import verdict
         from bayescontam.inference.checks import Outcome
-        from bayescontam.report.study_page import PAGE, verdict, write_study_report
+        from bayescontam.report.study_page import PAGE, write_study_report
 
         results = write_study_report(folder, out)
     outcome, sentence = verdict(results)
@@ -104,7 +105,7 @@ def _print_results(results: "StudyResults", folder: Path) -> None:
     """Print the 95 % intervals, all fits counted, and ranks that are not uniform."""
     import pandas as pd
 
-    from bayescontam.report.study_tables import coverage_rows
+    from bayescontam.calibration.findings import coverage_rows
 
     names = ["cell", "quantity", "estimator", "coverage", "mc_se", "width", "interval_score"]
     names += ["bias", "rmse", "n", "n_failed"]

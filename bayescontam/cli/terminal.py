@@ -118,7 +118,7 @@ def print_notes(notes: Iterable[str]) -> None:
 
 def print_checks(checks: "Sequence[Check]") -> None:
     """Print the checks that did not pass, each with its value and what is allowed."""
-    from bayescontam.report.format import measured
+    from bayescontam._format import measured
 
     for check in checks:
         if check.outcome.value == "passed":

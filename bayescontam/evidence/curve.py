@@ -63,6 +63,8 @@ QUANTITIES = (
 """Parameters that a summary reports, in this order."""
 GRID = np.linspace(0.0, 1.0, 101)
 """Cosines at which the curve is reported."""
+HALF_GRID, HALF_DRAWS = np.linspace(0.0, 1.0, 201), 1000
+"""Cosines and draws by which it is found where the curve crosses 0.5."""
 _JUDGED = {
     "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
     "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
@@ -486,3 +488,48 @@ def _judged_text(judged: pd.DataFrame) -> str:
 
 def _spaced(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
+
+
+def halves(curve: Curve) -> pd.DataFrame:
+    """Return at which cosine the best match of an item is a duplicate with probability 0.5.
+
+    Columns: ``benchmark, median, low, high, text``.
+    """
+    draws, tails = curve.draws(HALF_DRAWS), (1 - curve.level) / 2
+    rows = []
+    for number, name in enumerate(curve.benchmarks):
+        # Infinite ends cannot be interpolated.
+        low, median, high = np.quantile(
+            half(draws, number), [tails, 0.5, 1 - tails], method="inverted_cdf"
+        )
+        text = half_text(median, low, high)
+        rows.append({"benchmark": name, "median": median, "low": low, "high": high, "text": text})
+    return pd.DataFrame(rows)
+
+
+def half(draws: CurveDraws, benchmark: int) -> FloatArray:
+    """Return for each draw the cosine in [0, 1] at which the curve crosses 0.5, (draw,)."""
+    p = marginal(draws, HALF_GRID, benchmark)
+    above = p >= 0.5
+    after = above.argmax(axis=1)
+    before, rows = np.maximum(after - 1, 0), np.arange(len(p))
+    rise = np.where(after > 0, p[rows, after] - p[rows, before], 1.0)
+    between = (0.5 - p[rows, before]) / rise
+    crossing = HALF_GRID[before] + between * (HALF_GRID[1] - HALF_GRID[0])
+    crossing = np.where(after == 0, -np.inf, crossing)
+    result: FloatArray = np.where(above.any(axis=1), crossing, np.inf)
+    return result
+
+
+def half_text(median: float, low: float, high: float) -> str:
+    """Return a cosine with its interval, of which each may lie outside [0, 1].
+
+    >>> half_text(0.612, 0.55, float("inf"))
+    '0.61 [0.55, none]'
+    >>> half_text(float("inf"), 0.9, float("inf"))
+    'none in [0, 1]'
+    """
+    if not np.isfinite(median):
+        return "none in [0, 1]"
+    ends = ", ".join(f"{x:.2f}" if np.isfinite(x) else "none" for x in (low, high))
+    return f"{median:.2f} [{ends}]"

@@ -489,3 +489,18 @@ def _rounded(value: float) -> str:
 
 def _probability(tail: float) -> str:
     return "less than 1e-12" if tail < 1e-12 else f"{tail:.1g}"
+
+
+def checks_sentence(checks: tuple[Check, ...]) -> str:
+    """Return whether the checks hold, and which do not; without a full stop."""
+    failed = [check.name for check in checks if check.outcome is Outcome.FAILED]
+    cautions = [check.name for check in checks if check.outcome is Outcome.CAUTION]
+    count = f"{len(cautions)} caution{'' if len(cautions) == 1 else 's'}"
+    known = f"{count} ({', '.join(cautions)})"
+    if failed:
+        text = f"Do not rely on this fit yet: {len(failed)} of {len(checks)} checks failed"
+        text += f" ({', '.join(failed)})"
+        return f"{text}, {known}" if cautions else text
+    if cautions:
+        return f"No check failed, {known}, of {len(checks)} checks"
+    return f"All {len(checks)} checks passed"

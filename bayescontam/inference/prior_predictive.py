@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayescontam._format import number
 from bayescontam._random import check_seed, stream
 from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
@@ -34,6 +35,8 @@ QUANTILES = {"q2.5": 0.025, "q25": 0.25, "median": 0.5, "q75": 0.75, "q97.5": 0.
 FEWEST_DRAWS, MOST_DRAWS = 100, 100_000
 MOST_LOST = 0.001
 """Share of values that overflow up to which a quantity is reported."""
+LONG = 1e6
+"""Numbers from here on are shown with an exponent."""
 SINGLE_ITEMS = 100
 """Responses of each draw whose own accuracy is looked at."""
 
@@ -228,6 +231,28 @@ class Implied:
     def table(self) -> pd.DataFrame:
         """Return quantiles and probabilities of extremes."""
         return pd.DataFrame([self._row(known) for known in self.quantities])
+
+    def readable(self) -> pd.DataFrame:
+        """Return the table for people: names in words, bounds beside their probabilities."""
+        table, names = self.table(), list(QUANTILES)
+        if (table[names].abs() >= LONG).any(axis=None):
+            table[names] = table[names].map(
+                lambda value: f"{value:.1e}" if abs(value) >= LONG else number(value)
+            )
+        for side, sign in (("below", "<"), ("above", ">")):
+            pairs = zip(table[side], table[f"p_{side}"], strict=True)
+            table[side] = [
+                "" if np.isnan(p) else f"{number(p)} ({sign} {bound:g})".replace("-", "−")
+                for bound, p in pairs
+            ]
+        table["quantity"] = [self.label(name) for name in table["quantity"]]
+        return table[["quantity", *names, "below", "above", "meaning"]]
+
+    def label(self, quantity: str) -> str:
+        """Return the name of a quantity in words."""
+        if quantity == "unit_accuracy":
+            return f"accuracy by {printable(self.spec.ability.by, 20)}"
+        return quantity.replace("_", " ")
 
     def is_told(self, name: str) -> bool:
         """Return whether nearly all values of a quantity are finite."""

@@ -27,6 +27,9 @@ MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
 """Largest size that is tried."""
 _CLOSE = 1.05
 """Ratio of two sizes, one too small and one large enough, at which the search ends."""
+SPARE = ("p_width_mcse", "power_mcse", "true_overfitting")
+"""Columns of a plan that a narrow terminal leaves out."""
+_SIZES = ("models", "benchmarks", "generations")
 _WHY = {
     "items": "the width falls with the square root of the number of items",
     "models": (
@@ -298,3 +301,27 @@ def _sentence(search: _Search, found: int | None, most: int) -> str:
     if found == min(search.rows):
         return f"{count}, the fewest tried, give {wanted} already."
     return f"{count} give {wanted}. {tried}"
+
+
+def varying_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table for people: without sizes that are the same in every row."""
+    return table.drop(columns=["quantity", *_alike(table)])
+
+
+def plan_notes(table: pd.DataFrame, truth: Assumptions, wish: PowerRequest, seed: int) -> list[str]:
+    """Return what a reader must know beside the table, one sentence or two each."""
+    sizes = ", ".join(f"{name} = {table[name].iloc[0]}" for name in _alike(table))
+    known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())
+    return [
+        *([f"Everywhere: {sizes}."] if sizes else []),
+        f"width: of the {100 * wish.level:g} % interval of {wish.quantity}; median and central"
+        f" 80 % over {wish.data_sets} simulated data sets, by a fast approximation.",
+        "power: probability that the interval of overfitting excludes zero. Monte Carlo error"
+        f" of probabilities: at most {table.filter(like='_mcse').to_numpy().max():.2g}.",
+        f"Assumed: accuracy {truth.accuracy:g}, mean slope {truth.slope:g}{known};"
+        f" other spreads drawn from their priors. Seed {seed}.",
+    ]
+
+
+def _alike(table: pd.DataFrame) -> list[str]:
+    return [name for name in _SIZES if table[name].nunique() == 1]

@@ -1,42 +1,71 @@
-"""The page of a fit."""
+"""The page of a fit, and every table behind it as files."""
 
 import os
-from collections.abc import Callable
+from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from bayescontam._files import write_text
-from bayescontam._progress import Advance, progress_bar
-from bayescontam._text import printable
-from bayescontam.inference.checks import Outcome
+from bayescontam._format import level_text, number
+from bayescontam._progress import progress_bar
+from bayescontam._text import join_list, printable
+from bayescontam.errors import UsageError
+from bayescontam.inference import tables
+from bayescontam.inference.checks import Outcome, checks_sentence
+from bayescontam.inference.confounding import confounding_table
+from bayescontam.inference.findings import estimated, finding, items_of, which_items
+from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import EXPLAINED
-from bayescontam.report import diagnostics
-from bayescontam.report import dose_figures as dose
-from bayescontam.report import fit_figures as concept_figures
-from bayescontam.report import fit_figures as figures
-from bayescontam.report import fit_figures as overview
-from bayescontam.report import fit_tables as tables
-from bayescontam.report import format as words
-from bayescontam.report import predictive as predictions
-from bayescontam.report.confounding import confounding_section
-from bayescontam.report.export import make_folder, write_tables
-from bayescontam.report.fit_text import assumptions, checks_sentence, finding, in_short
-from bayescontam.report.format import longest_rows
+from bayescontam.report import ability_figures, check_figures, effect_figures
+from bayescontam.report.format import (
+    Names,
+    counted,
+    in_file,
+    longest_rows,
+    pairs_text,
+    paragraphs,
+    provenance_rows,
+)
 from bayescontam.report.html import fill
 from bayescontam.report.matches import Evidence, contaminated_section
-from bayescontam.report.plots import Picture
-from bayescontam.report.ranking import ranking_section
+from bayescontam.report.model_page import assumptions
+from bayescontam.report.plots import first_of
 
 MOST_ROWS = 400
 """Estimands that the page lists; more are left to ``bayescontam summary``."""
 FEWEST_ITEMS, MOST_ITEMS = 10, 200
 """Items that the page lists, the worst fitting first: these, or all suspects in between."""
-
-Ways = dict[str, Callable[[], Picture | None]]
-"""How to draw pictures, by name."""
+MOST_BENCHMARKS = 12
+"""Benchmarks with a picture of what is assumed of contaminated items."""
+MOST_WITHIN = 1000
+"""Rows of rankings within benchmarks up to which the page has these tables."""
+MOST_PAIRS = 30
+"""Models up to which the page has a square of pairs; ``bayescontam rank`` has all."""
+MOST_REFERENCES = 12
+"""Benchmarks whose reference contamination is named one by one."""
+_ENDS = ("", "_low", "_high")
+_TERMS = {
+    "a": "a general ability of each model, shared by all benchmarks",
+    "sigma_theta": "the spread of abilities, learnt from the data",
+    "sigma_mu": "the spread of concepts, learnt from the data",
+    "beta": "the contamination slope",
+    "u": "slopes that differ by model",
+    "v": "slopes that differ by benchmark",
+    "w": "slopes that differ by pair of model and benchmark",
+    "increments": "the bends of the dose-response",
+    "spillover": "the lift of a whole benchmark by contamination of its items",
+    "kappa": "the difficulty of contaminated items",
+    "gamma": "slopes that depend on difficulty",
+    "delta": "item difficulty",
+    "alpha": "items that distinguish models better or worse",
+    "eps": "the effect of a model on an item, shared by repeated trials",
+}
+"""What the symbols of a fit's terms stand for."""
 
 
 def write_report(
@@ -51,15 +80,48 @@ def write_report(
     progress: bool = False,
 ) -> None:
     """Write the report of a fit as one HTML file that needs no network."""
-    if tables_in is not None:
-        make_folder(tables_in)
+    folder = None if tables_in is None else _make_folder(Path(tables_in))
     estimands = fit.estimands(progress=progress)
     html = render(
         fit, comparison, evidence, title=title, note=note, estimands=estimands, progress=progress
     )
     write_text(path, html)
-    if tables_in is not None:
-        write_tables(fit, tables_in, estimands)
+    if folder is not None:
+        for name, table in whole_tables(fit, estimands).items():
+            write_text(folder / f"{name}.csv", table.to_csv(index=False))
+
+
+def _make_folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{printable(str(path))}: no folder can be made there ({printable(str(error))}); "
+            "give one that can be written to"
+        ) from None
+    return path
+
+
+def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return every table of a report by the name of its file, without those that are empty."""
+    curves = fit.tree["confounding"].to_dataset() if "confounding" in fit.tree else None
+    every = {
+        "headline": tables.headline(fit, estimands),
+        "slopes": tables.slopes(fit, estimands),
+        "concepts": tables.by_concept(fit, estimands),
+        "better": tables.better_pairs(fit),
+        "ranks": tables.ranks(fit),
+        "items": fit.item_fit() if "item_fit" in fit.tree else pd.DataFrame(),
+        "curves": tables.dose_response(fit),
+        "confounding": confounding_table(curves),
+        "sensitivity": tables.sensitivity(fit),
+        "predicted": tables.predicted_scores(fit),
+        "predicted-bins": tables.predicted_bins(fit),
+        "convergence": check_figures.convergence_table(fit, estimands)[0],
+        "checks": tables.checks(fit),
+        "estimands": estimands,
+    }
+    return {name: table for name, table in every.items() if len(table)}
 
 
 def render(
@@ -75,27 +137,45 @@ def render(
     """Return the report of a fit as HTML."""
     estimands = fit.estimands(progress=progress) if estimands is None else estimands
     headline = tables.headline(fit, estimands)
-    shown = headline, tables.slopes(fit, estimands), tables.by_concept(fit, estimands)
-    ways = _pictures(fit, *shown)
-    with progress_bar(progress, "drawing", len(ways) + 3, "parts") as advance:
-        content = {"pictures": _drawn(ways, advance)} | _results(fit, *shown)
-        content |= {"confounding": _confounding(fit), "sensitivity": _sensitivity(fit)}
+    slopes, concepts = tables.slopes(fit, estimands), tables.by_concept(fit, estimands)
+    large = ability_figures.is_large(headline)
+    effects = large and len(slopes) > 0
+    # The picture of the ranking says the same of one benchmark.
+    several = headline["benchmark"].nunique() > 1
+    parts = {
+        "raw_genuine": lambda: ability_figures.raw_against_genuine(fit, headline),
+        "slopes": lambda: effect_figures.slopes(fit, slopes),
+        "dose": lambda: effect_figures.dose_response(fit, headline),
+        "ranks": lambda: ability_figures.ranks(fit, headline) if several else None,
+        "concepts": lambda: ability_figures.concepts(fit, concepts),
+        "prior": lambda: effect_figures.prior_posterior(fit, slopes),
+        "scatter": lambda: ability_figures.scatter(headline) if large else None,
+        "overfitting_map": lambda: effect_figures.effect_map(
+            headline, "overfitting", "overfitting_verdict", "headline"
+        ) if effects else None,
+        "slope_map": lambda: effect_figures.effect_map(
+            slopes, "slope", "verdict", "slopes"
+        ) if effects else None,
+    }  # fmt: skip
+    pictures: dict[str, Any] = {}
+    with progress_bar(progress, "drawing", len(parts) + 3, "parts") as advance:
+        for name, draw in parts.items():
+            pictures[name] = draw()
+            advance(1)
+        content = {"pictures": pictures} | _results(fit, headline, slopes, concepts)
+        content["confounding"] = confounding_section(fit)
         advance(1)
         content |= _judgement(fit, estimands)
         advance(1)
-        content |= _identity(fit) | _first(fit, headline, content["ranking"])
+        content |= _identity(fit) | _verdict(fit, headline, content["ranking"])
         most = contaminated_section(fit, evidence, content["names"]["model"]) if evidence else None
         content |= {
-            "fit": fit,
             "own_title": printable(title.strip(), 300),
-            "own_note": words.paragraphs(note),
-            "level": words.level_text(fit.level),
-            "contaminated": "identification" in fit.tree,
+            "own_note": paragraphs(note),
             "comparison": _comparison(comparison),
-            "items": _items(fit),
             "evidence": most,
             "ngram": most["ngram"] if most else "",
-            "all_estimands": _all_estimands(estimands),
+            "all_estimands": estimands.to_dict("records") if len(estimands) <= MOST_ROWS else [],
             "n_estimands": len(estimands),
         }
         html = fill("report.html", content)
@@ -103,61 +183,23 @@ def render(
     return html
 
 
-def _pictures(
-    fit: Fit, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
-) -> Ways:
-    """Return how to draw each picture of the results."""
-    # The picture of the ranking says the same of one benchmark.
-    several = headline["benchmark"].nunique() > 1
-    return {
-        "raw_genuine": lambda: figures.raw_against_genuine(fit, headline),
-        "slopes": lambda: figures.slopes(fit, slopes),
-        "dose": lambda: dose.dose_response(fit, headline),
-        "ranks": lambda: figures.ranks(fit, headline) if several else None,
-        "concepts": lambda: concept_figures.concepts(fit, concepts),
-        "prior": lambda: dose.prior_posterior(fit, slopes),
-        **_overviews(headline, slopes),
-    }
-
-
-def _drawn(ways: Ways, advance: Advance) -> dict[str, Picture | None]:
-    pictures = {}
-    for name, draw in ways.items():
-        pictures[name] = draw()
-        advance(1)
-    return pictures
-
-
-def _overviews(headline: pd.DataFrame, slopes: pd.DataFrame) -> Ways:
-    """Return how to draw every pair, where pictures of single ones cannot show all."""
-    if not figures.is_large(headline):
-        return {}
-    ways: Ways = {"scatter": lambda: overview.scatter(headline)}
-    if len(slopes):
-        gap = headline, "overfitting", "overfitting_verdict", "headline"
-        ways["overfitting_map"] = lambda: overview.effect_map(*gap)
-        ways["slope_map"] = lambda: overview.effect_map(slopes, "slope", "verdict", "slopes")
-    return ways
-
-
-def _first(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -> dict[str, Any]:
+def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -> dict[str, Any]:
     """Return what stands on the first screen beside the table and the picture."""
     checks = fit.checks()
     outcomes = {check.outcome for check in checks}
     worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
     failures = [check.to_dict() for check in checks if check.outcome is Outcome.FAILED]
-    counted = f"Do not rely on this fit yet: {len(failures)} of {len(checks)} checks failed"
     sentences = finding(headline, fit.smallest_effect)
     if "identification" not in fit.tree and ranking and ranking["distinguished"]:
         sentences.append(ranking["distinguished"])
     return {
         "finding": sentences,
-        "in_short": in_short(fit),
+        "estimated": estimated(fit),
+        "which_items": which_items(fit),
         "outcome": worst.value,
-        "verdict": f"{counted if failures else checks_sentence(checks)}.",
+        "checked": f"{checks_sentence(checks)}.",
+        "n_checks": len(checks),
         "failures": failures,
-        "sampled": bool(fit.record.get("population", False)),
-        "several": headline["benchmark"].nunique() > 1,
     }
 
 
@@ -167,54 +209,210 @@ def _identity(fit: Fit) -> dict[str, Any]:
     names = {dim: [str(v) for v in data[dim].values] for dim in ("model", "benchmark")}
     if "concept" in data.coords:
         names["concept"] = [str(v) for v in data["concept"].values]
-    known = {dim: words.Names(values, f"name-{dim}") for dim, values in names.items()}
+    known = {dim: Names(values, f"name-{dim}") for dim, values in names.items()}
+    sizes = [counted(names[dim], dim) for dim in ("model", "benchmark")]
+    contaminated = "identification" in fit.tree
     return {
+        "fit": fit,
+        "level": level_text(fit.level),
+        "contaminated": contaminated,
+        "reference": reference_text(fit) if contaminated else "",
         "names": known,
         "changed": [row for labels in known.values() for row in labels.changed()],
-        "size": ", ".join(
-            words.counted(names[dim], dim) for dim in ("model", "benchmark")
-        ) + f", {words.items_of(fit)}, {data.sizes['response']:,} responses",
-        "meanings": words.estimand_texts(fit),
-        "assumptions": assumptions(fit),
-        "left_out": words.left_out(fit),
+        "size": ", ".join([*sizes, items_of(fit), f"{data.sizes['response']:,} responses"]),
+        "assumptions": fit_assumptions(fit),
+        "left_out": [
+            (symbol, _TERMS.get(symbol, ""), printable(reason, 10_000))
+            for symbol, reason in fit.record["left_out"]
+        ],
         "notes": [printable(note, 10_000) for note in fit.record["data"]["notes"]],
-        "provenance": words.provenance(fit),
+        "provenance": provenance(fit),
         "spec_name": printable(fit.record["spec"]["name"]),
         "spec_text": fit.record["spec"]["text"],
         "source": printable(str(fit.record["data"]["source"])),
         "created": fit.record["created"],
-    }  # fmt: skip
+    }
+
+
+def fit_assumptions(fit: Fit) -> list[str]:
+    """Return what the fit assumes, one sentence or two each."""
+    clean = fit.record.get("clean", [])  # fits of earlier versions say nothing of it
+    return assumptions(fit.spec, fit.record["entered"], join_list(clean))
+
+
+def reference_text(fit: Fit) -> str:
+    """Return at which contamination genuine ability is evaluated, with the value."""
+    lowest = fit.tree["curves"].to_dataset()["contamination"].isel(point=0)
+    reference = fit.record["reference"]
+    if reference != "min_observed":
+        lowest = lowest * 0 + (0.0 if reference == "zero" else float(reference))
+    levels = {str(name): float(lowest.sel(benchmark=name)) for name in lowest["benchmark"].values}
+    low, high = min(levels.values()), max(levels.values())
+    if fit.spec.contamination.exposure == "latent" and not low and not high:
+        return "contamination 0, no duplicate, in every benchmark"
+    if reference != "min_observed":
+        return f"contamination {low:.3g} in every benchmark"
+    observed = "the smallest observed contamination"
+    if high - low < 5e-4:
+        first = next(iter(levels.values()))
+        return f"{observed}, {first:.3g} in every benchmark"
+    if len(levels) > MOST_REFERENCES:
+        return (
+            f"{observed} of each benchmark, {low:.3g} to {high:.3g} (all: the first contamination"
+            f" of each in {in_file('curves')})"
+        )
+    each = "; ".join(f"{printable(name, 40)}: {value:.3g}" for name, value in levels.items())
+    return f"{observed} of each benchmark ({each})"
+
+
+def provenance(fit: Fit) -> list[tuple[str, str]]:
+    """Return where the fit comes from: data, spec, sampler, seed, versions, times."""
+    record: dict[str, Any] = fit.record
+    sampling, data = record["sampling"], record["data"]
+    options = {name: v for name, v in sampling.items() if name not in ("engine", "difficulties")}
+    # Fits of earlier versions say nothing of difficulties: they were sampled.
+    marginalised = record.get("difficulties") == "marginalised"
+    how = "; item difficulties integrated out, and drawn afterwards" if marginalised else ""
+    seconds = ", ".join(f"{name} {value:.0f} s" for name, value in record["seconds"].items())
+    return provenance_rows(
+        {
+            "Model spec": f"{record['spec']['name']} (SHA-256 {record['spec']['hash']})",
+            "Data": f"{data['source']}: {data['responses']:,} responses (SHA-256 {data['hash']})",
+            "Command": record["command"] or "not recorded (made from Python)",
+            "Made": f"{record['created']}, {seconds}",
+            "Sampler": f"{sampling['engine']}; {pairs_text(options)}{how}",
+            "Seed": record["seed"],
+            "Intervals": f"{level_text(record['level'])}, equal-tailed",
+            "Thresholds of checks": pairs_text(record["thresholds"]),
+            "Versions": ", ".join(f"{name} {v}" for name, v in record["versions"].items()),
+        }
+    )
 
 
 def _results(
     fit: Fit, headline: pd.DataFrame, slopes: pd.DataFrame, concepts: pd.DataFrame
 ) -> dict[str, Any]:
     """Return tables of abilities, slopes and ranks."""
-    ability = "genuine_ability" if "genuine_ability" in headline else "accuracy"
+    ability, _ = ability_figures.ability_of(headline)
     ordered = headline.sort_values(["rank", ability], ascending=[True, False], kind="stable")
-    kinds = headline["overfitting_verdict"] if "overfitting_verdict" in headline else pd.Series()
+    kinds = list(headline.get("overfitting_verdict", []))
+    benchmarks = list(dict.fromkeys(headline["benchmark"]))
     return {
         "ability": ability,
+        "several": len(benchmarks) > 1,
         "spillover": "spillover" in headline,
-        "rank": "rank",
         "ranked": bool(headline[["rank_raw", "rank"]].notna().any(axis=None)),
+        "sampled": bool(fit.record.get("population", False)),
         "n_pairs": len(headline),
-        "headline": _grouped(ordered, list(dict.fromkeys(headline["benchmark"]))),
-        "kinds": [(kind.value, int((kinds == kind).sum()), text) for kind, text in EXPLAINED.items()
-                  if (kinds == kind).any()],
+        "headline": [
+            (name, ordered[ordered["benchmark"] == name].to_dict("records")) for name in benchmarks
+        ],
+        "kinds": [
+            (kind.value, kinds.count(kind), text)
+            for kind, text in EXPLAINED.items()
+            if kind in kinds
+        ],
         "log_odds": fit.spec.contamination.scale == "log_odds",
         "slopes": longest_rows(slopes, "slope", "slopes"),
         "beyond": bool((slopes["extrapolation"] > 0).any()),
         "concepts": longest_rows(concepts, ability, "concepts"),
         "ranking": ranking_section(fit),
-    }  # fmt: skip
+        "sensitivity": longest_rows(tables.sensitivity(fit), "overfitting_prior", "sensitivity"),
+        "items": _items(fit),
+    }
 
 
-def _confounding(fit: Fit) -> dict[str, Any] | None:
-    section = confounding_section(fit)
-    if section is not None and not section["reason"]:
-        section |= {"table": longest_rows(section.pop("rows"), "overfitting", "confounding")}
-    return section
+def ranking_section(fit: Fit) -> dict[str, Any] | None:
+    """Return what the page reports of ranks: across benchmarks, and within each."""
+    within = tables.within_benchmarks(fit)
+    if max((len(ranking.table) for ranking in within.values()), default=0) < 2:
+        return None
+    one = next(iter(within.values()))
+    across, why = tables.across_benchmarks(fit)
+    shown = one if len(fit.ranked()) == 1 else across
+    count = sum(len(each.table) for each in within.values())
+    many = count > MOST_WITHIN and across is not None
+    listed = {} if many else {n: _ranks(each) for n, each in within.items() if len(each.table) > 1}
+    return {
+        "across": across and _ranks(across),
+        "not_across": why,
+        "within": listed,
+        "within_note": f"The {count:,} ranks within benchmarks: {in_file('ranks')}."
+        if many
+        else "",
+        "picture": shown and ability_figures.ranking_picture(shown),
+        "by": one.by,
+        "level": level_text(fit.level),
+        "distinguished": _distinguished(shown) if shown else "",
+    }
+
+
+def _distinguished(ranking: Ranking) -> str:
+    distinguished = ranking.pairs()["distinguished"]
+    return (
+        f"{int(distinguished.sum()):,} of {len(distinguished):,} pairs of models are"
+        " distinguishable: one is better than the other with a probability of at least"
+        f" {level_text(ranking.level)}."
+    )
+
+
+def _ranks(ranking: Ranking) -> dict[str, Any]:
+    """Return the table of a ranking as the page shows it."""
+    table = ranking.table.rename(columns={ranking.by + end: "ability" + end for end in _ENDS})
+    moved = table["places_gained"].fillna(0)
+    chance = table["p_rank_better"].where(moved > 0, table["p_rank_worse"])
+    table = table.assign(places_gained=moved, p_moved=chance.where(moved != 0))
+    rows = table.to_dict("records")
+    if not ranking.groups:
+        rows = [row | {"groups": f"{row['n_alike']:,}"} for row in rows]
+    square = ranking.p_better if len(table) <= MOST_PAIRS else None
+    return {"rows": rows, "square": square, "lettered": bool(ranking.groups),
+            "sentences": ranking.sentences()}  # fmt: skip
+
+
+def confounding_section(fit: Fit) -> dict[str, Any] | None:
+    """Return what is reported along the assumed difficulty of contaminated items."""
+    if "confounding" not in fit.tree:
+        return None
+    curves = fit.tree["confounding"].to_dataset()
+    if reason := str(curves["reason"].item()):
+        return {"reason": reason}
+    table = sign_table(fit)
+    largest = table.groupby("benchmark", sort=False)["overfitting"].agg(lambda x: x.abs().max())
+    order = largest.sort_values(ascending=False, kind="stable").index
+    drawn, note = first_of(order, MOST_BENCHMARKS, "benchmarks", "largest overfitting")
+    drawn = [name for name in largest.index if name in set(drawn)]
+    return {
+        "reason": "",
+        "pictures": [
+            effect_figures.confounding_curves(
+                fit, curves, table[table["benchmark"] == name], letter
+            )
+            for name, letter in zip(drawn, ascii_lowercase, strict=False)
+        ],
+        "table": longest_rows(table, "overfitting", "confounding"),
+        "own": float(curves["own_location"]),
+        "several": "own" in curves["changed"],
+        "note": f"{note} All: {in_file('confounding')}." if note else "",
+    }
+
+
+def sign_table(fit: Fit) -> pd.DataFrame:
+    """Return one row for each model and benchmark: what becomes of overfitting."""
+    curves = fit.tree["confounding"].to_dataset()
+    together = curves.sel(changed="all", drop=True)
+    own = together.sel(location=float(curves["own_location"]), method="nearest", drop=True)
+    zero = together.reindex(location=[0.0], method="nearest", tolerance=1e-6)
+    zero = zero.isel(location=0, drop=True)
+    columns = {f"overfitting{end}": own[f"overfitting{end}"] for end in _ENDS}
+    columns |= {f"overfitting_zero{end}": zero[f"overfitting{end}"] for end in _ENDS}
+    columns |= {name: together[name] for name in ("sign_at", "sign", "reach_low", "reach_high")}
+    alone = xr.full_like(together["sign"], "")
+    if "own" in curves["changed"]:
+        alone = curves["sign"].sel(changed="own", drop=True)
+    data = xr.Dataset(columns | {"sign_own": alone})
+    table = data.to_dataframe(["model", "benchmark"]).reset_index()
+    return table[table["sign"] != ""].reset_index(drop=True)
 
 
 def _items(fit: Fit) -> dict[str, Any] | None:
@@ -225,53 +423,35 @@ def _items(fit: Fit) -> dict[str, Any] | None:
     table = table[table["p_value"].notna()]
     suspects = int(table["suspect"].sum())
     shown = table.head(min(max(suspects, FEWEST_ITEMS), MOST_ITEMS))
-    note = ""
-    if len(shown) < len(table):
-        note = (
-            f"The {len(shown):,} worst of {len(table):,}. All: {words.in_file('items')}, or"
-            " 'bayescontam items'."
-        )
     labels = [printable(str(name), 60) for name in shown["item"]]
     sentences = fit.item_sentences()
     return {
         "rows": shown.assign(item=labels).to_dict("records"),
+        "of": len(table),
+        "file": in_file("items"),
         "open": suspects > 0 or len(sentences) > 1,
         "suspects": suspects,
         "contamination": "contamination" in table,
         "sentences": sentences,
-        "note": note,
     }
-
-
-def _sensitivity(fit: Fit) -> dict[str, Any]:
-    return longest_rows(tables.sensitivity(fit), "overfitting_prior", "sensitivity")
 
 
 def _judgement(fit: Fit, estimands: pd.DataFrame) -> dict[str, Any]:
     """Return the checks and their pictures."""
-    mixing, draws = diagnostics.convergence_table(fit, estimands)
-    sampling: list[Picture] = []
-    if len(mixing):
-        sampling = diagnostics.sampling_pictures(fit, mixing, draws)
+    mixing, draws = check_figures.convergence_table(fit, estimands)
     return {
         "checks": tables.checks(fit).to_dict("records"),
-        "mixing": mixing.head(diagnostics.WORST).to_dict("records"),
+        "mixing": mixing.head(check_figures.WORST).to_dict("records"),
         "n_mixing": len(mixing),
         "integrated": fit.record["difficulties"] == "marginalised",
-        "sampling_pictures": sampling,
+        "sampling_pictures": (
+            check_figures.sampling_pictures(fit, mixing, draws) if len(mixing) else []
+        ),
         "of_one_number": [
             name for name, v in fit.tree["posterior"].data_vars.items() if v.ndim == 2
         ],
-        "predictive_pictures": predictions.predictive_pictures(fit),
+        "predictive_pictures": check_figures.predictive_pictures(fit),
     }
-
-
-def _grouped(table: pd.DataFrame, benchmarks: list[str]) -> list[tuple[str, list[dict[Any, Any]]]]:
-    return [(name, table[table["benchmark"] == name].to_dict("records")) for name in benchmarks]
-
-
-def _all_estimands(estimands: pd.DataFrame) -> list[dict[Any, Any]]:
-    return estimands.to_dict("records") if len(estimands) <= MOST_ROWS else []
 
 
 def _comparison(comparison: pd.DataFrame | None) -> dict[str, Any] | None:
@@ -287,7 +467,7 @@ def _cell(value: object) -> tuple[str, bool]:
     if isinstance(value, bool | np.bool_):
         return ("yes" if value else "no"), False
     if isinstance(value, float | np.floating):
-        return words.number(value, 2 if abs(float(value)) >= 1 else 3), True
+        return number(value, 2 if abs(float(value)) >= 1 else 3), True
     if isinstance(value, int | np.integer):
-        return words.number(value, 0), True
+        return number(value, 0), True
     return printable(str(value), 400), False

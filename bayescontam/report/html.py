@@ -9,11 +9,11 @@ from importlib.resources import files
 from itertools import accumulate, groupby
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from bayescontam._text import printable
-from bayescontam.report import format as words
+from bayescontam import _format
+from bayescontam._text import join_list, printable
 
 SHOWN, UNFOLDED = 600, 5_000
 """Characters of a text that are seen at once, and that are on the page at all."""
@@ -41,29 +41,33 @@ def script() -> Script:
     return Script(text, f"sha256-{digest}")
 
 
-def fill(name: str, content: Mapping[str, Any]) -> str:
-    """Return the template `name` filled with `content`."""
+@cache
+def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("bayescontam.report", "templates"),
-        autoescape=True,
+        autoescape=select_autoescape(["html"], default=False),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = (
-        "number",
-        "probability",
-        "percent",
-        "interval",
-        "measured",
-        "place",
-        "raw",
-        "from_half",
-    )
-    for filter_name in names:
-        environment.filters[filter_name] = getattr(words, filter_name)
+    filters = (
+        _format.number, _format.probability, _format.percent, _format.interval, _format.measured,
+        _format.place, _format.raw, _format.from_half, _format.level_text, printable, join_list,
+    )  # fmt: skip
+    environment.filters |= {each.__name__: each for each in filters}
     environment.globals["script"] = script()
-    return environment.get_template(name).render(content)
+    return environment
+
+
+def fill(name: str, content: Mapping[str, Any]) -> str:
+    """Return the page template `name` filled with `content`."""
+    return _templates().get_template(name).render(content)
+
+
+def sentences(name: str, **content: Any) -> list[str]:
+    """Return the lines of the text template `name`, which are not escaped for HTML."""
+    lines = _templates().get_template(f"{name}.txt").render(content).split("\n")
+    return [line for line in map(str.strip, lines) if line]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -14,12 +14,21 @@ from cycler import cycler
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from bayescontam._text import short_labels
 
 BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-INK, GREY, PALE = "#1a1a1a", "#767676", "#d9d9d9"
+INK, GREY, PALE, _DARKER = "#1a1a1a", "#767676", "#d9d9d9", "#a6a6a6"
 _CYCLE = [BLUE, ORANGE, GREEN, PINK, INK, "#E69F00", "#56B4E9", GREY]
+RAW: dict[str, Any] = {
+    "marker": "D", "mfc": "white", "mec": ORANGE, "ls": "none", "ms": 5.5, "mew": 1.4,
+}  # fmt: skip
+"""The mark of what was observed."""
+SERIES: list[dict[str, Any]] = [
+    {"color": color, "marker": marker} for color, marker in zip(_CYCLE, "osD^vP*X", strict=True)
+]
+"""How each of several series is drawn; the shape identifies it without colour."""
 WIDTH = 9.2
 """Width of a picture on the page, in inches."""
 NARROW = 3.7
@@ -155,6 +164,88 @@ def grid(
     for spare in flat[count:]:
         spare.remove()
     return figure, flat[:count]
+
+
+def panels(
+    titles: Sequence[str],
+    columns: int,
+    height: float,
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    alone: float = 1.0,
+    sharey: bool = False,
+    sharex: bool = False,
+) -> tuple[Figure, list[Any]]:
+    """Return a figure with a labelled panel for each title; one alone has a part of the width."""
+    width = WIDTH * (alone if len(titles) == 1 else 1)
+    figure, axes = grid(len(titles), columns, height, sharey, sharex, width)
+    for i, (axis, title) in enumerate(zip(axes, titles, strict=True)):
+        axis.set_title(title)
+        axis.set_xlabel(xlabel)
+        axis.tick_params(labelbottom=True)
+        if not sharey or i % columns == 0:
+            axis.set_ylabel(ylabel)
+    return figure, axes
+
+
+def name_rows(axes: Sequence[Any], names: Sequence[object], letters: int = 26) -> None:
+    """Write the names of rows at the left; the first one is on top."""
+    for axis in axes:
+        axis.tick_params(axis="y", length=0)
+    axes[0].set_yticks(range(len(names)), plain_labels(names, letters))
+    axes[0].set_ylim(len(names) - 0.4, -0.6)
+
+
+def mark(label: str, **look: Any) -> Line2D:
+    """Return an entry of a legend; one with a marker has a line only where `ls` is given."""
+    return Line2D([], [], label=label, **({"ls": "none"} if "marker" in look else {}) | look)
+
+
+def legend(figure: Figure, marks: Sequence[Any], columns: int = 3) -> None:
+    """Explain the marks of a figure above its panels."""
+    figure.legend(handles=list(marks), loc="outside upper left", ncols=min(columns, len(marks)))
+
+
+def band(axis: Any, x: Any, low: Any, high: Any, color: str = BLUE) -> None:
+    """Draw the band of an interval along a line."""
+    axis.fill_between(x, low, high, color=color, alpha=0.18, lw=0)
+
+
+def replicated(axis: Any, at: Any, rows: Any, observed: Any, across: bool = False) -> None:
+    """Draw observed values over bars of replicated ones: `low_99, low_95, high_95, high_99`."""
+    bars = axis.hlines if across else axis.vlines
+    bars(at, rows["low_99"], rows["high_99"], color=PALE, lw=6)
+    bars(at, rows["low_95"], rows["high_95"], color=_DARKER, lw=6)
+    axis.plot(*((observed, at) if across else (at, observed)), **RAW)
+
+
+def replicated_legend(figure: Figure, observed: str, what: str) -> None:
+    """Explain the bars of `replicated`."""
+    bars = [mark(f"95 % of {what}", color=_DARKER, lw=6), mark("99 %", color=PALE, lw=6)]
+    legend(figure, [mark(observed, **RAW), *bars])
+
+
+def first_of(
+    names: Iterable[Any], most: int, what: str, which: str = "the first"
+) -> tuple[list[Any], str]:
+    """Return the distinct names that are drawn, and a note on the rest."""
+    known = list(dict.fromkeys(names))
+    return known[:most], note_of(len(known[:most]), len(known), what, which)
+
+
+def note_of(shown: int, of: int, what: str, which: str) -> str:
+    """Return the end of a caption where only a part is drawn."""
+    return f" Only {shown:,} of {of:,} {what} are drawn ({which})." if shown < of else ""
+
+
+def plural(count: int, what: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "model"), plural(2000, "model")
+    ('1 model', '2,000 models')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def plain_labels(names: Iterable[object], width: int = 26) -> list[str]:

@@ -1,309 +1,53 @@
-"""The page of a study: what it simulates and fits, and what is found."""
+"""The page of a study: what it simulates and fits, what is found, and its figures."""
 
-import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from arviz_stats.ecdf_utils import compute_ecdf, get_pointwise_confidence_band
 
 from bayescontam._files import write_text
-from bayescontam._text import join_list, printable
-from bayescontam.calibration.coverage import ALL, COUNTED, undefined
+from bayescontam._text import printable
+from bayescontam._types import FloatArray
+from bayescontam.calibration.coverage import ALL, COUNTED
+from bayescontam.calibration.findings import HEAD, OFF, coverage_rows, ordered_quantities, verdict
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.sbc import CAUTION_BELOW, FAMILY, UNIT, detectable, ranked
-from bayescontam.calibration.simulators import NOMINAL
+from bayescontam.calibration.sbc import UNIT, envelope_probability, points, ranked
 from bayescontam.calibration.storage import LEVELS
-from bayescontam.inference.checks import Outcome
-from bayescontam.report import study_figures, study_tables
-from bayescontam.report import study_figures as rank_figures
-from bayescontam.report.format import number, paragraphs, percent
-from bayescontam.report.html import fill
-from bayescontam.report.study_tables import HEAD, OFF, off, published_rows
-from bayescontam.specs.study import Layout, Simulator, StudySpec
+from bayescontam.report import study_tables
+from bayescontam.report.format import paragraphs, provenance_rows
+from bayescontam.report.html import fill, sentences
+from bayescontam.report.plots import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    PALE,
+    SERIES,
+    Picture,
+    finish,
+    first_of,
+    legend,
+    mark,
+    note_of,
+    numbers,
+    panels,
+    plain_labels,
+    plural,
+    style,
+)
+from bayescontam.specs.study import StudySpec
 
-_MOST_NAMED = 3
-MOST_FAILED = 0.05
-"""Share of failed fits above which a study says little of the others."""
-MOST_RMS, MOST_FAR = 1.2, 0.01
-"""What audits may amount to: differences of means in Monte Carlo errors (root mean square, less
-three standard errors), and the share of them that are above 4."""
-MOST_NARROW = 1.5
-"""Factor of too narrow intervals that ranks must be able to show to pass."""
-LEAST_AUDITED = 5
-"""Audited fits whose root mean square is known surely enough."""
-HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
-"""Estimands that the verdict reports the coverage of, the first three that are there."""
 PAGE = "index.html"
-
-
-def verdict(results: StudyResults) -> tuple[Outcome, str]:
-    """Return what was found in one paragraph, and how bad it is."""
-    outcomes = [_progress(results)]
-    if results.done:
-        outcomes += [_failures(results), _ranks(results), *_undefined(results)]
-        outcomes += _coverages(results)
-        outcomes += _audits(results)
-    worst = max((outcome for outcome, _ in outcomes), key=list(Outcome).index)
-    return worst, " ".join(text for _, text in outcomes if text)
-
-
-def _progress(results: StudyResults) -> tuple[Outcome, str]:
-    planned, done = results.planned, results.done
-    if done < planned:
-        share = percent(done / planned)
-        text = f"Not finished: {done:,} of {planned:,} simulated tables are fitted ({share})."
-        return Outcome.CAUTION, text
-    return Outcome.PASSED, f"All {planned:,} simulated tables are fitted."
-
-
-def _failures(results: StudyResults) -> tuple[Outcome, str]:
-    fits = results.fits[~results.fits["audit"]]
-    failed = int((fits["status"] == "failed").sum())
-    if not failed:
-        return Outcome.PASSED, ""
-    text = f"{failed:,} of {len(fits):,} fits failed their gates, and count."
-    # Bootstraps never fail, and cells that do well must not hide one that does not.
-    shares = (fits["status"] == "failed").groupby([fits["estimator"], fits["cell"]]).mean()
-    if shares.max() <= MOST_FAILED:
-        return Outcome.PASSED, text
-    estimator, cell = shares.index[int(shares.to_numpy().argmax())]
-    where = printable(f"'{estimator}'{f', {cell}' if cell else ''}", 120)
-    return Outcome.FAILED, f"{text} Most are of {where}: {percent(shares.max())} of its fits."
-
-
-def _audits(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
-    """Say where two engines differ by more than chance explains."""
-    for row in results.audits.to_dict("records"):
-        sure = row["fits"] >= LEAST_AUDITED and row["rms"] - 3 * row["rms_mc_se"] > MOST_RMS
-        if sure or row["far"] > MOST_FAR:
-            engines = str(row["engines"]).replace(", ", " and ")
-            yield (
-                Outcome.CAUTION,
-                f"Engines do not agree on '{row['estimator']}': means by {engines} differ by"
-                f" {number(row['rms'])} Monte Carlo errors (root mean square; chance alone: 1),"
-                f" most of all for {printable(str(row['of']), 80)}.",
-            )
-
-
-def _ranks(results: StudyResults) -> tuple[Outcome, str]:
-    table = results.sbc
-    if table.empty:
-        return Outcome.PASSED, ""
-    bad = table[table["outcome"] == Outcome.FAILED.value]
-    if len(bad):
-        named = "; ".join(_named(row) for row in bad.head(_MOST_NAMED).to_dict("records"))
-        more = f"; {len(bad) - _MOST_NAMED:,} more" if len(bad) > _MOST_NAMED else ""
-        text = (
-            f"Ranks are not uniform for {len(bad):,} of {len(table):,} quantities: {named}{more}."
-        )
-        return Outcome.FAILED, text
-    tested = table["p_adjusted"].dropna()
-    if tested.empty:
-        return Outcome.CAUTION, "Too few ranks to be tested."
-    least = number(tested.min())
-    if tested.min() < CAUTION_BELOW:
-        text = f"Ranks of {len(table):,} quantities: one may not be uniform (p {least}, adjusted)."
-        return Outcome.CAUTION, text
-    unsure = table[table["outcome"] != Outcome.PASSED.value]
-    if len(unsure):
-        text = (
-            f"Ranks of {len(unsure):,} of {len(table):,} quantities decide little:"
-            f" {_named(unsure.iloc[0].to_dict())}."
-        )
-        return Outcome.CAUTION, text
-    text = f"Ranks of {len(table):,} quantities: no departure from uniform found (least adjusted p"
-    shown, enough = _shown(results)
-    if enough:
-        return Outcome.PASSED, f"{text} {least}). {shown}"
-    return Outcome.CAUTION, f"{text} {least}). {shown} That is little: request more replicates."
-
-
-def _shown(results: StudyResults) -> tuple[str, bool]:
-    """Say what ranks of which no quantity departs could have shown; whether that is enough."""
-    table = results.sbc
-    n, most = int(table["n"].min()), int(table.groupby(FAMILY).size().max())
-    among = ranked(results.rows).groupby(UNIT, observed=True)["ranks"].median()
-    shift, factor = detectable(n, int(among.min()), CAUTION_BELOW / (3 * most))
-    if not np.isfinite([shift, factor]).all():
-        return f"{n:,} ranks show even gross faults less often than 8 times in 10.", False
-    text = (
-        f"{n:,} ranks show, 8 times in 10, intervals that are too narrow by a factor of"
-        f" {factor:.2g} or more, and estimates that are off by {shift:.2g} posterior sd."
-    )
-    return text, factor <= MOST_NARROW
-
-
-def _undefined(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
-    """Say which formulas have no value in some fits."""
-    rows = results.rows[~results.rows["audit"]]
-    lacking = pd.Series(undefined(rows), rows.index)
-    for quantity, share in lacking.groupby(rows["quantity"]).mean().items():
-        if share > 0:
-            yield (
-                Outcome.CAUTION,
-                f"'{printable(str(quantity), 60)}' is undefined in {percent(share)} of fits, at the"
-                " truth or in some draws; they are left out of its coverage and ranks, which hold"
-                " for the others alone.",
-            )
-
-
-def _named(row: dict[Any, Any]) -> str:
-    where = f" {row['where']}" if row["where"] else ""
-    sentence = str(row["sentence"]).rstrip(".")
-    cell = f", {row['cell']}" if row["cell"] else ""
-    quantity = str(row["quantity"]).replace("_", " ")
-    name = printable(f"{quantity}{where} of '{row['estimator']}'{cell}", 120)
-    return f"{name}: {sentence[:1].lower()}{sentence[1:]}"
-
-
-def _coverages(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
-    table = results.coverage
-    table = table[(table["counted"] == ALL) & (table["level"] == HEAD)]
-    present = set(table["quantity"])
-    wanted = [name for name in HELD if name in present][:_MOST_NAMED]
-    for estimator in results.spec.estimators:
-        own = table[table["estimator"] == estimator.name]
-        # Rows that hold estimates against another truth than they are of are no test of them.
-        own = own[~own["quantity"].str.endswith(NOMINAL)]
-        if own.empty:
-            continue
-        # As many errors as chance exceeds once in a hundred studies.
-        errors = max(OFF, float(ndtri(1 - 0.01 / max(len(own), 1))))
-        low = own[[off(row, errors) == "low" for row in own.to_dict("records")]]
-        baseline = estimator.kind == "bootstrap"
-        outcome = Outcome.CAUTION if len(low) and not baseline else Outcome.PASSED
-        parts = [
-            f"{name.replace('_', ' ')} {_range(own[own['quantity'] == name])}"
-            for name in wanted
-            if (own["quantity"] == name).any()
-        ]
-        if not parts:
-            parts = [f"all quantities {_range(own)}"]
-        text = f"'{estimator.name}': its 95 % intervals hold the truth in: {', '.join(parts)}"
-        if len(low):
-            text += f"; {len(low)} of {len(own)} coverages are too low by more than chance"
-        yield outcome, f"{text}."
-
-
-def _range(rows: pd.DataFrame) -> str:
-    low, high = (percent(end) for end in (rows["coverage"].min(), rows["coverage"].max()))
-    if low == high:
-        return low
-    cells = rows["cell"].nunique()
-    over = f"{cells} cells" if cells > 1 else f"{len(rows)} quantities"
-    return f"{low} to {high} (lowest and highest of {over})"
-
-
-def design(spec: StudySpec) -> Iterator[str]:
-    """Yield how data are simulated and fitted, one sentence or two each."""
-    yield _simulator(spec.simulator, spec.grid)
-    if spec.simulator.kind != "posterior":
-        yield _layout(spec.design, spec.simulator, spec.grid)
-    for key, values in spec.grid.items():
-        shown = ", ".join(f"{value:g}" for value in values)
-        yield f"{key.replace('_', ' ')} varies from cell to cell: {shown}."
-    for each in spec.estimators:
-        if each.kind == "bootstrap":
-            yield (
-                f"'{each.name}': {each.resamples:,} resamples of items around a logistic"
-                " regression on contamination with an L2 penalty (λ = 1 on the slope); genuine"
-                " ability at the resample's smallest contamination, overfitting clipped at zero;"
-                " percentile intervals."
-            )
-        else:
-            changed = f", with changes to {join_list(each.changes)}" if each.changes else ""
-            yield f"'{each.name}': the model spec '{printable(each.model, 80)}'{changed}."
-    if any(each.kind == "model" for each in spec.estimators):
-        yield from _sampling(spec)
-    level = "0" if spec.reference == "zero" else str(spec.reference)
-    if spec.reference == "min_observed":
-        level = "of the cleanest item of each benchmark (of a latent event: 0)"
-    yield f"Genuine ability is evaluated at the contamination {level}."
-
-
-def _simulator(simulator: Simulator, varied: Collection[str]) -> str:
-    """Say where true values come from; what the grid varies has no value of its own."""
-    model = f"'{printable(simulator.model, 80)}'"
-    if simulator.kind == "prior":
-        return f"True parameters and counts are drawn from the prior of the model spec {model}."
-    if simulator.kind == "posterior":
-        fit = printable(simulator.fit, 80)
-        return (
-            f"True parameters are drawn from the posterior of the fit '{fit}', and as many further"
-            " trials of its responses from them; fits are to both together."
-        )
-    if simulator.kind == "published":
-        fresh = "anew for each table" if simulator.fresh else "once for each cell"
-        return (
-            "Published generator: 50 concepts with exposures 0.2 + 0.7 Beta(3, 2), tasks of 3 to 8"
-            " concepts, contamination = logistic(logit 0.3 + 5 (mean exposure − 0.5)), accuracy ="
-            f" {_unless('genuine', varied, simulator.genuine)} +"
-            f" {_unless('boost', varied, simulator.boost)} × contamination; all drawn {fresh}."
-            " Quantities that end in 'nominal' hold the same estimates against the accuracy at"
-            " contamination 0, which they are not of."
-        )
-    fixed = {
-        "ability": simulator.ability, "ability sd": simulator.ability_sd or None,
-        "slope": simulator.slope, "slope sd": simulator.slope_sd or None,
-        "difficulty sd": simulator.difficulty_sd, "eps sd": simulator.eps_sd,
-        **simulator.parameters,
-    }  # fmt: skip
-    given = ", ".join(
-        f"{printable(key, 40)} {_unless(key.replace(' ', '_'), varied, value)}"
-        for key, value in fixed.items()
-        if value is not None or key.replace(" ", "_") in varied
-    )
-    held = f"; held at fixed values: {given}" if given else ""
-    return f"Counts are drawn from the model spec {model}{held}. The rest comes from its prior."
-
-
-def _unless(key: str, varied: Collection[str], value: object) -> str:
-    """Return a value, or that it varies from cell to cell."""
-    return "(varied)" if key in varied else str(value)
-
-
-def _layout(layout: Layout, simulator: Simulator, varied: Collection[str]) -> str:
-    parts = [
-        f"a varying number of {name}s"
-        if f"{name}s" in varied
-        else f"{count:,} {name}{'' if count == 1 else 's'}"
-        for count, name in (
-            (layout.models, "model"),
-            (layout.benchmarks, "benchmark"),
-            (layout.items, "item"),
-            (layout.trials, "trial"),
-        )
-    ]
-    text = f"A table has {parts[0]}, {parts[1]} of {parts[2]}, and {parts[3]} of each response."
-    if simulator.kind == "published":
-        return text
-    text = (
-        f"{text} Contaminations of items come from a Beta distribution of mean"
-        f" {_unless('contamination_mean', varied, layout.contamination_mean)} and sd"
-        f" {_unless('contamination_sd', varied, layout.contamination_sd)}."
-    )
-    if not layout.p_duplicate_sd:
-        return text
-    unsure = percent(layout.p_duplicate_sd)
-    return f"{text} They are probabilities, with {unsure} of the largest possible sd."
-
-
-def _sampling(spec: StudySpec) -> Iterator[str]:
-    sampling, gates = spec.sampling, spec.gates
-    chains, draws = sampling.run
-    yield (
-        f"Sampler: {sampling.engine}, {chains} chains of {sampling.tune:,} + {draws:,} draws. A"
-        f" fit must have R-hat up to {gates.rhat:g}, a bulk ESS of at least {gates.ess:g}, and at"
-        f" most {percent(gates.divergences)} of draws that diverged; one that has not is sampled"
-        " again, for longer, and then counts as failed. No data set is ever replaced."
-    )
-    if spec.audit:
-        share = percent(spec.audit)
-        yield f"{share} of tables, drawn at random, are fitted by a second engine too."
+MOST_ROWS, MOST_RANKED, MOST_REASONS = 150, 30, 12
+"""Rows of coverage, of ranks, and of reasons that the page lists; the CSV files have all."""
+MOST_PANELS, MOST_LINES, MOST_CELLS = 9, 8, 24
+"""Quantities, estimators and cells in one picture; the table holds more."""
+_SE = 1.96
+_ENVELOPE = 0.95
 
 
 def write_study_report(
@@ -322,7 +66,7 @@ def write_study_report(
 def render_study(results: StudyResults) -> str:
     """Return the page of a study as HTML."""
     outcome, sentence = verdict(results)
-    coverage = study_tables.coverage_rows(results)
+    coverage = coverage_rows(results)
     reasons = study_tables.reason_rows(results)
     failures = study_tables.failure_rows(results)
     spec, record = results.spec, results.record
@@ -335,29 +79,29 @@ def render_study(results: StudyResults) -> str:
         "size": _size(results),
         "verdict": sentence,
         "outcome": outcome.value,
-        "design": list(design(spec)),
+        "design": design(spec),
         "levels": LEVELS,
-        "coverage": coverage[: study_tables.MOST_ROWS],
+        "coverage": coverage[:MOST_ROWS],
         "n_coverage": len(coverage),
         "several_cells": len(record["cells"]) > 1,
         "several_estimators": len(spec.estimators) > 1,
-        "head": f"{study_tables.HEAD * 100:g} %",
-        "off": f"{study_tables.OFF:g}",
+        "head": f"{HEAD * 100:g} %",
+        "off": f"{OFF:g}",
         "counted": COUNTED,
-        "failures": failures[: study_tables.MOST_ROWS],
+        "failures": failures[:MOST_ROWS],
         "n_failures": len(failures),
-        "published": published_rows(results),
-        "sbc": results.sbc.head(study_tables.MOST_RANKED).to_dict("records"),
+        "published": study_tables.published_rows(results),
+        "sbc": results.sbc.head(MOST_RANKED).to_dict("records"),
         "n_sbc": len(results.sbc),
         "fits": study_tables.fit_rows(results),
-        "reasons": reasons[: study_tables.MOST_REASONS],
+        "reasons": reasons[:MOST_REASONS],
         "n_reasons": len(reasons),
         "audits": results.audits.to_dict("records"),
         "pictures": {
-            "coverage": study_figures.coverage(results),
-            "widths": study_figures.widths(results),
-            "ecdf": rank_figures.differences(results),
-            "levels": rank_figures.levels(results),
+            "coverage": coverage_picture(results),
+            "widths": widths(results),
+            "ecdf": rank_differences(results),
+            "levels": rank_coverage(results),
         },
         "provenance": _provenance(results),
         "spec_text": results.text,
@@ -366,42 +110,308 @@ def render_study(results: StudyResults) -> str:
 
 
 def _size(results: StudyResults) -> str:
-    record = results.record
-    cells, estimators = len(record["cells"]), len(results.spec.estimators)
+    cells, estimators = len(results.record["cells"]), len(results.spec.estimators)
     parts = [
         f"{results.planned:,} simulated tables",
         f"{cells:,} cells" if cells > 1 else "",
-        f"{estimators} estimator{'' if estimators == 1 else 's'}",
+        plural(estimators, "estimator"),
         f"{len(results.fits[~results.fits['audit']]):,} fits so far",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def design(spec: StudySpec) -> list[str]:
+    """Return how data are simulated and fitted, one sentence or two each."""
+    simulator = spec.simulator
+    fixed = {
+        "ability": simulator.ability, "ability sd": simulator.ability_sd or None,
+        "slope": simulator.slope, "slope sd": simulator.slope_sd or None,
+        "difficulty sd": simulator.difficulty_sd, "eps sd": simulator.eps_sd,
+        **simulator.parameters,
+    }  # fmt: skip
+    known = {
+        key: value
+        for key, value in fixed.items()
+        if value is not None or key.replace(" ", "_") in spec.grid
+    }
+    return sentences("study_design", spec=spec, parameters=known)
 
 
 def _provenance(results: StudyResults) -> list[tuple[str, str]]:
     """Return where the results come from: study, runs, versions."""
     record = results.record
     runs: list[dict[str, Any]] = record["runs"]
-    last = runs[-1] if runs else {}
     # All that rows may have been made by: a run may have gone on after an upgrade.
-    versions = "; then ".join(
-        dict.fromkeys(
-            ", ".join(f"{name} {value}" for name, value in run.get("versions", {}).items())
-            for run in runs
-        )
-    )
-    hashes = ", ".join(
+    versions = [
+        ", ".join(f"{name} {value}" for name, value in run.get("versions", {}).items())
+        for run in runs
+    ]
+    hashes = [
         f"{name} {each['hash'][:12]}"
         for name, each in record.get("estimators", {}).items()
         if each.get("hash")
-    )
-    started = ", ".join(str(run.get("started", "")) for run in runs)
-    rows = [
-        ("Study", f"{record['name']} (SHA-256 with its model specs: {record['hash']})"),
-        ("Model specs", hashes),
-        ("Started", started),
-        ("Command", str(last.get("command", "")) or "not recorded (run from Python)"),
-        ("Seeds", "each follows from the study's hash, the cell and the number of the table"),
-        ("Versions", versions),
-        ("Reported on", json.dumps(len(results.rows)) + " rows"),
     ]
-    return [(name, printable(value, 20_000)) for name, value in rows if value]
+    command = str(runs[-1].get("command", "")) if runs else ""
+    return provenance_rows(
+        {
+            "Study": f"{record['name']} (SHA-256 with its model specs: {record['hash']})",
+            "Model specs": ", ".join(hashes),
+            "Started": ", ".join(str(run.get("started", "")) for run in runs),
+            "Command": command or "not recorded (run from Python)",
+            "Seeds": "each follows from the study's hash, the cell and the number of the table",
+            "Versions": "; then ".join(dict.fromkeys(versions)),
+            "Reported on": f"{len(results.rows)} rows",
+        }
+    )
+
+
+@style()
+def coverage_picture(results: StudyResults) -> Picture | None:
+    """Draw coverage against its level, or by cell at 95 %; None without rows."""
+    table, quantities, estimators, cells, note = _chosen(results)
+    if table.empty:
+        return None
+    head = table[table["level"] == HEAD]
+    several = len(cells) > 1
+    shown = head if several else table
+    figure, axes = _panels(quantities, estimators, cells, several)
+    for axis, quantity in zip(axes, quantities, strict=True):
+        part = shown[shown["quantity"] == quantity]
+        if several:
+            _by_cell(axis, part, estimators, cells)
+        else:
+            _by_level(axis, part, estimators)
+    # The same for all panels, and with room for every error bar.
+    lowest = float((shown["coverage"] - _reach(shown)[0]).min())
+    if several:
+        for axis in axes:
+            axis.set_xlim(max(lowest, 0) - 0.03, 1.03)
+            _end_at_one(axis.xaxis)
+    else:
+        axes[0].set_ylim(max(min(lowest, 0.45), 0) - 0.03, 1.03)
+        _end_at_one(axes[0].yaxis)
+    _legend(figure, estimators, mark("nominal", color=GREY, lw=1.2))
+    shares = "; ".join(
+        f"{label} {numbers(head.loc[head['estimator'] == name, 'coverage'])}"
+        for name, label in zip(estimators, plain_labels(estimators), strict=True)
+    )
+    alt = f"Coverage of 95 % intervals over {len(quantities)} quantities: {shares}."
+    caption = (
+        "Share of intervals that hold the truth, all fits counted, with 1.96 Monte Carlo"
+        f" standard errors; grey: what it should be.{note}"
+    )
+    return finish(figure, "coverage", "Coverage", alt, caption)
+
+
+@style()
+def widths(results: StudyResults) -> Picture | None:
+    """Draw widths and interval scores of the 95 % intervals; None without rows."""
+    table, quantities, estimators, cells, note = _chosen(results)
+    table = table[table["level"] == HEAD]
+    if table.empty:
+        return None
+    figure, axes = _panels(quantities, estimators, cells, tall=True)
+    for axis, quantity in zip(axes, quantities, strict=True):
+        _scores(axis, table[table["quantity"] == quantity], estimators, cells)
+    look: dict[str, Any] = {"marker": "o", "color": INK, "ms": 5}
+    _legend(figure, estimators, mark("width", mfc="white", **look), mark("interval score", **look))
+    alt = (
+        f"Widths {numbers(table['width'])} and interval scores"
+        f" {numbers(table['interval_score'])} of 95 % intervals of {len(quantities)} quantities"
+        f" and {len(estimators)} estimators."
+    )
+    caption = (
+        "Mean width (hollow) and mean Winkler score (filled) of the 95 % intervals, with 1.96"
+        " Monte Carlo standard errors. The score is the width and, for each truth outside, 40"
+        f" times its distance to the interval: smaller is better.{note}"
+    )
+    return finish(figure, "widths", "Width and interval score", alt, caption)
+
+
+def _chosen(
+    results: StudyResults,
+) -> tuple[pd.DataFrame, list[str], list[str], list[str], str]:
+    """Return what is drawn of coverage: rows, quantities, estimators and cells; and a note."""
+    table = results.coverage[results.coverage["counted"] == ALL]
+    known, drawn = set(table["estimator"]), set(table["cell"])
+    estimators = [each.name for each in results.spec.estimators if each.name in known]
+    cells = [name for name in results.record["cells"] if name in drawn]
+    chosen, note = [], ""
+    for column, names, most, where in (
+        ("quantity", ordered_quantities(table), MOST_PANELS, "quantities, table"),
+        ("estimator", estimators, MOST_LINES, "estimators, study"),
+        ("cell", cells, MOST_CELLS, "cells, grid"),
+    ):
+        what, _, whole = where.partition(", ")
+        first, missing = first_of(names, most, what, f"the first of the {whole}")
+        table = table[table[column].isin(first)]
+        chosen.append(first)
+        note += missing
+    return table, chosen[0], chosen[1], chosen[2], note
+
+
+def _panels(
+    quantities: list[str], estimators: list[str], cells: list[str], tall: bool
+) -> tuple[Any, list[Any]]:
+    rows = len(cells) if len(cells) > 1 else len(estimators)
+    height = 0.7 + 0.2 * rows * max(1, len(estimators) / 4) if tall else 2.4
+    titles = plain_labels(quantities, 34)
+    return panels(titles, 2 if tall else 3, height, sharey=True, alone=0.6)
+
+
+def _series(names: Sequence[str], room: float) -> Any:
+    """Return name, shift aside and look of each of several estimators."""
+    shifts = (np.arange(len(names)) - (len(names) - 1) / 2) * min(room / max(len(names), 1), 0.16)
+    return zip(names, shifts, SERIES, strict=False)
+
+
+def _end_at_one(axis: Any) -> None:
+    """Mark no coverage above 1; the axis is longer only so that marks at 1 are whole."""
+    ticks = axis.get_majorticklocs()
+    axis.set_ticks([tick for tick in ticks if -1e-9 <= tick <= 1 + 1e-9])
+
+
+def _by_level(axis: Any, table: pd.DataFrame, estimators: list[str]) -> None:
+    levels = sorted(table["level"].unique())
+    at = np.arange(len(levels))
+    axis.hlines(levels, at - 0.42, at + 0.42, color=GREY, lw=1.2)
+    for name, shift, look in _series(estimators, 0.7):
+        own = table[table["estimator"] == name].sort_values("level")
+        x = np.searchsorted(levels, own["level"]) + shift
+        axis.errorbar(x, own["coverage"], _reach(own), ls="none", ms=4.5, lw=1, **look)
+    axis.set_xticks(at, [f"{level:.0%}".replace("%", " %") for level in levels])
+    axis.set_xlabel("intervals")
+    axis.set_ylabel("coverage")
+
+
+def _by_cell(axis: Any, table: pd.DataFrame, estimators: list[str], cells: list[str]) -> None:
+    axis.axvline(HEAD, color=GREY, lw=1.2)
+    for name, shift, look in _series(estimators, 0.8):
+        own = table[table["estimator"] == name]
+        y = _places(own["cell"], cells) + shift
+        axis.errorbar(own["coverage"], y, xerr=_reach(own), ls="none", ms=4.5, lw=1, **look)
+    _name_rows(axis, cells)
+    axis.set_xlabel("coverage of 95 % intervals")
+
+
+def _reach(table: pd.DataFrame) -> np.ndarray[Any, Any]:
+    """Return how far error bars reach down and up, dims (2, row): to no share beyond 0 and 1."""
+    held, error = table["coverage"].to_numpy(), _SE * table["mc_se"].fillna(0).to_numpy()
+    return np.minimum(error, [held, 1 - held])
+
+
+def _scores(axis: Any, table: pd.DataFrame, estimators: list[str], cells: list[str]) -> None:
+    """Draw a row for each cell, or for each estimator where there is one cell."""
+    column, rows, room = "cell", cells, 0.8
+    if len(cells) < 2:
+        column, rows, room = "estimator", estimators, 0.0
+    for name, shift, look in _series(estimators, room):
+        own = table[table["estimator"] == name]
+        y = _places(own[column], rows) + shift
+        axis.hlines(y, own["width"], own["interval_score"], color=look["color"], lw=0.8, alpha=0.5)
+        for figure, color in (("width", "white"), ("interval_score", look["color"])):
+            axis.errorbar(own[figure], y, xerr=_SE * own[f"{figure}_se"].fillna(0), ls="none",
+                          ms=5, lw=1, mfc=color, **look)  # fmt: skip
+    _name_rows(axis, rows)
+    axis.set_xlim(left=0)
+
+
+def _places(names: "pd.Series[str]", rows: list[str]) -> np.ndarray[Any, Any]:
+    return np.array([rows.index(name) for name in names], dtype=float)
+
+
+def _name_rows(axis: Any, names: list[str]) -> None:
+    axis.set_yticks(range(len(names)), plain_labels(names, 40))
+    axis.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _legend(figure: Any, estimators: list[str], *others: Any) -> None:
+    labels = plain_labels(estimators)
+    looks = [mark(label, ms=5, **look) for label, look in zip(labels, SERIES, strict=False)]
+    legend(figure, [*looks, *others], 5)
+
+
+def rank_differences(results: StudyResults) -> Picture | None:
+    """Draw how far ranks are from uniform, the worst quantities first; None without ranks."""
+    return _rank_picture(
+        results, False, "ecdf", "Ranks of the truth",
+        "rank as a share of draws", "ECDF − uniform",
+        "Difference of the distribution of ranks from uniform",
+        "Distribution function of the truth's ranks less that of uniform ones. The envelope holds"
+        " the whole line of a right posterior in 95 of 100 studies, quantity by quantity: of many,"
+        " some leave it by chance. A rise in the left half (a hill) says that estimates are too"
+        " high; a hill and then a valley that intervals are too narrow; a valley and then a hill"
+        " that they are too wide.",
+    )  # fmt: skip
+
+
+def rank_coverage(results: StudyResults) -> Picture | None:
+    """Draw the coverage of central intervals of every level, as ranks show it."""
+    return _rank_picture(
+        results, True, "levels", "Coverage of intervals of every level",
+        "level of the central interval, %", "coverage − level, as a share",
+        "Coverage of central intervals of every level, less that level,",
+        "Share of truths that central intervals hold, less the share that they should. A line"
+        " below zero says that intervals are too narrow, one above that they are too wide;"
+        " estimates that are too high or too low lower it too. Colour and envelope are those of"
+        " the ranks above.",
+    )  # fmt: skip
+
+
+@style()
+def _rank_picture(
+    results: StudyResults, coverage: bool, name: str, title: str, across: str, up: str, what: str,
+    caption: str,
+) -> Picture | None:  # fmt: skip
+    shown = results.sbc.dropna(subset="p_value").head(MOST_PANELS)
+    if shown.empty:
+        return None
+    rows = ranked(results.rows)
+    groups: dict[Any, Any] = rows.groupby(UNIT, sort=False, observed=True).indices
+    u, outside = rows["u"].to_numpy(), 0
+    figure, axes = panels([_title(row, results) for row in shown.to_dict("records")], 3, 2.3)
+    for axis, row in zip(axes, shown.to_dict("records"), strict=True):
+        values = u[groups[tuple(row[key] for key in UNIT)]]
+        found = row["outcome"] != "passed"
+        outside += _difference(axis, np.abs(2 * values - 1) if coverage else values, found)
+        if coverage:
+            axis.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g}")
+    for axis in axes[-3:]:
+        axis.set_xlabel(across)
+    axes[0].set_ylabel(up)
+    marks = [
+        mark("no departure found", color=BLUE),
+        mark("failed or caution", color=ORANGE, lw=2.2),
+        mark("95 % envelope", color=PALE, lw=6),
+    ]
+    legend(figure, marks)
+    alt = f"{what} for {len(shown)} quantities: {outside} leave the envelope."
+    note = note_of(len(shown), len(results.sbc), "quantities", "the worst")
+    return finish(figure, name, title, alt, caption + note)
+
+
+def _difference(axis: Any, values: FloatArray, found: bool) -> bool:
+    """Draw an ECDF less uniform over its envelope; return whether it leaves the envelope.
+
+    The line is shown at the places that the envelope is made for, as the test of the table does
+    it: between them it would leave the envelope more often than that says. `plot_ecdf_pit` of
+    arviz-plots 1.3 draws no envelope: it has deprecated it, and stops at a TypeError.
+    """
+    n, z = len(values), points(len(values))
+    low, high = get_pointwise_confidence_band(envelope_probability(n, _ENVELOPE), n, z)
+    parts = (z, low, high, compute_ecdf(values, z))
+    x, low, high, ecdf = (np.concatenate(([0.0], part, [1.0])) for part in parts)
+    axis.fill_between(x, low - x, high - x, color=PALE, lw=0, zorder=0)
+    axis.plot(x, ecdf - x, color=ORANGE if found else BLUE, lw=2.2 if found else 1.4)
+    # Counts are whole, so that what touches the envelope is inside.
+    return bool(((ecdf < low - 1e-9) | (ecdf > high + 1e-9)).any())
+
+
+def _title(row: dict[Any, Any], results: StudyResults) -> str:
+    """Return the quantity, and what distinguishes it from others of its name."""
+    parts = [str(row["where"]), str(row["cell"])]
+    if len(results.spec.estimators) > 1:
+        parts.append(str(row["estimator"]))
+    below = ", ".join(part for part in parts if part)
+    names = [str(row["quantity"]), below] if below else [str(row["quantity"])]
+    return "\n".join(plain_labels(names, 34))

@@ -7,20 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayescontam._format import number
 from bayescontam._text import printable
 from bayescontam.calibration.coverage import ALL, COUNTED
+from bayescontam.calibration.findings import HEAD
 from bayescontam.calibration.results import StudyResults
 from bayescontam.data.published_tables import read_published
-from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.published.findings import Comparison
-from bayescontam.report.format import number
 
-MOST_ROWS, MOST_RANKED, MOST_REASONS = 150, 30, 12
-"""Rows of coverage, of ranks, and of reasons that the page lists; the CSV files have all."""
-OFF = 3.0
-"""Monte Carlo errors by which coverage must be off to be marked."""
-HEAD = 0.95
-"""Level of the intervals whose figures are shown."""
 _NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
 KINDS = {
     "coverage": "coverage of 95 % intervals",
@@ -28,56 +22,6 @@ KINDS = {
     "sd": "standard deviation of the estimates",
 }
 """What a printed figure may be of a quantity, by the beginning of its name."""
-
-
-def ordered_quantities(table: pd.DataFrame) -> list[str]:
-    """Return the quantities of a table: estimands first, as users read them."""
-    known = list(dict.fromkeys(map(str, table["quantity"])))
-    return sorted(known, key=lambda name: (_place(name), name))
-
-
-def _place(quantity: str) -> int:
-    """Return the place of the estimand that a quantity is a kind of; others come last."""
-    kin = [n for n in QUANTITIES if quantity == n or quantity.startswith(f"{n}_")]
-    return QUANTITIES.index(max(kin, key=len)) if kin else len(QUANTITIES)
-
-
-def coverage_rows(results: StudyResults) -> list[dict[Any, Any]]:
-    """Return one row for each cell, quantity and estimator, all fits counted."""
-    table = results.coverage[results.coverage["counted"] == ALL]
-    if table.empty:
-        return []
-    places = {name: number for number, name in enumerate(ordered_quantities(table))}
-    cells = {name: number for number, name in enumerate(results.record["cells"])}
-    estimators = {each.name: number for number, each in enumerate(results.spec.estimators)}
-    rows: list[dict[Any, Any]] = []
-    for (cell, estimator, quantity), part in table.groupby(
-        ["cell", "estimator", "quantity"], sort=False, observed=True
-    ):
-        head = part[part["level"] == HEAD].iloc[0].to_dict()
-        levels = [
-            {"coverage": row["coverage"], "mc_se": row["mc_se"], "off": off(row)}
-            for row in part.sort_values("level").to_dict("records")
-        ]
-        order = places[str(quantity)]
-        key = order, cells.get(str(cell), 0), estimators.get(str(estimator), 0)
-        rows.append({**head, "levels": levels, "order": order, "key": key})
-    rows.sort(key=lambda row: row["key"])
-    for before, row in zip([None, *rows], rows, strict=False):
-        row["new_cell"] = before is None or before["key"][:2] != row["key"][:2]
-    return rows
-
-
-def off(row: Any, errors: float = OFF) -> str:
-    """Return whether coverage is off by more than chance: ``"low"``, ``"high"`` or ``""``."""
-    share, level, replicates = row["coverage"], row["level"], row["replicates"]
-    known = 0 < share < 1 and row["mc_se"] > 0
-    size = max(share * (1 - share) / row["mc_se"] ** 2, replicates) if known else replicates
-    right = np.sqrt(level * (1 - level) / max(size, 1))
-    by = share - level
-    if not abs(by) > errors * np.fmax(row["mc_se"], right):
-        return ""
-    return "low" if by < 0 else "high"
 
 
 def failure_rows(results: StudyResults) -> list[dict[str, Any]]:

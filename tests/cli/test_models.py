@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.inference.prior_predictive import implied
-from bayescontam.report.spec_page import spec_page
+from bayescontam.report.model_page import spec_page
 from bayescontam.specs.registry import load_spec
 from tests.cli.conftest import Done, hostile_table
 

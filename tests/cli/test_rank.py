@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayescontam.inference.findings import lines_in_short, verdict_line
 from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
-from bayescontam.report.fit_tables import verdict_line
-from bayescontam.report.fit_text import lines_in_short
 from tests.cli.conftest import NAMES, Done, Made
 
 Run = Callable[..., Done]

@@ -31,7 +31,7 @@ NAMES = [
 
 
 def headline(seed: int = 0, models: int = len(NAMES), benchmarks: tuple[str, ...] = ("quiz",)):
-    """Return a table such as `bayescontam.report.fit_tables.headline` makes."""
+    """Return a table such as `bayescontam.inference.tables.headline` makes."""
     rng = np.random.default_rng(seed)
     names = NAMES if models == len(NAMES) else [f"model {i}" for i in range(models)]
     rows = list(itertools.product(names, benchmarks))

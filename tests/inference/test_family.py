@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bayescontam.report.fit_text import assumptions
+from bayescontam.report.fit_page import fit_assumptions
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
 
 
@@ -32,13 +32,13 @@ def test_clean_models_tell_ease_from_contamination() -> None:
     verdicts = anchored.tree["identification"]["verdict"].to_numpy()[:, 0]
     assert verdicts[:2].tolist() == ["assumed clean"] * 2
     assert "shown" in verdicts[2:]
-    assert any("'m0', 'm1' are assumed to be clean" in line for line in assumptions(anchored))
+    assert any("'m0', 'm1' are assumed to be clean" in line for line in fit_assumptions(anchored))
 
     plain = fitted(table, "hierarchical")
     bias = quantity(plain, "slope")["mean"] - slope[:, 0]
     assert bias.min() > 0.8  # all of kappa, up to noise and pooling
     assert inside(quantity(plain, "overfitting"), truth) <= 1
-    assert any("assumed to be equally difficult if" in line for line in assumptions(plain))
+    assert any("assumed to be equally difficult if" in line for line in fit_assumptions(plain))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from bayescontam.inference.prior_predictive import ExampleLayout, make_example
 from bayescontam.inference.sensitivity import log_prior
 from bayescontam.model.build import build
 from bayescontam.model.describe import mathematics, prior_meanings
-from bayescontam.report.fit_text import spec_assumptions
+from bayescontam.report.model_page import spec_assumptions
 from bayescontam.specs.model import ModelSpec
 from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
 from tests.given import changed

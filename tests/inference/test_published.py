@@ -6,8 +6,8 @@ import pytest
 
 import bayescontam
 from bayescontam.inference.result import joint_draws, responses_from_fit
+from bayescontam.inference.tables import headline
 from bayescontam.model.build import build
-from bayescontam.report.fit_tables import headline
 from tests.data import shared
 
 SOLVERS = {

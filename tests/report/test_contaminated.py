@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from bayescontam.inference.result import Fit
-from bayescontam.report import format as words
 from bayescontam.report.fit_page import render
+from bayescontam.report.format import Names
 from bayescontam.report.matches import Evidence, contaminated_section, gather
 from tests.report import test_page
 from tests.report.conftest import BENCHMARKS, MODELS
@@ -68,7 +68,7 @@ def with_exposure(hostile: Fit) -> Fit:
 
 
 def section(fit: Fit, evidence: Evidence) -> dict[str, Any]:
-    return contaminated_section(fit, evidence, words.Names(MODELS, "name-model"))
+    return contaminated_section(fit, evidence, Names(MODELS, "name-model"))
 
 
 def test_items_with_duplicates_come_first(hostile: Fit, evidence: Evidence, made: MadeScan) -> None:

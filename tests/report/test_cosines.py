@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.report import scan_figures as cosines
+from bayescontam.report import scan_page as cosines
 from bayescontam.report.matches import best_matches
 from bayescontam.report.plots import Picture
-from bayescontam.report.scan_figures import against_words
+from bayescontam.report.scan_page import against_words
 from tests.report.made_scan import BENCHMARKS, ITEMS, MadeScan, make_scan
 from tests.report.test_figures import is_drawn
 
@@ -73,12 +73,12 @@ def test_edges_of_bins_may_be_off_by_a_rounding() -> None:
 def test_only_the_largest_strata_have_a_curve(scan: MadeScan) -> None:
     labels, curves, count = cosines._curves(scan.strata)
     assert count == 11
-    assert len(labels) == cosines.MOST_STRATA + 1
+    assert len(labels) == cosines.MOST_CURVES + 1
     assert labels[-1] == "3 other strata"
     assert set(curves) == set(range(9))
     sizes = scan.strata["count"].groupby(curves).sum()
-    assert sizes[: cosines.MOST_STRATA].is_monotonic_decreasing
-    assert sizes[cosines.MOST_STRATA] <= 3 * sizes[cosines.MOST_STRATA - 1]
+    assert sizes[: cosines.MOST_CURVES].is_monotonic_decreasing
+    assert sizes[cosines.MOST_CURVES] <= 3 * sizes[cosines.MOST_CURVES - 1]
 
 
 def test_what_is_not_there_is_not_drawn(scan: MadeScan) -> None:

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import beta
 
 from bayescontam.errors import UsageError
-from bayescontam.report import curve_page as curve_figures
-from bayescontam.report import curve_page as curve_tables
+from bayescontam.evidence.curve import half, halves
+from bayescontam.report import curve_page
 from bayescontam.report.curve_page import render_curve, write_curve_report
 from tests.report import test_page
 from tests.report.made_curve import COLUMNS, SENSITIVITY, SPECIFICITY, make_curve
@@ -48,30 +48,30 @@ def page(html: str) -> Parsed:
 
 def test_half_is_the_threshold_where_every_item_is_open() -> None:
     draws = make_curve(threshold=np.linspace(0.301, 0.9, 10), steepness=40.0).draws()
-    assert curve_tables.half(draws, 0) == pytest.approx(np.linspace(0.301, 0.9, 10), abs=2e-4)
+    assert half(draws, 0) == pytest.approx(np.linspace(0.301, 0.9, 10), abs=2e-4)
 
 
 def test_half_is_that_of_the_items_where_they_are_what_is_unsure() -> None:
     curve = make_curve(threshold=-5.0, threshold_open=0.62, steepness_open=60.0)
-    assert curve_tables.half(curve.draws(), 0) == pytest.approx(0.62, abs=2e-4)
+    assert half(curve.draws(), 0) == pytest.approx(0.62, abs=2e-4)
 
 
-@pytest.mark.parametrize(("threshold", "half"), [(1.5, np.inf), (-1.0, -np.inf)])
-def test_half_is_infinite_where_the_curve_does_not_cross_it(threshold: float, half: float) -> None:
+@pytest.mark.parametrize(("threshold", "place"), [(1.5, np.inf), (-1.0, -np.inf)])
+def test_half_is_infinite_where_the_curve_does_not_cross_it(threshold: float, place: float) -> None:
     draws = make_curve(threshold=threshold, steepness=40.0).draws()
-    assert (curve_tables.half(draws, 0) == half).all()
+    assert (half(draws, 0) == place).all()
 
 
 def test_the_interval_of_the_half_tells_of_draws_without() -> None:
     threshold = np.linspace(0.5, 0.7, 100)
     threshold[-10:] = 2.0
-    row = curve_tables.halves(make_curve(threshold=threshold, draws=100)).to_dict("records")[0]
+    row = halves(make_curve(threshold=threshold, draws=100)).to_dict("records")[0]
     assert (row["low"], row["high"]) == (pytest.approx(0.504, abs=0.006), np.inf)
-    assert curve_tables.half_text(row) == "0.60 [0.50, none]"
+    assert row["text"] == "0.60 [0.50, none]"
 
 
 def test_judges_stand_beside_their_priors() -> None:
-    rows = {row["judge"]: row for row in curve_tables.judges(make_curve(judged=made_up()))}
+    rows = {row["judge"]: row for row in curve_page.judges(make_curve(judged=made_up()))}
     assert [rows[name]["kind"] for name in (MODEL, PERSON)] == ["language model", "person"]
     assert [rows[name]["pairs"] for name in (MODEL, PERSON)] == [60, 20]
     for name, (a, b) in ((MODEL, (18, 2)), (PERSON, (97, 3))):
@@ -87,7 +87,7 @@ def test_a_pair_is_called_what_most_judges_call_it() -> None:
     table = made_up(6)
     table.loc[table["judge"] == PERSON, "is_duplicate"] = 1
     table = pd.concat([table, table.iloc[:1].assign(judge="third", is_duplicate=0)])
-    pairs = curve_tables.judged_pairs(make_curve(judged=table))
+    pairs = curve_page.judged_pairs(make_curve(judged=table))
     # 0, 0 and 1; 0; then 1, of which one is judged twice.
     assert pairs["called"].tolist() == [False, False, False, True, True, True]
     assert pairs["first"].all()
@@ -138,7 +138,7 @@ def test_a_prior_is_no_finding() -> None:
     assert "Nobody has judged." in text
     assert "no judge" in text
     assert 'id="prediction"' not in html
-    assert curve_figures.shares(make_curve()) is None
+    assert curve_page.shares(make_curve()) is None
 
 
 def test_a_failed_check_is_on_top() -> None:

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
+from bayescontam.inference import tables
 from bayescontam.inference.result import Fit
-from bayescontam.report import fit_tables as tables
-from bayescontam.report.export import whole_tables, write_tables
+from bayescontam.report.fit_page import whole_tables, write_report
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 
 EVERY = {
@@ -19,7 +19,7 @@ WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins"}
 
 def test_every_table_is_written_whole(hostile: Fit, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
-    write_tables(hostile, folder)
+    write_report(hostile, tmp_path / "page.html", tables_in=folder)
     assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in EVERY}
     headline = pd.read_csv(folder / "headline.csv")
     wanted = tables.headline(hostile)
@@ -80,4 +80,4 @@ def test_curves_and_bins_hold_what_is_drawn(hostile: Fit) -> None:
 def test_a_folder_that_cannot_be_made_is_refused(hostile: Fit, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="file: no folder can be made there"):
-        write_tables(hostile, tmp_path / "file")
+        write_report(hostile, tmp_path / "page.html", tables_in=tmp_path / "file")

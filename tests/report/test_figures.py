@@ -9,13 +9,9 @@ import xarray as xr
 from arviz_stats.base.array import array_stats
 from PIL import Image
 
+from bayescontam.inference import tables
 from bayescontam.inference.result import Fit
-from bayescontam.report import diagnostics
-from bayescontam.report import dose_figures as dose
-from bayescontam.report import fit_figures as concept_figures
-from bayescontam.report import fit_figures as figures
-from bayescontam.report import fit_tables as tables
-from bayescontam.report import predictive as predictions
+from bayescontam.report import ability_figures, check_figures, effect_figures
 from bayescontam.report.plots import (
     Picture,
     drawable,
@@ -32,14 +28,14 @@ from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 def pictures(fit: Fit) -> list[Picture]:
     headline, slopes = tables.headline(fit), tables.slopes(fit)
     made = [
-        figures.raw_against_genuine(fit, headline),
-        figures.slopes(fit, slopes),
-        figures.ranks(fit, headline),
-        concept_figures.concepts(fit, tables.by_concept(fit)),
-        dose.dose_response(fit, headline),
-        dose.prior_posterior(fit, slopes),
-        *predictions.predictive_pictures(fit),
-        *diagnostics.sampling_pictures(fit, *diagnostics.convergence_table(fit)),
+        ability_figures.raw_against_genuine(fit, headline),
+        effect_figures.slopes(fit, slopes),
+        ability_figures.ranks(fit, headline),
+        ability_figures.concepts(fit, tables.by_concept(fit)),
+        effect_figures.dose_response(fit, headline),
+        effect_figures.prior_posterior(fit, slopes),
+        *check_figures.predictive_pictures(fit),
+        *check_figures.sampling_pictures(fit, *check_figures.convergence_table(fit)),
     ]
     return [picture for picture in made if picture is not None]
 
@@ -83,26 +79,26 @@ def test_every_picture_is_drawn_and_described(
 
 
 def test_a_pair_that_was_not_answered_is_not_drawn(hostile: Fit) -> None:
-    observed = dose.observed_scores(hostile)
+    observed = effect_figures.observed_scores(hostile)
     assert UNANSWERED not in observed.index
-    picture = dose.dose_response(hostile, tables.headline(hostile))
+    picture = effect_figures.dose_response(hostile, tables.headline(hostile))
     assert picture is not None
     assert picture.alt.startswith("Dose-response curves of 3 pairs")  # without the clean model
 
 
 def test_observed_scores_are_means_of_the_data(hostile: Fit) -> None:
-    observed = dose.observed_scores(hostile)
+    observed = effect_figures.observed_scores(hostile)
     for pair, part in observed.groupby(level=[0, 1]):
         model, benchmark = pair
         raw = float(hostile.raw_accuracy().sel(model=model, benchmark=benchmark))
         assert np.average(part["score"], weights=part["items"]) == pytest.approx(raw)
-    assert len(observed.loc[[(MODELS[0], BENCHMARKS[0])]]) == dose.BINS
+    assert len(observed.loc[[(MODELS[0], BENCHMARKS[0])]]) == effect_figures.BINS
     assert len(observed.loc[[(MODELS[2], BENCHMARKS[0])]]) == 1  # contamination is 0 everywhere
 
 
 def test_whiskers_of_scores_stay_within_possible_accuracies() -> None:
     points = pd.DataFrame({"score": [0.5, 0.1, 0.95, 1.0], "error": [0.1, 0.1, 0.1, np.nan]})
-    down, up = dose.whiskers(points)
+    down, up = effect_figures.whiskers(points)
     np.testing.assert_allclose(down, [0.196, 0.1, 0.196, np.nan])
     np.testing.assert_allclose(up, [0.196, 0.196, 0.05, np.nan])
 
@@ -114,17 +110,17 @@ def test_many_models_and_benchmarks_are_cut_and_said_so() -> None:
     )
     table["raw_accuracy"] = rng.random(len(table))
     table["overfitting"] = rng.normal(size=len(table))
-    shown, note = figures.part(table, "overfitting", "headline")
-    assert shown["model"].nunique() == figures.MOST_MODELS
+    shown, note = ability_figures.part(table, "overfitting", "headline")
+    assert shown["model"].nunique() == ability_figures.MOST_MODELS
     assert shown["benchmark"].nunique() == 3
     assert "Only 3 of 15 benchmarks are drawn (largest overfitting)." in note
     assert "Only 24 of 40 models are drawn (largest overfitting)." in note
     assert note.endswith("All: headline.csv of 'bayescontam report --tables'.")
     largest = table.loc[table["overfitting"].abs().idxmax()]
     assert largest["model"] in set(shown["model"])
-    assert figures.part(table.head(3), "overfitting", "headline")[1] == ""
+    assert ability_figures.part(table.head(3), "overfitting", "headline")[1] == ""
     few = table[table["model"].isin(["m0", "m1", "m2", "m3"])]  # leave room for more panels
-    assert figures.part(few, "overfitting", "headline")[0]["benchmark"].nunique() == 12
+    assert ability_figures.part(few, "overfitting", "headline")[0]["benchmark"].nunique() == 12
 
 
 NAMES = [*HOSTILE, "$x_1$", "\\alpha^2", "中文", "\U0001f600", "مرحبا", "$"]
@@ -152,7 +148,7 @@ def test_labels_are_distinct_and_drawable() -> None:
 
 def test_pictures_repeat_to_the_byte(hostile: Fit) -> None:
     headline = tables.headline(hostile)
-    first, second = (figures.raw_against_genuine(hostile, headline) for _ in range(2))
+    first, second = (ability_figures.raw_against_genuine(hostile, headline) for _ in range(2))
     assert first.image == second.image
 
 
@@ -170,14 +166,14 @@ def test_the_settings_of_others_are_left_alone() -> None:
 
 
 def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fit) -> None:
-    table, draws = diagnostics.convergence_table(hostile)
-    assert draws.sizes["quantity"] == diagnostics.WORST < len(table)
+    table, draws = check_figures.convergence_table(hostile)
+    assert draws.sizes["quantity"] == check_figures.WORST < len(table)
     assert table["quantity"].is_unique
     least = table[["ess_bulk", "ess_tail"]].min(axis=1)
     good = table["r_hat"] <= 1.01
     assert least[good].is_monotonic_increasing
-    cells = draws.to_numpy().reshape(-1, diagnostics.WORST)
-    assert len(np.unique(cells, axis=1).T) == diagnostics.WORST
+    cells = draws.to_numpy().reshape(-1, check_figures.WORST)
+    assert len(np.unique(cells, axis=1).T) == check_figures.WORST
     assert not table["quantity"].str.contains("^delta|^rank|^eta").any()
 
 
@@ -193,8 +189,8 @@ def test_pictures_of_a_bad_fit(hostile: Fit, change: str) -> None:
         slope[0] = 3.0  # one chain never moved
         tree["posterior"] = tree["posterior"].assign(beta_bar=slope)
     bad = Fit(tree)
-    table, draws = diagnostics.convergence_table(bad)
-    made = diagnostics.sampling_pictures(bad, table, draws)
+    table, draws = check_figures.convergence_table(bad)
+    made = check_figures.sampling_pictures(bad, table, draws)
     assert all(is_drawn(picture) for picture in made)
     if change == "stuck":
         assert table["quantity"][0] == "beta_bar"
@@ -207,12 +203,12 @@ def test_one_model_has_no_ranks(hostile: Fit) -> None:
         return data.isel(model=[0]) if "model" in data.dims else data
 
     fit = Fit(hostile.tree.map_over_datasets(first_model))
-    assert figures.ranks(fit, tables.headline(fit)) is None
+    assert ability_figures.ranks(fit, tables.headline(fit)) is None
 
 
 def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fit) -> None:
-    told, draws = diagnostics.convergence_table(hostile, hostile.estimands())
-    for place, row in enumerate(told.head(diagnostics.WORST).itertuples()):
+    told, draws = check_figures.convergence_table(hostile, hostile.estimands())
+    for place, row in enumerate(told.head(check_figures.WORST).itertuples()):
         cells = draws.isel(quantity=place).to_numpy()
         assert row.ess_bulk == pytest.approx(float(array_stats.ess(cells, method="bulk")))
         tail = array_stats.ess(cells, method="tail", prob=(0.05, 0.95))
@@ -229,12 +225,12 @@ def test_a_parameter_that_only_repeats_another_has_no_row(hostile: Fit) -> None:
     tree = hostile.tree.copy()
     posterior = tree["posterior"].to_dataset()
     tree["posterior"] = xr.DataTree(posterior.assign(beta_bar_again=posterior["beta_bar"]))
-    table, _ = diagnostics.convergence_table(Fit(tree))
+    table, _ = check_figures.convergence_table(Fit(tree))
     assert not table["quantity"].str.startswith("beta_bar_again").any()
-    pd.testing.assert_frame_equal(table, diagnostics.convergence_table(hostile)[0])
+    pd.testing.assert_frame_equal(table, check_figures.convergence_table(hostile)[0])
 
 
 def test_ranks_that_models_share_count_for_both():
     ranks = np.array([[[1.5, 1.5, 3.0], [1.0, 2.0, 3.0]]])
-    chances = figures._chances(ranks, 3)
+    chances = ability_figures._chances(ranks, 3)
     np.testing.assert_allclose(chances, [[0.75, 0.25, 0], [0.25, 0.75, 0], [0, 0, 1]])

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.inference.findings import finding
 from bayescontam.inference.verdicts import Overfitting
-from bayescontam.report.fit_text import finding
 
 SHOWN, SMALL, OPEN = Overfitting.SHOWN, Overfitting.AT_MOST_SMALL, Overfitting.INCONCLUSIVE
 

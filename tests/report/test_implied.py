@@ -15,14 +15,7 @@ from PIL import Image
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.prior_predictive import Implied, implied
-from bayescontam.report.prior_page import (
-    check_ending,
-    label,
-    prior_picture,
-    render_prior,
-    shown,
-    write_prior,
-)
+from bayescontam.report.model_page import check_ending, prior_picture, render_prior, write_prior
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec
 
@@ -41,7 +34,7 @@ def made(values: dict[str, np.ndarray], lost: float = 0.0) -> Implied:
 
 def test_a_table_of_known_values():
     values = np.linspace(0, 1, 1001)
-    row = shown(made({"accuracy": values, "unit_accuracy": values})).to_dict("records")
+    row = made({"accuracy": values, "unit_accuracy": values}).readable().to_dict("records")
     assert [each["quantity"] for each in row] == ["accuracy", "accuracy by concept"]
     ends = [row[0][name] for name in ("q2.5", "q25", "median", "q75", "q97.5")]
     assert ends == pytest.approx([0.025, 0.25, 0.5, 0.75, 0.975])
@@ -51,19 +44,19 @@ def test_a_table_of_known_values():
 
 
 def test_negative_bounds_have_a_true_minus():
-    row = shown(made({"overfitting": np.array([-0.7, -0.6, 0.1, 0.6])})).iloc[0]
+    row = made({"overfitting": np.array([-0.7, -0.6, 0.1, 0.6])}).readable().iloc[0]
     assert (row["below"], row["above"]) == ("0.500 (< −0.5)", "0.250 (> 0.5)")
 
 
 def test_huge_numbers_are_written_with_an_exponent():
-    table = shown(made({"slope": np.full(1000, 3.21e70), "accuracy": np.full(1000, 0.25)}))
+    table = made({"slope": np.full(1000, 3.21e70), "accuracy": np.full(1000, 0.25)}).readable()
     by_name = table.set_index("quantity")["median"]
     assert by_name["slope"] == "3.2e+70"
     assert by_name["accuracy"] == "0.250"
 
 
 def test_what_is_not_told_is_left_empty():
-    row = shown(made({"slope": np.ones(10)}, lost=0.5)).iloc[0]
+    row = made({"slope": np.ones(10)}, lost=0.5).readable().iloc[0]
     assert np.isnan(row["median"])
     assert (row["below"], row["above"]) == ("", "")
 
@@ -80,7 +73,7 @@ def test_the_picture_has_a_panel_for_every_signed_quantity(known: Implied, raste
     else:
         assert picture.image.startswith(b"<?xml")
     for each in known.quantities:
-        assert (label(each.name, known) in picture.alt) is (not each.name.endswith("_size"))
+        assert (known.label(each.name) in picture.alt) is (not each.name.endswith("_size"))
     assert "nan" not in picture.alt
     median = known.table().set_index("quantity").loc["accuracy", "median"]
     assert f"accuracy {median:.2f} (" in picture.alt

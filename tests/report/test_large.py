@@ -10,13 +10,11 @@ import pandas as pd
 import pytest
 import xarray as xr
 
+from bayescontam.inference import tables
 from bayescontam.inference.result import Fit
-from bayescontam.report import fit_figures as overview
-from bayescontam.report import fit_tables as tables
-from bayescontam.report import format as listed
-from bayescontam.report import format as words
-from bayescontam.report import ranking
-from bayescontam.report.fit_page import render, write_report
+from bayescontam.report import ability_figures, effect_figures, fit_page, format
+from bayescontam.report.fit_page import reference_text, render, write_report
+from bayescontam.report.format import Names, longest_rows
 from tests.report import test_page
 from tests.report.made_fit import made_fit
 from tests.report.test_figures import is_drawn
@@ -82,8 +80,8 @@ def test_every_pair_is_in_the_tables_with_its_value(html: str, headline: pd.Data
 
 
 def test_the_overview_shows_every_pair(large: Fit, headline: pd.DataFrame) -> None:
-    scatter = overview.scatter(headline)
-    effect = overview.effect_map(headline, "overfitting", "overfitting_verdict", "headline")
+    scatter = ability_figures.scatter(headline)
+    effect = effect_figures.effect_map(headline, "overfitting", "overfitting_verdict", "headline")
     assert effect is not None
     assert is_drawn(scatter)
     assert is_drawn(effect)
@@ -94,7 +92,7 @@ def test_the_overview_shows_every_pair(large: Fit, headline: pd.DataFrame) -> No
     assert f", {most:.2f}" in effect.alt or f", -{most:.2f}" in effect.alt
     assert "Only" not in effect.caption
     one = headline[headline["benchmark"] == BENCHMARKS[1]]
-    assert overview.effect_map(one, "overfitting", "overfitting_verdict", "headline") is None
+    assert effect_figures.effect_map(one, "overfitting", "overfitting_verdict", "headline") is None
 
 
 def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
@@ -104,12 +102,12 @@ def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
     )
     table["slope"], table["verdict"] = rng.normal(size=len(table)), "inconclusive"
     table = table.drop(index=[5, 900])  # pairs without answers
-    drawn = overview.effect_map(table, "slope", "verdict", "slopes")
+    drawn = effect_figures.effect_map(table, "slope", "verdict", "slopes")
     assert drawn is not None
     assert "Only 150 of 200 models are drawn (largest slope)." in drawn.caption
     assert "Only 60 of 70 benchmarks are drawn (largest slope)." in drawn.caption
     assert "All: slopes.csv" in drawn.caption
-    models, benchmarks, _ = overview._axes(table, "slope")
+    models, benchmarks, _ = effect_figures._axes(table, "slope")
     means = table.groupby("model")["slope"].mean()
     assert means[models].is_monotonic_decreasing
     sizes = table["slope"].abs().groupby(table["benchmark"]).max()
@@ -119,9 +117,9 @@ def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
 def test_rows_beyond_what_fits_are_left_to_files(
     large: Fit, headline: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listed, "MOST_LISTED", 10)
+    monkeypatch.setattr(format, "MOST_LISTED", 10)
     slopes = tables.slopes(large)
-    known = listed.longest_rows(slopes, "slope", "slopes")
+    known = longest_rows(slopes, "slope", "slopes")
     largest = set(slopes["slope"].abs().nlargest(10))
     assert {abs(row["slope"]) for row in known["rows"]} == largest
     assert known["of"] == 390
@@ -134,17 +132,17 @@ def test_rows_beyond_what_fits_are_left_to_files(
 def test_ranks_within_many_benchmarks_are_left_to_files(
     large: Fit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = ranking.ranking_section(large)
+    whole = fit_page.ranking_section(large)
     assert whole is not None
     assert len(whole["within"]) == 13
-    monkeypatch.setattr(ranking, "MOST_WITHIN", 100)
-    section = ranking.ranking_section(large)
+    monkeypatch.setattr(fit_page, "MOST_WITHIN", 100)
+    section = fit_page.ranking_section(large)
     assert section is not None
     assert section["within"] == {}
     assert section["within_note"] == (
         "The 390 ranks within benchmarks: ranks.csv of 'bayescontam report --tables'."
     )
-    table = ranking.ranks(large)
+    table = tables.ranks(large)
     assert len(table) == 390 + 30
     for name, one in whole["within"].items():
         own = table[table["benchmark"] == name]
@@ -152,12 +150,12 @@ def test_ranks_within_many_benchmarks_are_left_to_files(
 
 
 def test_many_references_are_told_as_a_range(large: Fit) -> None:
-    assert words.reference_text(large).startswith("the smallest observed contamination, 0 in every")
+    assert reference_text(large).startswith("the smallest observed contamination, 0 in every")
     many = Fit(large.tree.copy())
     curves = many.tree["curves"].to_dataset()
     shift = curves["contamination"] + xr.DataArray(0.01 * np.arange(13), dims="benchmark")
     many.tree["curves"] = xr.DataTree(curves.assign(contamination=shift))
-    assert "of each benchmark, 0 to 0.12 (all: the first" in words.reference_text(many)
+    assert "of each benchmark, 0 to 0.12 (all: the first" in reference_text(many)
 
 
 def test_a_page_of_two_pairs_is_as_plain_as_ever() -> None:
@@ -218,7 +216,7 @@ def test_sorting_and_filtering_in_a_browser(opened: Any, headline: pd.DataFrame)
     told = opened.find_element("css selector", "#results output")
     options = opened.find_elements("css selector", "#results select option")
     names = [option.get_property("textContent") for option in options]
-    assert {words.Names(MODELS, "").label(name) for name in MODELS} <= set(names)
+    assert {Names(MODELS, "").label(name) for name in MODELS} <= set(names)
     for name in (HOSTILE[0], BENCHMARKS[0]):
         options[names.index(name)].click()
     assert told.text == "1 of 390 rows"

@@ -10,13 +10,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from bayescontam._format import interval
 from bayescontam.errors import UsageError
-from bayescontam.inference.checks import Outcome
+from bayescontam.inference import tables
+from bayescontam.inference.checks import Outcome, checks_sentence
+from bayescontam.inference.findings import finding
 from bayescontam.inference.result import Fit
-from bayescontam.report import fit_tables as tables
-from bayescontam.report import format as words
-from bayescontam.report.fit_page import render, write_report
-from bayescontam.report.fit_text import checks_sentence, finding
+from bayescontam.report.fit_page import reference_text, render, write_report
+from bayescontam.report.format import Names
 from bayescontam.report.plots import NARROW, WIDTH
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.made_fit import made_fit
@@ -81,7 +82,7 @@ def test_the_table_shows_the_estimands(page: Parsed, hostile: Fit) -> None:
     text = " ".join(page.text.split())
     for row in tables.headline(hostile).itertuples():
         assert f"{row.raw_accuracy:.3f}" in text
-        assert words.interval(row.genuine_ability_low, row.genuine_ability_high) in text
+        assert interval(row.genuine_ability_low, row.genuine_ability_high) in text
     body = text.split("Raw accuracy against genuine")[0]
     assert "nan" not in body.lower().split()
     assert "–" not in body
@@ -174,7 +175,7 @@ def test_the_first_screen_says_what_is_assumed_in_four_lines(hostile: Fit, by_co
 
 
 def test_names_that_differ_by_case_are_both_there(page: Parsed) -> None:
-    names = words.Names(BENCHMARKS, "b")
+    names = Names(BENCHMARKS, "b")
     assert [names.label(name) for name in BENCHMARKS] == ["Quiz", "quiz\\n<b>"]
     assert [names.anchor(name) for name in BENCHMARKS] == ["", "b-1"]
     assert "Quiz" in page.text
@@ -195,7 +196,7 @@ def test_the_file_is_written_whole_or_not_at_all(hostile: Fit, tmp_path: Path) -
 def test_the_reference_is_told(hostile: Fit, reference: Any, said: str) -> None:
     fit = Fit(hostile.tree)
     fit.__dict__["record"] = hostile.record | {"reference": reference}
-    assert said in words.reference_text(fit)
+    assert said in reference_text(fit)
 
 
 @pytest.fixture(scope="session")

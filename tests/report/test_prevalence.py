@@ -5,8 +5,15 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.report.matches import BESIDE, FIRST, FURTHER, MOST_ITEMS, Evidence, gather
-from bayescontam.report.prevalence import prevalence_section
+from bayescontam.report.matches import (
+    BESIDE,
+    FIRST,
+    FURTHER,
+    MOST_ITEMS,
+    Evidence,
+    gather,
+    prevalence_section,
+)
 from bayescontam.report.scan_page import render_scan
 from tests.report import test_page
 from tests.report.made_curve import judge, make_curve

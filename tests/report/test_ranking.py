@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from bayescontam._format import number
 from bayescontam._text import printable
 from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
-from bayescontam.report import ranking as ranks
+from bayescontam.report import ability_figures, fit_page
 from bayescontam.report.fit_page import render
-from bayescontam.report.format import number
 from tests.ranked import ranked_fit
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.test_figures import is_drawn
@@ -50,7 +50,7 @@ def test_changes_of_rank_are_marked_with_their_probability() -> None:
         np.random.default_rng(1).normal(means, 0.01, (2, 300, 3, 1)),
         raw=np.array([[0.9], [0.7], [0.7]]),
     )
-    rows = ranks._rows(rank_models(fit))["rows"]
+    rows = fit_page._ranks(rank_models(fit))["rows"]
     assert [row["model"] for row in rows] == ["m1", "m2", "m0"]
     assert [row["places_gained"] for row in rows] == [1, 0, -2]
     assert [row["p_moved"] for row in rows][::2] == [1, 1]
@@ -58,7 +58,7 @@ def test_changes_of_rank_are_marked_with_their_probability() -> None:
 
 
 def test_one_benchmark_has_one_ranking(by_concept: Fit) -> None:
-    told = ranks.ranking_section(by_concept)
+    told = fit_page.ranking_section(by_concept)
     assert told is not None
     assert told["across"] is None
     assert told["not_across"] == ""
@@ -73,7 +73,7 @@ def test_models_without_a_common_benchmark_are_told_so() -> None:
     ability = np.random.default_rng(1).normal(0.5, 0.1, (2, 300, 4, 2))
     ability[:, :, :2, 0] = np.nan
     ability[:, :, 2:, 1] = np.nan
-    told = ranks.ranking_section(ranked_fit(ability))
+    told = fit_page.ranking_section(ranked_fit(ability))
     assert told is not None
     assert told["across"] is None
     assert told["picture"] is None
@@ -82,28 +82,28 @@ def test_models_without_a_common_benchmark_are_told_so() -> None:
 
 
 def test_one_model_has_no_section() -> None:
-    assert ranks.ranking_section(made(1)) is None
+    assert fit_page.ranking_section(made(1)) is None
 
 
 @pytest.mark.parametrize("models", [1, 2, 12, 40, 100, 130])
 def test_the_picture_holds_models_up_to_a_hundred(models: int) -> None:
     ranking = rank_models(made(models))
-    picture = ranks.ranking_picture(ranking)
+    picture = ability_figures.ranking_picture(ranking)
     assert is_drawn(picture)
     assert picture.alt.startswith(f"Interval plot of the ranks of {min(models, 100)} model")
     assert f"{len(ranking.groups)} group" in picture.alt
     assert ("Only 100 of 130 models are drawn" in picture.caption) is (models == 130)
     drawn = sum(bool(set(group) & set(ranking.table["model"][:100])) for group in ranking.groups)
     cut = f"Only 40 of {len(ranking.groups)} groups are drawn" in picture.caption
-    assert cut is (drawn > ranks.MOST_GROUPS)
+    assert cut is (drawn > ability_figures.MOST_GROUPS)
     assert len(picture.alt) + len(picture.caption) < 1500
 
 
 def test_squares_of_pairs_end_where_they_cannot_be_read() -> None:
     few, many = (
-        ranks.ranking_section(made(n, 1)) for n in (ranks.MOST_PAIRS, ranks.MOST_PAIRS + 1)
+        fit_page.ranking_section(made(n, 1)) for n in (fit_page.MOST_PAIRS, fit_page.MOST_PAIRS + 1)
     )
     assert few is not None
     assert many is not None
-    assert len(few["within"]["b0"]["square"]) == ranks.MOST_PAIRS
+    assert len(few["within"]["b0"]["square"]) == fit_page.MOST_PAIRS
     assert many["within"]["b0"]["square"] is None

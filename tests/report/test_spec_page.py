@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bayescontam.model.describe import mathematics, prior_meanings
-from bayescontam.report.fit_text import assumptions, spec_assumptions
-from bayescontam.report.spec_page import spec_page, write_spec_pages
+from bayescontam.report.fit_page import fit_assumptions
+from bayescontam.report.model_page import spec_assumptions, spec_page, write_spec_pages
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_spec, shipped_folder, shipped_models
 from tests.given import rough_fit
@@ -94,7 +94,7 @@ def test_what_looks_like_markdown_is_text() -> None:
 def test_a_fit_that_lacks_a_term_does_not_assume_it() -> None:
     fit = rough_fit()
     assert "delta" not in fit.record["entered"]
-    assert assumptions(fit) == spec_assumptions(fit.spec)
+    assert fit_assumptions(fit) == spec_assumptions(fit.spec)
     hierarchical = spec_assumptions(load_spec("hierarchical"))
     assert any(line.startswith("The difficulty of an item") for line in hierarchical)
-    assert not any(line.startswith("The difficulty of an item") for line in assumptions(fit))
+    assert not any(line.startswith("The difficulty of an item") for line in fit_assumptions(fit))

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration.coverage import ALL, coverage_table
+from bayescontam.calibration.findings import coverage_rows, off, verdict
 from bayescontam.calibration.results import StudyResults
 from bayescontam.errors import UsageError
 from bayescontam.published.findings import NO_INTERVAL
 from bayescontam.report import study_tables
 from bayescontam.report.published_page import comparison_of
-from bayescontam.report.study_figures import _reach
-from bayescontam.report.study_page import design, render_study, verdict, write_study_report
+from bayescontam.report.study_page import _reach, design, render_study, write_study_report
 from bayescontam.report.study_tables import _figure, published_rows
 from bayescontam.specs.study import StudySpec
 from tests.calibration.made_rows import made_rows
@@ -214,7 +214,7 @@ def test_error_bars_of_shares_end_at_0_and_1() -> None:
 
 
 def test_coverage_by_cell_has_estimands_first(grid_results: StudyResults) -> None:
-    rows = study_tables.coverage_rows(grid_results)
+    rows = coverage_rows(grid_results)
     assert list(dict.fromkeys(row["quantity"] for row in rows)) == [
         "genuine_ability", "genuine_ability_nominal", "slope", "theta",
     ]  # fmt: skip
@@ -229,21 +229,21 @@ def test_coverage_by_cell_has_estimands_first(grid_results: StudyResults) -> Non
 
 def test_marks_show_what_is_off_by_more_than_three_errors() -> None:
     row = {"coverage": 0.90, "level": 0.95, "mc_se": 0.016, "replicates": 300}
-    assert study_tables.off(row) == "low"
-    assert study_tables.off(row | {"mc_se": 0.017}) == ""
-    assert study_tables.off(row | {"coverage": 0.99, "mc_se": 0.006}) == "high"
+    assert off(row) == "low"
+    assert off(row | {"mc_se": 0.017}) == ""
+    assert off(row | {"coverage": 0.99, "mc_se": 0.006}) == "high"
     # All of 12 held at 80 % is no wonder (0.8 ** 12 is 0.07), all of 200 at 80 % is one.
     all_held = {"coverage": 1.0, "level": 0.8, "mc_se": 0.066, "replicates": 12}
-    assert study_tables.off(all_held) == ""
-    assert study_tables.off(all_held | {"mc_se": 0.005, "replicates": 200}) == "high"
-    assert study_tables.off(row | {"mc_se": float("nan"), "replicates": 1}) == ""
+    assert off(all_held) == ""
+    assert off(all_held | {"mc_se": 0.005, "replicates": 200}) == "high"
+    assert off(row | {"mc_se": float("nan"), "replicates": 1}) == ""
 
 
 def test_marks_are_rare_where_coverage_is_right() -> None:
     cells = [made_rows(30, seed, cell=f"slope={seed}") for seed in range(100)]
     table = coverage_table(pd.concat(cells))
     rows = table[table["counted"] == "all fits"].to_dict("records")
-    assert sum(bool(study_tables.off(row)) for row in rows) <= 0.02 * len(rows)
+    assert sum(bool(off(row)) for row in rows) <= 0.02 * len(rows)
 
 
 def test_an_unfinished_run_says_how_far_it_is(grid_html: str) -> None:

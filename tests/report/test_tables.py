@@ -6,7 +6,9 @@ import pytest
 import xarray as xr
 from scipy.stats import norm
 
-from bayescontam.inference.checks import Check, Outcome
+from bayescontam.inference import tables
+from bayescontam.inference.checks import Check, Outcome, checks_sentence
+from bayescontam.inference.findings import verdict_line
 from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import (
     EXPLAINED,
@@ -15,8 +17,6 @@ from bayescontam.inference.verdicts import (
     identify_spillover,
     overfitting_verdict,
 )
-from bayescontam.report import fit_tables as tables
-from bayescontam.report.fit_text import checks_sentence
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 from tests.report.made_fit import made_fit
 
@@ -83,7 +83,7 @@ def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fit) 
     assert {"accuracy", "accuracy_low", "rank"} <= set(table)
     assert tables.slopes(by_concept).empty
     assert tables.sensitivity(by_concept).empty
-    line = tables.verdict_line(by_concept)
+    line = verdict_line(by_concept)
     assert "ranks first of 3 models" in line
     assert "contamination" not in line
 
@@ -152,7 +152,7 @@ def test_a_failed_check_shows_in_the_verdict_line(hostile: Fit) -> None:
     failed = with_checks(
         hostile, a_check("divergences", Outcome.FAILED), a_check("E-BFMI", Outcome.PASSED)
     )
-    line = tables.verdict_line(failed)
+    line = verdict_line(failed)
     assert line.startswith("Do not rely on this fit yet: 1 of 2 checks failed (divergences)")
     assert "passed" not in line
 

@@ -1,12 +1,13 @@
-"""Tables of a fit as data frames, for page, files and terminal."""
+"""Tables of a fit as data frames, as pages, files and the terminal show them."""
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam.errors import UsageError
+from bayescontam.inference.ranking import Ranking, rank_models
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sensitivity import THRESHOLD
-from bayescontam.report.fit_text import checks_sentence, finding
 
 FIGURES = (
     "own_slope",
@@ -23,6 +24,14 @@ _PAIR = ["model", "benchmark"]
 INFORMED = 0.5
 """Part of the variance of the prior above which the data, having taken it away, decide."""
 _INTERVAL = {"mean": "", "ci_low": "_low", "ci_high": "_high"}
+_OF_RANKS = {
+    "rank_low": ("rank", "ci_low"),
+    "rank_high": ("rank", "ci_high"),
+    "p_best": ("p_best", "mean"),
+}
+"""What is shown of ranks, by the quantity and figure that it is."""
+_TAILS = {"low_99": 0.005, "low_95": 0.025, "median": 0.5, "high_95": 0.975, "high_99": 0.995}
+"""Quantiles of replicated scores, by column."""
 
 
 def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -46,10 +55,7 @@ def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
         table["overfitting_verdict"] = wide["overfitting", "verdict"]
     table["rank_raw"] = _ranks(raw).where(same)
     table["rank"] = _median_ranks(fit).reindex(wide.index).where(ranked)
-    for column, found in {
-        "rank_low": ("rank", "ci_low"), "rank_high": ("rank", "ci_high"),
-        "p_best": ("p_best", "mean"),
-    }.items():  # fmt: skip
+    for column, found in _OF_RANKS.items():
         table[column] = (wide[found] if found in wide else np.nan * raw).where(ranked)
     return table.reset_index()
 
@@ -78,12 +84,7 @@ def by_concept(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     table = _raw_by_concept(fit).reindex(wide.index)
     for column, suffix in _INTERVAL.items():
         table[ability + suffix] = wide[ability, column]
-    columns = {
-        "rank_low": ("rank", "ci_low"),
-        "rank_high": ("rank", "ci_high"),
-        "p_best": ("p_best", "mean"),
-    }
-    for column, found in columns.items():
+    for column, found in _OF_RANKS.items():
         table[column] = wide.get(found, np.nan)
     return table.reset_index()
 
@@ -92,12 +93,6 @@ def checks(fit: Fit) -> pd.DataFrame:
     """Return one row for each check: ``name, outcome, value, threshold, sentence``."""
     rows = [check.to_dict() for check in fit.checks()]
     return pd.DataFrame(rows, columns=["name", "outcome", "value", "threshold", "sentence"])
-
-
-def verdict_line(fit: Fit, table: pd.DataFrame | None = None) -> str:
-    """Return in a few sentences whether the checks hold, and what the fit shows."""
-    table = headline(fit) if table is None else table
-    return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
 
 
 def sensitivity(fit: Fit) -> pd.DataFrame:
@@ -145,6 +140,85 @@ def _diagnosis(
         names = ", ".join(name.replace("_", " ") for name in weak)
         return f"The prior decides much of: {names}; the data inform little on it."
     return f"The prior matters for: {names}; vary it and see whether the conclusion stays."
+
+
+def within_benchmarks(fit: Fit) -> dict[str, Ranking]:
+    """Return the ranking within each benchmark on which models can be compared, by its name."""
+    known = fit.ranked()
+    return {str(name): rank_models(fit, str(name)) for name in known.index[known]}
+
+
+def across_benchmarks(fit: Fit) -> tuple[Ranking | None, str]:
+    """Return the ranking over all benchmarks of several, or why there is none."""
+    if len(fit.ranked()) < 2:
+        return None, ""
+    try:
+        ranking = rank_models(fit)
+    except UsageError as error:
+        return None, str(error)
+    if len(ranking.table) < 2:
+        return None, "only one model answered all benchmarks"
+    return ranking, ""
+
+
+def ranks(fit: Fit) -> pd.DataFrame:
+    """Return the rankings of a fit: one row for each model and benchmark."""
+    across, _ = across_benchmarks(fit)
+    every = ({"": across} if across is not None else {}) | within_benchmarks(fit)
+    tables = [one.table.assign(benchmark=name) for name, one in every.items()]
+    return pd.concat(tables) if tables else pd.DataFrame(columns=["model", "benchmark"])
+
+
+def better_pairs(fit: Fit) -> pd.DataFrame:
+    """Return how probably each model is better than another, within each benchmark."""
+    pairs = [one.near().assign(benchmark=name) for name, one in within_benchmarks(fit).items()]
+    columns = ["benchmark", "model", "other", "probability"]
+    return pd.concat(pairs, ignore_index=True)[columns] if pairs else pd.DataFrame(columns=columns)
+
+
+def dose_response(fit: Fit) -> pd.DataFrame:
+    """Return the dose-response curves: one row for each model, benchmark and contamination."""
+    if "curves" not in fit.tree:
+        return pd.DataFrame()
+    curves = fit.tree["curves"].to_dataset()[["contamination", "mean", "low", "high"]]
+    table = curves.to_dataframe(["model", "benchmark", "point"]).reset_index()
+    return table.drop(columns="point").dropna(subset="mean", ignore_index=True)
+
+
+def predicted_scores(fit: Fit) -> pd.DataFrame:
+    """Return observed scores beside those of data replicated from the fit."""
+    known = fit.tree["predictive"].to_dataset()
+    return _beside(known["score"], known["score_replicated"], ["model", "benchmark"])
+
+
+def predicted_bins(fit: Fit) -> pd.DataFrame:
+    """Return the same for all models together, by benchmark and bin of contamination."""
+    known = fit.tree["predictive"].to_dataset()
+    if "binned" not in known:
+        return pd.DataFrame()
+    table = _beside(known["binned"], known["binned_replicated"], ["benchmark", "bin"])
+    places = pd.MultiIndex.from_frame(table[["benchmark", "bin"]])
+    x = known["bin_contamination"].transpose("benchmark", "bin").to_series().reindex(places)
+    table.insert(2, "contamination", x.to_numpy())
+    return table
+
+
+def _beside(observed: xr.DataArray, replicated: xr.DataArray, dims: list[str]) -> pd.DataFrame:
+    observed = observed.transpose(*dims)
+    cells = replicated.transpose("replicate", *dims).to_numpy()
+    present = observed.notnull().to_numpy()
+    labels = [observed.get_index(dim) for dim in dims]
+    table = pd.DataFrame(
+        {dim: each[at] for dim, each, at in zip(dims, labels, np.nonzero(present), strict=True)}
+    )
+    table["score"], cells = observed.to_numpy()[present], cells[:, present]
+    quantiles = np.quantile(cells, list(_TAILS.values()), axis=0)
+    table = table.assign(**dict(zip(_TAILS, quantiles, strict=True)))
+    spread = cells.std(axis=0)
+    # Scores that cannot vary are no surprise.
+    distance = np.abs(table["score"] - cells.mean(axis=0))
+    table["surprise"] = np.divide(distance, spread, where=spread > 0, out=np.zeros(len(table)))
+    return table
 
 
 def _whole(fit: Fit, estimands: pd.DataFrame | None) -> pd.DataFrame:

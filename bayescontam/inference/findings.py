@@ -1,0 +1,248 @@
+"""What a fit shows, and what it is about, in sentences for pages and the terminal."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pandas as pd
+
+from bayescontam._format import interval, number, place, probability
+from bayescontam._text import printable
+from bayescontam.inference.checks import checks_sentence
+from bayescontam.inference.result import Fit
+from bayescontam.inference.tables import headline
+from bayescontam.inference.verdicts import Overfitting
+
+MOST_BENCHMARKS = 4
+"""Benchmarks up to which each has sentences of its own."""
+_SPELT = (
+    "No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven",
+    "Twelve",
+)  # fmt: skip
+_NAME_WIDTH = 40
+_OTHERS = {
+    Overfitting.AT_MOST_SMALL: "For {subject} the {effect} is at most small (below {smallest:g}).",
+    Overfitting.INCONCLUSIVE: "For {subject} the {effect} is neither shown nor ruled out.",
+    Overfitting.BORROWED: (
+        "For {subject} the responses by themselves hold too little information to show or rule out"
+        " the {effect}."
+    ),
+    Overfitting.SIGN_ASSUMED: (
+        "For {subject} the {effect} is {range}, if contamination does not lower scores, as the"
+        " model spec assumes."
+    ),
+    Overfitting.OPPOSITE: (
+        "For {subject} scores fall with contamination, which points to harder items, not to memory."
+    ),
+    Overfitting.BY_REFERENCE: (
+        "For {subject} the sign of the {effect} depends on the reference contamination."
+    ),
+    Overfitting.NO_VARIATION: (
+        "For {subject} all items have the same contamination, so that no effect can be estimated."
+    ),
+    Overfitting.CLEAN: "For {subject} the {effect} is zero by assumption (declared clean).",
+    Overfitting.NONE: "For {subject} no item is contaminated.",
+}
+_UNTESTED = {Overfitting.NO_VARIATION, Overfitting.CLEAN, Overfitting.NONE}
+_Unit = Literal["model", "score"]
+"""What the rows of a table are called."""
+
+
+def verdict_line(fit: Fit, table: pd.DataFrame | None = None) -> str:
+    """Return in a few sentences whether the checks hold, and what the fit shows."""
+    table = headline(fit) if table is None else table
+    return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
+
+
+def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
+    """Return what a fit shows: of contamination, or where there is none which models are best."""
+    benchmarks = list(dict.fromkeys(headline["benchmark"]))
+    contaminated = "overfitting_verdict" in headline
+    if len(benchmarks) <= MOST_BENCHMARKS:
+        lines = []
+        for name in benchmarks:
+            rows = headline[headline["benchmark"] == name]
+            found = _effects(rows, "model", smallest) if contaminated else _best(rows)
+            start = f"{printable(str(name), _NAME_WIDTH)}: " if len(benchmarks) > 1 else ""
+            lines.append(start + " ".join(found))
+        return lines
+    models = headline["model"].nunique()
+    size = f"{models:,} model{'s' if models > 1 else ''} on {len(benchmarks):,} benchmarks:"
+    every = _effects(headline, "score", smallest) if contaminated else _most_often_best(headline)
+    return [" ".join([size, *every])]
+
+
+def _effects(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
+    """Yield how much of the accuracy is due to contamination, and for whom that is open."""
+    kinds = rows["overfitting_verdict"]
+    shown = rows[kinds == Overfitting.SHOWN]
+    # What items gain from the contamination of others is removed only where it is estimated.
+    effect = "effect" if "spillover" in rows else "direct effect"
+    if len(shown):
+        yield from _shown(shown, unit, len(rows), effect)
+    else:
+        yield from _not_shown(kinds, smallest, effect)
+    for kind, text in _OTHERS.items():
+        found = rows[kinds == kind]
+        if len(found) and not (kind is Overfitting.AT_MOST_SMALL and _all_small(kinds)):
+            subject = _counted(len(found), len(rows), unit)
+            size = _range(found["overfitting"])
+            yield text.format(subject=subject, effect=effect, smallest=smallest, range=size)
+
+
+def _shown(shown: pd.DataFrame, unit: _Unit, of: int, effect: str) -> Iterator[str]:
+    worst: Any = shown.sort_values("overfitting").iloc[-1]
+    name = _name(worst, unit)
+    ending = f"when the {effect} of contamination is removed"
+    if len(shown) == 1:
+        subject = name if of == 1 else f"{_leading(1, of, unit)}, {name},"
+        ends = interval(worst["overfitting_low"], worst["overfitting_high"])
+        yield f"{subject} loses {number(worst['overfitting'])} {ends} of its accuracy {ending}."
+        start = "It falls"
+    else:
+        subject, size = _leading(len(shown), of, unit), _range(shown["overfitting"])
+        yield f"{subject} lose {size} of their accuracy {ending}."
+        start = f"{name} loses most: it falls"
+    yield (
+        f"{start} from a raw accuracy of {number(worst['raw_accuracy'])} to a genuine ability of"
+        f" {number(worst['genuine_ability'])}"
+        f" {interval(worst['genuine_ability_low'], worst['genuine_ability_high'])}{_moved(worst)}."
+    )
+
+
+def _counted(count: int, of: int, unit: _Unit) -> str:
+    """Return a count within a sentence, such as "3 models"."""
+    if count == of:
+        return f"this {unit}" if of == 1 else f"all {of:,} {unit}s"
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def _leading(count: int, of: int, unit: _Unit) -> str:
+    """Return a count that begins a sentence, such as "Eleven of 19 models"."""
+    if count == of:
+        return f"All {of:,} {unit}s"
+    return f"{_SPELT[count] if count < len(_SPELT) else f'{count:,}'} of {of:,} {unit}s"
+
+
+def _moved(row: Any) -> str:
+    before, after = row["rank_raw"], row["rank"]
+    if pd.isna(before) or pd.isna(after) or before == after:
+        return ""
+    return f", from rank {place(before)} to {place(after)}"
+
+
+def _not_shown(kinds: "pd.Series[str]", smallest: float, effect: str) -> Iterator[str]:
+    if _all_small(kinds):
+        where = " where it varies" if kinds.isin(_UNTESTED).any() else ""
+        yield f"The {effect} of contamination on every accuracy is below {smallest:g}{where}."
+    elif not kinds.isin(_UNTESTED).all():
+        yield f"No {effect} of contamination is shown."
+    elif (kinds == Overfitting.NO_VARIATION).any():
+        yield "These data cannot show whether contamination raises any accuracy."
+    else:
+        yield "There is no contamination to correct for."
+
+
+def _all_small(kinds: "pd.Series[str]") -> bool:
+    """Return whether every effect that could be estimated is at most small."""
+    tested = kinds[~kinds.isin(_UNTESTED)]
+    return len(tested) > 0 and bool((tested == Overfitting.AT_MOST_SMALL).all())
+
+
+def _best(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield which model is best."""
+    ranked = rows.dropna(subset="rank")
+    if len(rows) == 1:
+        yield f"The accuracy of {_name(rows.iloc[0], 'model')} is {_accuracy(rows.iloc[0])}."
+        return
+    if ranked.empty:
+        yield f"Accuracies of {len(rows):,} models are {_range(rows['accuracy'])}."
+        yield "They are over different items and cannot be compared: there are no ranks."
+        return
+    best = ranked.sort_values(["rank", "accuracy"], ascending=[True, False]).iloc[0]
+    yield (
+        f"{_name(best, 'model')} ranks first of {len(ranked):,} models, with an accuracy of"
+        f" {_accuracy(best)}; it is the best with probability {probability(best['p_best'])}."
+    )
+
+
+def _most_often_best(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield which model is best on most benchmarks."""
+    ranked = rows.dropna(subset="rank")
+    if ranked.empty or rows["model"].nunique() == 1:
+        yield f"accuracies are {_range(rows['accuracy'])}."
+        return
+    ordered = ranked.sort_values(["rank", "accuracy"], ascending=[True, False], kind="stable")
+    counts = ordered.drop_duplicates("benchmark")["model"].value_counts()
+    most = counts[counts == counts.iloc[0]]
+    if len(most) > 1:
+        yield f"{len(most):,} models rank first on {most.iloc[0]:,} of them each."
+    else:
+        name = printable(str(most.index[0]), _NAME_WIDTH)
+        yield f"{name} ranks first on {most.iloc[0]:,} of them, more often than any other."
+
+
+def _accuracy(row: Any) -> str:
+    return f"{number(row['accuracy'])} {interval(row['accuracy_low'], row['accuracy_high'])}"
+
+
+def _name(row: Any, unit: _Unit) -> str:
+    names = [row["model"]] if unit == "model" else [row["model"], row["benchmark"]]
+    return " on ".join(printable(str(name), _NAME_WIDTH) for name in names)
+
+
+def _range(values: "pd.Series[float]") -> str:
+    """Return smallest and largest value, with as many decimals as set them apart from zero."""
+    low, high = float(values.min()), float(values.max())
+    digits = 2 if abs(low) >= 0.01 and number(low, 2) != number(high, 2) else 3
+    ends = number(low, digits), number(high, digits)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def estimated(fit: Fit) -> tuple[str, str]:
+    """Return which effect of contamination is estimated: a head and a sentence."""
+    if "identification" not in fit.tree:
+        return "No contamination", (
+            "This fit does not estimate effects of contamination: accuracy may be due to it in"
+            " part."
+        )
+    if "spillover" in fit.record["entered"]:
+        return "Direct effect and spillover", (
+            "Genuine ability is without what items gain from their own contamination and from that"
+            " of other items (spillover), the latter as far as models of different mean"
+            " contamination show it."
+        )
+    return "Direct effect only", (
+        "Only what an item gains from its own contamination is removed. What items gain from"
+        " the contamination of other items (spillover) stays in genuine ability."
+    )
+
+
+def which_items(fit: Fit) -> str:
+    """Return which items estimates average over, and what intervals are for."""
+    items, several = items_of(fit), fit.tree["constant_data"].sizes["benchmark"] > 1
+    if fit.record.get("population", False):
+        return (
+            f"Estimates are about a population of items from which the {items} in the table"
+            " were drawn: intervals include that other items could have been drawn."
+        )
+    if fit.record.get("items", "answered") == "all":
+        which = f"the {items} in the table{', by benchmark' if several else ''}"
+    else:
+        which = f"those of the {items} that each model answered"
+    return (
+        f"Estimates average over {which}. Intervals are for these items: for the population that"
+        " they were drawn from they would be wider (fit --population)."
+    )
+
+
+def lines_in_short(fit: Fit) -> list[str]:
+    """Return for the terminal what is estimated, and for which items."""
+    head, text = estimated(fit)
+    return [f"{head}: {text}", f"Which items: {which_items(fit)}"]
+
+
+def items_of(fit: Fit) -> str:
+    """Return how many items a fit has, or groups of items where rows count different ones."""
+    count = fit.tree["constant_data"].sizes["item"]
+    grouped = fit.spec.likelihood.trials == "items"
+    return f"{count:,} {'groups of ' if grouped else ''}items"
