@@ -104,7 +104,7 @@ def plan(
         from bayescontam.power.power import plan as plan_designs
         from bayescontam.power.power import solve as solve_design
         from bayescontam.power.scenario import Assumptions
-        from bayescontam.report.fit_text import SPARE, plan_notes, shown
+        from bayescontam.power.power import SPARE, plan_notes, varying_columns
         from bayescontam.specs.registry import load_spec
 
         spec = load_spec(model)
@@ -128,7 +128,7 @@ def plan(
     elif output == "json":
         put_json(table)
     else:
-        print_table(shown(table), SPARE)
+        print_table(varying_columns(table), SPARE)
         print_lines([*lines, *plan_notes(table, truth, wish, chosen)])
 
 

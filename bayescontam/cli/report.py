@@ -236,8 +236,8 @@ def summary(
     check_out(output, out, path)
     with stage(not quiet, f"reading and summarising {printable(path)}"):
         from bayescontam.inference.result import Fit
-        from bayescontam.report.fit_tables import by_concept, headline, verdict_line
-        from bayescontam.report.fit_text import lines_in_short
+        from bayescontam.inference.findings import lines_in_short, verdict_line
+        from bayescontam.inference.tables import by_concept, headline
 
         fit = Fit.load(path)
         table = fit.estimands(level)
