@@ -271,9 +271,9 @@ def print_scan(scanned: "Scan") -> None:
     """Print what a scan found and where it lies."""
     from bayescontam._text import printable
     from bayescontam.cli.terminal import print_lines, print_table
-    from bayescontam.scan.results import LEVELS, by_benchmark
+    from bayescontam.scan.results import LEVELS, by_benchmark, notes
 
-    print_lines(scanned.record["notes"])
+    print_lines(notes(scanned))
     names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
     names |= {name: name.replace("top", "best") for name in ("top_cosine", *_QUARTILES)}
     table = by_benchmark(scanned).rename(columns=names)
