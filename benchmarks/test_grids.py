@@ -12,7 +12,7 @@ import pytest
 
 from bayescontam.calibration import jax_sampler as chees
 from bayescontam.calibration import jax_sampler as vectors
-from bayescontam.calibration.samplers import ReusableModel
+from bayescontam.calibration.reusable_model import ReusableModel
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.specs.registry import load_spec
 from bayescontam.specs.study import SamplingSpec

@@ -55,7 +55,7 @@ class Compiled:
             marginalised.add_marginalised(spec, design, effects, varying)
 
         monkeypatch.setattr(building, "add_marginalised", with_data)
-        own = building._build_marginalised(built.spec, built.design, built.terms, built.lattice)
+        own = building.build_design(built.spec, built.design, difficulties="marginalised")
         self._compiled = nutpie.compile_pymc_model(own.model)
 
     def classes(self, lattice: Lattice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import logit
 
 from bayescontam._types import FloatArray
-from bayescontam.calibration.storage import COLUMNS, intervals
+from bayescontam.calibration.storage import COLUMNS, FIGURES, intervals
 from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.model.likelihood import logistic, softplus
 
@@ -77,24 +77,11 @@ class _ResponseMatrix:
 
 def _row(quantity: str, where: str, values: FloatArray) -> dict[str, Any]:
     return {
-        "cell": "",
-        "replicate": -1,
-        "estimator": "",
-        "quantity": quantity,
-        "where": where,
-        "truth": np.nan,
-        "mean": float(values.mean()),
-        "sd": float(values.std(ddof=1)),
-        "mcse": np.nan,
-        "ess": np.nan,
-        "rhat": np.nan,
-        "rank": -1,
-        "ranks": 0,
+        **dict.fromkeys(FIGURES, np.nan),
+        **{"cell": "", "replicate": -1, "estimator": "", "quantity": quantity, "where": where},
+        **{"mean": float(values.mean()), "sd": float(values.std(ddof=1)), "rank": -1, "ranks": 0},
         **intervals(values),
-        "status": "passed",
-        "reason": "",
-        "engine": "bootstrap",
-        "seconds": np.nan,
+        **{"status": "passed", "reason": "", "engine": "bootstrap", "seconds": np.nan},
         "audit": False,
     }
 

@@ -28,7 +28,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayescontam.calibration.samplers import ReusableModel, SampledDraws, as_dataset
+from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws, as_dataset
 from bayescontam.data.responses import Responses
 from bayescontam.specs.study import SamplingSpec
 

@@ -13,7 +13,8 @@ import pandas as pd
 from bayescontam._types import FloatArray
 from bayescontam.calibration.bootstrap import QUANTITIES, bootstrap_rows
 from bayescontam.calibration.quantities import Key, measure, validate_reference
-from bayescontam.calibration.samplers import SampledDraws, Sampler, engine_of, lengthen
+from bayescontam.calibration.reusable_model import SampledDraws
+from bayescontam.calibration.samplers import Sampler, engine_of, lengthen
 from bayescontam.calibration.sbc import rank_of
 from bayescontam.calibration.simulators import (
     NOMINAL,

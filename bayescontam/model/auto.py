@@ -129,9 +129,7 @@ def constant_contamination(responses: Responses) -> list[str]:
     within = values[~clean].groupby([frame["model"], frame["benchmark"]], sort=False)
     ends = within.agg(["min", "max"])
     constant = (ends["max"] - ends["min"] <= _EQUAL) & (ends["max"] > 0)
-    if not len(ends) or not constant.any():
-        return []
-    if not constant.all():
+    if not len(ends) or not constant.all():
         return []
     levels = sorted({f"{level:g}" for level in np.unique(ends["max"].round(6))})
     return [

@@ -104,66 +104,61 @@ def build(
     spec: ModelSpec, responses: Responses, difficulties: Difficulties = "sampled"
 ) -> BuiltModel:
     """Build the PyMC model of a model spec for a table of responses."""
-    design = make_design(spec, responses)
+    return build_design(spec, make_design(spec, responses), difficulties=difficulties)
+
+
+def build_design(
+    spec: ModelSpec,
+    design: Design,
+    varying: Varying = "nothing",
+    difficulties: Difficulties = "sampled",
+) -> BuiltModel:
+    """Build the PyMC model of a model spec for a design."""
     terms = plan_terms(spec, design)
     lattice = make_grid(spec, design, terms, difficulties)
-    if lattice is not None:
-        return _build_marginalised(spec, design, terms, lattice)
-    return build_design(spec, design)
-
-
-def build_design(spec: ModelSpec, design: Design, varying: Varying = "nothing") -> BuiltModel:
-    """Build the PyMC model of a model spec for a design; see `build`."""
-    terms = plan_terms(spec, design)
     coords = dict(design.coords)
     if "eps" in terms:  # of what is sampled for each, if anything is
         coords["repeated"] = np.arange(design.n_single, len(design))
     if "increments" in terms:
         coords["segment"] = np.arange(len(design.knots) + 1)
+    with pm.Model(coords=coords) as model:
+        if lattice is None:
+            _add_responses(spec, design, terms, varying)
+        else:
+            others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
+            effects = add_effects(spec, design, others, Stretch(), {})
+            add_marginalised(spec, design, effects, lattice)
+    return BuiltModel(model, spec, design, terms, lattice)
+
+
+def _add_responses(spec: ModelSpec, design: Design, terms: Terms, varying: Varying) -> None:
+    """Add effects and, given them, responses to the current PyMC model."""
     counts: Any = design.n_correct
     doses: Data = {}
-    with pm.Model(coords=coords) as model:
-        if varying != "nothing":
-            counts = pm.Data("counts", counts)
-        if varying == "doses":
-            names = _doses_of(terms, design)
-            doses = {name: pm.Data(name, getattr(design, name)) for name in names}
-        spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
-        stretched = _stretch(spec, design, spreads)
-        effects = add_effects(spec, design, terms, stretched, doses)
-        predictor = linear_predictor(effects, design, doses)
-        guess = add_guess(spec, design)
-        table = plan_repeats(design, terms, guess)
-        if table is not None and spreads is not None:
-            add_repeats(design, counts, predictor, spreads, guess, table)
-        elif design.exposure is None:
-            eta = add_model_by_item(design, predictor, spreads)
-            add_responses(design, counts, eta, guess)
-        else:
-            slope = response_slopes(effects, design)
-            add_mixture(design, counts, predictor, slope, guess, spreads)
-        if varying != "nothing":
-            make_informing_data(model)
-    return BuiltModel(model, spec, design, terms)
+    if varying != "nothing":
+        counts = pm.Data("counts", counts)
+    if varying == "doses":
+        doses = {n: pm.Data(n, getattr(design, n)) for n in _doses_of(terms, design)}
+    spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
+    effects = add_effects(spec, design, terms, _stretch(spec, design, spreads), doses)
+    predictor = linear_predictor(effects, design, doses)
+    guess = add_guess(spec, design)
+    table = plan_repeats(design, terms, guess)
+    if table is not None and spreads is not None:
+        add_repeats(design, counts, predictor, spreads, guess, table)
+    elif design.exposure is None:
+        eta = add_model_by_item(design, predictor, spreads)
+        add_responses(design, counts, eta, guess)
+    else:
+        slope = response_slopes(effects, design)
+        add_mixture(design, counts, predictor, slope, guess, spreads)
+    if varying != "nothing":
+        make_informing_data(pm.modelcontext(None))
 
 
 def _doses_of(terms: Terms, design: Design) -> list[str]:
     names = [name for symbol, name in _DOSES.items() if symbol in terms]
     return [*names, "contamination"] if design.additive else names
-
-
-def _build_marginalised(
-    spec: ModelSpec, design: Design, terms: Terms, lattice: Lattice
-) -> BuiltModel:
-    """Build the PyMC model of a design with item difficulties integrated out."""
-    coords = dict(design.coords)
-    if "increments" in terms:
-        coords["segment"] = np.arange(len(design.knots) + 1)
-    with pm.Model(coords=coords) as model:
-        others = replace(terms, entered=terms.entered - {"delta"}, integrated=True)
-        effects = add_effects(spec, design, others, Stretch(), {})
-        add_marginalised(spec, design, effects, lattice)
-    return BuiltModel(model, spec, design, terms, lattice)
 
 
 def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] | None) -> Stretch:

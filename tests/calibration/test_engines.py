@@ -6,12 +6,11 @@ import pytensor
 import pytest
 from scipy.special import expit
 
+from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws
 from bayescontam.calibration.samplers import (
     NutpieSampler,
     PyMCSampler,
     RebuiltSampler,
-    ReusableModel,
-    SampledDraws,
     Sampler,
     engine_of,
     lengthen,

@@ -12,7 +12,7 @@ import xarray as xr
 from bayescontam.calibration import replicate as replicating
 from bayescontam.calibration.quantities import Measured
 from bayescontam.calibration.replicate import ReplicateRunner
-from bayescontam.calibration.samplers import SampledDraws
+from bayescontam.calibration.reusable_model import SampledDraws
 from bayescontam.calibration.sbc import rank_of
 from bayescontam.calibration.storage import COLUMNS, faults_of
 from bayescontam.calibration.study import Cell, Plan, plan_of
