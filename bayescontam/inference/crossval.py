@@ -65,12 +65,13 @@ def units_of(design: Design, by: By) -> Units:
     """Return what of a table is left out and predicted together."""
     if by not in get_args(By):
         raise UsageError(f"leave out: got {by!r}; {suggest(str(by), get_args(By))}")
+    owners = [design.benchmarks[b] for b in design.benchmark_of_item]
     names = {
         name: _ranks(labels)[code]
         for name, labels, code in (
             ("model", [design.models], design.model),
             ("benchmark", [design.benchmarks], design.benchmark),
-            ("item", [_owners(design), design.items], design.item),
+            ("item", [owners, design.items], design.item),
         )
     }
     if by == "item":
@@ -103,10 +104,6 @@ def fold_of(units: Units, folds: int, seed: int) -> IntArray:
     fold = np.empty(groups, dtype=np.int64)
     fold[order] = rng.permutation(count)[np.arange(groups) % count]
     return fold[units.group[units.unit]]
-
-
-def _owners(design: Design) -> list[str]:
-    return [design.benchmarks[b] for b in design.benchmark_of_item]
 
 
 def _ranks(labels: Sequence[Sequence[str]]) -> IntArray:
@@ -338,30 +335,27 @@ def _sources(
     spare = max(1, cores // (work.jobs or cores))
     sources = {}
     for name, fit in fits.items():
-        _refuse_forgotten(name, fit)
+        responses = _responses(name, fit)
         sampling = Sampling(**fit.record["sampling"])
         sampling = replace(sampling, cores=min(sampling.chains, spare))
-        sources[name] = RefitData(fit.spec, _responses(name, fit), sampling)
+        sources[name] = RefitData(fit.spec, responses, sampling)
     return sources, {name: source.design() for name, source in sources.items()}
 
 
 def _responses(name: str, fit: Fit) -> Responses:
+    """Rebuild the responses of a fit; refuse one whose file lacks what its spec needs of them."""
+    shown = printable(name, 60)
+    if fit.spec.contamination.exposure != "known":
+        raise FitError(
+            f"compare: '{shown}' cannot be made again from its file, which does not hold what was"
+            f" known of an unsure contamination; {_INSTEAD}"
+        )
     try:
         return responses_from_fit(fit)
     except FitError as error:
         raise FitError(
-            f"compare: the responses of '{printable(name, 60)}' cannot be rebuilt from its file;"
-            f" {_INSTEAD}"
+            f"compare: the responses of '{shown}' cannot be rebuilt from its file; {_INSTEAD}"
         ) from error
-
-
-def _refuse_forgotten(name: str, fit: Fit) -> None:
-    """Refuse fits whose files lack what their model spec needs of the responses."""
-    if fit.spec.contamination.exposure != "known":
-        raise FitError(
-            f"compare: '{printable(name, 60)}' cannot be made again from its file, which does not"
-            f" hold what was known of an unsure contamination; {_INSTEAD}"
-        )
 
 
 def _fitted(

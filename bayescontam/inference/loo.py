@@ -143,7 +143,15 @@ def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generat
         left_out, own, joint[row] = _pooled_densities(draws[d : d + 1], lattice, kinds)
         density[row] = left_out[possible]
         chance_of += own[possible]
-    estimates = _pooled_left_out(density) | {"log_density": np.log(chance_of / len(chosen))}
+    step = max(1, CHUNK // len(density))
+    parts = []
+    for start in range(0, density.shape[1], step):
+        some = density[:, start : start + step].T
+        log_weights, pareto_k = psis_weights(-some)
+        parts.append((logsumexp(log_weights + some, axis=1), pareto_k))
+    elpd, pareto_k = (np.concatenate(part) for part in zip(*parts, strict=True))
+    log_density = np.log(chance_of / len(chosen))
+    estimates = {"elpd": elpd, "pareto_k": pareto_k, "log_density": log_density}
     data = _at_responses(estimates, possible, design, lattice, kinds)
     right, chance = design.n_correct == 1, np.exp(data["elpd"])
     below = np.where(right, 1 - chance, 0.0)
@@ -151,17 +159,6 @@ def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generat
     columns = {name: ("response", values) for name, values in data.items()}
     coords = {"kept_draw": chosen, "response": design.coords["response"]}
     return xr.Dataset(columns | {"log_likelihood": ("kept_draw", joint)}, coords)
-
-
-def _pooled_left_out(density: FloatArray) -> dict[str, FloatArray]:
-    """Weigh draws as if each kind had been left out, some kinds at a time."""
-    parts = []
-    step = max(1, CHUNK // len(density))
-    for start in range(0, density.shape[1], step):
-        some = density[:, start : start + step].T
-        log_weights, pareto_k = psis_weights(-some)
-        parts.append({"elpd": logsumexp(log_weights + some, axis=1), "pareto_k": pareto_k})
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _at_responses(
@@ -242,7 +239,8 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
     if can_pool(built):
         return pooled_leave_one_out(draws, built, rng)
     design = built.design
-    chosen = predictive_draws(draws, _numbers(built))
+    nodes = 1 if design.exposure is None else design.exposure.nodes.shape[1]
+    chosen = predictive_draws(draws, len(design) * nodes)
     predictive = Prediction.of(draws[chosen], built)
     parts, order, joint = [], [], np.zeros(len(chosen))
     for rows, density, center, together in _densities(predictive, rng):
@@ -269,12 +267,6 @@ def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -
     for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
         result[:, rows] = density
     return result
-
-
-def _numbers(built: BuiltModel) -> int:
-    """Return how many numbers the densities of one draw take."""
-    exposure = built.design.exposure
-    return len(built.design) * (1 if exposure is None else exposure.nodes.shape[1])
 
 
 def _densities(

@@ -23,7 +23,7 @@ from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
-from bayescontam.inference.checks import Check, Thresholds, conflict_check, integration_check
+from bayescontam.inference.checks import Thresholds, conflict_check, integration_check
 from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import (
@@ -138,20 +138,26 @@ def fit_responses(
     with stage(progress, "computing estimands and checks"):
         judged, positions = _judged(posterior, built, options)
         groups |= judged
+        named = [name for name in ("estimands", "estimands_by_concept") if name in groups]
+        parts = [summarise(groups[name], options.level) for name in named]
         checks = [
             *checking.sampling_checks(
-                posterior, sample_stats, _all_rows(groups, options.level), options.thresholds
+                posterior, sample_stats, pd.concat(parts, ignore_index=True), options.thresholds
             ),
             *checking.loo_checks(groups["loo"], options.thresholds),
             *checking.predictive_checks(groups["predictive"], options.thresholds),
             conflict_check(posterior, built),
-            *_integrated(posterior, built, options),
-            *design_checks(built, reference, options.items),
         ]
+        if built.lattice is not None:
+            draws, rng = stack_draws(posterior, built.design), stream(options.seed, "integration")
+            checks.append(integration_check(draws, built.lattice, rng))
+        checks += design_checks(built, reference, options.items)
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
     record["checks"] = [check.to_dict() for check in checks]
-    record["stored"] = _stored_draws(posterior, positions)
+    chains = posterior.sizes["chain"]  # how many draws are stored, all chains together
+    counts = {name: chains * len(at) for name, at in vars(positions).items()}
+    record["stored"] = {"sampled": chains * posterior.sizes["draw"]} | counts
     groups = _compact(groups, positions, options.store_all)
     groups["record"] = xr.Dataset({"json": json.dumps(record)})
     return Fit(labelled(xr.DataTree.from_dict(groups)))
@@ -181,13 +187,6 @@ def _compact(
     replicated = scores[[n for n in scores.data_vars if n not in ("score", "binned")]]
     result["predictive"] = scores.assign(rounded(replicated).data_vars)
     return result
-
-
-def _stored_draws(posterior: xr.Dataset, positions: Positions) -> dict[str, int]:
-    """Return how many draws of what are stored, all chains together."""
-    chains = posterior.sizes["chain"]
-    counts = {name: chains * len(at) for name, at in vars(positions).items()}
-    return {"sampled": chains * posterior.sizes["draw"]} | counts
 
 
 def _judged(
@@ -257,14 +256,6 @@ def _of_slopes(
     return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
 
 
-def _integrated(posterior: xr.Dataset, built: BuiltModel, options: Options) -> list[Check]:
-    """Check the quadrature of difficulties, where they were integrated out."""
-    if built.lattice is None:
-        return []
-    rng = stream(options.seed, "integration")
-    return [integration_check(stack_draws(posterior, built.design), built.lattice, rng)]
-
-
 def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
     """Return the chosen draws, chains joined into one."""
     joined = {
@@ -273,11 +264,6 @@ def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
     }
     coords = {name: dataset[name] for name in ("model", "benchmark")}
     return xr.Dataset(joined, coords)
-
-
-def _all_rows(groups: dict[str, xr.Dataset], level: float) -> pd.DataFrame:
-    names = [name for name in ("estimands", "estimands_by_concept") if name in groups]
-    return pd.concat([summarise(groups[name], level) for name in names], ignore_index=True)
 
 
 def _text(spec: ModelSpec) -> str:
@@ -469,9 +455,8 @@ def fit(
         clean=clean,
     )
     spec, table = choose_spec(model, table, clean, priors)
-    sampling = Sampling(
-        engine, draws, tune, chains, _cores(cores, chains), target_accept, difficulties
-    )
+    cores = min(chains, usable_cores()) if cores is None else cores
+    sampling = Sampling(engine, draws, tune, chains, cores, target_accept, difficulties)
     options = Options(
         seed=fresh_seed() if seed is None else seed,
         reference=reference,
@@ -486,7 +471,3 @@ def fit(
         store_all=store_all,
     )
     return fit_responses(table, spec, options, progress)
-
-
-def _cores(cores: int | None, chains: int) -> int:
-    return min(chains, usable_cores()) if cores is None else cores

@@ -79,13 +79,6 @@ class Rows:
         """Return the same with an axis more at the end, for nodes of quadrature."""
         return Rows(self.k[:, None], self.n[:, None], self.guess[..., None])
 
-    def replicated(
-        self, eta: FloatArray, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return whether replicated counts are below, and at, the observed ones."""
-        counts = rng.binomial(self.n.astype(int), accuracy(eta, self.guess))
-        return (counts < self.k) * 1.0, (counts == self.k) * 1.0
-
 
 def log_density(rows: Rows, center: FloatArray, scale: FloatArray | None) -> FloatArray:
     """Return the log density of each response, dims (draw, response).
@@ -233,7 +226,9 @@ class Prediction:
         if self.spread is not None and repeated.any():
             noise = rng.standard_normal((len(eta), int(repeated.sum())))
             eta[:, repeated] += noise * self._scale(rows[repeated])
-        return self.rows[rows].replicated(eta, rng)
+        own = self.rows[rows]
+        counts = rng.binomial(own.n.astype(int), accuracy(eta, own.guess))
+        return (counts < own.k) * 1.0, (counts == own.k) * 1.0
 
 
 @dataclass(frozen=True, eq=False)

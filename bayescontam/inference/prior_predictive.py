@@ -18,7 +18,6 @@ from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
 from bayescontam.inference.predictive import UnitBins, prior_draws
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.design import Design
 from bayescontam.model.likelihood import accuracy
 from bayescontam.specs.model import ModelSpec
 
@@ -322,7 +321,9 @@ def implied(
         data = layout.text()
         responses = make_example(spec, layout, stream(seed, "example"))
     else:
-        data = _described(responses)
+        size = size_text(len(responses.models), len(responses.benchmarks))
+        count = f"{len(responses.frame):,} responses"
+        data = f"the table {printable(responses.source)}: {size}, {count}"
     built = build(spec, responses)
     # What overflows is counted, and reported.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -333,11 +334,6 @@ def implied(
     names = zip(built.design.models, built.design.clean, strict=True)
     clean = tuple(name for name, is_clean in names if is_clean)
     return Implied(spec, data, draws, seed, finite, lost, built.terms.left_out, clean)
-
-
-def _described(responses: Responses) -> str:
-    size = size_text(len(responses.models), len(responses.benchmarks))
-    return f"the table {printable(responses.source)}: {size}, {len(responses.frame):,} responses"
 
 
 def _values(
@@ -360,7 +356,8 @@ def _values(
             yield f"{name}_size", np.abs(difference)
     if "estimands_by_concept" in groups:
         by_unit = groups["estimands_by_concept"]["accuracy"].to_numpy()[0]
-        yield "unit_accuracy", by_unit[:, _answered_units(built.design)].ravel()
+        count = np.bincount(built.design.model_unit, minlength=by_unit[0].size)
+        yield "unit_accuracy", by_unit[:, count.reshape(by_unit.shape[1:]) > 0].ravel()
     yield from _of_items(draws, built, rng)
 
 
@@ -380,11 +377,6 @@ def _differences(
     both = present & np.roll(present, 1, axis=1)
     difference: FloatArray = (shuffled - np.roll(shuffled, 1, axis=1))[both]
     return difference
-
-
-def _answered_units(design: Design) -> NDArray[np.bool_]:
-    shape = len(design.models), len(design.units)
-    return np.bincount(design.model_unit, minlength=shape[0] * shape[1]).reshape(shape) > 0
 
 
 def _of_items(

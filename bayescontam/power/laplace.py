@@ -249,12 +249,17 @@ class Approximation:
         self._features, self._shifts = crossed.features(), crossed.shifts()
         cells = crossed.shape[0] * crossed.shape[1]
         kinds = len(crossed.kinds)
-        means = [np.full(part.matrix.shape[-1], part.location(spreads)) for part in parts]
         matrix = np.concatenate([part.matrix for part in parts], axis=-1)
         matrix = matrix.reshape(kinds * cells, -1)
-        self._center = matrix @ np.concatenate(means)
         # Effects in units of their prior: no spread is too small to be divided by.
-        self._loadings = np.stack([matrix * _scales(parts, one) for one in (spreads, *others)])
+        widths = [part.matrix.shape[-1] for part in parts]
+        self._center = matrix @ np.repeat([part.location(spreads) for part in parts], widths)
+        self._loadings = np.stack(
+            [
+                matrix * np.repeat([part.scale(one) for part in parts], widths)
+                for one in (spreads, *others)
+            ]
+        )
 
     def posterior(self, counts: FloatArray, start: FloatArray) -> Approximate:
         """Approximate the posterior of the estimands."""
@@ -425,8 +430,3 @@ class Approximation:
         means = np.stack([*mean, mean[0] - mean[1], effects[1].reshape(shape)])
         squares = np.concatenate([carried + variance, slope_variance[None]])
         return Approximate(means, np.sqrt(squares))
-
-
-def _scales(parts: list[Component], spreads: Mapping[str, float]) -> FloatArray:
-    """Return the standard deviation of each effect."""
-    return np.concatenate([np.full(p.matrix.shape[-1], p.scale(spreads)) for p in parts])

@@ -254,7 +254,10 @@ def solve(
         raise UsageError(f"solve: got {unknown!r}; {suggest(str(unknown), get_args(Unknown))}")
     if wish.width is None:
         raise UsageError("solve: needs the wanted width of the interval (--width)")
-    least, most = _least(unknown, sizes, truth), _most(unknown, sizes) if most is None else most
+    least = _least(unknown, sizes, truth)
+    if most is None:
+        most = MOST[unknown]
+        most = min(most, MOST_PAIRS // sizes.benchmarks) if unknown == "models" else most
     if most < least:
         raise UsageError(f"most: got {most}; at least {least} {unknown} are needed here")
     search = _Search(
@@ -275,13 +278,6 @@ def _least(unknown: Unknown, sizes: SampleSizes, truth: Assumptions) -> int:
     if not isinstance(share, float | int):
         return 20
     return max(20, int(np.ceil(2 / min(share, 1 - share))))
-
-
-def _most(unknown: Unknown, sizes: SampleSizes) -> int:
-    """Return the largest number to try."""
-    if unknown != "models":
-        return MOST[unknown]
-    return min(MOST[unknown], MOST_PAIRS // sizes.benchmarks)
 
 
 def _sentence(search: _Search, found: int | None, most: int) -> str:

@@ -387,7 +387,12 @@ def update(
         ...
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
     """
-    _check_options(refit, level, draws)
+    if refit not in ("auto", "never", "always"):
+        raise UsageError(f"refit: got {refit!r}; allowed are 'auto', 'never' and 'always'")
+    if level is not None:
+        check_level(level)
+    if draws < FEWEST:
+        raise UsageError(f"draws: got {draws}; allowed is {FEWEST} or more")
     fitted, old, new = _read(fit, responses, covariates, missing_contamination, old_responses)
     options = _options(fitted, reference, level, seed)
     tables = [
@@ -399,10 +404,11 @@ def update(
     unlike = [
         note for joined in tables for note in differing_tables(old, joined, options.reference)
     ]
-    weighed = any(entry.method == "update" for entry in entries)
-    doubts = _doubts(fitted) if weighed else []
-    notes = (*new.notes, *unlike, *doubts)
-    return Update(entries, notes, options.seed, options.reference, options.level)
+    notes = [*new.notes, *unlike]
+    failed = [check.name for check in fitted.checks() if check.outcome is Outcome.FAILED]
+    if failed and any(entry.method == "update" for entry in entries):
+        notes.append(f"the fit has failed checks, which an update inherits: {', '.join(failed)}")
+    return Update(entries, tuple(notes), options.seed, options.reference, options.level)
 
 
 def join(
@@ -474,28 +480,12 @@ def _options(
     )
 
 
-def _check_options(refit: str, level: float | None, draws: int) -> None:
-    if refit not in ("auto", "never", "always"):
-        raise UsageError(f"refit: got {refit!r}; allowed are 'auto', 'never' and 'always'")
-    if level is not None:
-        check_level(level)
-    if draws < FEWEST:
-        raise UsageError(f"draws: got {draws}; allowed is {FEWEST} or more")
-
-
 def _sampling(fit: Fit) -> Sampling:
     """Return how a joint fit is sampled: as the fit was, so far as its table allows it."""
     sampling = Sampling(**fit.record["sampling"])
     # The new models' rows may be such that difficulties cannot be integrated out any more.
     marginalised = sampling.difficulties == "marginalised"
     return replace(sampling, difficulties="auto") if marginalised else sampling
-
-
-def _doubts(fit: Fit) -> list[str]:
-    failed = [check.name for check in fit.checks() if check.outcome is Outcome.FAILED]
-    if not failed:
-        return []
-    return [f"the fit has failed checks, which an update inherits: {', '.join(failed)}"]
 
 
 def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:
