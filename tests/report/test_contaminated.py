@@ -10,7 +10,6 @@ from bayescontam.inference.result import Fit
 from bayescontam.report.fit_page import render
 from bayescontam.report.format import Names
 from bayescontam.report.format import Names
-from bayescontam.report.format import Names
 from bayescontam.report.matches import Evidence, contaminated_section, gather
 from tests.report import test_page
 from tests.report.conftest import BENCHMARKS, MODELS
