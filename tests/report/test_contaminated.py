@@ -9,7 +9,6 @@ import xarray as xr
 from bayescontam.inference.result import Fit
 from bayescontam.report.fit_page import render
 from bayescontam.report.format import Names
-from bayescontam.report.format import Names
 from bayescontam.report.matches import Evidence, contaminated_section, gather
 from tests.report import test_page
 from tests.report.conftest import BENCHMARKS, MODELS
