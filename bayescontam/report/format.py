@@ -94,10 +94,10 @@ def pairs_text(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{str(name).replace('_', ' ')} {value}" for name, value in values.items())
 
 
-def provenance_rows(rows: Mapping[str, Any]) -> list[tuple[str, str]]:
+def provenance_rows(rows: Mapping[str, Any], longest: int = 20_000) -> list[tuple[str, str]]:
     """Return where the results of a page come from, without what is not recorded."""
     return [
-        (name, printable(str(value), 20_000))
+        (name, printable(str(value), longest))
         for name, value in rows.items()
         if value not in (None, "")
     ]

@@ -344,7 +344,8 @@ def provenance(scan: "Scan") -> list[tuple[str, str]]:
             "Versions": pairs_text(_block(scan, "versions")),
             "bayescontam": record.get("version"),
             "Folder": scan.folder,
-        }
+        },
+        longest=2_000,
     )
 
 

@@ -402,6 +402,7 @@ def _difference(axis: Any, values: FloatArray, found: bool) -> bool:
     parts = (z, low, high, compute_ecdf(values, z))
     x, low, high, ecdf = (np.concatenate(([0.0], part, [1.0])) for part in parts)
     axis.fill_between(x, low - x, high - x, color=PALE, lw=0, zorder=0)
+    axis.axhline(0, color=GREY, ls="--", lw=1.0)
     axis.plot(x, ecdf - x, color=ORANGE if found else BLUE, lw=2.2 if found else 1.4)
     # Counts are whole, so that what touches the envelope is inside.
     return bool(((ecdf < low - 1e-9) | (ecdf > high + 1e-9)).any())

@@ -22,7 +22,7 @@ def values() -> Any:
 def test_lines_are_shares_of_ranks_less_what_they_should_be(values: Any, coverage: bool) -> None:
     axis = Figure().subplots()
     _difference(axis, np.abs(2 * values - 1) if coverage else values, found=True)
-    drawn = axis.lines[0].get_xydata()
+    drawn = axis.lines[-1].get_xydata()
     assert len(drawn) == 101
     for at, height in drawn:
         middle = (1 - at) / 2, (1 + at) / 2
@@ -38,7 +38,7 @@ def test_a_line_is_said_to_leave_the_envelope_where_it_is_seen_to(n: int) -> Non
         axis = Figure().subplots()
         left.append(_difference(axis, rng.uniform(size=n), found=False))
         edge = axis.collections[-1].get_paths()[0].vertices
-        x, y = axis.lines[0].get_data()
+        x, y = axis.lines[-1].get_data()
         sides = [edge[np.isclose(edge[:, 0], at), 1] for at in x]
         seen = [not ends.min() - 1e-9 <= at <= ends.max() + 1e-9
                 for ends, at in zip(sides, y, strict=True)]  # fmt: skip
