@@ -150,8 +150,10 @@ def _shares(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
         axis.hist(known, histtype="stepfilled", alpha=0.22, **look)
         axis.hist(known, histtype="step", lw=1.4, ls=_DASHES[k % len(_DASHES)], **look)
         axis.plot([], [], color=look["color"], ls=_DASHES[k % len(_DASHES)], label=name)
-    for value in part["published"].dropna().unique() if "published" in part else ():
-        axis.axvline(float(value), color=INK, lw=1.6, label="published")
+    if "published" in table:
+        for value in part["published"].dropna().unique():
+            axis.axvline(float(value), color=INK, lw=1.6)
+        axis.plot([], [], color=INK, lw=1.6, label="published")
 
 
 def _grid(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bayescontam._random import stream
 
-PACKAGE = Path(__file__).parents[2] / "bayescontam"
+ROOT = Path(__file__).parents[2]
 PASSED_ON = {"(*)", "(…)", "(…, …, *)"}
 """Calls that pass the names of others on, whose own calls have literals."""
 HELPERS = {"_scores": 2, "_seed": 1}
@@ -90,11 +90,11 @@ SEEDED: dict[str, tuple[tuple[str | int, ...], tuple[int, int]]] = {
 
 def calls() -> Iterator[tuple[str, str]]:
     """Give the place and the form of every call for a stream."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted([*ROOT.glob("bayescontam/**/*.py"), *ROOT.glob("studies/*.py")]):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and (names := _names(node)) is not None:
                 form = ", ".join(_form(name) for name in names)
-                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", f"({form})"
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", f"({form})"
 
 
 def _names(call: ast.Call) -> list[ast.expr] | None:

@@ -1,13 +1,17 @@
 """Prevalence done again: ranks of true duplicates, in all and in parts of the corpus."""
 
+import lzma
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bayescontam.data.published_tables import read_published
+from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.pairs import scan_pairs
+from bayescontam.published import study as running
 from bayescontam.published.study import Study
 from bayescontam.specs.registry import shipped_folder
 from bayescontam.specs.study import ReproductionSpec
@@ -95,3 +99,25 @@ def test_pairs_are_in_the_order_of_the_package(tmp_path: Path) -> None:
     assert pairs[[*PAIR, "cosine"]].to_csv(index=False) == wanted[[*PAIR, "cosine"]].to_csv(
         index=False
     )
+
+
+def test_a_curve_is_learnt_once_from_the_same_judgements(
+    searched: ScanWithTruth, study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = Path(__file__).parents[1] / "golden" / "files" / "curve.nc.xz"
+    file = study.folder / "learnt.nc"
+    file.write_bytes(lzma.decompress(packed.read_bytes()))
+    calls: list[int] = []
+
+    def learn(*_: Any, seed: int, **__: Any) -> Curve:
+        calls.append(seed)
+        return Curve.load(file)
+
+    monkeypatch.setattr(running, "duplicate_curve", learn)
+    every = replace(study, settings={**study.settings, "judged_items": 1.0})
+    fewer = replace(study, settings={**study.settings, "judged_items": 0.34})
+    for one in (every, every, fewer):
+        one.curve("a quiz", searched.scan, judgements(one, searched))
+    assert len(calls) == 2
+    assert len(set(calls)) == 1  # the seed is that of the name
+    assert len(list((study.folder / "fits").glob("curve-a-quiz-*.nc"))) == 2

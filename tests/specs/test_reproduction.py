@@ -1,6 +1,7 @@
 """Reproduction specs: strict, distinct from simulation studies, shipped with their sources."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -8,7 +9,7 @@ from bayescontam.data.published_tables import read_published
 from bayescontam.errors import SpecError
 from bayescontam.published.study import analysis_of
 from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
-from bayescontam.specs.study import ReproductionSpec
+from bayescontam.specs.study import Analysis, ReproductionSpec
 from tests.reproduction.made import TEXT
 
 TITLES = (
@@ -48,6 +49,11 @@ def test_the_kind_decides_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(SpecError, match=r"kind: got 'reproducton'; did you mean 'reproduction'\?"):
         load_study(file)
+
+
+def test_every_script_can_be_named_as_an_analysis() -> None:
+    scripts = {path.stem for path in shipped_folder("studies").glob("[!_]*.py")}
+    assert scripts == set(get_args(Analysis))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
