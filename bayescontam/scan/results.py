@@ -516,8 +516,3 @@ def by_benchmark(scan: Scan) -> pd.DataFrame:
              "top_cosine_low": low, "top_cosine_high": high, **shares}
         )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def notes(scan: Scan) -> list[str]:
-    """Return sentences on what was left out and what that means."""
-    return [str(note) for note in scan.record["notes"]]

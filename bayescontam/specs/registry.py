@@ -113,6 +113,11 @@ def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
     -------
     Manifest
 
+    Raises
+    ------
+    SpecError
+        If there is no such manifest, or it is not valid.
+
     Examples
     --------
     >>> load_manifest("offline-demo").embedding.model
@@ -133,6 +138,11 @@ def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
     Returns
     -------
     CurveSpec
+
+    Raises
+    ------
+    SpecError
+        If there is no such curve spec, or it is not valid.
 
     Examples
     --------
@@ -156,6 +166,11 @@ def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
     StudySpec or ReproductionSpec
         As the key ``kind`` states: ``"simulation"`` (default) or ``"reproduction"``. The number
         of replicates is no part of its ``hash``.
+
+    Raises
+    ------
+    SpecError
+        If there is no such study, or it is not valid.
 
     Examples
     --------
