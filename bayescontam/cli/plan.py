@@ -100,11 +100,10 @@ def plan(
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed, fresh_seed
-        from bayescontam.power.power import PowerRequest
+        from bayescontam.power.power import SPARE, PowerRequest, plan_notes, varying_columns
         from bayescontam.power.power import plan as plan_designs
         from bayescontam.power.power import solve as solve_design
         from bayescontam.power.scenario import Assumptions
-        from bayescontam.power.power import SPARE, plan_notes, varying_columns
         from bayescontam.specs.registry import load_spec
 
         spec = load_spec(model)

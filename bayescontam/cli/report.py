@@ -235,8 +235,8 @@ def summary(
         check_level(level, "--level")
     check_out(output, out, path)
     with stage(not quiet, f"reading and summarising {printable(path)}"):
-        from bayescontam.inference.result import Fit
         from bayescontam.inference.findings import lines_in_short, verdict_line
+        from bayescontam.inference.result import Fit
         from bayescontam.inference.tables import by_concept, headline
 
         fit = Fit.load(path)
