@@ -44,8 +44,8 @@ from .errors import (
 )
 from .evidence.covariates import (
     contamination_covariates as contamination_covariates,
-    duplicate_curve as duplicate_curve,
-    weigh_scan as weigh_scan,
+    fit_curve as fit_curve,
+    item_contamination as item_contamination,
 )
 from .evidence.curve import Curve as Curve
 from .evidence.prevalence import (
@@ -59,12 +59,21 @@ from .inference.checks import (
 )
 from .inference.compare import compare as compare
 from .inference.pipeline import fit as fit
+from .inference.prior_predictive import prior_predictive as prior_predictive
 from .inference.ranking import (
     Ranking as Ranking,
     rank_models as rank_models,
 )
 from .inference.result import Fit as Fit
 from .model.build import build_model as build_model
+from .power.power import (
+    PowerAnalysis as PowerAnalysis,
+    power_analysis as power_analysis,
+)
+from .power.scenario import (
+    Assumptions as Assumptions,
+    SampleSizes as SampleSizes,
+)
 from .published.findings import Findings as Findings
 from .published.study import run_reproduction as run_reproduction
 from .scan.results import Scan as Scan
@@ -75,7 +84,7 @@ from .specs.model import ModelSpec as ModelSpec
 from .specs.registry import (
     load_curve as load_curve,
     load_manifest as load_manifest,
-    load_spec as load_spec,
+    load_model as load_model,
     load_study as load_study,
 )
 from .specs.study import (
@@ -87,4 +96,7 @@ from .updating.update import (
     update as update,
 )
 
+load_spec = load_model  # deprecated, as the two below
+duplicate_curve = fit_curve
+weigh_scan = item_contamination
 __version__: str

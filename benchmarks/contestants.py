@@ -50,11 +50,11 @@ def ours() -> dict[str, float]:
     from bayescontam.inference.estimands import estimands
     from bayescontam.inference.posterior import stack_draws
     from bayescontam.model.build import build
-    from bayescontam.specs.registry import load_spec
+    from bayescontam.specs.registry import load_model
 
     frame = simulate(seed=1).responses
     started = time.perf_counter()
-    built = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    built = build(load_model("hierarchical"), Responses.from_frame(frame))
     tree, compiled, sampled = _nutpie(built.model, target_accept=0.9)
     posterior = tree["posterior"].to_dataset()
     result = estimands(stack_draws(posterior, built.design), built, (4, 1000), "min_observed")

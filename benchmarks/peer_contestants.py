@@ -35,11 +35,11 @@ def ours(difficulties: str) -> dict:
     """Fit abilities by benchmark with this package."""
     from bayescontam.data.responses import Responses
     from bayescontam.model.build import build
-    from bayescontam.specs.registry import load_spec
+    from bayescontam.specs.registry import load_model
     from tests.given import changed
 
     responses = Responses.from_frame(data())
-    spec = changed(load_spec("concepts"), ability={"by": "benchmark"})
+    spec = changed(load_model("concepts"), ability={"by": "benchmark"})
     started = time.perf_counter()
     built = build(spec, responses, difficulties)
     tree, compiled, sampled = _nutpie(built.model, target_accept=0.9)

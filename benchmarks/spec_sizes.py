@@ -14,7 +14,7 @@ from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import Draws, predictor
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import draw_nodes
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 from benchmarks.specs import Case, Result, answered, below, fared, quantities, with_counts
 
 SIZES: Mapping[str, tuple[int, tuple[int, ...]]] = {
@@ -36,7 +36,7 @@ def size_cases(size: str) -> list[Case]:
 
 def sized(case: Case) -> Result:
     """Fit one data set of a size at default settings, the truth set to plausible values."""
-    spec = load_spec(case.spec)
+    spec = load_model(case.spec)
     names = (1, "size", case.name)
     responses = case.table(spec, stream(*names, "table"))
     try:
@@ -47,7 +47,7 @@ def sized(case: Case) -> Result:
     truth = plausible(built, rng)
     simulated = with_counts(responses, answered(truth, built, rng))
     fit = bayescontam.fit(simulated, spec, seed=1, cores=1)
-    groups = {name: group.to_dataset() for name, group in fit.tree.children.items()}
+    groups = {name: group.to_dataset() for name, group in fit.data.children.items()}
     told = quantities(groups, groups["posterior"])
     true = quantities(estimands(truth, built, (1, 1), "min_observed"), xr.Dataset())
     return {

@@ -27,7 +27,7 @@ from bayescontam.inference.prior_predictive import ExampleLayout, make_example, 
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 from tests.compiled import Compiled
 
 SPREAD = (0.7, 2.0)
@@ -127,7 +127,7 @@ class Sampler(Compiled):
     def sample(self, built: BuiltModel, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return posterior draws and statistics of the sampler for the counts of `built`."""
         default = Sampling()
-        tree = self.tree(
+        tree = self.data(
             built, seed, draws=DRAWS, tune=default.tune, chains=CHAINS, cores=1,
             target_accept=default.target_accept,
         )  # fmt: skip
@@ -138,7 +138,7 @@ class Recovery:
     """Data sets simulated from a model spec's own prior, all of one table."""
 
     def __init__(self, case: Case) -> None:
-        self.case, self.spec = case, load_spec(case.spec)
+        self.case, self.spec = case, load_model(case.spec)
         self.responses = case.table(self.spec, self.stream("table"))
         self.built = build(self.spec, self.responses)
         self.sampler: Sampler | None = None
@@ -243,7 +243,7 @@ def study(
     What a run raises is its result, and no run is done twice for it.
     """
     wanted = {
-        (case.name, load_spec(case.spec).hash, number): case
+        (case.name, load_model(case.spec).hash, number): case
         for case in cases
         for number in range(count)
     }

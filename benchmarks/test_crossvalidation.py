@@ -13,7 +13,7 @@ from bayescontam.inference.crossval import CrossValidation, kfold
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build, build_design
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.given import changed
 from tests.simulated import logistic
 
@@ -39,7 +39,7 @@ def table(sigma_delta: float, models: int = 8, items: int = 60, seed: int = 1) -
 
 
 def spec(difficulty: str) -> ModelSpec:
-    name = load_spec("hierarchical")
+    name = load_model("hierarchical")
     return changed(name, contamination={"form": "none"}, difficulty={"form": difficulty})
 
 
@@ -67,7 +67,7 @@ def test_difficulty_helps_to_predict_new_items_and_new_models(by: str, items: in
 def test_folds_of_responses_agree_with_psis_loo(fits: dict[str, bayescontam.Fit]) -> None:
     fit = {"random": fits["random"]}
     found = kfold(fit, "response", 10, CrossValidation())["random"]
-    loo = fits["random"].tree["loo"]
+    loo = fits["random"].data["loo"]
     print(float(loo["elpd"].sum()), found.elpd, found.elpd_i.attrs)
     # Each of ten folds lacks a tenth of the responses: a little is lost, nothing is won.
     assert -8 < found.elpd - float(loo["elpd"].sum()) < 2

@@ -19,7 +19,7 @@ from scipy.special import expit
 
 import bayescontam
 from bayescontam.data.judgements import PAIR
-from bayescontam.evidence.covariates import weigh_scan
+from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import FORMAT, Curve, take_curve
 from bayescontam.evidence.curve_model import build_curve, make_verdicts
 from bayescontam.evidence.pairs import choose_pairs, scan_pairs
@@ -128,7 +128,7 @@ def recover(data_sets: int, seed: int) -> pd.DataFrame:
             seed=seed * 1000 + k, progress_bar=False, target_accept=0.95,
         )  # fmt: skip
         posterior = tree["posterior"].to_dataset()
-        weighed = weigh_scan(scan, as_curve(posterior, judged), floor=FLOOR, draws=200)
+        weighed = item_contamination(scan, as_curve(posterior, judged), floor=FLOOR, draws=200)
         total = weighed.number_scanned.sum(axis=1)
         number = int(sum(t.sum() for t in true))
         below = (total < number).mean() + rng.random() * (total == number).mean()
@@ -175,8 +175,8 @@ def test_known_duplicates_are_counted(tmp_path: Path) -> None:
     scan = run_scan(spec, tmp_path / "scan", device="cpu")
     rows = []
     for seed in range(CHOICES):
-        curve = bayescontam.duplicate_curve(scan, judged_truly(scan, seed), seed=seed)
-        numbers = duplicate_numbers(bayescontam.weigh_scan(scan, curve))
+        curve = bayescontam.fit_curve(scan, judged_truly(scan, seed), seed=seed)
+        numbers = duplicate_numbers(bayescontam.item_contamination(scan, curve))
         rows.append(numbers[numbers["by"] == "scanned"].iloc[0])
     table = pd.DataFrame(rows)
     held = (table["ci_low"] <= truth) & (truth <= table["ci_high"])

@@ -25,14 +25,14 @@ from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws
 from bayescontam.calibration.samplers import NutpieSampler
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.inference.convergence import convergence
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 from benchmarks.sbc_contestants import CONTESTANTS, planned
 
 REPLICATES = int(os.environ.get("BAYESCONTAM_REPLICATES", "200"))
 KEEP = os.environ.get("BAYESCONTAM_KEEP")
 DEFAULT = "simuk, its defaults"
-SPEC = load_spec("hierarchical")
+SPEC = load_model("hierarchical")
 SCRIPT = """
 import json, sys, warnings
 warnings.simplefilter("ignore")

@@ -30,7 +30,7 @@ def test_bent_curves_lie_in_their_bands(shape: str) -> None:
     ability, slope = rng.normal(-0.5, 0.5, (MODELS, 1)), rng.normal(2.5, 0.3, (MODELS, 1))
     rise = SHAPES[shape]
     fit = fitted(responses(expit(ability - delta + slope * rise(d)), d, 5), "monotone")
-    curves = fit.tree["curves"].to_dataset().isel(benchmark=0)
+    curves = fit.data["curves"].to_dataset().isel(benchmark=0)
     at = curves["contamination"].to_numpy()
     held = []
     for m in range(MODELS):
@@ -41,7 +41,7 @@ def test_bent_curves_lie_in_their_bands(shape: str) -> None:
     assert np.mean(held) >= 0.9
     if shape == "step":  # its parts are 0 and 1, which no interval of the parts reaches
         return
-    reached = fit.tree["posterior"]["increments"].cumsum("segment").isel(segment=slice(9))
+    reached = fit.data["posterior"]["increments"].cumsum("segment").isel(segment=slice(9))
     low, high = reached.quantile([0.025, 0.975], ("chain", "draw")).to_numpy()
     knots = rise(np.arange(1, 10) / 10)
     assert ((low <= knots) & (knots <= high)).sum() >= 8
@@ -54,10 +54,10 @@ def test_discriminations_are_told() -> None:
     ability, d = rng.normal(0, 1.2, (models, 1)), rng.random(items)
     p = expit(alpha * (ability - delta) + 1.0 * (d - 0.5))
     fit = fitted(responses(p, d, 9), "two_parameter")
-    told = fit.tree["item_effects"]["alpha"].mean(("chain", "draw")).to_series()
+    told = fit.data["item_effects"]["alpha"].mean(("chain", "draw")).to_series()
     told = told.loc[[f"i{k}" for k in range(items)]].to_numpy()
     assert np.corrcoef(np.log(told), np.log(alpha))[0, 1] > 0.6
-    spread = fit.tree["posterior"]["sigma_alpha"]
+    spread = fit.data["posterior"]["sigma_alpha"]
     assert float(spread.quantile(0.005)) < 0.6 < float(spread.quantile(0.995))
     ranks = fit.estimands().query("quantity == 'accuracy'").set_index("model")["mean"]
     truth = pd.Series(p.mean(axis=1), [f"m{k}" for k in range(models)])
@@ -85,7 +85,7 @@ def test_spillover_is_told_from_the_items_own_part() -> None:
     for name, true in (("spillover", truth["b"]), ("overfitting", truth["b total"])):
         rows = table[table["quantity"] == name].set_index("model")
         assert inside(rows.loc[[f"m{k}" for k in range(MODELS)]], true) >= MODELS - 1
-    lift = fit.tree["posterior"]["spillover"]
+    lift = fit.data["posterior"]["spillover"]
     assert float(lift.quantile(0.025)) < 1.5 < float(lift.quantile(0.975))
     assert float(lift.quantile(0.05)) > 0
     assert (
@@ -103,12 +103,12 @@ def test_discriminations_of_real_benchmarks_survive_a_model_that_solves_all() ->
     table = table[~table["item"].isin(left)]
     perfect = table.groupby(["benchmark", "model"])["correct"].mean()
     assert (perfect == 1).sum() == 1
-    spec = changed(bayescontam.load_spec("two_parameter"), contamination={"form": "none"})
+    spec = changed(bayescontam.load_model("two_parameter"), contamination={"form": "none"})
     fit = bayescontam.fit(table, spec, seed=1, draws=1000, chains=4)
     sampling = [c for c in fit.checks() if c.name.startswith(("R-hat", "Bulk", "Tail", "Diverg"))]
     assert len(sampling) >= 5
     assert [c.name for c in sampling if c.outcome.name == "FAILED"] == []
-    theta = fit.tree["posterior"]["theta"].mean(("chain", "draw"))
+    theta = fit.data["posterior"]["theta"].mean(("chain", "draw"))
     for benchmark in ("GPQA Diamond", "MMLU"):
         raw = perfect.loc[benchmark].reindex(theta["model"].to_numpy())
         told = theta.sel(benchmark=benchmark).to_series()

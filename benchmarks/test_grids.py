@@ -14,7 +14,7 @@ from bayescontam.calibration import jax_sampler as chees
 from bayescontam.calibration import jax_sampler as vectors
 from bayescontam.calibration.reusable_model import ReusableModel
 from bayescontam.calibration.simulators import simulator_of
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
@@ -50,7 +50,7 @@ def compiled() -> Callable[[int], Any]:
 
     plan, cell = planned("prior", "hierarchical", models=8, benchmarks=2, items=400)
     table = simulator_of(plan, cell)(0).responses
-    engine = JaxSampler(ReusableModel(load_spec("hierarchical"), table, False))
+    engine = JaxSampler(ReusableModel(load_model("hierarchical"), table, False))
     _, values = engine._varying.given(table)
 
     def fit(seed: int) -> Any:

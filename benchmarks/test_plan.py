@@ -18,7 +18,7 @@ from bayescontam.inference.posterior import stack_draws
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.scenario import Assumptions, SampleSizes, Scenario
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "30"))
@@ -49,7 +49,7 @@ def intervals(posterior: xr.Dataset, built: BuiltModel) -> np.ndarray:
 @pytest.mark.parametrize("name", DESIGNS)
 def test_planned_widths_and_powers_are_those_of_fits(name: str) -> None:
     sizes, spec, spreads = DESIGNS[name]
-    scene = Scenario(sizes, Assumptions(spreads=spreads), load_spec(spec))
+    scene = Scenario(sizes, Assumptions(spreads=spreads), load_model(spec))
     compiled, planned, sampled, shown, seconds = None, [], [], [], np.zeros(2)
     z = norm.ppf(0.975)
     for replicate in range(DATA_SETS):

@@ -18,7 +18,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Scan:
 
 
 def test_planted_duplicates_are_found_without_a_judge(texts: Scan) -> None:
-    assert_found(texts, bayescontam.duplicate_curve(texts, seed=1), 0.97)
+    assert_found(texts, bayescontam.fit_curve(texts, seed=1), 0.97)
 
 
 def test_judgements_settle_which_items_are_contaminated(texts: Scan) -> None:
@@ -27,7 +27,7 @@ def test_judgements_settle_which_items_are_contaminated(texts: Scan) -> None:
     called = by_model[by_model["is_duplicate"] == 1].sample(100, random_state=3)
     by_person = verdicts(called, texts, "Ada", 0.0)
     said = pd.concat([by_model, by_person])
-    curve = bayescontam.duplicate_curve(texts, said, seed=2, draws=500)
+    curve = bayescontam.fit_curve(texts, said, seed=2, draws=500)
     p = assert_found(texts, curve, 0.97)
     error = ((p - contaminated(texts)) ** 2).mean()
     assert error <= 1.25**2 * (p * (1 - p)).mean()

@@ -18,7 +18,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.compiled import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))
@@ -67,7 +67,7 @@ def figures(posterior: xr.Dataset, built: BuiltModel, seed: int) -> tuple[np.nda
 def study(shared: bool) -> Iterator[dict[str, object]]:
     """Yield truth, mean and interval of every quantity, spec and data set."""
     p = probabilities(shared, np.random.default_rng(0))
-    specs = {name: load_spec(spec) for name, spec in SPECS.items()}
+    specs = {name: load_model(spec) for name, spec in SPECS.items()}
     compiled: dict[str, Compiled] = {}
     for k in range(DATA_SETS):
         responses, fraction = respond(p, shared, np.random.default_rng([k, 1]))

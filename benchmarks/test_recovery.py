@@ -13,5 +13,5 @@ def test_repeated_trials_recover(model: str) -> None:
     fit = bayescontam.fit(simulated.responses, model, seed=3, target_accept=0.95)
     assert coverage(fit, simulated).mean() >= 0.85
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
-    spread = fit.tree["posterior"]["sigma_eps"]
+    spread = fit.data["posterior"]["sigma_eps"]
     assert float(spread.quantile(0.01)) < 1.5 < float(spread.quantile(0.99))

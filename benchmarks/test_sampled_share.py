@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.covariates import duplicate_curve, weigh_scan
+from bayescontam.evidence.covariates import fit_curve, item_contamination
 from tests.evidence.simulated import Corpus, judge, simulate
 
 CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))
@@ -19,8 +19,8 @@ def weighed(share: float, seed: int) -> dict[str, float]:
     """Return stated and actual error of the covariate, and the number of items with duplicates."""
     rng = np.random.default_rng(seed)
     truth = simulate(Corpus(share=share), rng)
-    curve = duplicate_curve(truth.scan, judge(truth, rng), seed=seed, draws=400, tune=500)
-    weighed_scan = weigh_scan(truth.scan, curve)
+    curve = fit_curve(truth.scan, judge(truth, rng), seed=seed, draws=400, tune=500)
+    weighed_scan = item_contamination(truth.scan, curve)
     none = weighed_scan.none
     few, many = np.quantile(weighed_scan.number.sum(axis=1), [0.025, 0.975])
     p, found = 1 - none.mean(axis=0), truth.duplicates > 0

@@ -30,7 +30,7 @@ import bayescontam
 options = json.loads(sys.argv[3])
 fit = bayescontam.fit(Path(sys.argv[1]), "hierarchical", seed=1, **options)
 taken, used = time.perf_counter() - started, time.process_time() - used
-fit.save(sys.argv[2])
+fit.to_netcdf(sys.argv[2])
 checks = {c.name: c.value for c in fit.checks()}
 print("RESULT" + json.dumps({
     "seconds": taken, "processor": used, **fit.record["seconds"],

@@ -20,7 +20,7 @@ from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec, restored_spec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 BOARDS = int(os.environ.get("BAYESCONTAM_BOARDS", "200"))
 STRENGTH = 0.8
@@ -54,7 +54,7 @@ def board(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def without_selection() -> ModelSpec:
-    content = load_spec("ability").model_dump()
+    content = load_model("ability").model_dump()
     content["difficulty"]["selection"] = "ignored"
     return restored_spec(content, "before", "")
 
@@ -65,7 +65,7 @@ def judged(seed: int) -> list[dict[str, float]]:
     for name, spec, items in (
         ("before", without_selection(), "answered"),
         ("all items", without_selection(), "all"),
-        ("after", load_spec("ability"), "all"),
+        ("after", load_model("ability"), "all"),
     ):
         if name != "all items":  # the same fit, averaged otherwise
             built = build(spec, Responses.from_frame(frame))

@@ -38,7 +38,7 @@ def expected_cells(fit: bc.Fit, responses: bc.Responses) -> Cells:
     names = _names(fit, responses)
     first = ~names.duplicated()
     center = log_odds_of_mean_items(fit, responses)[:, first]
-    variance = effects_variance(fit.tree["posterior"].to_dataset(), names[first])
+    variance = effects_variance(fit.data["posterior"].to_dataset(), names[first])
     return Cells(names[first], logistic_mean(center, np.sqrt(variance)))
 
 
@@ -52,7 +52,7 @@ def own_cells(fit: bc.Fit, responses: bc.Responses) -> Cells:
 
 def _names(fit: bc.Fit, responses: bc.Responses) -> pd.MultiIndex:
     """Return model, benchmark and group of each response, in the order of the fit."""
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     keys = {
         name: data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()]
         for name in ("model", "benchmark", "item")

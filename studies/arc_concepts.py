@@ -251,7 +251,7 @@ def fitted(study: Study, posed: ConceptBenchmark) -> Iterator[tuple[str, dict[st
 
 def _pooled(fits: list[bc.Fit], quantity: str) -> np.ndarray:
     """Return draws of an estimand, mean over models, of all fits together."""
-    parts = [fit.tree["estimands"][quantity].mean("model").to_numpy().ravel() for fit in fits]
+    parts = [fit.data["estimands"][quantity].mean("model").to_numpy().ravel() for fit in fits]
     return np.concatenate(parts)
 
 

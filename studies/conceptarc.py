@@ -107,7 +107,7 @@ def analyse(study: Study) -> bc.Findings:
 
 def abilities(fit: bc.Fit, printed: pd.DataFrame) -> xr.DataArray:
     """Return draws of accuracy, dims (draw, model, concept), in the printed order."""
-    draws = fit.tree["estimands_by_concept"]["accuracy"].stack(sample=("chain", "draw"))
+    draws = fit.data["estimands_by_concept"]["accuracy"].stack(sample=("chain", "draw"))
     order = {name: list(printed[name].unique()) for name in ("model", "concept")}
     return draws.reset_index("sample", drop=True).sel(order).transpose("sample", "model", "concept")
 
@@ -269,8 +269,8 @@ def _added(draws: dict[str, xr.DataArray], fit: bc.Fit) -> TableData:
             ends = of.sel(model=model).quantile(TAILS, "sample")
             row[f"width ({name})"] = float(ends.diff("quantile").mean())
         rows.append(row)
-    spread = mean_and_interval(fit.tree["posterior"]["sigma_delta"])
-    own = mean_and_interval(fit.tree["posterior"]["sigma_eps"])
+    spread = mean_and_interval(fit.data["posterior"]["sigma_delta"])
+    own = mean_and_interval(fit.data["posterior"]["sigma_eps"])
     return TableData(
         "What single items add",
         "Mean width of the 95 % intervals of a concept: from the printed table of the accuracy on"

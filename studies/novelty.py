@@ -71,7 +71,7 @@ def analyse(study: Study) -> bc.Findings:
         means[name] = p.reshape(len(p), *correct.shape).mean(axis=2)
         notes += study.failed_checks(short, fit)
         if not apart:
-            extremes[name] = fit.tree["estimands"]["novelty_gap"]
+            extremes[name] = fit.data["estimands"]["novelty_gap"]
     gaps = {name: draws[:, 0] - draws[:, -1] for name, draws in means.items()}
     many = _many(study)
     return bc.Findings(

@@ -175,7 +175,7 @@ def by_rank(study: Study, one: ScanWithTruth, curve: bc.Curve) -> pd.DataFrame:
     found = found[~found.index.isin(seen)]
     true = [float((found <= k).mean()) for k in RANKS]
     table = pd.DataFrame({"matches": RANKS, "mean": true, "low": true, "high": true})
-    weighed = bc.weigh_scan(one.scan, curve)
+    weighed = bc.item_contamination(one.scan, curve)
     estimated = bc.prevalence(weighed.of(~weighed.items["item"].isin(seen).to_numpy()))
     estimated = estimated[estimated["by"] == "matches"].rename(columns=COLUMNS)
     estimated = estimated.assign(matches=estimated["group"].astype(int))[list(table.columns)]
@@ -205,7 +205,7 @@ def by_share(study: Study, one: ScanWithTruth) -> pd.DataFrame:
 
 
 def _band(name: str, curve: bc.Curve) -> pd.DataFrame:
-    band = curve.tree["curves"].to_dataset().isel(benchmark=0)
+    band = curve.data["curves"].to_dataset().isel(benchmark=0)
     columns = {column: band[column].to_numpy() for column in ("mean", "low", "high")}
     return pd.DataFrame({"x": band["cosine"].to_numpy(), "series": name, **columns})
 

@@ -89,7 +89,7 @@ def _many(study: Study) -> pd.DataFrame:
 def _identification(fits: dict[str, bc.Fit]) -> TableData:
     rows = []
     for name, fit in fits.items():
-        data = fit.tree["identification"].to_dataset()
+        data = fit.data["identification"].to_dataset()
         slopes = fit_rows(fit, ("slope",))
         for benchmark in VERSIONS:
             own = data.sel(model="model", benchmark=benchmark)

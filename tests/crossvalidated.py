@@ -9,7 +9,7 @@ import xarray as xr
 from bayescontam.data.responses import Responses
 from bayescontam.inference.result import Fit
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.given import changed, given_fit
 
 KEYS = ["model", "benchmark", "item"]
@@ -31,7 +31,7 @@ def table(models: int = 3, items: int = 8, seed: int = 0) -> pd.DataFrame:
 
 def plain_spec() -> ModelSpec:
     """Return a spec of abilities alone, none of them pooled."""
-    return changed(load_spec("single"), contamination={"form": "none"})
+    return changed(load_model("single"), contamination={"form": "none"})
 
 
 def plain_fit(frame: pd.DataFrame, pareto_k: Any = 0.0, elpd: Any = -5.0) -> Fit:
@@ -45,5 +45,5 @@ def plain_fit(frame: pd.DataFrame, pareto_k: Any = 0.0, elpd: Any = -5.0) -> Fit
         "pareto_k": np.broadcast_to(pareto_k, size),
     }
     loo = {name: ("response", values) for name, values in figures.items()}
-    fit.tree["loo"] = xr.DataTree(xr.Dataset(loo, {"kept_draw": np.arange(4)}))
+    fit.data["loo"] = xr.DataTree(xr.Dataset(loo, {"kept_draw": np.arange(4)}))
     return fit

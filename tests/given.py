@@ -14,7 +14,7 @@ from bayescontam.inference.sampling import Sampling
 from bayescontam.inference.stored import stored_table
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 FEW = Sampling(draws=100, tune=200, chains=2, cores=1)
 
@@ -51,7 +51,7 @@ def counts_table(counts: list[tuple[int, int]], names: str) -> pd.DataFrame:
 
 def counts_spec() -> ModelSpec:
     """Return a spec of abilities alone: Normal(mu, sigma_theta) in each benchmark."""
-    return changed(load_spec("aggregated"), contamination={"form": "none"})
+    return changed(load_model("aggregated"), contamination={"form": "none"})
 
 
 def rough_fit() -> Fit:

@@ -12,7 +12,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import logistic
 
 Values = Mapping[str, np.ndarray]
@@ -20,7 +20,7 @@ Values = Mapping[str, np.ndarray]
 
 def spec_of(name: str, **blocks: Mapping[str, Any]) -> ModelSpec:
     """Return a shipped model spec with keys of its blocks changed."""
-    changed = load_spec(name).model_dump()
+    changed = load_model(name).model_dump()
     for block, keys in blocks.items():
         changed[block] |= keys
     return ModelSpec.model_validate(changed)

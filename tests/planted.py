@@ -69,7 +69,7 @@ def verdicts(pairs: pd.DataFrame, scan: Scan, judge: str, error: float) -> pd.Da
 def assert_found(scan: Scan, curve: Curve, auc: float) -> np.ndarray:
     """Check that contamination distinguishes planted items from others, and how many they are."""
     planted = contaminated(scan)
-    weighed = bayescontam.weigh_scan(scan, curve)
+    weighed = bayescontam.item_contamination(scan, curve)
     p = 1 - weighed.none.mean(axis=0)
     ranks = mannwhitneyu(p[planted], p[~planted]).statistic
     assert ranks / (planted.sum() * (~planted).sum()) >= auc

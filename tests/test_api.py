@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+import arviz
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +15,8 @@ import pytest
 import bayescontam
 import bayescontam.inference.pipeline
 from bayescontam import BayescontamError, DataError, FitError, SpecError, UsageError
+from bayescontam.power.power import PowerRequest, plan
+from tests.given import counts_table, rough_fit
 
 GOOD = pd.DataFrame(
     {
@@ -134,7 +137,7 @@ def test_faults_are_told_before_sampling(
 def test_what_is_no_fit_is_a_fit_error(tmp_path: Path) -> None:
     (tmp_path / "a.nc").write_text("no fit")
     with pytest.raises(FitError, match="is not a fit of bayescontam; give a file that"):
-        bayescontam.Fit.load(tmp_path / "a.nc")
+        bayescontam.Fit.from_netcdf(tmp_path / "a.nc")
 
 
 def test_one_fit_alone_is_not_compared() -> None:
@@ -146,19 +149,19 @@ WIDE = {"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}
 
 
 def test_priors_are_replaced_one_by_one() -> None:
-    spec, own = bayescontam.load_spec("hierarchical", WIDE), bayescontam.load_spec("hierarchical")
+    spec, own = bayescontam.load_model("hierarchical", WIDE), bayescontam.load_model("hierarchical")
     assert spec.priors.beta_bar.text() == "Normal(0, 4)"
     assert spec.priors.model_dump() | {"beta_bar": None} == (
         own.priors.model_dump() | {"beta_bar": None}
     )
     assert spec.contamination == own.contamination
     assert spec.name == "hierarchical with other priors"
-    again = bayescontam.load_spec("single", {"beta_bar": own.priors.beta_bar})
+    again = bayescontam.load_model("single", {"beta_bar": own.priors.beta_bar})
     assert again.priors.beta_bar == own.priors.beta_bar
 
 
 def test_a_mapping_is_a_model_spec() -> None:
-    spec = bayescontam.load_spec({"contamination": {"form": "none"}, "priors": WIDE})
+    spec = bayescontam.load_model({"contamination": {"form": "none"}, "priors": WIDE})
     assert spec.contamination.form == "none"
     assert spec.priors.beta_bar.text() == "Normal(0, 4)"
 
@@ -190,3 +193,82 @@ def test_the_model_is_an_ordinary_one() -> None:
         point | {name: 0 * value for name, value in point.items()}
     )
     assert float(wide) == pytest.approx(-np.log(4 * np.sqrt(2 * np.pi)))
+
+
+def test_renamed_names_work_and_warn() -> None:
+    for old, new in (
+        ("load_spec", "load_model"), ("duplicate_curve", "fit_curve"),
+        ("weigh_scan", "item_contamination"),
+    ):  # fmt: skip
+        with pytest.warns(FutureWarning, match=f"bayescontam.{old} is now bayescontam.{new}"):
+            assert getattr(bayescontam, old) is getattr(bayescontam, new)
+        assert old not in bayescontam.__all__
+
+
+def test_renamed_methods_of_fits_work_and_warn(tmp_path: Path) -> None:
+    fit = rough_fit()
+    with pytest.warns(FutureWarning, match="'save' is now 'to_netcdf'"):
+        fit.save(tmp_path / "fit.nc")
+    with pytest.warns(FutureWarning, match="'load' is now 'from_netcdf'"):
+        again = bayescontam.Fit.load(tmp_path / "fit.nc")
+    with pytest.warns(FutureWarning, match="'tree' is now 'data'"):
+        assert again.tree is again.data
+
+
+def test_what_a_fit_reports_is_reached_from_it(tmp_path: Path) -> None:
+    """Each method gives what the function or table of that name gives."""
+    spec = bayescontam.load_model("single")
+    fit = bayescontam.fit(GOOD, spec, seed=1, draws=200, tune=200, chains=2)
+    summary = fit.summary()
+    known = fit.estimands().query("quantity == 'genuine_ability'")
+    assert summary["genuine_ability"].tolist() == pytest.approx(known["mean"].tolist())
+    assert (fit.summary(0.5)["genuine_ability_low"] > summary["genuine_ability_low"]).all()
+    slope = fit.estimands().query("quantity == 'slope'")
+    assert fit.identification()["slope"].tolist() == pytest.approx(slope["mean"].tolist())
+    assert set(fit.sensitivity().columns) >= {"genuine_ability_prior", "overfitting_likelihood"}
+    loo = fit.loo()
+    assert loo.elpd == pytest.approx(float(fit.data["loo"]["elpd"].sum()))
+    assert loo.n_data_points == len(GOOD)
+    compared = arviz.compare({"one": loo, "same": loo})
+    assert compared["elpd_diff"].tolist() == [0, 0]
+    assert fit.rank("b").table.equals(bayescontam.rank_models(fit, "b").table)
+    fit.to_netcdf(tmp_path / "fit.nc")
+    assert bayescontam.Fit.from_netcdf(tmp_path / "fit.nc").summary().equals(summary)
+
+
+def test_a_fit_is_updated_by_its_method() -> None:
+    fit, new = rough_fit(), counts_table([(15, 40)], "F")
+    one, other = fit.update(new, seed=1), bayescontam.update(fit, new, seed=1)
+    pd.testing.assert_frame_equal(one.estimands(), other.estimands())
+
+
+def test_the_prior_predictive_has_the_tables_rows_and_the_priors_spread() -> None:
+    prior = bayescontam.prior_predictive("single", GOOD, draws=400, seed=3)
+    counts = prior["prior_predictive"]["n_correct"]
+    assert counts.dims == ("chain", "draw", "response")
+    assert set(np.unique(counts)) == {0.0, 1.0}
+    assert counts["item"].to_numpy().tolist() == GOOD["item"].tolist()
+    assert "beta" in prior["prior"]
+    # The prior of an ability is symmetric around one half: 400 draws have a standard error of
+    # 0.02 at most, and five of them are exceeded with probability 6e-7.
+    assert float(counts.mean()) == pytest.approx(0.5, abs=0.1)
+    again = bayescontam.prior_predictive("single", GOOD, draws=400, seed=3)
+    assert again["prior_predictive"].equals(prior["prior_predictive"])
+    with pytest.raises(UsageError, match="draws: got 0"):
+        bayescontam.prior_predictive("single", GOOD, draws=0)
+
+
+def test_power_analysis_is_that_of_the_command_line() -> None:
+    sizes = bayescontam.SampleSizes(items=100, models=2)
+    found = bayescontam.power_analysis("single", sizes, data_sets=20, seed=1)
+    spec, wish = bayescontam.load_model("single"), PowerRequest(data_sets=20)
+    pd.testing.assert_frame_equal(
+        found.table, plan([sizes], bayescontam.Assumptions(), spec, wish, seed=1)
+    )
+    solved = bayescontam.power_analysis(
+        "single", sizes, width=0.2, solve_for="items", data_sets=20, seed=1
+    )
+    assert solved.sizes is not None
+    assert f"{solved.sizes.items:,} items" in solved.sentence
+    with pytest.raises(UsageError, match="with solve_for give one"):
+        bayescontam.power_analysis("single", [sizes, sizes], width=0.2, solve_for="items")

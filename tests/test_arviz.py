@@ -71,13 +71,13 @@ def fits() -> dict[str, Fit]:
 def loaded(fits: dict[str, Fit], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Fit]:
     folder = tmp_path_factory.mktemp("fits")
     for name, fit in fits.items():
-        fit.save(folder / f"{name}.nc")
-    return {name: Fit.load(folder / f"{name}.nc") for name in fits}
+        fit.to_netcdf(folder / f"{name}.nc")
+    return {name: Fit.from_netcdf(folder / f"{name}.nc") for name in fits}
 
 
 @pytest.fixture(params=KINDS)
 def tree(request: pytest.FixtureRequest, loaded: dict[str, Fit]) -> xr.DataTree:
-    return loaded[request.param].tree
+    return loaded[request.param].data
 
 
 class TestArviz:
@@ -140,7 +140,7 @@ def test_fits_are_compared_by_arviz_as_by_us(loaded):
     plain = bayescontam.fit(old(1), "single", **SAMPLER)
     pair = {"small": loaded["small"], "plain": plain}
     ours = bayescontam.compare(pair).set_index("fit")
-    arviz = az.compare({name: az.loo(fit.tree, pointwise=True) for name, fit in pair.items()})
+    arviz = az.compare({name: az.loo(fit.data, pointwise=True) for name, fit in pair.items()})
     assert list(arviz.index) == list(ours.index) == ["small", "plain"]
     np.testing.assert_allclose(arviz["weight"], ours["weight"], atol=0.05)
     np.testing.assert_allclose(arviz["elpd_diff"].abs(), ours["elpd_diff"].abs(), atol=0.2)
@@ -160,36 +160,36 @@ def test_power_scaling_is_of_draws_that_are_in_all_groups(loaded, kind):
 
 def test_power_scaling_fails_aloud_where_draws_differ(loaded):
     with pytest.raises(ValueError, match="along dimension 'draw' because of conflicting"):
-        az.psense_summary(loaded["repeated"].tree, var_names=["beta_bar"])
+        az.psense_summary(loaded["repeated"].data, var_names=["beta_bar"])
 
 
 def test_densities_of_single_trials_are_those_of_their_log_odds(loaded):
     """Of single trials the model has no effect that ours integrate out."""
     fit = loaded["small"]
-    found = fit.tree["log_likelihood"].to_dataset()["n_correct"].isel(chain=1, draw=3)
+    found = fit.data["log_likelihood"].to_dataset()["n_correct"].isel(chain=1, draw=3)
     at = int(found["draw"])  # of a small table all draws are stored
     draws = fit.joint_posterior().sel(draw=at).isel(chain=1)
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     m, b, i = (data[f"{name}_of_response"].to_numpy() for name in ("model", "benchmark", "item"))
     dose = data["contamination"].to_numpy()
     mean = np.array([dose[b == k].mean() for k in range(data.sizes["benchmark"])])[b]
     theta, beta, delta = (draws[name].to_numpy() for name in ("theta", "beta", "delta"))
     p = expit(theta[m, b] + beta[m, b] * (dose - mean) - delta[i])
-    exact = stats.binom(1, p).logpmf(fit.tree["observed_data"]["n_correct"].to_numpy())
+    exact = stats.binom(1, p).logpmf(fit.data["observed_data"]["n_correct"].to_numpy())
     np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-3)
 
 
 def test_densities_of_repeated_trials_have_their_effect_integrated_out(loaded):
     fit = loaded["repeated"]
-    density = fit.tree["log_likelihood"].to_dataset()
+    density = fit.data["log_likelihood"].to_dataset()
     at = int(density["posterior_draw"][3])
     draws = fit.joint_posterior().sel(draw=at).isel(chain=1)
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     dose = data["contamination"] - data["contamination"].mean()
     for row in (0, 71, 149):
         m, i = (int(data[f"{name}_of_response"][row]) for name in ("model", "item"))
         center = float(draws["theta"][m, 0] + draws["beta"][m, 0] * dose[row] - draws["delta"][i])
-        spread, count = float(draws["sigma_eps"]), int(fit.tree["observed_data"]["n_correct"][row])
+        spread, count = float(draws["sigma_eps"]), int(fit.data["observed_data"]["n_correct"][row])
 
         def integrand(
             z: float, center: float = center, spread: float = spread, count: int = count
@@ -213,10 +213,10 @@ def test_replicated_counts_are_of_the_observed_kind(tree):
 class TestAfterLoading:
     @pytest.mark.parametrize("kind", KINDS)
     def test_every_group_is_the_same(self, fits, loaded, kind):
-        assert set(loaded[kind].tree.groups) == set(fits[kind].tree.groups)
-        for group in fits[kind].tree.groups[1:]:
+        assert set(loaded[kind].data.groups) == set(fits[kind].data.groups)
+        for group in fits[kind].data.groups[1:]:
             xr.testing.assert_identical(
-                loaded[kind].tree[group].to_dataset(), fits[kind].tree[group].to_dataset()
+                loaded[kind].data[group].to_dataset(), fits[kind].data[group].to_dataset()
             )
 
     @pytest.mark.parametrize("kind", KINDS)
@@ -250,9 +250,9 @@ class TestAfterLoading:
 
     def test_no_effects_of_responses_are_stored(self, loaded):
         fit = loaded["repeated"]
-        names = {name for node in fit.tree.subtree for name in node.data_vars}
+        names = {name for node in fit.data.subtree for name in node.data_vars}
         assert "eta" not in names
-        assert fit.tree["item_effects"]["delta"].sizes == {"chain": 2, "draw": 150, "item": ITEMS}
+        assert fit.data["item_effects"]["delta"].sizes == {"chain": 2, "draw": 150, "item": ITEMS}
         assert fit.record["stored"] == {
             "sampled": 500, "parameters": 400, "items": 300, "responses": 200,
         }  # fmt: skip
@@ -261,7 +261,7 @@ class TestAfterLoading:
 def test_a_model_is_built_as_it_was_fitted(loaded):
     for fit in loaded.values():
         assert fit.model is fit.model
-        known = {str(name) for name in fit.tree["posterior"].data_vars}
+        known = {str(name) for name in fit.data["posterior"].data_vars}
         assert known <= set(fit.model.named_vars)
 
 
@@ -283,7 +283,7 @@ def test_fits_in_a_sequence_have_names(loaded, tmp_path):
     pair = loaded["small"], loaded["marginalised"]
     assert set(bayescontam.compare(pair)["fit"]) == {"hierarchical (1)", "hierarchical (2)"}
     for name, fit in zip(("one", "two"), pair, strict=True):
-        fit.save(tmp_path / f"{name}.nc")
+        fit.to_netcdf(tmp_path / f"{name}.nc")
     files = [tmp_path / "one.nc", tmp_path / "two.nc"]
     assert set(bayescontam.compare(files)["fit"]) == {"one", "two"}
 
@@ -292,16 +292,16 @@ def test_everything_is_stored_if_asked_for(tmp_path: Path):
     fit = bayescontam.fit(
         old(8), "hierarchical", store_all=True, **SAMPLER | {"draws": 50, "tune": 100}
     )
-    effects = fit.tree["item_effects"].to_dataset()
+    effects = fit.data["item_effects"].to_dataset()
     assert effects["eta"].sizes == {"chain": 2, "draw": 50, "repeated": 150}
-    fit.save(tmp_path / "all.nc")
-    again = Fit.load(tmp_path / "all.nc")
-    for group in fit.tree.groups[1:]:
-        xr.testing.assert_identical(again.tree[group].to_dataset(), fit.tree[group].to_dataset())
+    fit.to_netcdf(tmp_path / "all.nc")
+    again = Fit.from_netcdf(tmp_path / "all.nc")
+    for group in fit.data.groups[1:]:
+        xr.testing.assert_identical(again.data[group].to_dataset(), fit.data[group].to_dataset())
 
 
 def test_a_fit_without_densities_says_so(loaded):
-    fit = Fit(loaded["small"].tree.copy())
-    del fit.tree["log_likelihood"]
+    fit = Fit(loaded["small"].data.copy())
+    del fit.data["log_likelihood"]
     with pytest.raises(FitError, match="the fit is of 150 responses, and of more than 50,000 no"):
         fit.aligned()

@@ -19,7 +19,7 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.sheets import read_workbook
 from bayescontam.inference.result import Fit
 from bayescontam.scan.vectors import VectorFile
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.weighed import run_and_weigh
 
 TEXT = b"model,item\n" + b"A,q1\n" * 1000
@@ -135,12 +135,12 @@ def test_every_other_reader_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "spec.toml").write_text("#" * 60_000)
     readers: list[tuple[Callable[[], object], str]] = [
         (lambda: read_workbook(tmp_path / "sheet.xlsx"), r"sheet\.xlsx: unpacks to .*MAX_FILE"),
-        (lambda: Fit.load(tmp_path / "fit.nc"), r"fit\.nc: unpacks to .*MAX_FILE"),
+        (lambda: Fit.from_netcdf(tmp_path / "fit.nc"), r"fit\.nc: unpacks to .*MAX_FILE"),
         (
             lambda: list(VectorFile(str(tmp_path / "vectors.parquet"), "vector").read(0, 1)),
             r"vectors\.parquet: a vector is longer .*MAX_RECORD",
         ),
-        (lambda: load_spec(tmp_path / "spec.toml"), r"spec\.toml: the text is longer"),
+        (lambda: load_model(tmp_path / "spec.toml"), r"spec\.toml: the text is longer"),
     ]
     monkeypatch.setenv("BAYESCONTAM_MAX_FILE", "50kB")
     monkeypatch.setenv("BAYESCONTAM_MAX_RECORD", "50kB")

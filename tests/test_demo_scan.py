@@ -141,7 +141,7 @@ def test_from_a_corpus_to_a_report(
     few: dict[str, Any] = {"draws": 200, "tune": 300, "chains": 2}
     monkeypatch.setattr(demo_scan, "MANIFEST", str(manifest))
     monkeypatch.setattr(pipeline, "fit", partial(pipeline.fit, **few))
-    monkeypatch.setattr(weighing, "duplicate_curve", partial(weighing.duplicate_curve, **few))
+    monkeypatch.setattr(weighing, "fit_curve", partial(weighing.fit_curve, **few))
     scan = verb._scan_made_up_corpus(tmp_path, True, "")
     assert isinstance(scan, Scan)
     verb._fit_scanned(scan, tmp_path, False, "bayescontam demo")

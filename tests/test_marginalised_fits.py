@@ -54,18 +54,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = ("--difficulties", "marginalised", "--item-draws", 10_000)
     done = call("fit", path / "table.csv", "-o", path / "fit.nc", *told, *FLAGS)
     assert done.exit_code == 0, done.output
-    bayescontam.fit(path / "table.csv", difficulties="sampled", **SAMPLER).save(path / "other.nc")
+    bayescontam.fit(path / "table.csv", difficulties="sampled", **SAMPLER).to_netcdf(
+        path / "other.nc"
+    )
     return path
 
 
 @pytest.fixture(scope="module")
 def own(folder: Path) -> Fit:
-    return Fit.load(folder / "fit.nc")
+    return Fit.from_netcdf(folder / "fit.nc")
 
 
 @pytest.fixture(scope="module")
 def other(folder: Path) -> Fit:
-    return Fit.load(folder / "other.nc")
+    return Fit.from_netcdf(folder / "other.nc")
 
 
 def test_the_record_says_what_was_done(own, other):
@@ -74,13 +76,13 @@ def test_the_record_says_what_was_done(own, other):
     assert own.record["item_draws"] == 10_000
     assert other.record["difficulties"] == "sampled"
     assert "delta" in own.record["entered"]
-    assert "delta" not in own.tree["posterior"]
-    assert own.joint_posterior().equals(own.tree["posterior"].to_dataset())
-    assert other.joint_posterior()["delta"].equals(other.tree["item_effects"]["delta"])
+    assert "delta" not in own.data["posterior"]
+    assert own.joint_posterior().equals(own.data["posterior"].to_dataset())
+    assert other.joint_posterior()["delta"].equals(other.data["item_effects"]["delta"])
 
 
 def test_means_of_items_are_those_of_their_draws(own):
-    items = own.tree["item_effects"].to_dataset()
+    items = own.data["item_effects"].to_dataset()
     assert items.sizes == {"chain": 2, "draw": 800, "item": 100}
     sample = ("chain", "draw")
     np.testing.assert_allclose(items["mean"], items["delta"].mean(sample), atol=1e-4)
@@ -88,8 +90,8 @@ def test_means_of_items_are_those_of_their_draws(own):
 
 
 def test_difficulties_are_those_that_are_sampled(own, other):
-    delta = other.tree["item_effects"]["delta"].stack(sample=("chain", "draw"))
-    items = own.tree["item_effects"].to_dataset().sel(item=delta["item"])
+    delta = other.data["item_effects"]["delta"].stack(sample=("chain", "draw"))
+    items = own.data["item_effects"].to_dataset().sel(item=delta["item"])
     # Means of 1,600 draws each, of which a third at least count.
     error = np.sqrt((items["sd"] ** 2 + delta.std("sample") ** 2) / 500)
     assert float((np.abs(items["mean"] - delta.mean("sample")) / error).max()) < 4.5
@@ -110,7 +112,7 @@ def test_checks_and_sensitivity_are_there(own):
     check = {check.name: check for check in own.checks()}["Difficulties integrated out"]
     assert check.outcome is Outcome.PASSED
     assert check.value < 1e-3
-    scaled = own.tree["sensitivity"].to_dataset()
+    scaled = own.data["sensitivity"].to_dataset()
     for kind in ("prior", "likelihood"):
         assert bool(np.isfinite(scaled[f"slope_{kind}"]).all())
     assert float(scaled["accuracy_likelihood"].min()) > float(scaled["accuracy_prior"].max())

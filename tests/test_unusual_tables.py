@@ -39,7 +39,7 @@ def test_a_model_that_solved_nothing_has_nothing_shown():
     assert rows.loc["m0", "overfitting_verdict"] == "shown"
     assert rows.loc["m1", "overfitting_verdict"] == "borrowed"
     assert rows.loc["m1", "slope_verdict"] == "borrowed"
-    known = fit.tree["identification"]["own_information"].to_dataset().to_dataframe()
+    known = fit.data["identification"]["own_information"].to_dataset().to_dataframe()
     assert known["own_information"].loc["m1"].item() < 1 < known["own_information"].loc["m0"].item()
 
 
@@ -60,7 +60,7 @@ def test_constant_contamination_claims_no_clean_score(reference):
     else:
         outside = {c.name: c for c in fit.checks()}["Reference in observed range"]
         assert outside.outcome.value == "caution"
-        assert (fit.tree["identification"]["extrapolation"] == 1).all()
+        assert (fit.data["identification"]["extrapolation"] == 1).all()
 
 
 def test_weak_models_on_easy_items_are_not_ranked_first():

@@ -8,7 +8,7 @@ import bayescontam
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, FitError, UsageError
 from bayescontam.inference.result import Fit
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.updating.new_model import differing_tables
 from bayescontam.updating.update import join, raw_scores, update
 from tests.given import changed, counts_spec, counts_table, given_fit, rough_fit
@@ -75,8 +75,8 @@ def test_a_joint_fit_is_a_fit_like_any_other(tmp_path):
     assert gap.abs().max() < 6
     assert joint.record["data"]["hash"] == whole.record["data"]["hash"]
     assert joint.record["command"] == "a command"
-    joint.save(tmp_path / "joint.nc")
-    again = Fit.load(tmp_path / "joint.nc")
+    joint.to_netcdf(tmp_path / "joint.nc")
+    again = Fit.from_netcdf(tmp_path / "joint.nc")
     assert set(bayescontam.rank_models(again).table["model"]) == set(frame["model"])
     more = update(again, frame[frame["model"] == "model-0"].assign(model="new"), seed=3)
     assert set(more.p_better()["other"]) == set(frame["model"])
@@ -89,7 +89,9 @@ def test_a_new_benchmark_is_refused(fit):
 
 def test_a_missing_column_is_told():
     table = counts_table([(12, 40), (20, 40), (30, 40)], "ABC").assign(contamination=[0, 0.5, 1])
-    old = given_fit(load_spec("aggregated"), Responses.from_frame(table), theta=np.zeros((1, 3, 1)))
+    old = given_fit(
+        load_model("aggregated"), Responses.from_frame(table), theta=np.zeros((1, 3, 1))
+    )
     with pytest.raises(DataError, match="uses a column that is not there: 'contamination'"):
         update(old, NEW)
 
@@ -108,16 +110,16 @@ def test_options_are_checked(fit):
 def test_unsure_contamination_asks_for_the_old_responses():
     table = counts_table([(12, 40), (20, 40), (30, 40)], "ABC")
     table = table.assign(contamination=0.4, contamination_sd=0.1)
-    spec = changed(load_spec("noisy_covariate"), likelihood={"trials": "items"})
+    spec = changed(load_model("noisy_covariate"), likelihood={"trials": "items"})
     old = given_fit(spec, Responses.from_frame(table), theta=np.zeros((1, 3, 1)))
     with pytest.raises(FitError, match="give the old responses with their contamination"):
         update(old, NEW.assign(contamination=0.4, contamination_sd=0.1))
 
 
 def test_parts_that_are_not_known_need_a_refit(fit):
-    strange = Fit(fit.tree.copy())
-    strange.tree["posterior"] = strange.tree["posterior"].assign(
-        alpha=fit.tree["posterior"]["sigma_theta"]
+    strange = Fit(fit.data.copy())
+    strange.data["posterior"] = strange.data["posterior"].assign(
+        alpha=fit.data["posterior"]["sigma_theta"]
     )
     with pytest.raises(FitError, match="parts that an update does not know"):
         update(strange, NEW, refit="never")
@@ -142,7 +144,7 @@ def test_a_newcomer_far_from_all_draws_is_fitted_with_the_others():
     table = entry.estimands.set_index("quantity")
     assert table.loc["accuracy", "ci_low"] < 395 / 400 < table.loc["accuracy", "ci_high"]
     # The spread of abilities, as that of the old draws could never be.
-    assert entry.fit.tree["posterior"]["sigma_theta"].mean() > 1.0
+    assert entry.fit.data["posterior"]["sigma_theta"].mean() > 1.0
 
 
 def test_clean_models_of_a_column_are_fitted_again():
@@ -150,7 +152,7 @@ def test_clean_models_of_a_column_are_fitted_again():
     counts = [(12, 40), (20, 40), (30, 40), (25, 40)]
     old = counts_table(counts, "ABCD").assign(contamination=[0, 0.5, 1, 0.5], clean=[1, 0, 0, 0])
     anchored = {"confounding": "anchored", "clean_column": "clean"}
-    spec = changed(load_spec("aggregated"), contamination=anchored)
+    spec = changed(load_model("aggregated"), contamination=anchored)
     fit = given_fit(spec, Responses.from_frame(old), theta=np.zeros((1, 4, 1)))
     new = NEW.assign(contamination=0.5)
     with pytest.raises(DataError, match="uses a column that is not there: 'clean'"):
@@ -159,7 +161,7 @@ def test_clean_models_of_a_column_are_fitted_again():
         update(fit, new.assign(clean=1), seed=1)
     (entry,) = update(fit, new.assign(clean=1, contamination=0.0), seed=1).entries
     assert entry.method == "refit"
-    slopes = entry.fit.tree["posterior"]["beta"].to_numpy()
+    slopes = entry.fit.data["posterior"]["beta"].to_numpy()
     assert (slopes == 0).all(axis=(0, 1)).ravel().tolist() == [True, False, False, False, True]
 
 
@@ -209,7 +211,7 @@ def test_a_refit_answers_in_the_same_form(fit):
     (entry,) = again.entries
     assert entry.method == "refit"
     assert entry.fit is not None
-    assert set(entry.fit.tree["estimands"]["model"].values) == set("ABCDEN")
+    assert set(entry.fit.data["estimands"]["model"].values) == set("ABCDEN")
     tables = [each.estimands() for each in (weighed, again)]
     assert list(tables[0]) == list(tables[1])
     assert sorted(tables[0]["quantity"]) == sorted(tables[1]["quantity"])

@@ -52,21 +52,21 @@ def test_faults_are_told_before_sampling(
     scan: Scan, error: type[BayescontamError], message: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(error, match=message) as caught:
-        bayescontam.duplicate_curve(**{"scan": scan, "judgements": SAID} | options)
+        bayescontam.fit_curve(**{"scan": scan, "judgements": SAID} | options)
     assert type(caught.value) is error
 
 
 @pytest.mark.usefixtures("no_sampling")
 def test_a_prior_weighs_a_scan_without_judgements(scan: Scan, tmp_path: Path) -> None:
-    curve = bayescontam.duplicate_curve(scan.folder, seed=1)
+    curve = bayescontam.fit_curve(scan.folder, seed=1)
     assert isinstance(curve, Curve)
     assert curve.record["seed"] == 1
-    curve.save(tmp_path / "curve.nc")
+    curve.to_netcdf(tmp_path / "curve.nc")
     covariates = bayescontam.contamination_covariates(scan.folder, tmp_path / "curve.nc", draws=50)
     table = covariates.frame.set_index("item")
     assert covariates.source == "scan scan"
     assert table.loc["q1", "contamination"] > 0.5 > table.loc["q2", "contamination"]
-    weighed = bayescontam.weigh_scan(scan, curve, draws=50)
+    weighed = bayescontam.item_contamination(scan, curve, draws=50)
     np.testing.assert_allclose(1 - weighed.none.mean(axis=0), table["contamination"])
     shares = bayescontam.prevalence(weighed)
     assert shares.loc[0, "n_mean"] == pytest.approx(table["contamination"].sum())
@@ -74,16 +74,16 @@ def test_a_prior_weighs_a_scan_without_judgements(scan: Scan, tmp_path: Path) ->
 
 def test_options_reach_the_weighing(scan: Scan) -> None:
     curve = make_curve(make_draws(9))
-    weighed = bayescontam.weigh_scan(scan, curve, draws=4, floor=0.6)
+    weighed = bayescontam.item_contamination(scan, curve, draws=4, floor=0.6)
     assert weighed.none.shape == (4, 2)
     assert (weighed.none[:, 1] == 1.0).all()
     default = bayescontam.contamination_covariates(scan, curve)
-    wanted = covariates_table(bayescontam.weigh_scan(scan, curve, floor=FLOOR), scan, curve)
+    wanted = covariates_table(bayescontam.item_contamination(scan, curve, floor=FLOOR), scan, curve)
     pd.testing.assert_frame_equal(default.frame, wanted)
 
 
 def test_a_missing_curve_is_a_fit_error(scan: Scan) -> None:
-    for function in (bayescontam.weigh_scan, bayescontam.contamination_covariates):
+    for function in (bayescontam.item_contamination, bayescontam.contamination_covariates):
         with pytest.raises(FitError, match="make a curve with: bayescontam curve"):
             function(scan, "no.nc")
 
@@ -92,4 +92,4 @@ def test_a_missing_curve_is_a_fit_error(scan: Scan) -> None:
 def test_planted_duplicates_are_found_without_a_judge(tmp_path: Path) -> None:
     """Of every second task; of all, and with judgements, ``benchmarks`` shows it."""
     texts = scan_texts(tmp_path, step=2)
-    assert_found(texts, bayescontam.duplicate_curve(texts, seed=1), 0.97)
+    assert_found(texts, bayescontam.fit_curve(texts, seed=1), 0.97)

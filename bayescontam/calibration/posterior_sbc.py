@@ -45,7 +45,7 @@ class Observed:
     @classmethod
     def load(cls, path: Path) -> "Observed":
         """Read a fit."""
-        fit = Fit.load(path)
+        fit = Fit.from_netcdf(path)
         name = printable(str(path))
         if fit.spec.contamination.exposure != "known":
             raise UsageError(
@@ -66,7 +66,7 @@ class Observed:
 
     def _refuse_other_rows(self, fit: Fit, name: str) -> None:
         """Refuse draws whose positions do not mean what they mean in the model built here."""
-        data, design = fit.tree["constant_data"].to_dataset(), self.built.design
+        data, design = fit.data["constant_data"].to_dataset(), self.built.design
         coords = design.coords
         same = all(
             np.array_equal(data[f"{label}_of_response"], getattr(design, label))

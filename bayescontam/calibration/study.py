@@ -18,7 +18,7 @@ from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.model.build import BuiltModel
 from bayescontam.specs.base import suggest, validate
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
 
 REPORTED = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
@@ -170,7 +170,7 @@ def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> Mo
 def _load(model: str, base: Path, study: StudySpec, key: str, estimator: str = "") -> ModelSpec:
     """Read a model spec by name, or by a path from `base`; messages name the key of the study."""
     try:
-        return load_spec(base / model if model.endswith(".toml") or "/" in model else model)
+        return load_model(base / model if model.endswith(".toml") or "/" in model else model)
     except SpecError as error:
         whose = f" (of the estimator '{estimator}')" if estimator else ""
         problem = f"got '{printable(model, 60)}'{whose}, which cannot be used:"

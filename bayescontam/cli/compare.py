@@ -124,7 +124,7 @@ def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":
         raise UsageError("compare: one file is named twice; name each fit once")
     names = [path.stem for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    return {label: Fit.load(path) for label, path in zip(labels, paths, strict=True)}
+    return {label: Fit.from_netcdf(path) for label, path in zip(labels, paths, strict=True)}
 
 
 def rank(
@@ -173,7 +173,7 @@ def rank(
         from bayescontam.inference.ranking import rank_models
         from bayescontam.inference.result import Fit
 
-        fit = Fit.load(path)
+        fit = Fit.from_netcdf(path)
         ranking = rank_models(fit, benchmark or None, by=by, weights=weights, level=level)
     if output == "csv":
         put_csv(ranking.pairs() if pairs else ranking.table, out)
@@ -214,7 +214,7 @@ def items(
     with stage(not quiet, f"reading {printable(path)}"):
         from bayescontam.inference.result import Fit
 
-        fit = Fit.load(path)
+        fit = Fit.from_netcdf(path)
         table, sentences = fit.item_fit(fdr), fit.item_sentences(fdr)
     if output == "csv":
         put_csv(table, out)

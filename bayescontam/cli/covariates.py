@@ -85,8 +85,8 @@ def curve(
     """Estimate from judgements how likely a match of a given cosine is a duplicate."""
     check_file(out, judgements, spec)  # before minutes of sampling, not after
     with stage(not quiet, f"reading {printable(scan)} and its judgements"):
-        from bayescontam.evidence.covariates import duplicate_curve
-    fitted = duplicate_curve(
+        from bayescontam.evidence.covariates import fit_curve
+    fitted = fit_curve(
         scan,
         read_all(judgements, quiet),
         spec,
@@ -99,7 +99,7 @@ def curve(
         progress=not quiet,
         command=command_line(),
     )
-    fitted.save(out)
+    fitted.to_netcdf(out)
     if not quiet:
         _print_curve(fitted, out)
     if strict:
@@ -158,8 +158,8 @@ def covariates(
             Curve,
             check_options,
             covariates_table,
-            duplicate_curve,
-            weigh_scan,
+            fit_curve,
+            item_contamination,
         )
         from bayescontam.scan.results import Scan
     # Refused before minutes of work, not after them.
@@ -175,7 +175,7 @@ def covariates(
         )
     opened = Scan.load(scan)
     if curve is None:
-        fitted = duplicate_curve(
+        fitted = fit_curve(
             opened,
             read_all(judgements, quiet),
             "monotone" if spec is None else spec,
@@ -190,10 +190,10 @@ def covariates(
             raise UsageError(
                 f"--curve: is fitted already, and takes no {', '.join(clash)}; leave one out"
             )
-        fitted = Curve.load(curve)
+        fitted = Curve.from_netcdf(curve)
     if save_curve is not None:
-        fitted.save(save_curve)
-    weighed = weigh_scan(opened, fitted, floor=floor, draws=draws, progress=not quiet)
+        fitted.to_netcdf(save_curve)
+    weighed = item_contamination(opened, fitted, floor=floor, draws=draws, progress=not quiet)
     write_table(out, Covariates.from_frame(covariates_table(weighed, opened, fitted)).frame)
     if not quiet:
         _print_weighed(weighed, fitted, level, out)

@@ -58,12 +58,12 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
         duplicate_finetuning,
     )
     from bayescontam.inference import pipeline
-    from bayescontam.specs.registry import load_spec
+    from bayescontam.specs.registry import load_model
 
     halves = "Finetuned on duplicates of half of a benchmark"
     solvers = "Four solvers on the concepts of ConceptARC"
     jobs = {
-        "report": (halves, _HALVES, duplicate_finetuning(), load_spec("aggregated")),
+        "report": (halves, _HALVES, duplicate_finetuning(), load_model("aggregated")),
         "conceptarc": (solvers, _SOLVERS, conceptarc(), concepts_of_counts()),
     }
     for name, (title, note, responses, model) in jobs.items():
@@ -77,7 +77,7 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
             progress=not quiet,
             command=command,
         )
-        fitted.save(out / f"{name}.nc")
+        fitted.to_netcdf(out / f"{name}.nc")
         fitted.report(out / f"{name}.html", title=title, note=note)
         _show(fitted, out / f"{name}.html", quiet)
 
@@ -115,7 +115,7 @@ def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
         progress=not quiet,
         command=command,
     )
-    fitted.save(out / "fit.nc")
+    fitted.to_netcdf(out / "fit.nc")
     write_report(fitted, out / "fit.html", evidence=evidence)
     _show(fitted, out / "fit.html", quiet)
 
@@ -124,7 +124,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     """Go from matches and simulated judgements to covariates."""
     from bayescontam.data.judgements import write_judgements
     from bayescontam.data.tables import write_table
-    from bayescontam.evidence.covariates import duplicate_curve
+    from bayescontam.evidence.covariates import fit_curve
     from bayescontam.evidence.demo import simulated_judgements
     from bayescontam.evidence.prevalence import prevalence
     from bayescontam.report.curve_page import write_curve_report
@@ -134,8 +134,8 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     _print(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
     judgements = simulated_judgements(scan, truth, SEED)
     write_judgements(out / "judgements.csv", judgements)
-    curve = duplicate_curve(scan, judgements, seed=SEED, progress=not quiet, command=command)
-    curve.save(out / "curve.nc")
+    curve = fit_curve(scan, judgements, seed=SEED, progress=not quiet, command=command)
+    curve.to_netcdf(out / "curve.nc")
     write_curve_report(curve, out / "curve.html")
     evidence = gather(scan, curve, progress=not quiet)
     write_table(out / "covariates.parquet", evidence.items)

@@ -216,7 +216,7 @@ def fit(
         progress=not quiet,
         command=command_line(),
     )
-    fitted.save(out)
+    fitted.to_netcdf(out)
     if not quiet:
         _print_fit(fitted, out)
     if strict:
@@ -320,7 +320,7 @@ def update(
             )
         elif clean:
             table = table.with_clean(clean)
-        fit = Fit.load(path)
+        fit = Fit.from_netcdf(path)
     given: dict[str, Any] = {
         "covariates": covariates,
         "missing_contamination": missing_contamination,
@@ -332,7 +332,7 @@ def update(
     }
     if joint is not None:
         joined = updating.join(fit, table, **given, command=command_line())
-        joined.save(joint)
+        joined.to_netcdf(joint)
         print_notes(joined.record["data"]["notes"])
         if not quiet:
             _print_fit(joined, joint)

@@ -48,9 +48,9 @@ app = Typer(
 @app.command("list", epilog="Example: bayescontam models list")
 def list_models() -> None:
     """List the model specs that ship with the package."""
-    from bayescontam.specs.registry import load_spec, shipped_models
+    from bayescontam.specs.registry import load_model, shipped_models
 
-    print_list((name, load_spec(name).summary) for name in shipped_models())
+    print_list((name, load_model(name).summary) for name in shipped_models())
     print()
     print_lines(
         [
@@ -70,11 +70,11 @@ def list_models() -> None:
 )
 def show(name: SpecName, file_only: FileOnly = False, output: PageFormat = "text") -> None:
     """Print a model spec: its file, its mathematics, and what its priors mean."""
-    from bayescontam.specs.registry import load_spec
+    from bayescontam.specs.registry import load_model
 
     if file_only and output != "text":
         raise UsageError("--toml: prints the file and nothing else; leave out --format")
-    spec = load_spec(name)
+    spec = load_model(name)
     if file_only:
         print(spec.text, end="")
         return
@@ -138,10 +138,10 @@ def prior(
     with stage(not quiet, "drawing from the prior"):
         from bayescontam._random import fresh_seed
         from bayescontam.inference.prior_predictive import implied
-        from bayescontam.specs.registry import load_spec
+        from bayescontam.specs.registry import load_model
 
         chosen = fresh_seed() if seed is None else seed
-        found = implied(load_spec(name), draws=draws, seed=chosen, responses=table, **layout)
+        found = implied(load_model(name), draws=draws, seed=chosen, responses=table, **layout)
     if out is not None:
         write_prior(found, out)
     _print_prior(found, output, out)

@@ -99,36 +99,31 @@ def plan(
 ) -> None:
     """Plan a study: how wide intervals will be, and whether overfitting would show."""
     with stage(not quiet, "preparing the designs"):
-        from bayescontam._random import check_seed, fresh_seed
-        from bayescontam.power.power import SPARE, PowerRequest, plan_notes, varying_columns
-        from bayescontam.power.power import plan as plan_designs
-        from bayescontam.power.power import solve as solve_design
+        from bayescontam._random import check_seed
+        from bayescontam.power.power import SPARE, plan_notes, power_analysis, varying_columns
         from bayescontam.power.scenario import Assumptions
-        from bayescontam.specs.registry import load_spec
+        from bayescontam.specs.registry import load_model
 
-        spec = load_spec(model)
+        spec = load_model(model)
         known = _contamination(contamination, responses, covariates)
     count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
     designs = _designs(items, models, count, generations, clean, solve)
     truth = Assumptions(accuracy, slope, known, _spreads(spread or []))
-    wish = PowerRequest(quantity, width, assurance, level, data_sets)
-    chosen = fresh_seed() if seed is None else seed
-    check_seed(chosen, "--seed")
-    options: dict[str, Any] = {
-        "seed": chosen, "reference": reference_of(reference), "progress": not quiet,
-    }  # fmt: skip
-    if solve is None:
-        table, lines = plan_designs(designs, truth, spec, wish, **options), []
-    else:
-        found = solve_design(solve, designs[0], truth, spec, wish, most=most, **options)
-        table, lines = found.table, [found.sentence]
+    if seed is not None:
+        check_seed(seed, "--seed")
+    found = power_analysis(
+        spec, designs, truth, quantity=quantity, width=width, assurance=assurance, level=level,
+        data_sets=data_sets, solve_for=solve, most=most, reference=reference_of(reference),
+        seed=seed, progress=not quiet,
+    )  # fmt: skip
     if output == "csv":
-        put_csv(table)
+        put_csv(found.table)
     elif output == "json":
-        put_json(table)
+        put_json(found.table)
     else:
-        print_table(varying_columns(table), SPARE)
-        print_lines([*lines, *plan_notes(table, truth, wish, chosen)])
+        print_table(varying_columns(found.table), SPARE)
+        lines = [found.sentence] if found.sentence else []
+        print_lines([*lines, *plan_notes(found.table, truth, found.request, found.seed)])
 
 
 def _contamination(share: float | None, responses: Path | None, covariates: Path | None) -> Any:

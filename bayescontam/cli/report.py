@@ -153,7 +153,7 @@ def _evidence(scan: Path | None, curve: Path | None, quiet: bool) -> "Evidence |
         from bayescontam.report.matches import gather
         from bayescontam.scan.results import Scan
 
-        found, fitted = Scan.load(scan), Curve.load(curve)
+        found, fitted = Scan.load(scan), Curve.from_netcdf(curve)
     return gather(found, fitted, progress=not quiet)
 
 
@@ -169,7 +169,7 @@ def _report_scan(
         from bayescontam.scan.results import Scan
 
         opened = Scan.load(folder)
-        known = None if curve is None else Curve.load(curve)
+        known = None if curve is None else Curve.from_netcdf(curve)
         table = None if items is None or by is None else _items(items, by, opened.items)
     evidence = None if known is None else gather(opened, known, progress=not quiet)
     with stage(not quiet, "drawing"):
@@ -202,12 +202,12 @@ def _load(path: Path) -> "Fit | Curve":
     from bayescontam.inference.result import Fit
 
     try:
-        return Fit.load(path)
+        return Fit.from_netcdf(path)
     except FitError as no_fit:
         if no_fit.__cause__ is None:  # no file, or a fit in another format
             raise
         try:
-            return Curve.load(path)
+            return Curve.from_netcdf(path)
         except FitError as no_curve:
             raise (no_fit if no_curve.__cause__ else no_curve) from None
 
@@ -239,7 +239,7 @@ def summary(
         from bayescontam.inference.result import Fit
         from bayescontam.inference.tables import by_concept, headline
 
-        fit = Fit.load(path)
+        fit = Fit.from_netcdf(path)
         table = fit.estimands(level)
     if output == "csv":
         put_csv(table, out)
@@ -247,7 +247,7 @@ def summary(
         put_json(_content(fit, table, level), out)
     else:
         print_headline(headline(fit, table))
-        if "estimands_by_concept" in fit.tree:
+        if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
         print_lines([verdict_line(fit), *lines_in_short(fit)])
 

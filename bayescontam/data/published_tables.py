@@ -10,7 +10,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, shipped_folder
+from bayescontam.specs.registry import load_model, shipped_folder
 
 ITEMS_OF_CONCEPT = 30
 ITEMS = {
@@ -106,7 +106,7 @@ def duplicate_finetuning() -> Responses:
 
 def concepts_of_counts() -> ModelSpec:
     """Return the model spec ``concepts`` for rows that count different items."""
-    spec = load_spec("concepts")
+    spec = load_model("concepts")
     likelihood = spec.likelihood.model_copy(update={"trials": "items"})
     return spec.model_copy(update={"likelihood": likelihood})
 

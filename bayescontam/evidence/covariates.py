@@ -15,7 +15,7 @@ from bayescontam.data.covariates import Covariates
 from bayescontam.data.judgements import PAIR, Judgements, read_judgements
 from bayescontam.data.responses import Path
 from bayescontam.errors import UsageError
-from bayescontam.evidence.curve import TARGET_ACCEPT, TUNE, Curve, CurveOptions, fit_curve
+from bayescontam.evidence.curve import TARGET_ACCEPT, TUNE, Curve, CurveOptions, fit_judged_curve
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import KINDS, ItemExposure, Matched, Matches
 from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
@@ -27,7 +27,7 @@ from bayescontam.scan.results import Scan
 from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.registry import load_curve
 
-__all__ = ["Curve", "contamination_covariates", "duplicate_curve", "weigh_scan"]
+__all__ = ["Curve", "contamination_covariates", "fit_curve", "item_contamination"]
 
 
 DRAWS = 200
@@ -322,7 +322,7 @@ def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})
 
 
-def duplicate_curve(
+def fit_curve(
     scan: Scan | Path,
     judgements: Judgements | pd.DataFrame | Path | None = None,
     spec: CurveSpec | Path = "monotone",
@@ -375,7 +375,7 @@ def duplicate_curve(
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.duplicate_curve("no-such-folder", "judgements.csv")
+    >>> bayescontam.fit_curve("no-such-folder", "judgements.csv")
     Traceback (most recent call last):
         ...
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
@@ -395,10 +395,10 @@ def duplicate_curve(
         "sources": tuple(dict.fromkeys(row["source"] for row in opened.record["strata"])),
         "embedder": opened.record.get("embedder"),
     }
-    return fit_curve(judged, names, curve_spec, options, progress)
+    return fit_judged_curve(judged, names, curve_spec, options, progress)
 
 
-def weigh_scan(
+def item_contamination(
     scan: Scan | Path,
     curve: Curve | Path,
     *,
@@ -421,8 +421,8 @@ def weigh_scan(
 
     Returns
     -------
-    Weighed
-        What `prevalence` is read from.
+    ItemContamination
+        Draws of whether and how often each item is duplicated, for `prevalence`.
 
     Raises
     ------
@@ -445,7 +445,7 @@ def weigh_scan(
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.weigh_scan("no-such-folder", "curve.nc")
+    >>> bayescontam.item_contamination("no-such-folder", "curve.nc")
     Traceback (most recent call last):
         ...
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
@@ -501,7 +501,7 @@ def contamination_covariates(
     ----------
     scan : Scan or path-like
     curve : Curve or path-like
-        From `duplicate_curve`.
+        From `fit_curve`.
     floor : float, default 0.35
         Cosine below which matches are not counted.
     draws : int, default 200
@@ -532,7 +532,7 @@ def contamination_covariates(
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     opened, fitted = _scan(scan), _curve(curve)
-    weighed = weigh_scan(opened, fitted, floor=floor, draws=draws, progress=progress)
+    weighed = item_contamination(opened, fitted, floor=floor, draws=draws, progress=progress)
     table = covariates_table(weighed, opened, fitted)
     return Covariates.from_frame(table, source=f"scan {opened.folder.name}")
 
@@ -542,7 +542,7 @@ def _scan(given: Scan | Path) -> Scan:
 
 
 def _curve(given: Curve | Path) -> Curve:
-    return given if isinstance(given, Curve) else Curve.load(given)
+    return given if isinstance(given, Curve) else Curve.from_netcdf(given)
 
 
 def _judgements(given: Judgements | pd.DataFrame | Path | None) -> Judgements:

@@ -295,7 +295,7 @@ class CurveOptions:
 class Curve(Stored):
     """Posterior of P(duplicate | cosine), with what is needed to judge and reuse it.
 
-    Made by `duplicate_curve`, or read from a file with ``Curve.load(path)``.
+    Made by `fit_curve`, or read from a file with ``Curve.from_netcdf(path)``.
 
     Attributes
     ----------
@@ -307,7 +307,7 @@ class Curve(Stored):
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.Curve.load("no-such-file.nc")
+    >>> bayescontam.Curve.from_netcdf("no-such-file.nc")
     Traceback (most recent call last):
         ...
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a curve with: bayescontam curve
@@ -326,7 +326,7 @@ class Curve(Stored):
     @cached_property
     def judged(self) -> pd.DataFrame:
         """Judgements that the curve was fitted to, with the cosine of each pair."""
-        stored = json.loads(str(self.tree["record"]["judged"].item()))
+        stored = json.loads(str(self.data["record"]["judged"].item()))
         return with_leads(pd.DataFrame(stored, columns=list(_JUDGED))).astype(_JUDGED)
 
     @property
@@ -351,7 +351,7 @@ class Curve(Stored):
 
     def draws(self, most: int | None = None) -> CurveDraws:
         """Return draws of the curve, at most `most` of them, evenly spaced."""
-        draws = take_curve(self.tree["posterior"].to_dataset(), self.spec)
+        draws = take_curve(self.data["posterior"].to_dataset(), self.spec)
         return draws if most is None else draws[_spaced(len(draws), most)]
 
     def judge_draws(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -363,7 +363,7 @@ class Curve(Stored):
         return self._values("share_further", most, 1)[:, 0]
 
     def _values(self, name: str, most: int | None, width: int) -> FloatArray:
-        values = _flat(self.tree["posterior"].to_dataset(), name, width, 1.0)
+        values = _flat(self.data["posterior"].to_dataset(), name, width, 1.0)
         return values if most is None else values[_spaced(len(values), most)]
 
     def summary(self, level: float | None = None) -> pd.DataFrame:
@@ -383,10 +383,10 @@ class Curve(Stored):
             log-odds, ``source_shift`` in cosine; ``share_further``, ``sensitivity`` and
             ``specificity`` are probabilities.
         """
-        return summarise_curve(self.tree["posterior"].to_dataset(), level or self.level)
+        return summarise_curve(self.data["posterior"].to_dataset(), level or self.level)
 
 
-def fit_curve(
+def fit_judged_curve(
     judged: pd.DataFrame,
     names: Mapping[str, Any],
     spec: CurveSpec,

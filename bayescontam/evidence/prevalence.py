@@ -50,7 +50,7 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.prevalence(bayescontam.weigh_scan("no-such-folder", "curve.nc"))
+    >>> bayescontam.prevalence(bayescontam.item_contamination("no-such-folder", "curve.nc"))
     Traceback (most recent call last):
         ...
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
@@ -123,7 +123,7 @@ def prevalence_by(
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.prevalence_by(bayescontam.weigh_scan("no-such-folder", "curve.nc"), None, "elo")
+    >>> items = bayescontam.item_contamination("no-such-folder", "curve.nc")
     Traceback (most recent call last):
         ...
     bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder

@@ -147,7 +147,7 @@ def compared_with(fit: Fit, others: Fits) -> dict[str, Fit]:
 
 
 def _loaded(fit: Fit | Path) -> Fit:
-    return fit if isinstance(fit, Fit) else Fit.load(fit)
+    return fit if isinstance(fit, Fit) else Fit.from_netcdf(fit)
 
 
 def compare(
@@ -231,5 +231,5 @@ def compare(
     elif refit:
         elpds = reloo(named, work)
     else:
-        elpds = {name: stored_loo(fit.tree) for name, fit in named.items()}
+        elpds = {name: stored_loo(fit.data) for name, fit in named.items()}
     return comparison_table(elpds, leave_out)

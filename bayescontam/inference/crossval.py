@@ -297,7 +297,7 @@ def reloo(
     fits: Mapping[str, Fit], work: CrossValidation, most: int = MOST_REFITS
 ) -> dict[str, ELPDDataLOO]:
     """Leave out the responses for which PSIS-LOO fails, each by a fit without it."""
-    loos = {name: stored_loo(fit.tree) for name, fit in fits.items()}
+    loos = {name: stored_loo(fit.data) for name, fit in fits.items()}
     chosen = {name: _chosen(name, loo, most) for name, loo in loos.items()}
     sources, designs = _sources({name: fits[name] for name in fits if len(chosen[name])}, work)
     leaves: dict[str, list[Leave]] = {name: [] for name in fits}
@@ -419,7 +419,7 @@ def _fill(elpd: xr.DataArray, fit: Fit, leaves: Sequence[Leave], done: Sequence[
 
 def _in_sample(fit: Fit) -> float:
     """Return the sum of log predictive densities where nothing is left out."""
-    return float(fit.tree["loo"]["log_density"].sum())
+    return float(fit.data["loo"]["log_density"].sum())
 
 
 def _seed(fit: Fit, *names: str | int) -> int:

@@ -200,7 +200,7 @@ def _range(values: "pd.Series[float]") -> str:
 
 def estimated(fit: Fit) -> tuple[str, str]:
     """Return which effect of contamination is estimated: a head and a sentence."""
-    if "identification" not in fit.tree:
+    if "identification" not in fit.data:
         return "No contamination", (
             "This fit does not estimate effects of contamination: accuracy may be due to it in"
             " part."
@@ -219,7 +219,7 @@ def estimated(fit: Fit) -> tuple[str, str]:
 
 def which_items(fit: Fit) -> str:
     """Return which items estimates average over, and what intervals are for."""
-    items, several = items_of(fit), fit.tree["constant_data"].sizes["benchmark"] > 1
+    items, several = items_of(fit), fit.data["constant_data"].sizes["benchmark"] > 1
     if fit.record.get("population", False):
         return (
             f"Estimates are about a population of items from which the {items} in the table"
@@ -243,6 +243,6 @@ def lines_in_short(fit: Fit) -> list[str]:
 
 def items_of(fit: Fit) -> str:
     """Return how many items a fit has, or groups of items where rows count different ones."""
-    count = fit.tree["constant_data"].sizes["item"]
+    count = fit.data["constant_data"].sizes["item"]
     grouped = fit.spec.likelihood.trials == "items"
     return f"{count:,} {'groups of ' if grouped else ''}items"

@@ -6,20 +6,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from numpy.typing import NDArray
 
 from bayescontam._format import number
-from bayescontam._random import check_seed, stream
+from bayescontam._random import check_seed, fresh_seed, stream
 from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.responses import Responses
+from bayescontam.data.covariates import Covariates
+from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
-from bayescontam.inference.predictive import UnitBins, prior_draws
+from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.likelihood import accuracy
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_model
 
 MOST_RESPONSES = 1_000_000
 """Responses of the largest table that is made up."""
@@ -289,6 +292,73 @@ class Implied:
                 " prior is far too wide."
             )
         return lines
+
+
+def prior_predictive(
+    spec: ModelSpec | Path,
+    responses: Responses | pd.DataFrame | Path,
+    covariates: Covariates | pd.DataFrame | Path | None = None,
+    *,
+    draws: int = 500,
+    seed: int | None = None,
+) -> xr.DataTree:
+    """Draw parameters from a model spec's prior, and responses given them.
+
+    Parameters
+    ----------
+    spec : ModelSpec, str or path-like
+        Model spec, the name of a shipped one, or the path of a TOML file.
+    responses : Responses, pandas.DataFrame or path-like
+        Table whose models, benchmarks, items, trials and contamination are used; whether a
+        response is correct is not.
+    covariates : Covariates, pandas.DataFrame or path-like, optional
+        Contamination of items, where `responses` has none.
+    draws : int, default 500
+    seed : int, optional
+        Default: a fresh one.
+
+    Returns
+    -------
+    xarray.DataTree
+        ``prior``: parameters, dims (chain, draw, …). ``prior_predictive``: ``n_correct``, dims
+        (chain, draw, response), with coordinates ``model``, ``benchmark``, ``item``.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({
+    ...     "model": "a", "benchmark": "b", "item": ["x", "y", "z"], "correct": [0, 1, 1],
+    ...     "contamination": [0.0, 0.5, 1.0],
+    ... })
+    >>> prior = bayescontam.prior_predictive("single", table, draws=50, seed=1)
+    >>> dict(prior["prior_predictive"].sizes)
+    {'chain': 1, 'draw': 50, 'response': 3}
+    """
+    if draws < 1:
+        raise UsageError(f"draws: got {draws}; allowed is 1 or more")
+    seed = fresh_seed() if seed is None else seed
+    check_seed(seed)
+    spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
+    built = build(spec, given_responses(responses, covariates))
+    drawn, prior = prior_draws(built, draws, stream(seed, "prior"))
+    design = built.design
+    counts = replicated_counts(drawn, built, stream(seed, "prior predictive"))
+    labels = {
+        "model": np.asarray(design.models)[design.model],
+        "benchmark": np.asarray(design.benchmarks)[design.benchmark],
+        "item": np.asarray(design.coords["item"])[design.item],
+    }
+    coords = {name: ("response", values) for name, values in labels.items()}
+    predictive = xr.Dataset(
+        {"n_correct": (("chain", "draw", "response"), counts[None])}, coords=coords
+    )
+    return xr.DataTree.from_dict({"prior": prior, "prior_predictive": predictive})
 
 
 def implied(

@@ -92,12 +92,12 @@ def compared_models(
     fit: Fit, benchmarks: Iterable[str] | None, *, by_item: bool = False
 ) -> Compared:
     """Return the models that answered all of some benchmarks."""
-    known = [str(name) for name in fit.tree["estimands"]["benchmark"].to_numpy()]
+    known = [str(name) for name in fit.data["estimands"]["benchmark"].to_numpy()]
     wanted = known if benchmarks is None else list(benchmarks)
     _refuse_names(wanted, known)
     _refuse_incomparable(fit, wanted)
     columns = np.array([known.index(name) for name in wanted], dtype=np.int64)
-    models = np.array([str(n) for n in fit.tree["estimands"]["model"].to_numpy()], dtype=object)
+    models = np.array([str(n) for n in fit.data["estimands"]["model"].to_numpy()], dtype=object)
     answered = fit.raw_accuracy().transpose("model", "benchmark").notnull().to_numpy()[:, columns]
     rows = np.flatnonzero(answered.all(axis=1))
     if not len(rows):
@@ -161,7 +161,7 @@ def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
 
 def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return numbers of items, dims (model, benchmark) as answered, and (benchmark,)."""
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     model, benchmark, item = (
         data[f"{name}_of_response"].to_numpy() for name in ("model", "benchmark", "item")
     )
@@ -479,7 +479,7 @@ def rank_models(
     check_level(level)
     names = [benchmark] if isinstance(benchmark, str) else benchmark
     compared = compared_models(fit, names, by_item=weights == "item")
-    draws = _averaged(fit.tree["estimands"].to_dataset()[by], compared)
+    draws = _averaged(fit.data["estimands"].to_dataset()[by], compared)
     raw = _averaged(fit.raw_accuracy(), compared)
     ranks = ordering.shared_ranks(draws)
     order = np.lexsort((-draws.mean(axis=0), ranks.mean(axis=0)))
@@ -531,7 +531,7 @@ def _probability(value: float) -> str:
 
 
 def _by(fit: Fit, by: str | None) -> By:
-    estimands = fit.tree["estimands"].to_dataset()
+    estimands = fit.data["estimands"].to_dataset()
     known = [name for name in ("genuine_ability", "accuracy") if name in estimands]
     if by is None:
         by = known[0]

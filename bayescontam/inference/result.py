@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,11 +33,16 @@ from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec, restored_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pymc as pm
+    from arviz_stats.utils import ELPDData
 
     from bayescontam.evidence.curve import Curve
     from bayescontam.inference.compare import Fits
+    from bayescontam.inference.ranking import Ranking
     from bayescontam.scan.results import Scan
+    from bayescontam.updating.update import Update
 
 
 FORMAT = 2
@@ -51,11 +56,11 @@ Labels = np.ndarray
 class Fit(Stored):
     """Posterior draws plus everything needed to judge and reuse them.
 
-    Made by `fit`, or read from a file with ``Fit.load(path)``.
+    Made by `fit`, or read from a file with ``Fit.from_netcdf(path)``.
 
     Attributes
     ----------
-    tree : xarray.DataTree
+    data : xarray.DataTree
         The groups that ArviZ knows: ``posterior``, ``sample_stats``, ``prior``,
         ``log_prior``, ``log_likelihood``, ``posterior_predictive``, ``prior_predictive``,
         ``observed_data``, ``constant_data``. Those of this package: ``estimands``,
@@ -67,7 +72,7 @@ class Fit(Stored):
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.Fit.load("no-such-file.nc")
+    >>> bayescontam.Fit.from_netcdf("no-such-file.nc")
     Traceback (most recent call last):
         ...
     bayescontam.errors.FitError: no-such-file.nc: no such file; make a fit with: bayescontam fit
@@ -87,7 +92,7 @@ class Fit(Stored):
         return labelled(tree)
 
     def __repr__(self) -> str:
-        sizes = self.tree["estimands"].sizes
+        sizes = self.data["estimands"].sizes
         failed = sum(check.outcome is Outcome.FAILED for check in self.checks())
         verdict = f"{failed} checks failed" if failed else "no check failed"
         return (
@@ -110,10 +115,10 @@ class Fit(Stored):
             Dims (chain, draw, …): the draws for which those of items are stored. All draws,
             and no difficulties, where these were integrated out.
         """
-        posterior = self.tree["posterior"].to_dataset()
-        if "item_effects" not in self.tree or self.record["difficulties"] == "marginalised":
+        posterior = self.data["posterior"].to_dataset()
+        if "item_effects" not in self.data or self.record["difficulties"] == "marginalised":
             return posterior
-        items = self.tree["item_effects"].to_dataset().drop_vars(["mean", "sd"], errors="ignore")
+        items = self.data["item_effects"].to_dataset().drop_vars(["mean", "sd"], errors="ignore")
         return posterior.sel(draw=items["draw"]).merge(items)
 
     def aligned(self) -> xr.DataTree:
@@ -131,13 +136,13 @@ class Fit(Stored):
         FitError
             If none are stored, because the table is too large.
         """
-        if "log_likelihood" not in self.tree:
+        if "log_likelihood" not in self.data:
             raise FitError(
                 f"the fit is of {self.record['data']['responses']:,} responses, and of more than"
                 f" {MOST_RESPONSES:,} no log densities are stored; fit with store_all=True"
                 " (--store-all)"
             )
-        return aligned(self.tree)
+        return aligned(self.data)
 
     def estimands(self, level: float | None = None, *, progress: bool = False) -> pd.DataFrame:
         """Return one row for each estimand.
@@ -167,22 +172,22 @@ class Fit(Stored):
         """
         level = self.level if level is None else level
         check_level(level)
-        table = summarise(self.tree["estimands"].to_dataset(), level, progress=progress)
-        if "estimands_by_concept" in self.tree:
+        table = summarise(self.data["estimands"].to_dataset(), level, progress=progress)
+        if "estimands_by_concept" in self.data:
             table = self._with_concepts(table, level)
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
-        return self._judged(table) if "identification" in self.tree else table
+        return self._judged(table) if "identification" in self.data else table
 
     def _judged(self, table: pd.DataFrame) -> pd.DataFrame:
         """Fill in verdicts, and take intervals from effects that are zero by definition."""
         whole = table["concept"] == "" if "concept" in table else True
         slopes = (table["quantity"] == "slope") & whole
         keys = pd.MultiIndex.from_frame(table.loc[slopes, _PAIR])
-        verdicts = self.tree["identification"]["verdict"].to_series()
+        verdicts = self.data["identification"]["verdict"].to_series()
         table.loc[slopes, "verdict"] = verdicts.reindex(keys).to_numpy()
         rows = (table["quantity"] == "overfitting") & whole
         own = table[rows].set_index(_PAIR)
-        found = overfitting_verdicts(self.tree, self._spilled(), own, self.smallest_effect)
+        found = overfitting_verdicts(self.data, self._spilled(), own, self.smallest_effect)
         table.loc[rows, "verdict"] = found.to_numpy()
         fixed = table["quantity"].isin(EFFECTS) & (table["sd"] == 0)
         table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
@@ -203,17 +208,125 @@ class Fit(Stored):
         distinguished = all(
             check.outcome is Outcome.PASSED for check in self.checks() if check.name == SPILLOVER
         )
-        spillover = self.tree["posterior"]["spillover"].to_numpy()
+        spillover = self.data["posterior"]["spillover"].to_numpy()
         return identify_spillover(spillover, distinguished, self.level)
 
     def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
-        parts = summarise(self.tree["estimands_by_concept"].to_dataset(), level)
-        units = self.tree["constant_data"].to_dataset()
+        parts = summarise(self.data["estimands_by_concept"].to_dataset(), level)
+        units = self.data["constant_data"].to_dataset()
         names = units["benchmark"].to_numpy()[units["benchmark_of_concept"].to_numpy()]
         benchmark = dict(zip(units["concept"].to_numpy(), names, strict=True))
         parts.insert(1, "benchmark", parts["concept"].map(benchmark))
         table = table.assign(concept="")
         return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
+
+    def summary(self, level: float | None = None) -> pd.DataFrame:
+        """Return the headline: one row for each model and benchmark.
+
+        Parameters
+        ----------
+        level : float, optional
+            Probability of the equal-tailed intervals; default: that of the fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, raw_accuracy``; with contamination ``genuine_ability`` and
+            ``overfitting`` (posterior means, probability scale), each with ``_low`` and
+            ``_high``, and ``overfitting_verdict``; ranks by both scores. `estimands` has
+            every quantity, one row each.
+        """
+        from bayescontam.inference.tables import headline
+
+        return headline(self, self.estimands(level))
+
+    def identification(self) -> pd.DataFrame:
+        """Return for each slope whether the responses could have shown it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, slope`` (log-odds from surely clean to surely contaminated),
+            ``slope_low``, ``slope_high``, ``verdict``, ``sentence``, and what the verdict rests
+            on. Empty where contamination is not modelled.
+        """
+        from bayescontam.inference.tables import slopes
+
+        return slopes(self)
+
+    def sensitivity(self) -> pd.DataFrame:
+        """Return how much the prior decides, by power-scaling.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark``; ``…_prior`` and ``…_likelihood`` (cumulative Jensen-Shannon
+            distance of genuine ability, overfitting and slope when that part of the model is
+            scaled), ``diagnosis``. Empty where contamination is not modelled.
+
+        References
+        ----------
+        Kallioinen, Paananen, Bürkner & Vehtari (2023), doi:10.1007/s11222-023-10366-5.
+        """
+        from bayescontam.inference.tables import sensitivity
+
+        return sensitivity(self)
+
+    def loo(self) -> "ELPDData":
+        """Return PSIS-LOO of single responses, stored when the fit was made.
+
+        Returns
+        -------
+        arviz_stats.utils.ELPDData
+            For ``arviz.compare`` and ``arviz.plot_khat``; responses in the order of model,
+            benchmark and item.
+
+        Raises
+        ------
+        FitError
+            If leave-one-out is not stored: the fit has too few draws for it.
+        """
+        from bayescontam.inference.loo import stored_loo
+
+        if "loo" not in self.data:
+            raise FitError("leave-one-out is not stored: the fit has too few draws for it")
+        return stored_loo(self.data)
+
+    def rank(self, benchmark: "str | Iterable[str] | None" = None, **options: Any) -> "Ranking":
+        """Rank the models, on one benchmark or on average over several.
+
+        Parameters
+        ----------
+        benchmark : str or iterable of str, optional
+            Benchmarks to average over; default: all.
+        **options
+            ``by``, ``weights``, ``level``: those of `rank_models`.
+
+        Returns
+        -------
+        Ranking
+        """
+        from bayescontam.inference.ranking import rank_models
+
+        return rank_models(self, benchmark, **options)
+
+    def update(self, responses: "Responses | pd.DataFrame | Path", **options: Any) -> "Update":
+        """Estimate the scores of models that were not in this fit.
+
+        Parameters
+        ----------
+        responses : Responses, pandas.DataFrame or path-like
+            Responses of new models.
+        **options
+            Those of `update`.
+
+        Returns
+        -------
+        Update
+        """
+        from bayescontam.updating.update import update
+
+        return update(self, responses, **options)
 
     def draws(self, *quantities: str) -> pd.DataFrame:
         """Return draws of the estimands as a tidy table.
@@ -234,7 +347,7 @@ class Fit(Stored):
         UsageError
             If the fit has no such quantity.
         """
-        known = self.tree["estimands"].to_dataset()
+        known = self.data["estimands"].to_dataset()
         names = list(quantities) or [str(name) for name in known.data_vars]
         if strange := [name for name in names if name not in known.data_vars]:
             others = join_list(map(str, known.data_vars))
@@ -255,9 +368,9 @@ class Fit(Stored):
             spec takes contamination as known.
         """
         columns = ["contamination", "posterior_mean", "posterior_sd"]
-        if "exposure" not in self.tree:
+        if "exposure" not in self.data:
             return pd.DataFrame(columns=["benchmark", "item", *columns])
-        data = self.tree["exposure"].to_dataset()
+        data = self.data["exposure"].to_dataset()
         keys = {
             name: data[name].to_numpy()[data[f"{name}_of_group"].to_numpy()]
             for name in ("benchmark", "item", "model")
@@ -301,17 +414,17 @@ class Fit(Stored):
     def _item_fit(self, fdr: float) -> xr.Dataset:
         if not 0 < fdr < 1:
             raise UsageError(f"fdr: got {fdr:g}; allowed is a number between 0 and 1")
-        if "item_fit" not in self.tree:
+        if "item_fit" not in self.data:
             reason = (
                 "its rows count different items together"
                 if self.spec.likelihood.trials == "items"
                 else "an earlier version made it; make the fit again"
             )
             raise FitError(f"this fit says nothing of single items: {reason}")
-        return self.tree["item_fit"].to_dataset()
+        return self.data["item_fit"].to_dataset()
 
     def _benchmark_of_item(self) -> np.ndarray:
-        return self.tree["constant_data"]["benchmark_of_item"].to_numpy()
+        return self.data["constant_data"]["benchmark_of_item"].to_numpy()
 
     def raw_accuracy(self) -> xr.DataArray:
         """Return the observed score: mean over items of the share of correct trials.
@@ -321,7 +434,7 @@ class Fit(Stored):
         xarray.DataArray
             Dims (model, benchmark); NaN where a model answered nothing.
         """
-        return self.tree["predictive"].to_dataset()["score"]
+        return self.data["predictive"].to_dataset()["score"]
 
     def same_items(self) -> "pd.Series[bool]":
         """Return whether all models that answered a benchmark answered the same items of it.
@@ -332,7 +445,7 @@ class Fit(Stored):
             By the name of the benchmark. Where it is False, raw accuracies are averages over
             different items and cannot be compared.
         """
-        data = self.tree["constant_data"].to_dataset()
+        data = self.data["constant_data"].to_dataset()
         keys = {name: data[f"{name}_of_response"].to_numpy() for name in ("model", "item")}
         pairs = pd.DataFrame(keys).drop_duplicates()
         pairs["benchmark"] = data["benchmark_of_item"].to_numpy()[pairs["item"]]
@@ -351,7 +464,7 @@ class Fit(Stored):
             By the name of the benchmark: True where all models answered the same items, or
             where estimands average over all items and models are linked by shared ones.
         """
-        rank = self.tree["estimands"]["rank"].isel(chain=0, draw=0)
+        rank = self.data["estimands"]["rank"].isel(chain=0, draw=0)
         given = rank.notnull().any("model").to_series()
         given.index = given.index.map(str)
         # Before reference populations were stored, averages were over answered items.
@@ -373,7 +486,7 @@ class Fit(Stored):
         --------
         bayescontam.rank_models : Ranks and pairs across benchmarks.
         """
-        estimands = self.tree["estimands"].to_dataset()
+        estimands = self.data["estimands"].to_dataset()
         name = "genuine_ability" if "genuine_ability" in estimands else "accuracy"
         ability = estimands[name].transpose("chain", "draw", "model", "benchmark")
         models, benchmarks = ability["model"].to_numpy(), ability["benchmark"].to_numpy()
@@ -429,8 +542,8 @@ class Fit(Stored):
         ----------
         Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
         """
-        known = "confounding" in self.tree
-        return confounding_table(self.tree["confounding"].to_dataset() if known else None)
+        known = "confounding" in self.data
+        return confounding_table(self.data["confounding"].to_dataset() if known else None)
 
     def report(
         self,
@@ -498,8 +611,8 @@ class Fit(Stored):
 
 def responses_from_fit(fit: Fit) -> Responses:
     """Return the responses that a fit was made of."""
-    data = fit.tree["constant_data"].to_dataset()
-    correct = fit.tree["observed_data"]["n_correct"].to_numpy()
+    data = fit.data["constant_data"].to_dataset()
+    correct = fit.data["observed_data"]["n_correct"].to_numpy()
     benchmark = data["benchmark_of_response"].to_numpy()
     frame = pd.DataFrame(
         {

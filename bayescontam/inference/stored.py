@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
+from typing_extensions import deprecated
 
 from bayescontam._bounds import Bounds
 from bayescontam._files import atomic_path
@@ -70,7 +71,7 @@ class Stored:
 
     Parameters
     ----------
-    tree : xarray.DataTree
+    data : xarray.DataTree
         With a group ``record`` that holds the record as JSON.
     """
 
@@ -83,13 +84,13 @@ class Stored:
     _LAYOUT: ClassVar[tuple[str, int]]
     """Key of the record, and version, of the layout of a file."""
 
-    def __init__(self, tree: xr.DataTree) -> None:
-        self.tree = tree
+    def __init__(self, data: xr.DataTree) -> None:
+        self.data = data
 
     @cached_property
     def record(self) -> dict[str, Any]:
         """What was done: spec, data, seed, sampler, versions, times, notes, command."""
-        return _record(self.tree)
+        return _record(self.data)
 
     @property
     def level(self) -> float:
@@ -109,7 +110,7 @@ class Stored:
             for c in self.record["checks"]
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def to_netcdf(self, path: str | os.PathLike[str]) -> None:
         """Write this to one netCDF file, whole or not at all.
 
         Parameters
@@ -122,7 +123,7 @@ class Stored:
         UsageError
             If the file cannot be written.
         """
-        tree = _with_safe_labels(self._written(self.tree))
+        tree = _with_safe_labels(self._written(self.data))
         with atomic_path(path) as temporary:
             # By way of the memory: HDF5 on a disk that runs full breaks down with the process.
             content = io.BytesIO()
@@ -131,13 +132,13 @@ class Stored:
                 file.write(data)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def from_netcdf(cls, path: str | os.PathLike[str]) -> Self:
         """Read one from its file. Nothing is compiled or sampled again.
 
         Parameters
         ----------
         path : path-like
-            File that `save` wrote.
+            File that `to_netcdf` wrote.
 
         Raises
         ------
@@ -167,6 +168,23 @@ class Stored:
                 f" {cls._AGAIN}"
             )
         return stored
+
+    @property
+    @deprecated("'tree' is now 'data'", category=FutureWarning)
+    def tree(self) -> xr.DataTree:
+        """Deprecated: it is `data`."""
+        return self.data
+
+    @deprecated("'save' is now 'to_netcdf'", category=FutureWarning)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file: deprecated, `to_netcdf` does it."""
+        self.to_netcdf(path)
+
+    @classmethod
+    @deprecated("'load' is now 'from_netcdf'", category=FutureWarning)
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the file: deprecated, `from_netcdf` does it."""
+        return cls.from_netcdf(path)
 
     @classmethod
     def _written(cls, tree: xr.DataTree) -> xr.DataTree:

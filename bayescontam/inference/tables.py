@@ -63,11 +63,11 @@ def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
 def slopes(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row for each slope: its size, and whether the data could have shown it."""
     columns = ["slope", "sd", "slope_low", "slope_high", "p_positive", "verdict", "sentence"]
-    if "identification" not in fit.tree:
+    if "identification" not in fit.data:
         return pd.DataFrame(columns=[*_PAIR, *columns, *FIGURES])
     table = _whole(fit, estimands).query("quantity == 'slope'")
     table = table.rename(columns={"mean": "slope", "ci_low": "slope_low", "ci_high": "slope_high"})
-    known = fit.tree["identification"].to_dataset().to_dataframe()
+    known = fit.data["identification"].to_dataset().to_dataframe()
     table = table.join(known.reindex(columns=["sentence", *FIGURES]), on=_PAIR)
     return table[[*_PAIR, *columns, *FIGURES]].reset_index(drop=True)
 
@@ -99,9 +99,9 @@ def sensitivity(fit: Fit) -> pd.DataFrame:
     """Return one row for each model and benchmark: how much the prior decides."""
     quantities = ("genuine_ability", "overfitting", "slope")
     columns = [f"{name}_{kind}" for name in quantities for kind in ("prior", "likelihood")]
-    if "sensitivity" not in fit.tree:
+    if "sensitivity" not in fit.data:
         return pd.DataFrame(columns=[*_PAIR, *columns, "diagnosis"])
-    table = fit.tree["sensitivity"].to_dataset()[columns].to_dataframe().reset_index()
+    table = fit.data["sensitivity"].to_dataset()[columns].to_dataframe().reset_index()
     answered = fit.raw_accuracy().notnull().to_series()
     table = table[answered.reindex(pd.MultiIndex.from_frame(table[_PAIR])).to_numpy()]
     index = pd.MultiIndex.from_frame(table[_PAIR])
@@ -117,7 +117,7 @@ def _contraction(fit: Fit, quantities: tuple[str, ...]) -> xr.Dataset:
     """Return which part of the prior's variance the data took away, dims (model, benchmark)."""
     names, dims = list(quantities), ("chain", "draw")
     before, after = (
-        fit.tree[group].to_dataset()[names].var(dims) for group in ("prior_estimands", "estimands")
+        fit.data[group].to_dataset()[names].var(dims) for group in ("prior_estimands", "estimands")
     )
     return 1 - after / before.where(before > 0)
 
@@ -178,22 +178,22 @@ def better_pairs(fit: Fit) -> pd.DataFrame:
 
 def dose_response(fit: Fit) -> pd.DataFrame:
     """Return the dose-response curves: one row for each model, benchmark and contamination."""
-    if "curves" not in fit.tree:
+    if "curves" not in fit.data:
         return pd.DataFrame()
-    curves = fit.tree["curves"].to_dataset()[["contamination", "mean", "low", "high"]]
+    curves = fit.data["curves"].to_dataset()[["contamination", "mean", "low", "high"]]
     table = curves.to_dataframe(["model", "benchmark", "point"]).reset_index()
     return table.drop(columns="point").dropna(subset="mean", ignore_index=True)
 
 
 def predicted_scores(fit: Fit) -> pd.DataFrame:
     """Return observed scores beside those of data replicated from the fit."""
-    known = fit.tree["predictive"].to_dataset()
+    known = fit.data["predictive"].to_dataset()
     return _beside(known["score"], known["score_replicated"], ["model", "benchmark"])
 
 
 def predicted_bins(fit: Fit) -> pd.DataFrame:
     """Return the same for all models together, by benchmark and bin of contamination."""
-    known = fit.tree["predictive"].to_dataset()
+    known = fit.data["predictive"].to_dataset()
     if "binned" not in known:
         return pd.DataFrame()
     table = _beside(known["binned"], known["binned_replicated"], ["benchmark", "bin"])
@@ -237,7 +237,7 @@ def _wide(estimands: pd.DataFrame, keys: list[str] = _PAIR) -> pd.DataFrame:
 
 
 def _median_ranks(fit: Fit) -> "pd.Series[float]":
-    rank = fit.tree["estimands"]["rank"].transpose("chain", "draw", "model", "benchmark")
+    rank = fit.data["estimands"]["rank"].transpose("chain", "draw", "model", "benchmark")
     draws = rank.to_numpy().reshape(-1, *rank.shape[2:])
     middle = np.quantile(draws, 0.5, axis=0, method="inverted_cdf")
     coords = {name: rank[name] for name in ("model", "benchmark")}
@@ -255,8 +255,8 @@ def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
 
 
 def _raw_by_concept(fit: Fit) -> pd.DataFrame:
-    data = fit.tree["constant_data"].to_dataset()
-    score = fit.tree["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
+    data = fit.data["constant_data"].to_dataset()
+    score = fit.data["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
     concept = data["concept_of_response"].to_numpy()
     benchmark = data["benchmark_of_response"].to_numpy()
     frame = pd.DataFrame(

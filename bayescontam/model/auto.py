@@ -14,7 +14,7 @@ from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import refuse_idle_clean
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 AUTO = "auto"
 """Name that stands for the model spec composed from the table."""
@@ -51,7 +51,7 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     >>> spec.contamination.form, notes[0]
     ('none', "model spec 'auto': ability (the table has no contamination)")
     """
-    frame, content = responses.frame, load_spec("hierarchical").model_dump()
+    frame, content = responses.frame, load_model("hierarchical").model_dump()
     known = {name for name in ("contamination", "p_duplicate") if name in frame}
     block: dict[str, Any] = content["contamination"]
     clean = _clean_models(frame)
@@ -60,7 +60,7 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     if not known:
         _refuse_near(responses)
     if not known or every:
-        content = load_spec("ability").model_dump()
+        content = load_model("ability").model_dump()
         block = content["contamination"]
         why = "all models are declared clean" if known else "the table has no contamination"
         start = f"ability ({why})"
@@ -159,7 +159,7 @@ def choose_spec(
         spec, composed = compose_spec(table)
         notes += composed
     else:
-        spec = load_spec(model)
+        spec = load_model(model)
         refuse_idle_clean(spec, clean)
     spec = spec_with_priors(spec, priors or {})
     if spec.contamination.form != "none":

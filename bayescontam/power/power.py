@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
 from bayescontam._progress import Advance, progress_bar
+from bayescontam._random import check_seed, fresh_seed
 from bayescontam._types import FloatArray
+from bayescontam.data.responses import Path
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference
@@ -20,6 +22,7 @@ from bayescontam.power.random_effects import slope_variance
 from bayescontam.power.scenario import MOST_PAIRS, Assumptions, SampleSizes, Scenario
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_model
 
 Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
 Unknown = Literal["items", "models", "generations"]
@@ -268,6 +271,118 @@ def solve(
     table = pd.DataFrame([search.rows[size] for size in sorted(search.rows)])
     sentence = _sentence(search, found, most)
     return Solution(None if found is None else search.at(found), table, sentence)
+
+
+@dataclass(frozen=True, eq=False)
+class PowerAnalysis:
+    """What to expect of designs.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row for each design: ``items, models, benchmarks, generations, quantity, width``
+        (median of the interval's width over data sets, with ``width_low`` and ``width_high``,
+        its 10 % and 90 % quantiles), ``p_width`` (probability of the wanted width), ``power``
+        (probability that overfitting is shown), both with a Monte Carlo error ``_mcse``,
+        ``detectable_slope`` (log-odds), ``true_overfitting``.
+    sizes : SampleSizes or None
+        The smallest design that suffices, where one was solved for and found.
+    sentence : str
+        What was found, where one was solved for.
+    request : PowerRequest
+        What was wanted of the designs.
+    seed : int
+    """
+
+    table: pd.DataFrame
+    sizes: SampleSizes | None
+    sentence: str
+    request: PowerRequest
+    seed: int
+
+
+def power_analysis(
+    spec: ModelSpec | Path,
+    sizes: SampleSizes | Sequence[SampleSizes],
+    assumptions: Assumptions | None = None,
+    *,
+    quantity: Quantity = "genuine_ability",
+    width: float | None = None,
+    assurance: float = 0.8,
+    level: float = LEVEL,
+    data_sets: int = 100,
+    solve_for: Unknown | None = None,
+    most: int | None = None,
+    reference: Reference = "min_observed",
+    seed: int | None = None,
+    progress: bool = False,
+) -> PowerAnalysis:
+    """Estimate how wide intervals will be and whether overfitting would show, before any data.
+
+    The posterior of each simulated data set is approximated: effects of items and responses are
+    integrated out by quadrature, abilities and slopes are Normal at their mode, and the spreads
+    are taken as known.
+
+    Parameters
+    ----------
+    spec : ModelSpec, str or path-like
+        Model spec, the name of a shipped one, or the path of a TOML file.
+    sizes : SampleSizes or sequence of SampleSizes
+        Designs; one, where `solve_for` is given.
+    assumptions : Assumptions, optional
+        What is supposed to be true. Default: ``Assumptions()``.
+    quantity : {"genuine_ability", "accuracy", "overfitting", "slope"}
+        Estimand whose interval is planned.
+    width : float, optional
+        Wanted width of its interval: probability scale, of a slope log-odds.
+    assurance : float, default 0.8
+        Probability with which an interval should be that narrow.
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    data_sets : int, default 100
+        Data sets simulated of each design.
+    solve_for : {"items", "models", "generations"}, optional
+        Size whose smallest sufficient value is searched for; needs `width`.
+    most : int, optional
+        Largest value that is tried. Default: 100,000 items, 32 models, 100 generations.
+    reference : default "min_observed"
+        Contamination at which genuine ability is defined.
+    seed : int, optional
+        Default: a fresh one.
+    progress : bool, default False
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    PowerAnalysis
+
+    Raises
+    ------
+    UsageError
+        If a design or an option cannot be used.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> found = bayescontam.power_analysis(
+    ...     "single", bayescontam.SampleSizes(items=200), data_sets=10, seed=1
+    ... )
+    >>> 0.05 < found.table["width"][0] < 0.5
+    True
+    """
+    spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
+    truth = Assumptions() if assumptions is None else assumptions
+    wish = PowerRequest(quantity, width, assurance, level, data_sets)
+    seed = fresh_seed() if seed is None else seed
+    check_seed(seed)
+    designs = [sizes] if isinstance(sizes, SampleSizes) else list(sizes)
+    common: dict[str, Any] = {"seed": seed, "reference": reference, "progress": progress}
+    if solve_for is None:
+        return PowerAnalysis(plan(designs, truth, spec, wish, **common), None, "", wish, seed)
+    if len(designs) != 1:
+        raise UsageError(f"sizes: got {len(designs)} designs; with solve_for give one")
+    found = solve(solve_for, designs[0], truth, spec, wish, most=most, **common)
+    return PowerAnalysis(found.table, found.sizes, found.sentence, wish, seed)
 
 
 def _least(unknown: Unknown, sizes: SampleSizes, truth: Assumptions) -> int:

@@ -45,14 +45,24 @@ _CLEAN = "clean"
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """Size of a design in which every model answers every item equally often."""
+    """Size of a design in which every model answers every item equally often.
 
-    items: int  # items of each benchmark, at least 2
-    # models, benchmarks, generations: generations are the trials of each response
+    Attributes
+    ----------
+    items : int
+        Items of each benchmark, at least 2.
+    models, benchmarks : int, default 1
+    generations : int, default 1
+        Trials of each response.
+    clean : int, default 0
+        How many of the models are known to be clean.
+    """
+
+    items: int
     models: int = 1
     benchmarks: int = 1
     generations: int = 1
-    clean: int = 0  # how many of the models are known to be clean
+    clean: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
@@ -75,15 +85,25 @@ class SampleSizes:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What is supposed to be true of the data that are planned."""
+    """What is supposed to be true of the data that are planned.
 
-    accuracy: float = 0.6  # expected accuracy of an average model, contamination included
-    slope: float = 1.5  # mean slope: log-odds from surely clean to surely contaminated
-    # share of items with contamination 1, the others having 0; or contaminations to take items'
-    # from, one array for each benchmark (used in turn if there are fewer)
+    Attributes
+    ----------
+    accuracy : float, default 0.6
+        Expected accuracy of an average model, contamination included.
+    slope : float, default 1.5
+        Mean slope: log-odds from surely clean to surely contaminated.
+    contamination : float or sequence of arrays, default 0.3
+        Share of items with contamination 1, the others having 0; or contaminations to take
+        items' from, one array for each benchmark (used in turn if there are fewer).
+    spreads : mapping of str to float, default {}
+        Spreads that are known, such as ``{"sigma_eps": 3.0}``. Each of the others is drawn
+        from its prior, anew for each simulated data set.
+    """
+
+    accuracy: float = 0.6
+    slope: float = 1.5
     contamination: float | Sequence[FloatArray] = 0.3
-    # spreads that are known, such as `{"sigma_eps": 3.0}`. Each of the others is drawn from its
-    # prior, anew for each simulated data set.
     spreads: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

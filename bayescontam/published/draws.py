@@ -16,7 +16,7 @@ from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import response_accuracies
 from bayescontam.inference.result import Fit, joint_draws
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import Gates, SamplingSpec
 
 _TAILS = (0.025, 0.975)
@@ -33,7 +33,7 @@ def accuracies(fit: Fit, responses: Responses) -> FloatArray:
 def log_odds_of_mean_items(fit: Fit, responses: Responses) -> FloatArray:
     """Return the log-odds of each response if its item were as hard as the mean one."""
     built = build(fit.spec, responses)
-    draws = stack_draws(fit.tree["posterior"].to_dataset(), built.design)
+    draws = stack_draws(fit.data["posterior"].to_dataset(), built.design)
     return predictor(replace(draws, delta=None), built.design)
 
 
@@ -41,7 +41,7 @@ class RepeatedFits:
     """A model spec that is compiled once and fitted to many tables of one layout."""
 
     def __init__(self, spec: str, first: Responses) -> None:
-        self._sampler = engine_of(load_spec(spec), "nutpie", first, moving=True)
+        self._sampler = engine_of(load_model(spec), "nutpie", first, moving=True)
 
     def estimate(self, responses: Responses, seed: int, quantity: str) -> pd.DataFrame:
         """Return ``model, benchmark, quantity, mean, low, high, faults`` of an estimand.

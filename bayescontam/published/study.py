@@ -28,7 +28,7 @@ from bayescontam.data.judgements import Judgements
 from bayescontam.data.published_tables import read_printed, read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
-from bayescontam.evidence.covariates import duplicate_curve
+from bayescontam.evidence.covariates import fit_curve
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.inference.checks import Outcome
@@ -39,7 +39,7 @@ from bayescontam.parallel import usable_cores
 from bayescontam.published.findings import RECORD, Comparison, Findings, Record
 from bayescontam.scan.results import Scan
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, load_study, shipped_folder
+from bayescontam.specs.registry import load_model, load_study, shipped_folder
 from bayescontam.specs.study import ReproductionSpec
 
 FITS, STORED = "fits", "kept"
@@ -73,7 +73,7 @@ class Study:
 
     def model(self, name: str, changes: Mapping[str, Any]) -> ModelSpec:
         """Return a shipped model spec with some of its keys changed, as in its file."""
-        return changed_spec(load_spec(name), changes, f"study '{self.spec.name}'")
+        return changed_spec(load_model(name), changes, f"study '{self.spec.name}'")
 
     def fit(
         self,
@@ -84,12 +84,12 @@ class Study:
     ) -> Fit:
         """Fit a model spec, or read the fit that was made of the same before."""
         table = responses if isinstance(responses, Responses) else Responses.from_frame(responses)
-        model = load_spec(spec) if isinstance(spec, str) else spec
+        model = load_model(spec) if isinstance(spec, str) else spec
         options = self._options(name, settings)
         key = _key(table, model, options)
         path = make_folder(self.folder / FITS) / f"{_checked(name)}-{key[:12]}.nc"
         try:
-            return Fit.load(path)
+            return Fit.from_netcdf(path)
         except FitError:
             pass  # none yet, or one that was cut off
         if self.progress:
@@ -99,7 +99,7 @@ class Study:
         for old in path.parent.glob(f"{name}-*.nc"):  # fits of the same name to something else
             if re.fullmatch(rf"{name}-[0-9a-f]{{12}}\.nc", old.name):
                 old.unlink()
-        fitted.save(path)
+        fitted.to_netcdf(path)
         return fitted
 
     def curve(self, name: str, scan: Scan, judgements: Judgements, **settings: Any) -> Curve:
@@ -111,12 +111,12 @@ class Study:
         file = f"curve-{name.replace(' ', '-')}-{key[:12]}.nc"
         path = make_folder(self.folder / FITS) / file
         try:
-            return Curve.load(path)
+            return Curve.from_netcdf(path)
         except FitError:
             pass
         seed = int(self.stream("curve", name).integers(2**31))
-        curve = duplicate_curve(scan, judgements, seed=seed, progress=self.progress, **settings)
-        curve.save(path)
+        curve = fit_curve(scan, judgements, seed=seed, progress=self.progress, **settings)
+        curve.to_netcdf(path)
         return curve
 
     def failed_checks(self, name: str, fit: Fit) -> list[str]:

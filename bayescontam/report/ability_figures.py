@@ -189,7 +189,7 @@ def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]
 @style()
 def ranks(fit: Fit, headline: pd.DataFrame) -> Picture | None:
     """Draw the posterior distribution of ranks, raw ranks marked; None without any ranks."""
-    draws = fit.tree["estimands"].to_dataset()["rank"]
+    draws = fit.data["estimands"].to_dataset()["rank"]
     headline = headline[headline["rank"].notna()]
     if draws.sizes["model"] < 2 or headline.empty:
         return None

@@ -93,7 +93,7 @@ def convergence_table(
 
 def _parts(fit: Fit) -> Iterator[_DrawsPart]:
     for group in ("posterior", "estimands"):
-        for name, values in fit.tree[group].to_dataset().data_vars.items():
+        for name, values in fit.data[group].to_dataset().data_vars.items():
             if name in ("rank", *COORDINATES):
                 continue
             if (group, name) == ("estimands", "slope"):
@@ -228,9 +228,9 @@ def _tree(fit: Fit, draws: xr.DataArray, names: list[str]) -> xr.DataTree:
     chains: Any = {dim: np.arange(draws.sizes[dim]) for dim in ("chain", "draw")}
     labels = plain_labels(names, 38)
     posterior = draws.rename("x").assign_coords(quantity=labels, **chains).to_dataset()
-    stats = fit.tree["sample_stats"].to_dataset()[["diverging", "energy"]]
+    stats = fit.data["sample_stats"].to_dataset()[["diverging", "energy"]]
     if "draw" in stats.coords:  # of large tables, not all draws of parameters are stored
-        stats = stats.sel(draw=fit.tree["posterior"]["draw"])
+        stats = stats.sel(draw=fit.data["posterior"]["draw"])
     stats = stats.assign_coords(**chains)
     return xr.DataTree.from_dict({"posterior": posterior, "sample_stats": stats})
 
@@ -266,9 +266,9 @@ def _arviz(
 def predictive_pictures(fit: Fit) -> list[Picture]:
     """Draw observed against replicated scores, the LOO-PIT and Pareto k."""
     pictures = [_scores(predicted_scores(fit))]
-    if "binned" in fit.tree["predictive"]:
+    if "binned" in fit.data["predictive"]:
         pictures.append(_by_contamination(predicted_bins(fit), contamination_name(fit)))
-    loo = fit.tree["loo"].to_dataset()
+    loo = fit.data["loo"].to_dataset()
     return [*pictures, _pit(loo), _pareto(loo, fit.record["thresholds"]["pareto_k"])]
 
 

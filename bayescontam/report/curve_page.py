@@ -209,7 +209,7 @@ def duplicates(curve: "Curve", middles: pd.DataFrame) -> Picture:
     lowest = min(float(pairs["cosine"].min()), 0.35) if len(pairs) else 0.0
     figure, axes = _panels(names, "P(duplicate)")
     for axis, name in zip(axes, names, strict=True):
-        cells = curve.tree["curves"].to_dataset().isel(benchmark=curve.benchmarks.index(name))
+        cells = curve.data["curves"].to_dataset().isel(benchmark=curve.benchmarks.index(name))
         x = cells["cosine"].to_numpy()
         band(axis, x, cells["low"], cells["high"])
         axis.plot(x, cells["mean"], color=BLUE, lw=1.8)
@@ -281,9 +281,9 @@ def _rug(axis: Any, pairs: pd.DataFrame) -> None:
 @style()
 def shares(curve: "Curve") -> Picture | None:
     """Draw observed against replicated shares called duplicates; None if nothing was judged."""
-    if "predictive" not in curve.tree:
+    if "predictive" not in curve.data:
         return None
-    cells = curve.tree["predictive"].to_dataset()
+    cells = curve.data["predictive"].to_dataset()
     names, note = first_of(curve.benchmarks, MOST_PANELS, "benchmarks")
     tails = np.quantile(cells["share_replicated"].to_numpy(), list(_TAILS.values()), axis=0)
     table = pd.DataFrame(dict(zip(_TAILS, tails, strict=True))).assign(

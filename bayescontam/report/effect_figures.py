@@ -174,9 +174,9 @@ def _map_alt(cells: pd.DataFrame, kinds: pd.DataFrame, words: str) -> str:
 @style()
 def dose_response(fit: Fit, headline: pd.DataFrame) -> Picture | None:
     """Draw accuracy as a function of contamination, over the observed scores."""
-    if "curves" not in fit.tree:
+    if "curves" not in fit.data:
         return None
-    curves = fit.tree["curves"].to_dataset()
+    curves = fit.data["curves"].to_dataset()
     spread = curves["contamination"].isel(point=-1) - curves["contamination"].isel(point=0)
     varying = [str(b) for b in spread["benchmark"].values[spread.to_numpy() > 0]]
     pairs = headline[headline["benchmark"].isin(varying)]
@@ -283,9 +283,9 @@ def whiskers(points: pd.DataFrame) -> np.ndarray:
 
 def observed_scores(fit: Fit) -> pd.DataFrame:
     """Return observed scores in bins of contamination, for each model and benchmark."""
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     keys = ["model", "benchmark"]
-    score = fit.tree["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
+    score = fit.data["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
     frame = pd.DataFrame(
         {name: data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()] for name in keys}
     ).assign(contamination=data["contamination"].to_numpy(), score=score)
@@ -324,7 +324,7 @@ def prior_posterior(fit: Fit, slopes: pd.DataFrame) -> Picture | None:
     order = slopes["contraction"].sort_values(kind="stable").index
     shown = slopes.loc[order[:MOST_PAIRS]]
     before, after = (
-        fit.tree[group].to_dataset()["slope"] for group in ("prior_estimands", "estimands")
+        fit.data[group].to_dataset()["slope"] for group in ("prior_estimands", "estimands")
     )
     looks: dict[str, dict[str, Any]] = {
         "prior": {"color": GREY, "ls": "--", "lw": 1.2},

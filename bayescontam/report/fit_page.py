@@ -104,14 +104,14 @@ def _make_folder(path: Path) -> Path:
 
 def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return every table of a report by the name of its file, without those that are empty."""
-    curves = fit.tree["confounding"].to_dataset() if "confounding" in fit.tree else None
+    curves = fit.data["confounding"].to_dataset() if "confounding" in fit.data else None
     every = {
         "headline": tables.headline(fit, estimands),
         "slopes": tables.slopes(fit, estimands),
         "concepts": tables.by_concept(fit, estimands),
         "better": tables.better_pairs(fit),
         "ranks": tables.ranks(fit),
-        "items": fit.item_fit() if "item_fit" in fit.tree else pd.DataFrame(),
+        "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
         "curves": tables.dose_response(fit),
         "confounding": confounding_table(curves),
         "sensitivity": tables.sensitivity(fit),
@@ -190,7 +190,7 @@ def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -
     worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
     failures = [check.to_dict() for check in checks if check.outcome is Outcome.FAILED]
     sentences = finding(headline, fit.smallest_effect)
-    if "identification" not in fit.tree and ranking and ranking["distinguished"]:
+    if "identification" not in fit.data and ranking and ranking["distinguished"]:
         sentences.append(ranking["distinguished"])
     return {
         "finding": sentences,
@@ -205,13 +205,13 @@ def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -
 
 def _identity(fit: Fit) -> dict[str, Any]:
     """Return names, assumptions and provenance."""
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     names = {dim: [str(v) for v in data[dim].values] for dim in ("model", "benchmark")}
     if "concept" in data.coords:
         names["concept"] = [str(v) for v in data["concept"].values]
     known = {dim: Names(values, f"name-{dim}") for dim, values in names.items()}
     sizes = [counted(names[dim], dim) for dim in ("model", "benchmark")]
-    contaminated = "identification" in fit.tree
+    contaminated = "identification" in fit.data
     return {
         "fit": fit,
         "level": level_text(fit.level),
@@ -242,7 +242,7 @@ def fit_assumptions(fit: Fit) -> list[str]:
 
 def reference_text(fit: Fit) -> str:
     """Return at which contamination genuine ability is evaluated, with the value."""
-    lowest = fit.tree["curves"].to_dataset()["contamination"].isel(point=0)
+    lowest = fit.data["curves"].to_dataset()["contamination"].isel(point=0)
     reference = fit.record["reference"]
     if reference != "min_observed":
         lowest = lowest * 0 + (0.0 if reference == "zero" else float(reference))
@@ -372,9 +372,9 @@ def _ranks(ranking: Ranking) -> dict[str, Any]:
 
 def confounding_section(fit: Fit) -> dict[str, Any] | None:
     """Return what is reported along the assumed difficulty of contaminated items."""
-    if "confounding" not in fit.tree:
+    if "confounding" not in fit.data:
         return None
-    curves = fit.tree["confounding"].to_dataset()
+    curves = fit.data["confounding"].to_dataset()
     if reason := str(curves["reason"].item()):
         return {"reason": reason}
     table = sign_table(fit)
@@ -399,7 +399,7 @@ def confounding_section(fit: Fit) -> dict[str, Any] | None:
 
 def sign_table(fit: Fit) -> pd.DataFrame:
     """Return one row for each model and benchmark: what becomes of overfitting."""
-    curves = fit.tree["confounding"].to_dataset()
+    curves = fit.data["confounding"].to_dataset()
     together = curves.sel(changed="all", drop=True)
     own = together.sel(location=float(curves["own_location"]), method="nearest", drop=True)
     zero = together.reindex(location=[0.0], method="nearest", tolerance=1e-6)
@@ -417,7 +417,7 @@ def sign_table(fit: Fit) -> pd.DataFrame:
 
 def _items(fit: Fit) -> dict[str, Any] | None:
     """Return the items that fit worst, and what is reported of all."""
-    if "item_fit" not in fit.tree:
+    if "item_fit" not in fit.data:
         return None
     table = fit.item_fit()
     table = table[table["p_value"].notna()]
@@ -448,7 +448,7 @@ def _judgement(fit: Fit, estimands: pd.DataFrame) -> dict[str, Any]:
             check_figures.sampling_pictures(fit, mixing, draws) if len(mixing) else []
         ),
         "of_one_number": [
-            name for name, v in fit.tree["posterior"].data_vars.items() if v.ndim == 2
+            name for name, v in fit.data["posterior"].data_vars.items() if v.ndim == 2
         ],
         "predictive_pictures": check_figures.predictive_pictures(fit),
     }

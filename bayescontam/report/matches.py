@@ -17,7 +17,7 @@ from bayescontam.evidence.covariates import (
     FLOOR,
     ItemContamination,
     covariates_table,
-    weigh_scan,
+    item_contamination,
 )
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import ItemExposure, Matches
@@ -300,7 +300,7 @@ def gather(scan: "Scan", curve: "Curve", progress: bool = False) -> Evidence:
                 f"the curve does not cover {what} {join_list(lost)}; fit one to this scan:"
                 " bayescontam curve"
             )
-    weighed = weigh_scan(scan, curve, progress=progress)
+    weighed = item_contamination(scan, curve, progress=progress)
     return Evidence(scan, curve, weighed, covariates_table(weighed, scan, curve))
 
 
@@ -374,12 +374,12 @@ def _as_in_scan(table: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
 
 def _by_model(fit: Fit) -> pd.DataFrame:
     """Return ``benchmark, item, model, accuracy, fitted`` (contamination) of each response."""
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     keys = {
         name: data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()]
         for name in ("benchmark", "item", "model")
     }
-    correct = fit.tree["observed_data"]["n_correct"].to_numpy()
+    correct = fit.data["observed_data"]["n_correct"].to_numpy()
     contamination = data["contamination"].to_numpy() if "contamination" in data else np.nan
     return pd.DataFrame(
         keys | {"accuracy": correct / data["n_trials"].to_numpy(), "fitted": contamination}
@@ -401,7 +401,7 @@ def _cards(fit: Fit, evidence: Evidence, shown: pd.DataFrame, models: Names) -> 
 def _notes(fit: Fit, evidence: Evidence, table: pd.DataFrame) -> list[str]:
     """Return what a reader must know where fit and scan are not of one piece."""
     notes = []
-    known = fit.tree["constant_data"].sizes["item"]
+    known = fit.data["constant_data"].sizes["item"]
     if len(table) < known:
         notes.append(f"{known - len(table):,} items of the fit are not in the scan.")
     apart = (table["fitted"] - table["p_duplicate"]).abs() > _OTHER

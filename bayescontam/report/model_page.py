@@ -31,7 +31,7 @@ from bayescontam.report.plots import (
 )
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Beta
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 
 ENDINGS = (".png", ".svg", ".html", ".csv")
 """Files that a prior can be written to."""
@@ -99,7 +99,7 @@ def write_spec_pages(folder: str | os.PathLike[str]) -> list[Path]:
     """Write a page of each shipped model spec, and remove those of others."""
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
-    pages = {home / f"{name}.md": spec_page(load_spec(name)) for name in shipped_models()}
+    pages = {home / f"{name}.md": spec_page(load_model(name)) for name in shipped_models()}
     for path in set(home.glob("*.md")) - pages.keys():
         path.unlink()
     for path, text in pages.items():

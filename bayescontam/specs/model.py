@@ -257,7 +257,7 @@ class Priors(Block):
 class ModelSpec(WholeSpec):
     """A statistical model of responses, made of blocks that combine freely.
 
-    Read one with `load_spec`. Every block has defaults, so that a file holds only
+    Read one with `load_model`. Every block has defaults, so that a file holds only
     what it changes; the shipped files spell everything out.
 
     Attributes

@@ -58,7 +58,7 @@ def shipped_studies() -> tuple[str, ...]:
     return _STUDIES.names()
 
 
-def load_spec(
+def load_model(
     spec: str | os.PathLike[str] | Mapping[str, Any],
     priors: Mapping[str, Any] | None = None,
 ) -> ModelSpec:
@@ -86,11 +86,11 @@ def load_spec(
 
     Examples
     --------
-    >>> spec = load_spec("hierarchical")
+    >>> spec = load_model("hierarchical")
     >>> spec.priors.beta_bar.text()
     'Normal(0, 2)'
     >>> wide = {"beta_bar": {"family": "normal", "mu": 0.0, "sigma": 4.0}}
-    >>> load_spec("hierarchical", wide).priors.beta_bar.text()
+    >>> load_model("hierarchical", wide).priors.beta_bar.text()
     'Normal(0, 4)'
     """
     if isinstance(spec, Mapping):
@@ -107,7 +107,7 @@ def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
     ----------
     manifest : str or path-like
         Name of a shipped one, such as ``"offline-demo"``, or a path. Names, paths, hash and
-        errors are as those of `load_spec`.
+        errors are as those of `load_model`.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
     ----------
     curve : str or path-like
         Name of a shipped one, such as ``"monotone"``, or a path. Names, paths, hash and errors
-        are as those of `load_spec`.
+        are as those of `load_model`.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
     ----------
     study : str or path-like
         Name of a shipped one, such as ``"recovery"``, or a path. Names, paths and errors are as
-        those of `load_spec`.
+        those of `load_model`.
 
     Returns
     -------

@@ -452,7 +452,7 @@ def _read(
     old_responses: Responses | pd.DataFrame | Path | None,
 ) -> tuple[Fit, Responses, Responses]:
     """Return the fit, its responses, and those of new models."""
-    fitted = fit if isinstance(fit, Fit) else Fit.load(fit)
+    fitted = fit if isinstance(fit, Fit) else Fit.from_netcdf(fit)
     new = given_responses(responses, covariates, missing)
     old = _old_responses(fitted, old_responses)
     if covariates is not None and "contamination" not in old.frame:

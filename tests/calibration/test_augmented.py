@@ -31,7 +31,7 @@ from bayescontam.inference.prior_predictive import (
 )
 from bayescontam.inference.result import Fit
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import StudySpec
 from tests.calibration.studies import POSTERIOR
 from tests.given import given_fit
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )  # fmt: skip
     made = bayescontam.fit(frame, model="single", seed=1, draws=1000, tune=500, chains=2, cores=1)
-    made.save(place / "fit.nc")
+    made.to_netcdf(place / "fit.nc")
     return place
 
 
@@ -167,7 +167,7 @@ def log_predictive(counts: np.ndarray, one: Draws, own: BuiltModel) -> float:
 @pytest.mark.parametrize(("name", "sizes"), CASES)
 def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[str, int]) -> None:
     """log p(parameters, both) is log p(parameters, own) + log p(new answers), plus a constant."""
-    spec, rng = load_spec(name), np.random.default_rng(4)
+    spec, rng = load_model(name), np.random.default_rng(4)
     layout = fitting(spec, ExampleLayout(**({"models": 4, "benchmarks": 2, "items": 8} | sizes)))
     frame = make_example(spec, layout, rng).frame
     frame = frame.assign(n_correct=rng.binomial(frame["n_trials"], 0.5))
@@ -204,10 +204,12 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
 
 
 def test_clean_models_of_a_column_are_clean_in_the_fits_of_both_tables(tmp_path: Path) -> None:
-    spec, rng = load_spec("anchored"), np.random.default_rng(5)
+    spec, rng = load_model("anchored"), np.random.default_rng(5)
     layout = fitting(spec, ExampleLayout(models=3, benchmarks=1, items=8))
     frame = make_example(spec, layout, rng).frame.assign(n_correct=rng.integers(0, 2, 24))
-    given_fit(spec, Responses(frame, "own"), theta=np.zeros((1, 3, 1))).save(tmp_path / "fit.nc")
+    given_fit(spec, Responses(frame, "own"), theta=np.zeros((1, 3, 1))).to_netcdf(
+        tmp_path / "fit.nc"
+    )
     observed = Observed.load(tmp_path / "fit.nc")
     clean = frame.groupby("model")["clean"].first().to_numpy() == 1
     assert 0 < clean.sum() < 3
@@ -227,7 +229,7 @@ def test_a_fit_that_changes_during_a_run_is_refused(folder: Path, tmp_path: Path
 
 
 def test_single_and_repeated_trials_together_are_refused() -> None:
-    spec = load_spec("hierarchical")
+    spec = load_model("hierarchical")
     layout = fitting(spec, ExampleLayout(models=3, benchmarks=1, items=9, trials=2))
     frame = make_example(spec, layout, np.random.default_rng(1)).frame
     frame.loc[:4, "n_trials"] = 1
@@ -261,7 +263,7 @@ def test_the_fit_counts_and_its_path_does_not(folder: Path, plan: Plan, tmp_path
     text = POSTERIOR.replace("fit.nc", "other.nc")
     (tmp_path / "other.nc").write_bytes((folder / "fit.nc").read_bytes())
     assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash == plan.hash
-    again = Fit.load(folder / "fit.nc")
-    again.tree["posterior"]["theta"] = again.tree["posterior"]["theta"] + 0.1
-    again.save(tmp_path / "other.nc")
+    again = Fit.from_netcdf(folder / "fit.nc")
+    again.data["posterior"]["theta"] = again.data["posterior"]["theta"] + 0.1
+    again.to_netcdf(tmp_path / "other.nc")
     assert plan_of(StudySpec.parse(text, "p.toml"), tmp_path).hash != plan.hash

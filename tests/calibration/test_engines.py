@@ -20,11 +20,11 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
 from bayescontam.model.build import build_design
 from bayescontam.model.design import make_design
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 from tests.calibration.studies import planned
 
-SINGLE = load_spec("single")
+SINGLE = load_model("single")
 SAMPLING = SamplingSpec(draws=1500, tune=400)
 
 
@@ -116,7 +116,7 @@ def test_pymc_compiles_a_model_once(
 @pytest.mark.parametrize("name", ["hierarchical", "monotone"])
 def test_data_of_another_table_are_noticed(name: str) -> None:
     plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
-    simulate, spec = simulator_of(plan, cell), load_spec(name)
+    simulate, spec = simulator_of(plan, cell), load_model(name)
     varying = ReusableModel(spec, simulate("first").responses, moving=False)
     (one, values), (other, _) = (varying.given(simulate(r).responses) for r in range(2))
     pm.set_data(values, model=varying.model)
@@ -129,7 +129,7 @@ def test_data_of_another_table_are_noticed(name: str) -> None:
 def test_a_model_given_another_table_is_the_model_of_that_table(name: str) -> None:
     """Its coordinates too, which no draws show but by how slowly they mix."""
     plan, cell = planned("prior", name, items=12, models=3, benchmarks=2, trials=2)
-    spec = load_spec(name)
+    spec = load_model(name)
     designs = [make_design(spec, simulator_of(plan, cell)(r).responses) for r in range(2)]
     one, other = (build_design(spec, design, "counts") for design in designs)
     expected, rng = build_design(spec, designs[0]).model, np.random.default_rng(1)
@@ -153,7 +153,7 @@ def test_a_model_is_given_other_contaminations_of_several_models(trials: int) ->
         frame = simulate(replicate).responses.frame
         moved = rng.uniform(0, 1, frame["item"].nunique())[frame["item"].factorize()[0]]
         tables.append(Responses.from_frame(frame.assign(contamination=moved)))
-    varying = ReusableModel(load_spec("hierarchical"), tables[0], moving=True)
+    varying = ReusableModel(load_model("hierarchical"), tables[0], moving=True)
     built, values = varying.given(tables[1])
     pm.set_data(values, model=varying.model)
     varying.check(built.design)
@@ -184,7 +184,7 @@ def test_hidden_contaminations_with_repeated_trials_are_built_anew(wanted: str, 
     if wanted == "jax":
         pytest.importorskip("jax")
         pytest.importorskip("blackjax")
-    engine = engine_of(load_spec("noisy_covariate"), wanted, first, False)
+    engine = engine_of(load_model("noisy_covariate"), wanted, first, False)
     assert isinstance(engine, RebuiltSampler)
     assert engine.name == used
 

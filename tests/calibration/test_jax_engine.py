@@ -22,14 +22,14 @@ from bayescontam.errors import MissingExtraError
 from bayescontam.model.build import build, build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.calibration.studies import planned
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("blackjax")
 pytest.importorskip("pytensor.link.jax.dispatch")  # turns 64-bit types on, for good
 
-SINGLE = load_spec("single")
+SINGLE = load_model("single")
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def same_numbers() -> Iterator[None]:
 def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
     """But for a constant, and its gradient too; in single precision to five digits."""
     plan, cell = planned("prior", "positive", items=12, models=3, benchmarks=2, trials=2)
-    spec = load_spec("positive")
+    spec = load_model("positive")
     designs = [make_design(spec, simulator_of(plan, cell)(r).responses) for r in range(2)]
     one, other = (build_design(spec, design, "counts") for design in designs)
     expected, rng = build_design(spec, designs[0]).model, np.random.default_rng(1)
@@ -74,7 +74,7 @@ def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
 def test_no_lookup_is_left_of_a_table_that_is_a_grid() -> None:
     """XLA takes lookups, and what is added up for their derivatives, one by one."""
     plan, cell = planned("prior", "hierarchical", items=5, models=3, benchmarks=2)
-    built = build(load_spec("hierarchical"), simulator_of(plan, cell)(0).responses)
+    built = build(load_model("hierarchical"), simulator_of(plan, cell)(0).responses)
     vectors = Vectors(built.model, [])
     with precision(double=True):
         x = np.zeros(vectors.size)

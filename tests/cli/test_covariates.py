@@ -33,7 +33,7 @@ def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def curve(path: Path, outcome: Outcome = Outcome.PASSED) -> None:
     check = Check("Divergences", outcome, 3.0, "≤ 0", "Draw again.")
     made = make_curve(SURE, sources=SOURCES, checks=[check])
-    made.save(path)
+    made.to_netcdf(path)
 
 
 def test_it_tells_what_it_found_and_on_what_that_rests(run: Run) -> None:
@@ -95,7 +95,7 @@ def test_without_a_curve_one_is_made(run: Run) -> None:
     done = run("covariates", "scan", *arguments)
     assert done.status == 0
     assert re.search(r"caution: Judgements \(0, allowed .*\): Nothing was judged", done.out)
-    kept = Curve.load("kept.nc")
+    kept = Curve.from_netcdf("kept.nc")
     assert kept.record["seed"] == 4
     first = Path("c.csv").read_bytes()
     assert run("covariates", "scan", "--curve", "kept.nc", "-o", "c.csv", "--draws", 50).status == 0
@@ -156,7 +156,7 @@ def test_what_cannot_be_used_is_refused(run: Run, arguments: tuple[str, ...], me
 
 def test_a_name_that_no_text_file_holds_is_refused(run: Run, tmp_path: Path) -> None:
     make_scan(tmp_path / "odd", [match("q\0x", 0.9)])
-    make_curve(make_draws(3)).save(tmp_path / "one.nc")
+    make_curve(make_draws(3)).to_netcdf(tmp_path / "one.nc")
     done = run("covariates", "odd", "--curve", "one.nc", "-o", "c.csv")
     assert done.status == 2
     assert "c.csv: a name holds a NUL character, which no CSV file can; write .parquet" in done.err

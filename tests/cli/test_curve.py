@@ -44,7 +44,7 @@ def test_without_judgements_it_is_the_prior_and_says_so(run: Run) -> None:
     assert re.search(line, done.out)
     assert done.out.endswith("Seed 5. Saved curve.nc.\n")
     assert re.search(r"quiz +document threshold +0\.6\d\d", done.out)
-    curve = Curve.load("curve.nc")
+    curve = Curve.from_netcdf("curve.nc")
     assert len(curve.judged) == 0
     assert curve.record["command"] == "bayescontam curve 'a scan' --out curve.nc --seed 5"
     assert sorted(path.name for path in Path().iterdir()) == ["a scan", "curve.nc"]
@@ -57,7 +57,7 @@ def test_quiet_says_nothing(run: Run) -> None:
 def test_a_spec_may_be_a_file(run: Run) -> None:
     Path("mine.toml").write_text('summary = "mine"\nshape.form = "logistic"\n')
     assert run("curve", "a scan", "-o", "curve.nc", "-q", "--spec", "mine.toml").status == 0
-    assert Curve.load("curve.nc").record["spec"]["name"] == "mine"
+    assert Curve.from_netcdf("curve.nc").record["spec"]["name"] == "mine"
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_files_of_judgements_are_joined(run: Run, scan: Scan) -> None:
     pd.DataFrame(model).to_parquet("model.parquet")
     files = ("--judgements", "ada.csv", "--judgements", "model.parquet")
     done = run("curve", "a scan", *files, "--out", "curve.nc", "--strict", "--seed", 1, *FEW_DRAWS)
-    curve = Curve.load("curve.nc")
+    curve = Curve.from_netcdf("curve.nc")
     failed = [check for check in curve.checks() if check.outcome is Outcome.FAILED]
     assert failed  # 400 draws are too few
     assert done.status == 3

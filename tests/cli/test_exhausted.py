@@ -57,7 +57,7 @@ def test_a_fit_too_large_for_the_disk_is_not_half_written(tmp_path: Path) -> Non
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
     try:
         with pytest.raises(OSError, match="File too large") as caught:
-            Fit(tree).save(tmp_path / "o.nc")
+            Fit(tree).to_netcdf(tmp_path / "o.nc")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno == errno.EFBIG

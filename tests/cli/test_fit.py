@@ -41,14 +41,14 @@ main()
 
 def test_strict_exits_3_and_keeps_the_file(made: Made) -> None:
     assert made.done.returncode == 3
-    failed = [c for c in Fit.load(made.path).checks() if c.outcome is Outcome.FAILED]
+    failed = [c for c in Fit.from_netcdf(made.path).checks() if c.outcome is Outcome.FAILED]
     assert any("ESS" in check.name for check in failed)
 
 
 def test_failed_checks_are_printed(made: Made) -> None:
     out = made.done.stdout.decode()
     assert "Do not rely on this fit yet" in out
-    for check in Fit.load(made.path).checks():
+    for check in Fit.from_netcdf(made.path).checks():
         figure = "" if math.isnan(check.value) else r" \(.*, allowed .*\)"
         line = rf"^failed: {re.escape(check.name)}{figure}: {re.escape(check.sentence)}$"
         assert bool(re.search(line, out, re.M)) is (check.outcome is Outcome.FAILED)
@@ -56,7 +56,7 @@ def test_failed_checks_are_printed(made: Made) -> None:
 
 
 def test_the_record_says_what_was_done(made: Made) -> None:
-    record = Fit.load(made.path).record
+    record = Fit.from_netcdf(made.path).record
     assert record["command"] == shlex.join(["bayescontam", *made.arguments])
     assert record["seed"] == 7
     assert record["versions"].keys() >= {"python", "bayescontam", "pymc", "nutpie", "numpy"}
@@ -91,13 +91,13 @@ def test_what_a_spec_was_chosen_for_and_cannot_have_is_told(run: Run, tmp_path: 
 @pytest.mark.slow
 def test_a_seed_repeats_a_fit_and_another_does_not(made: Made, run: Run, tmp_path: Path) -> None:
     table = made.path.parent / "responses.jsonl"
-    estimands = [Fit.load(made.path).estimands()]
+    estimands = [Fit.from_netcdf(made.path).estimands()]
     for seed in (7, 8):
         path = tmp_path / f"{seed}.nc"
         done = run("fit", table, "-m", "single", "-o", path, "--seed", seed, "-q", *FEW_DRAWS)
         # Checks failed here too, but nobody requested --strict.
         assert done == Done(0, "", "")
-        estimands.append(Fit.load(path).estimands())
+        estimands.append(Fit.from_netcdf(path).estimands())
     pd.testing.assert_frame_equal(estimands[0], estimands[1])
     assert (estimands[0]["mean"] != estimands[2]["mean"]).mean() > 0.8
     compared = run("compare", tmp_path / "7.nc", tmp_path / "8.nc", "--format", "csv")

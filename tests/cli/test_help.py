@@ -14,7 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from bayescontam.cli.app import app
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 from tests.cli.conftest import Done, command, environment
 
 Run = Callable[..., Done]
@@ -98,7 +98,7 @@ def test_list_has_every_shipped_spec(run: Run) -> None:
     assert done.status == 0
     printed = " ".join(done.out.split())  # long lines are wrapped
     for name in shipped_models():
-        assert f"{name} {load_spec(name).summary}" in printed
+        assert f"{name} {load_model(name).summary}" in printed
 
 
 @pytest.mark.parametrize("name", shipped_models())
@@ -107,16 +107,16 @@ def test_a_copied_spec_means_the_same(run: Run, tmp_path: Path, name: str) -> No
     assert done.status == 0
     copy = tmp_path / "mine.toml"
     copy.write_text(done.out, encoding="utf-8")
-    assert load_spec(copy).hash == load_spec(name).hash
-    assert load_spec(copy).model_dump() == load_spec(name).model_dump()
-    assert load_spec(copy).name == "mine"
+    assert load_model(copy).hash == load_model(name).hash
+    assert load_model(copy).model_dump() == load_model(name).model_dump()
+    assert load_model(copy).name == "mine"
 
 
 @pytest.mark.parametrize("name", shipped_models())
 def test_show_explains_the_spec(run: Run, name: str) -> None:
     out = run("models", "show", name).out
-    assert out.startswith(f"# {name} ({load_spec(name).hash[:12]})\n")
-    assert load_spec(name).text in out
+    assert out.startswith(f"# {name} ({load_model(name).hash[:12]})\n")
+    assert load_model(name).text in out
     mathematics, meanings = out.split("# Mathematics\n")[1].split("# What the priors mean")
     assert "~" in mathematics
     assert "~" in meanings

@@ -12,7 +12,7 @@ import pytest
 
 from bayescontam.inference.prior_predictive import implied
 from bayescontam.report.model_page import spec_page
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.cli.conftest import Done, hostile_table
 
 Run = Callable[..., Done]
@@ -22,7 +22,7 @@ SMALL = ("--items", "10", "--models", "3", "--draws", "200")
 def test_prior_prints_what_python_gives(run: Run) -> None:
     done = run("models", "prior", "single", *SMALL, "--seed", "4")
     assert done.status == 0, done.err
-    wanted = implied(load_spec("single"), items=10, models=3, draws=200, seed=4)
+    wanted = implied(load_model("single"), items=10, models=3, draws=200, seed=4)
     lines = {line.split("  ")[0].strip(): line for line in done.out.splitlines()}
     for row in wanted.table().to_dict("records")[:3]:
         line = lines[row["quantity"].replace("_", " ")]
@@ -36,7 +36,7 @@ def test_prior_as_csv_and_json(run: Run) -> None:
     given = ("models", "prior", "concepts", *SMALL, "--seed", "4", "--trials", "3")
     table = pd.read_csv(io.StringIO(run(*given, "--format", "csv").out))
     found = json.loads(run(*given, "--format", "json").out)
-    spec = load_spec("concepts")
+    spec = load_model("concepts")
     assert found["model_spec"] == {"name": "concepts", "hash": spec.hash}
     assert (found["seed"], found["draws"], found["left_out"]) == (4, 200, [])
     assert found["quantities"] == table.to_dict("records")
@@ -59,7 +59,7 @@ def test_csv_tells_its_seed_beside_it(run: Run) -> None:
 
 def test_a_prior_that_was_changed(run: Run, tmp_path: Path) -> None:
     """Ten times wider abilities make extremes of most accuracies."""
-    text = load_spec("single").text.replace("s = 1.0", "s = 10.0")
+    text = load_model("single").text.replace("s = 1.0", "s = 10.0")
     path = tmp_path / "wide.toml"
     path.write_text(text, encoding="utf-8")
     given = (*SMALL, "--seed", "1", "--format", "json")
@@ -103,10 +103,10 @@ def test_covariates_go_with_responses(run: Run, tmp_path: Path) -> None:
 
 def test_a_page_is_printed(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(load_spec("single").text, encoding="utf-8")
+    path.write_text(load_model("single").text, encoding="utf-8")
     done = run("models", "show", path, "--format", "markdown")
     assert (done.status, done.err) == (0, "")
-    assert done.out == spec_page(load_spec(path), str(path))
+    assert done.out == spec_page(load_model(path), str(path))
     assert f"bayescontam models prior {path} " in done.out
     both = run("models", "show", path, "--format", "markdown", "--toml")
     assert (both.status, both.out) == (2, "")

@@ -25,7 +25,7 @@ def test_the_table_has_all_models_and_says_what_it_means(
     assert (done.status, done.err) == (0, "")
     for name in ("groups", "ability", "gained", "best"):
         assert name in done.out
-    fit = Fit.load(made.path)
+    fit = Fit.from_netcdf(made.path)
     expected = [
         "Models that share a letter", *rank_models(fit).sentences(), verdict_line(fit),
         *lines_in_short(fit),
@@ -38,7 +38,7 @@ def test_the_table_has_all_models_and_says_what_it_means(
 def test_csv_is_the_table(made: Made, run: Run, tmp_path: Path) -> None:
     done = run("rank", made.path, "--format", "csv")
     rows = pd.read_csv(io.StringIO(done.out), lineterminator="\n")
-    wanted = rank_models(Fit.load(made.path)).table
+    wanted = rank_models(Fit.from_netcdf(made.path)).table
     pd.testing.assert_frame_equal(rows, wanted, check_dtype=False)
     assert set(rows["model"]) == set(NAMES)
     written = run("rank", made.path, "--format", "csv", "--out", tmp_path / "ranks.csv")
@@ -50,7 +50,7 @@ def test_pairs_are_those_of_the_fit(made: Made, run: Run) -> None:
     done = run("rank", made.path, "--pairs", "--format", "csv")
     rows = pd.read_csv(io.StringIO(done.out), lineterminator="\n")
     assert len(rows) == len(NAMES) * (len(NAMES) - 1) / 2
-    better = Fit.load(made.path).p_better().sel(benchmark=BENCHMARK)
+    better = Fit.from_netcdf(made.path).p_better().sel(benchmark=BENCHMARK)
     for row in rows.itertuples():
         assert row.p_better == float(better.sel(model=row.model, other=row.other))
         assert row.distinguished is bool(max(row.p_better, 1 - row.p_better) >= 0.95)
@@ -64,7 +64,7 @@ def test_options_reach_the_ranking(made: Made, run: Run) -> None:
     content = json.loads(run("rank", made.path, *options, "--format", "json").out)
     assert (content["by"], content["weights"], content["level"]) == ("accuracy", "item", 0.8)
     assert content["benchmarks"] == {BENCHMARK: 1.0}
-    fit = Fit.load(made.path)
+    fit = Fit.from_netcdf(made.path)
     wanted = rank_models(fit, BENCHMARK, by="accuracy", weights="item", level=0.8)
     assert content.pop("verdict") == verdict_line(fit)
     assert content == json.loads(json.dumps(wanted.to_dict()))

@@ -96,7 +96,7 @@ def curve(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scan = make_scan()
     sources = tuple(dict.fromkeys(row["source"] for row in scan.record["strata"]))
     path = tmp_path_factory.mktemp("curve") / "curve.nc"
-    make_curve(tuple(scan.items["benchmark"].unique()), sources, 0.7).save(path)
+    make_curve(tuple(scan.items["benchmark"].unique()), sources, 0.7).to_netcdf(path)
     return path
 
 

@@ -21,7 +21,7 @@ def test_json_holds_the_identification_of_every_slope(run: Run, made: Made) -> N
     done = run("summary", made.path, "--format", "json")
     assert done.status == 0, done.err
     rows = json.loads(done.out)["identification"]
-    known = Fit.load(made.path).tree["identification"].to_dataset()
+    known = Fit.from_netcdf(made.path).data["identification"].to_dataset()
     assert len(rows) == known.sizes["model"] * known.sizes["benchmark"]
     for row in rows:
         assert set(row) == {"model", "benchmark", "verdict", "sentence", *FIGURES}
@@ -43,10 +43,10 @@ def test_identification_does_not_hang_on_the_level(run: Run, made: Made) -> None
 
 
 def test_without_contamination_there_is_none(run: Run, made: Made, tmp_path: Path) -> None:
-    tree = Fit.load(made.path).tree.copy()
+    tree = Fit.from_netcdf(made.path).data.copy()
     for name in ("identification", "sensitivity", "curves"):
         del tree[name]
-    Fit(tree).save(tmp_path / "plain.nc")
+    Fit(tree).to_netcdf(tmp_path / "plain.nc")
     done = run("summary", tmp_path / "plain.nc", "--format", "json")
     assert (done.status, done.err) == (0, "")
     assert json.loads(done.out)["identification"] == []

@@ -19,7 +19,7 @@ app.command()(verb.update)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("update")
-    rough_fit().save(path / "fit.nc")
+    rough_fit().to_netcdf(path / "fit.nc")
     counts_table([(33, 40), (5, 40)], "NM").to_csv(path / "new.csv", index=False)
     return path
 

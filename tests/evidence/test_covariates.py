@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.covariates import Covariates, read_covariates
-from bayescontam.evidence.covariates import covariates_table, weigh_scan
+from bayescontam.evidence.covariates import covariates_table, item_contamination
 from bayescontam.scan.results import Scan
 from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
 
@@ -37,7 +37,7 @@ def scan(tmp_path: Path) -> Scan:
 def table_of(scan: Scan, *, said: bool = True) -> pd.DataFrame:
     draws = make_draws(20, sources=2, threshold=np.linspace(0.5, 0.8, 20)[:, None])
     curve = make_curve(draws, sources=SOURCES, judged=SAID if said else [], judges=JUDGES)
-    weighed = weigh_scan(scan, curve, draws=20)
+    weighed = item_contamination(scan, curve, draws=20)
     table = covariates_table(weighed, scan, curve)
     np.testing.assert_allclose(table["contamination"], 1 - weighed.none.mean(axis=0))
     np.testing.assert_allclose(table["p_duplicate_sd"], weighed.none.std(axis=0), atol=1e-12)
@@ -89,7 +89,7 @@ def test_without_judgements_no_kinds_are_told(scan: Scan) -> None:
 def test_one_source_alone_is_not_distinguished(tmp_path: Path) -> None:
     scan = make_scan(tmp_path, [match("q1", 0.7)])
     curve = make_curve(make_draws(2))
-    table = covariates_table(weigh_scan(scan, curve), scan, curve)
+    table = covariates_table(item_contamination(scan, curve), scan, curve)
     assert not [name for name in table.columns if name.startswith("source_")]
 
 

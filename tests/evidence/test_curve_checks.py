@@ -47,7 +47,7 @@ def simulated(count: int, seed: int, draws: CurveDraws) -> Verdicts:
 
 
 def posterior(draws: CurveDraws) -> xr.Dataset:
-    return make_curve(draws, judges={"Ada": (HIT, CLEAR)}).tree["posterior"].to_dataset()
+    return make_curve(draws, judges={"Ada": (HIT, CLEAR)}).data["posterior"].to_dataset()
 
 
 def replicated(verdicts: Verdicts, draws: CurveDraws, seed: int = 1) -> xr.Dataset:

@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import lognorm, norm
 
 from bayescontam.errors import FitError, UsageError
-from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve
+from bayescontam.evidence.curve import Curve, CurveOptions, fit_judged_curve
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_curve
@@ -50,7 +50,9 @@ def simulated(items: int, seed: int = 1) -> pd.DataFrame:
 
 
 def fitted(frame: pd.DataFrame, names: Any = None, **options: Any) -> Curve:
-    return fit_curve(frame, names or NAMES, SPEC, CurveOptions(seed=3, sampling=SHORT, **options))
+    return fit_judged_curve(
+        frame, names or NAMES, SPEC, CurveOptions(seed=3, sampling=SHORT, **options)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def test_without_judgements_the_curve_is_the_prior(prior: Curve) -> None:
     for values in (draws.threshold[:, 0], draws.threshold_open[:, 1]):
         assert values.mean() == pytest.approx(0.65, abs=4 * higher / np.sqrt(4000))
         assert values.std() == pytest.approx(higher, rel=0.05)
-    bar = prior.tree["posterior"]["steepness_bar"].to_numpy().ravel()
+    bar = prior.data["posterior"]["steepness_bar"].to_numpy().ravel()
     for q in (0.05, 0.5, 0.95):
         assert np.quantile(bar, q) == pytest.approx(
             lognorm(0.5, scale=np.exp(2.9)).ppf(q), rel=0.08
@@ -80,7 +82,7 @@ def test_without_judgements_the_curve_is_the_prior(prior: Curve) -> None:
 
 
 def test_the_band_is_that_of_the_draws(prior: Curve) -> None:
-    band = prior.tree["curves"].to_dataset()
+    band = prior.data["curves"].to_dataset()
     assert band["benchmark"].to_numpy().tolist() == ["quiz", "exam"]
     assert (band["low"] <= band["mean"]).all()
     assert (band["mean"] <= band["high"]).all()
@@ -120,8 +122,8 @@ def odd() -> Curve:
 
 
 def test_a_file_keeps_everything(odd: Curve, tmp_path: Path) -> None:
-    odd.save(tmp_path / "curve.nc")
-    loaded = Curve.load(tmp_path / "curve.nc")
+    odd.to_netcdf(tmp_path / "curve.nc")
+    loaded = Curve.from_netcdf(tmp_path / "curve.nc")
     assert loaded.record == odd.record
     assert loaded.benchmarks == tuple(name or "blank" for name in ODD)
     assert loaded.sources == loaded.benchmarks
@@ -132,7 +134,7 @@ def test_a_file_keeps_everything(odd: Curve, tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(loaded.draws(), name), value)
     for one, other in zip(odd.judge_draws(2), loaded.judge_draws(2), strict=True):
         np.testing.assert_array_equal(one, other)
-    posterior = loaded.tree["posterior"]
+    posterior = loaded.data["posterior"]
     assert posterior["benchmark"].to_numpy().tolist() == list(loaded.benchmarks)
     assert posterior["judge"].to_numpy().tolist() == list(loaded.judges)
     assert [path.name for path in tmp_path.iterdir()] == ["curve.nc"]
@@ -142,8 +144,8 @@ def test_what_is_no_curve_is_refused(odd: Curve, tmp_path: Path) -> None:
     with pytest.raises(
         FitError, match=r"no\.nc: no such file; make a curve with: bayescontam curve"
     ):
-        Curve.load(tmp_path / "no.nc")
-    odd.save(tmp_path / "curve.nc")
+        Curve.from_netcdf(tmp_path / "no.nc")
+    odd.to_netcdf(tmp_path / "curve.nc")
     data = (tmp_path / "curve.nc").read_bytes()
     spoilt = {
         "text.nc": b"no curve",
@@ -154,24 +156,24 @@ def test_what_is_no_curve_is_refused(odd: Curve, tmp_path: Path) -> None:
     for name, content in spoilt.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FitError, match=f"{name}: is not a curve; give a file that"):
-            Curve.load(tmp_path / name)
+            Curve.from_netcdf(tmp_path / name)
     xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(FitError, match=r"other\.nc: is not a curve"):
-        Curve.load(tmp_path / "other.nc")
+        Curve.from_netcdf(tmp_path / "other.nc")
 
 
 def test_another_layout_is_refused(odd: Curve, tmp_path: Path) -> None:
-    record = str(odd.tree["record"]["json"].item())
+    record = str(odd.data["record"]["json"].item())
     later = record.replace('"curve_format": 2', '"curve_format": 99')
-    odd.tree["record"]["json"] = xr.DataArray(later)
-    Curve(odd.tree).save(tmp_path / "later.nc")
+    odd.data["record"]["json"] = xr.DataArray(later)
+    Curve(odd.data).to_netcdf(tmp_path / "later.nc")
     with pytest.raises(FitError, match=r"later\.nc: has format 99, this version .* reads format 2"):
-        Curve.load(tmp_path / "later.nc")
+        Curve.from_netcdf(tmp_path / "later.nc")
 
 
 def test_a_place_that_cannot_be_written_is_refused(odd: Curve, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written"):
-        odd.save(tmp_path / "missing" / "curve.nc")
+        odd.to_netcdf(tmp_path / "missing" / "curve.nc")
 
 
 @pytest.mark.parametrize(
@@ -236,10 +238,10 @@ def test_a_fit_with_odd_names_goes_through_a_file(tmp_path: Path) -> None:
         "sources": ("w/\0", "é"),
     }
     curve = fitted(renamed, labels)
-    curve.save(tmp_path / "curve.nc")
+    curve.to_netcdf(tmp_path / "curve.nc")
     shutil.move(tmp_path / "curve.nc", tmp_path / "moved.nc")
-    loaded = Curve.load(tmp_path / "moved.nc")
+    loaded = Curve.from_netcdf(tmp_path / "moved.nc")
     pd.testing.assert_frame_equal(loaded.summary(), curve.summary())
     assert loaded.checks() == curve.checks()
     assert {check.name for check in loaded.checks()} >= {"Benchmarks", "Judges"}
-    assert not {"item", "pair", "verdict"} & set(loaded.tree["posterior"].dims)
+    assert not {"item", "pair", "verdict"} & set(loaded.data["posterior"].dims)

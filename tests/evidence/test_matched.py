@@ -181,8 +181,8 @@ def test_further_chunks_say_less_of_their_document(tmp_path: Path) -> None:
     said = [judged("q", "a", 1), judged("q", "a", 0, chunk=1)]
     curve = make_curve(make_draws(2), judged=said, judges=JUDGES)
     share = ("chain", "draw"), np.array([[0.25, 1.0]])
-    posterior = curve.tree["posterior"].to_dataset().assign(share_further=share)
-    curve = Curve(xr.DataTree.from_dict({"posterior": posterior, "record": curve.tree["record"]}))
+    posterior = curve.data["posterior"].to_dataset().assign(share_further=share)
+    curve = Curve(xr.DataTree.from_dict({"posterior": posterior, "record": curve.data["record"]}))
     q = next(iter(Matches(scan, curve, 0.35, 2)))
     hit, clear = JUDGES["Ada"]
     seen = np.array([0.25 * hit + 0.75 * (1 - clear), hit])

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.curve import Curve, CurveOptions, fit_curve, marginal
+from bayescontam.evidence.curve import Curve, CurveOptions, fit_judged_curve, marginal
 from bayescontam.inference.checks import Outcome
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.specs.corpus import Embedding
@@ -33,7 +33,7 @@ def fitted(judged: pd.DataFrame) -> Curve:
     best = judged.groupby(["benchmark", "item"])["cosine"].transform("max")
     names = {"benchmarks": ("mbpp", "codeforces"), "sources": ("corpus",)}
     options = CurveOptions(seed=1)
-    return fit_curve(judged.assign(best=best), names, load_curve("monotone"), options)
+    return fit_judged_curve(judged.assign(best=best), names, load_curve("monotone"), options)
 
 
 def assert_sampled_well(curve: Curve) -> None:

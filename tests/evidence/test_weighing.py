@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.errors import UsageError
-from bayescontam.evidence.covariates import RANKS, ItemContamination, weigh_scan
+from bayescontam.evidence.covariates import RANKS, ItemContamination, item_contamination
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_matches import KINDS
 from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE
@@ -78,7 +78,7 @@ def by_hand() -> dict[str, np.ndarray]:
 
 
 def test_a_whole_corpus_has_a_closed_form(tmp_path: Path) -> None:
-    weighed = weigh_scan(scan_in(tmp_path), curve_of(), draws=3)
+    weighed = item_contamination(scan_in(tmp_path), curve_of(), draws=3)
     wanted = by_hand()
     assert weighed.items["item"].tolist() == ITEMS
     assert weighed.sources == SOURCES
@@ -101,7 +101,7 @@ def test_a_whole_corpus_has_a_closed_form(tmp_path: Path) -> None:
 
 def test_a_part_of_a_corpus_leaves_room_for_more(tmp_path: Path) -> None:
     whole, part, less = (
-        weigh_scan(scan_in(tmp_path / str(share), web=share), curve_of(), draws=3)
+        item_contamination(scan_in(tmp_path / str(share), web=share), curve_of(), draws=3)
         for share in (1.0, 0.5, 0.01)
     )
     np.testing.assert_allclose(part.none_scanned, whole.none_scanned)
@@ -123,8 +123,8 @@ def test_a_part_of_a_corpus_leaves_room_for_more(tmp_path: Path) -> None:
 def test_verdicts_change_their_own_item_only(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
     bare, said = (
-        weigh_scan(scan, curve_of(), draws=3),
-        weigh_scan(scan, curve_of(judged("q1", "a", 1)), draws=3),
+        item_contamination(scan, curve_of(), draws=3),
+        item_contamination(scan, curve_of(judged("q1", "a", 1)), draws=3),
     )
     np.testing.assert_allclose(said.none[:, 1:], bare.none[:, 1:])
     opened, a, b = p_open(0.9, 0), p_of(0.9, 0, 0), p_of(0.7, 0, 1)
@@ -140,7 +140,7 @@ def test_kinds_are_shares_of_duplicates(tmp_path: Path) -> None:
         judged("other", "e", 1, benchmark="exam", kind="related"),
     ]  # fmt: skip
     sure = {"Ada": (1 - 1e-9, 1 - 1e-9)}
-    weighed = weigh_scan(scan_in(tmp_path), curve_of(*said, judges=sure), draws=3)
+    weighed = item_contamination(scan_in(tmp_path), curve_of(*said, judges=sure), draws=3)
     assert weighed.kinds == KINDS
     none = {kind: weighed.none_by_kind[:, 0, k] for k, kind in enumerate(KINDS)}
     np.testing.assert_allclose(none["exact"], 0.0, atol=1e-6)
@@ -159,7 +159,7 @@ def test_shares_of_kinds_follow_the_counts(tmp_path: Path) -> None:
     said = [judged(f"q{i}", f"d{i}", 1, kind="subset" if i % 3 else "exact") for i in range(300)]
     sure = {"Ada": (1 - 1e-9, 1 - 1e-9)}
     curve = make_curve(make_draws(400, threshold_open=0.1), judged=said, judges=sure)
-    weighed = weigh_scan(make_scan(tmp_path, rows), curve, draws=400)
+    weighed = item_contamination(make_scan(tmp_path, rows), curve, draws=400)
     p = expit(15 * (0.95 - 0.65))
     found = (1 - weighed.none_by_kind[:, 300]).mean(axis=0) / p
     wanted = {"exact": 1 / 3, "subset": 2 / 3}
@@ -168,7 +168,7 @@ def test_shares_of_kinds_follow_the_counts(tmp_path: Path) -> None:
 
 def test_a_seed_repeats_a_weighing(tmp_path: Path) -> None:
     scan = scan_in(tmp_path, web=0.1)
-    one, again = (weigh_scan(scan, curve_of(), draws=3) for _ in range(2))
+    one, again = (item_contamination(scan, curve_of(), draws=3) for _ in range(2))
     for name in ("none", "expected", "none_by_source"):
         np.testing.assert_array_equal(getattr(one, name), getattr(again, name))
 
@@ -184,15 +184,15 @@ def test_what_cannot_be_used_is_refused(
     tmp_path: Path, options: dict[str, float], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        weigh_scan(scan_in(tmp_path), curve_of(), **options)  # type: ignore[arg-type]
+        item_contamination(scan_in(tmp_path), curve_of(), **options)  # type: ignore[arg-type]
 
 
 def test_a_curve_must_tell_of_all_that_is_scanned(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
     with pytest.raises(UsageError, match="does not cover benchmark 'exam' of this scan"):
-        weigh_scan(scan, make_curve(make_draws(2, sources=2), sources=SOURCES))
+        item_contamination(scan, make_curve(make_draws(2, sources=2), sources=SOURCES))
     with pytest.raises(UsageError, match="does not cover source 'books' of this scan"):
-        weigh_scan(scan, make_curve(make_draws(2, benchmarks=2), ("quiz", "exam")))
+        item_contamination(scan, make_curve(make_draws(2, benchmarks=2), ("quiz", "exam")))
 
 
 STEEP = make_draws(100, threshold=0.62, steepness=200.0, threshold_open=0.6, steepness_open=200.0)
@@ -225,7 +225,7 @@ def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None
     stated, actual, bias, inside = [], [], [], []
     for seed in range(40):
         count, scan = truth_and_scan(tmp_path / str(seed), share, seed)
-        weighed = weigh_scan(scan, make_curve(STEEP, seed=seed), draws=100)
+        weighed = item_contamination(scan, make_curve(STEEP, seed=seed), draws=100)
         truth, p = count > 0, 1 - weighed.none.mean(axis=0)
         low, high = np.quantile(weighed.number.sum(axis=1), [0.025, 0.975])
         inside.append(low <= count.sum() <= high)
@@ -240,7 +240,7 @@ def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None
 
 def test_items_keep_the_order_of_the_scan(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
-    weighed = weigh_scan(scan, curve_of(), draws=2)
+    weighed = item_contamination(scan, curve_of(), draws=2)
     pd.testing.assert_frame_equal(weighed.items, scan.items[["benchmark", "item"]])
     assert isinstance(weighed, ItemContamination)
 
@@ -248,13 +248,13 @@ def test_items_keep_the_order_of_the_scan(tmp_path: Path) -> None:
 def test_short_documents_are_not_counted_as_searched(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
     scan.record["short"] = {"web": {"documents": 10_000, "short": 4000}}
-    weighed = weigh_scan(scan, curve_of(), draws=3)
+    weighed = item_contamination(scan, curve_of(), draws=3)
     np.testing.assert_allclose(weighed.shares, [0.6, 1.0])
-    part = weigh_scan(scan_in(tmp_path / "part", web=0.6), curve_of(), draws=3)
+    part = item_contamination(scan_in(tmp_path / "part", web=0.6), curve_of(), draws=3)
     np.testing.assert_allclose(weighed.none, part.none)
     # Of a source that has short documents only, nothing is known but the prior.
     scan.record["short"]["web"]["short"] = 10_000
-    none = weigh_scan(scan, curve_of(), draws=3)
+    none = item_contamination(scan, curve_of(), draws=3)
     assert none.shares.tolist() == [0.0, 1.0]
     assert np.isfinite(none.none).all()
     assert np.isfinite(none.expected).all()

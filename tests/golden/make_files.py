@@ -53,7 +53,7 @@ def make_fit(name: str) -> None:
     """Write one of the fits."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fit.nc")
-        fit_of(FITS[name]).save(path)
+        fit_of(FITS[name]).to_netcdf(path)
         pack(path, FILES / f"{name}.nc.xz")
 
 
@@ -88,12 +88,12 @@ def make_scan() -> None:
 
 def make_curve() -> None:
     """Write the curve of the finished scan."""
-    curve = bayescontam.duplicate_curve(
+    curve = bayescontam.fit_curve(
         SCANS / "finished", SCANS / JUDGEMENTS, seed=7, draws=50, tune=500, chains=2, cores=1
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "curve.nc")
-        curve.save(path)
+        curve.to_netcdf(path)
         pack(path, CURVE)
 
 

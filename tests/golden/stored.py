@@ -11,7 +11,7 @@ import xarray as xr
 
 import bayescontam
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.golden.tables import table_of
 
 FILES = Path(__file__).parent / "files"
@@ -47,7 +47,7 @@ class StoredFit:
 
 def changed_spec(name: str, changes: dict[str, dict[str, Any]]) -> ModelSpec:
     """Return a shipped model spec with some keys of its blocks changed."""
-    spec = load_spec(name)
+    spec = load_model(name)
     content = spec.model_dump()
     blocks = {block: content[block] | keys for block, keys in changes.items()}
     return ModelSpec.model_validate(content | blocks) if blocks else spec
@@ -69,7 +69,7 @@ def fit_of(stored: StoredFit) -> bayescontam.Fit:
 @contextmanager
 def sampled_before(fit: bayescontam.Fit) -> Iterator[list[int]]:
     """Have fits take the draws of a stored one, where they would sample; give the seeds."""
-    posterior, statistics = fit.joint_posterior(), fit.tree["sample_stats"].to_dataset()
+    posterior, statistics = fit.joint_posterior(), fit.data["sample_stats"].to_dataset()
 
     seeds: list[int] = []
 

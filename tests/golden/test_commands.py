@@ -96,7 +96,7 @@ def place(there: Path) -> Path:
 @pytest.fixture
 def counts(place: Path) -> None:
     """Write a fit of many draws, and new models for it."""
-    rough_fit().save("rough.nc")
+    rough_fit().to_netcdf("rough.nc")
     counts_table([(33, 40), (5, 40)], "NM").to_csv("counts.csv", index=False)
 
 
@@ -153,7 +153,7 @@ def test_fit_prints_what_it_printed(
     stored = FITS[name]
     options = " ".join(f"--{key} {value}" for key, value in OPTIONS.items())
     line = f"fit tables/{stored.table}.csv -m {stored.base} -o fit.nc --store-all {options}"
-    with sampled_before(bayescontam.Fit.load(f"{name}.nc")):
+    with sampled_before(bayescontam.Fit.from_netcdf(f"{name}.nc")):
         text = printed(run, line, place)
     check_output(COMMANDS / f"fit of {name}.txt", text)
 

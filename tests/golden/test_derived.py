@@ -50,7 +50,7 @@ def figures(fit: bayescontam.Fit) -> dict[str, Any]:
             for name, values in node.to_dataset().data_vars.items()
             if values.dtype.kind in "fiub" and values.notnull().any()
         }
-        for group, node in fit.tree.children.items()
+        for group, node in fit.data.children.items()
     }
     checks = [check.to_dict() for check in fit.checks()]
     return {"estimands": json.loads(estimands), "checks": checks, "means": means}

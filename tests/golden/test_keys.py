@@ -63,7 +63,7 @@ def answers() -> dict[str, str]:
 def folds() -> dict[str, list[int]]:
     """Return the folds that responses are dealt to, by what is left out together."""
     responses = bayescontam.Responses.from_frame(table_of("single"))
-    design = build(bayescontam.load_spec("hierarchical"), responses).design
+    design = build(bayescontam.load_model("hierarchical"), responses).design
     kinds: tuple[By, ...] = ("response", "item", "model")
     return {by: fold_of(units_of(design, by), 4, 1).tolist() for by in kinds}
 
@@ -73,7 +73,7 @@ def test_keys_are_what_they_were() -> None:
             "chunk_id": 7, "cosine": 0.5}  # fmt: skip
     vectors = load_embedder(Embedding(model="hashing"), "cpu").embed(["w1 w2 w1", "é"], "query")
     found = {
-        "models": {name: bayescontam.load_spec(name).hash for name in shipped_models()},
+        "models": {name: bayescontam.load_model(name).hash for name in shipped_models()},
         "manifests": {name: bayescontam.load_manifest(name).hash for name in shipped_manifests()},
         "curves": {"monotone": bayescontam.load_curve("monotone").hash},
         "studies": studies(),

@@ -31,7 +31,7 @@ def test_there_is_a_file_of_each_fit_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_says_what_it_said(stored: Path, name: str) -> None:
-    fit = bayescontam.Fit.load(stored / f"{name}.nc")
+    fit = bayescontam.Fit.from_netcdf(stored / f"{name}.nc")
     ranking = bayescontam.rank_models(fit)
     found = {
         "spec": fit.spec.hash,
@@ -54,13 +54,13 @@ def test_a_fit_says_what_it_said(stored: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, stored in FITS.items() if stored.whole])
 def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> None:
-    before = bayescontam.Fit.load(stored / f"{name}.nc")
+    before = bayescontam.Fit.from_netcdf(stored / f"{name}.nc")
     with sampled_before(before) as seeds:
         again = fit_of(FITS[name])
     assert seeds == [SAMPLER_SEED]
-    assert set(again.tree.children) == set(before.tree.children)
-    for group in sorted(set(before.tree.children) - {"record"}):
-        one, other = (fit.tree[group].to_dataset() for fit in (before, again))
+    assert set(again.data.children) == set(before.data.children)
+    for group in sorted(set(before.data.children) - {"record"}):
+        one, other = (fit.data[group].to_dataset() for fit in (before, again))
         assert set(one.variables) <= set(other.variables)
         # Later versions may store more, and never less.
         more = [name for name in other.variables if name not in one.variables]
@@ -72,7 +72,7 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["compact", "latent_duplicate"])
 def test_a_report_is_made_of_a_stored_fit(stored: Path, tmp_path: Path, name: str) -> None:
-    fit = bayescontam.Fit.load(stored / f"{name}.nc")
+    fit = bayescontam.Fit.from_netcdf(stored / f"{name}.nc")
     fit.report(tmp_path / "page.html", tables=tmp_path / "tables")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.lower().startswith("<!doctype html>")
@@ -83,16 +83,16 @@ def test_a_report_is_made_of_a_stored_fit(stored: Path, tmp_path: Path, name: st
 
 
 def test_a_stored_fit_is_saved_and_read_again(stored: Path, tmp_path: Path) -> None:
-    fit = bayescontam.Fit.load(stored / "hierarchical.nc")
-    fit.save(tmp_path / "again.nc")
-    again = bayescontam.Fit.load(tmp_path / "again.nc")
-    assert set(again.tree.children) == set(fit.tree.children)
-    for group in fit.tree.children:
-        xr.testing.assert_identical(again.tree[group].to_dataset(), fit.tree[group].to_dataset())
+    fit = bayescontam.Fit.from_netcdf(stored / "hierarchical.nc")
+    fit.to_netcdf(tmp_path / "again.nc")
+    again = bayescontam.Fit.from_netcdf(tmp_path / "again.nc")
+    assert set(again.data.children) == set(fit.data.children)
+    for group in fit.data.children:
+        xr.testing.assert_identical(again.data[group].to_dataset(), fit.data[group].to_dataset())
 
 
 def test_a_curve_says_what_it_said(stored: Path) -> None:
-    curve = bayescontam.Curve.load(stored / "curve.nc")
+    curve = bayescontam.Curve.from_netcdf(stored / "curve.nc")
     found = {
         "spec": curve.spec.hash,
         "summary": rows(curve.summary()),

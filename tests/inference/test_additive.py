@@ -29,10 +29,10 @@ def table(n: int, trials: int, seed: int) -> pd.DataFrame:
 
 def fitted(data: pd.DataFrame, name: str) -> bayescontam.Fit:
     """Return a fit of two parameters, of which a thousand draws show enough."""
-    spec = changed(bayescontam.load_spec(name), likelihood={"trials": "items"})
+    spec = changed(bayescontam.load_model(name), likelihood={"trials": "items"})
     few = {"draws": 500, "tune": 400, "chains": 2}
     fit = bayescontam.fit(data, spec, seed=1, reference="zero", **few)
-    assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+    assert int(fit.data["sample_stats"]["diverging"].sum()) == 0
     return fit
 
 

@@ -17,14 +17,14 @@ from bayescontam.model.effects import zero_sum_basis
 from bayescontam.model.priors import SMALLEST
 from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
 
 
 def built(text: str | None = None, name: str = "hierarchical", **shape) -> BuiltModel:
-    spec = load_spec(name) if text is None else ModelSpec.parse(text, "mine.toml")
+    spec = load_model(name) if text is None else ModelSpec.parse(text, "mine.toml")
     return build(spec, Responses.from_frame(simulate(3, **shape).responses))
 
 
@@ -115,7 +115,7 @@ def test_log_density_is_that_of_the_mathematics(name, seed):
 def test_a_bend_needs_no_contaminations_that_differ():
     """Nothing is reported of it then, and slopes have their prior."""
     frame = simulate(3, **FULL).responses.assign(contamination=0.25)
-    model = build(load_spec("monotone"), Responses.from_frame(frame)).model
+    model = build(load_model("monotone"), Responses.from_frame(frame)).model
     start, fast = model.initial_point(), {"mode": "FAST_COMPILE"}
     assert np.isfinite(model.compile_logp(**fast)(start))
     assert np.isfinite(model.compile_dlogp(**fast)(start)).all()
@@ -219,14 +219,14 @@ def test_unknown_benchmark_of_a_guess_is_refused():
 def test_contamination_must_be_there():
     frame = simulate(3, items=4).responses.drop(columns="contamination")
     with pytest.raises(DataError, match="needs a column 'contamination'"):
-        build(load_spec("hierarchical"), Responses.from_frame(frame))
+        build(load_model("hierarchical"), Responses.from_frame(frame))
 
 
 def test_concept_must_be_one_for_each_item():
     frame = simulate(3, models=2, items=4).responses.assign(concept="x")
     frame.loc[0, "concept"] = "y"
     with pytest.raises(DataError, match=r"concept: items with more than one value: 'item-0-0'"):
-        build(load_spec("concepts"), Responses.from_frame(frame))
+        build(load_model("concepts"), Responses.from_frame(frame))
 
 
 def test_draws_give_the_log_odds_of_the_model():
@@ -234,7 +234,7 @@ def test_draws_give_the_log_odds_of_the_model():
     frame = simulate(3, models=3, benchmarks=2, items=6).responses.copy()
     own = frame["benchmark"] == "bench-1"
     frame.loc[own, "item"] += frame.loc[own, "model"]
-    b = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    b = build(load_model("hierarchical"), Responses.from_frame(frame))
     names = ["theta", "beta", "delta", "psi"]
     inputs = b.model["n_correct"].owner.inputs
     rows = next(x for x in inputs if x.dtype == "float64" and x.ndim == 1)

@@ -19,7 +19,7 @@ from bayescontam.inference.checks import (
 from bayescontam.inference.design_checks import SPILLOVER, design_checks
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 RNG = np.random.default_rng(0)
@@ -235,7 +235,7 @@ def test_repeats_without_their_effect_are_told(tmp_path):
 
 
 def design(frame: pd.DataFrame, reference: float) -> dict[str, Check]:
-    b = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    b = build(load_model("hierarchical"), Responses.from_frame(frame))
     levels = np.full(len(b.design.benchmarks), reference)
     return {check.name: check for check in design_checks(b, levels)}
 
@@ -275,7 +275,7 @@ def test_spillover_that_ability_could_be_is_told(models, exposures, left):
     frame = simulate(0, models=models, benchmarks=len(exposures[0]), items=4).responses.copy()
     of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))
     frame["contamination"] = np.array(exposures)[of_model, of_benchmark]
-    b = build(load_spec("spillover"), Responses.from_frame(frame))
+    b = build(load_model("spillover"), Responses.from_frame(frame))
     check = {c.name: c for c in design_checks(b, np.zeros(len(exposures[0])))}[SPILLOVER]
     assert check.value == left
     assert check.outcome is (Outcome.PASSED if left >= 2 else Outcome.CAUTION)
@@ -287,7 +287,7 @@ def test_small_differences_of_exposure_tell_no_spillover(apart, left):
     frame = simulate(0, models=8, benchmarks=2, items=4).responses.copy()
     of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))
     frame["contamination"] = 0.5 + apart * (of_model % 2) * of_benchmark
-    b = build(load_spec("spillover"), Responses.from_frame(frame))
+    b = build(load_model("spillover"), Responses.from_frame(frame))
     checks = {c.name: c for c in design_checks(b, np.array([0.3, 0.3]))}
     assert checks[SPILLOVER].value == left
     assert checks["Reference in range of exposure"].outcome is Outcome.CAUTION
@@ -298,5 +298,5 @@ def test_small_differences_of_exposure_tell_no_spillover(apart, left):
 def test_spillover_is_left_out_where_a_missing_answer_is_all_that_differs():
     frame = simulate(0, models=8, benchmarks=2, items=40).responses.copy()
     frame["contamination"] = frame["item"].str[-1].astype(int) / 20
-    b = build(load_spec("spillover"), Responses.from_frame(frame.iloc[1:]))
+    b = build(load_model("spillover"), Responses.from_frame(frame.iloc[1:]))
     assert "differ by less than 0.01" in dict(b.terms.left_out)["spillover"]

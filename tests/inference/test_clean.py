@@ -13,7 +13,7 @@ from bayescontam.model.design import make_design
 from bayescontam.model.exposure import refuse_contaminated, refuse_idle_clean
 from bayescontam.model.predictor import contamination_shift, response_slopes
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 
 def anchored(which: str) -> ModelSpec:
@@ -135,4 +135,4 @@ def test_clean_by_name_is_refused_before_a_fit_too(monkeypatch: pytest.MonkeyPat
         pipeline.fit(frame, "anchored", clean=["a", "b"])
     with pytest.raises(UsageError, match="'hierarchical' does not use the column 'clean'"):
         pipeline.fit(frame, "hierarchical", clean=["a"])
-    refuse_idle_clean(load_spec("hierarchical"), [])
+    refuse_idle_clean(load_model("hierarchical"), [])

@@ -57,9 +57,9 @@ def test_differences_are_paired_whatever_the_order_of_rows(fits):
     table = bayescontam.compare({name: fits[name] for name in ("flat", "slope")})
     own = {}
     for name in ("flat", "slope"):
-        data = fits[name].tree["constant_data"].to_dataset()
+        data = fits[name].data["constant_data"].to_dataset()
         items = data["item"].to_numpy()[data["item_of_response"].to_numpy()]
-        own[name] = pd.Series(fits[name].tree["loo"]["elpd"].to_numpy(), items)
+        own[name] = pd.Series(fits[name].data["loo"]["elpd"].to_numpy(), items)
     paired = own["slope"] - own["flat"]
     assert table["elpd_diff"][1] == pytest.approx(paired.sum())
     assert table["diff_se"][1] == pytest.approx(np.sqrt(len(paired) * paired.var(ddof=1)))
@@ -71,7 +71,7 @@ def test_equal_fits_are_not_distinguished(fits):
 
 
 def test_fits_may_be_given_by_their_files(fits, tmp_path):
-    fits["slope"].save(tmp_path / "slope.nc")
+    fits["slope"].to_netcdf(tmp_path / "slope.nc")
     read = bayescontam.compare({"slope": tmp_path / "slope.nc", "flat": fits["flat"]})
     given = bayescontam.compare({name: fits[name] for name in ("slope", "flat")})
     pd.testing.assert_frame_equal(read, given)
@@ -136,7 +136,7 @@ def elpd_of(values: np.ndarray, group: np.ndarray) -> ELPDDataLOOKFold:
 
 
 def test_arviz_takes_the_figures(fits) -> None:
-    loos = {name: stored_loo(fits[name].tree) for name in ("flat", "slope")}
+    loos = {name: stored_loo(fits[name].data) for name in ("flat", "slope")}
     ours = bayescontam.compare({name: fits[name] for name in loos}).set_index("fit")
     table = az.compare(loos, round_to="none")
     for column in ("elpd", "elpd_diff", "weight"):

@@ -15,7 +15,7 @@ from bayescontam.model.transforms import (
     rough_difficulties,
     rough_discriminations,
 )
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import logistic
 
 
@@ -94,7 +94,7 @@ def test_difficulties_are_known_as_well_as_their_errors_state() -> None:
         "model": [f"m{k}" for k in model], "benchmark": "b", "item": [f"i{k}" for k in item],
         "correct": correct.ravel().astype(int), "contamination": 0.0,
     })  # fmt: skip
-    design = make_design(load_spec("hierarchical"), Responses.from_frame(frame, source="made"))
+    design = make_design(load_model("hierarchical"), Responses.from_frame(frame, source="made"))
     rough = rough_difficulties(design, overdispersed=False)
     place = np.array([design.items.index(f"i{k}") for k in range(400)])
     live = ~correct.all(axis=0) & correct.any(axis=0)
@@ -120,7 +120,7 @@ def test_discriminations_are_told_as_well_as_their_errors_say() -> None:
             "contamination": 0.0,
         }
     )
-    design = make_design(load_spec("two_parameter"), Responses.from_frame(frame, source="made"))
+    design = make_design(load_model("two_parameter"), Responses.from_frame(frame, source="made"))
     rough = rough_discriminations(design, overdispersed=False)
     place = [design.items.index(f"i{k}") for k in range(400)]
     error = rough.estimate[place] - log_alpha

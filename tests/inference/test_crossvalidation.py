@@ -30,7 +30,7 @@ from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import Prediction
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.crossvalidated import KEYS, plain_fit, table
 from tests.given import changed, given_fit
 from tests.simulated import concept_exposure, logistic
@@ -144,7 +144,7 @@ class TestCache:
     def test_contamination_counts_although_the_hash_of_responses_leaves_it_out(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        spec = load_spec("single")
+        spec = load_model("single")
         for shift in (0.0, 0.1):
             frame = table().assign(contamination=np.linspace(0, 0.9, 24) + shift)
             source = RefitData(spec, Responses.from_frame(frame), Sampling())
@@ -187,7 +187,7 @@ def test_too_many_refits_are_refused_before_anything_is_fitted(
 def test_fits_whose_files_lack_something_are_refused() -> None:
     frame = table().assign(contamination=np.linspace(0, 1, 24))
     frame = frame.assign(p_duplicate=frame["contamination"])
-    spec = changed(load_spec("hierarchical"), contamination={"exposure": "latent"})
+    spec = changed(load_model("hierarchical"), contamination={"exposure": "latent"})
     fit = given_fit(spec, Responses.from_frame(frame), theta=np.zeros((1, 3, 2)))
     lacking = "what was known of an unsure contamination"
     with pytest.raises(FitError, match=f"'x' cannot be made again from its file.*{lacking}"):
@@ -198,7 +198,7 @@ def test_responses_to_an_item_are_predicted_together_and_their_own_effects_summe
     """Brute force: a fine grid for each effect, the product over models, the mean over draws."""
     frame = table(models=3, items=4).assign(n_trials=6)
     frame["n_correct"] = np.random.default_rng(1).integers(0, 7, len(frame))
-    spec = changed(load_spec("hierarchical"), contamination={"form": "none"})
+    spec = changed(load_model("hierarchical"), contamination={"form": "none"})
     built = build(spec, Responses.from_frame(frame))
     rng, size = np.random.default_rng(2), 50
     delta, sigma = rng.normal(0, 1, (size, 4)), rng.uniform(0.5, 2, (size, 1))
@@ -226,7 +226,7 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
     """One model on one benchmark: two parameters. One response alone, and two together."""
     frame = concept_exposure(seed=11, items=40)
     sampling = Sampling(draws=2000, chains=2)
-    source = RefitData(load_spec("single"), Responses.from_frame(frame), sampling)
+    source = RefitData(load_model("single"), Responses.from_frame(frame), sampling)
     design = source.design()
     left = refit_without(source, design, Leave(np.array(LEFT), np.array([0, 1, 1]), 1))
     d, k = design.contamination, design.n_correct
@@ -247,7 +247,7 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
 
 def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     frame = table(models=4, items=30, seed=2).assign(benchmark="b")
-    spec = changed(load_spec("hierarchical"), contamination={"form": "none"})
+    spec = changed(load_model("hierarchical"), contamination={"form": "none"})
     source = RefitData(spec, Responses.from_frame(frame), Sampling(draws=800, tune=400, chains=2))
     design = source.design()
     rows = np.flatnonzero(design.item == 7)
@@ -276,7 +276,7 @@ def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> Non
     rows = [(m, "b", f"i{i}", int(i < k), 1) for m, k in right.items() for i in range(items)]
     columns = ["model", "benchmark", "item", "n_correct", "n_trials"]
     spec = changed(
-        load_spec("hierarchical"), contamination={"form": "none"}, difficulty={"form": "none"}
+        load_model("hierarchical"), contamination={"form": "none"}, difficulty={"form": "none"}
     )
     sampling = Sampling(draws=3000, chains=2)
     source = RefitData(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)

@@ -36,7 +36,7 @@ def reference(fit):
 def test_repeated_trials_recover(fit, simulated):
     assert coverage(fit, simulated).mean() >= 0.85
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
-    spread = fit.tree["posterior"]["sigma_eps"]
+    spread = fit.data["posterior"]["sigma_eps"]
     assert float(spread.quantile(0.01)) < 0.8 < float(spread.quantile(0.99))
 
 

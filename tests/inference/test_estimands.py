@@ -12,7 +12,7 @@ from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import posterior_checks
 from bayescontam.inference.summary import summarise
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 CHAINS, DRAWS = 2, 6
@@ -25,7 +25,7 @@ def built():
     frame = frame[~((frame["model"] == "model-2") & (frame["benchmark"] == "bench-1"))]
     once = frame["item"].isin(["item-0-1", "item-1-3"])
     frame.loc[once, ["n_correct", "n_trials"]] = [1, 1]
-    return build(load_spec("hierarchical"), Responses.from_frame(frame))
+    return build(load_model("hierarchical"), Responses.from_frame(frame))
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_rows_of_different_items_weigh_by_their_number():
     """A printed table: 30 of 40 items in one half, 10 of 20 in the other, is 40 of 60."""
     rows = {"model": "m", "benchmark": "b", "item": ["seen", "unseen"]}
     counts = {"n_correct": [30, 10], "n_trials": [40, 20], "contamination": [1.0, 0.0]}
-    b = build(load_spec("aggregated"), Responses.from_frame(pd.DataFrame(rows | counts)))
+    b = build(load_model("aggregated"), Responses.from_frame(pd.DataFrame(rows | counts)))
     assert b.design.centring.responses.tolist() == [pytest.approx(2 / 3)]
     draws = Draws(np.array([[0.3]]), np.array([[1.2]]), None, None, None)
     cell = estimands(draws, b, (1, 1), "zero")["estimands"].squeeze()

@@ -74,7 +74,7 @@ class TestConjugate:
         assert row["ci_high"] == pytest.approx(exact.ppf(0.975), abs=0.15 * exact.std())
 
     def test_all_draws_are_beta(self, conjugate):
-        draws = conjugate.tree["estimands"]["accuracy"].to_numpy().ravel()[::5]
+        draws = conjugate.data["estimands"]["accuracy"].to_numpy().ravel()[::5]
         exact = stats.beta(1 + CORRECT, 1 + ITEMS - CORRECT)
         assert stats.kstest(draws, exact.cdf).pvalue > 0.001
 
@@ -83,7 +83,7 @@ class TestConjugate:
         others = ITEMS - 1
         right = CORRECT * np.log((1 + CORRECT - 1) / (2 + others))
         wrong = (ITEMS - CORRECT) * np.log((1 + ITEMS - CORRECT - 1) / (2 + others))
-        assert float(conjugate.tree["loo"]["elpd"].sum()) == pytest.approx(right + wrong, abs=0.1)
+        assert float(conjugate.data["loo"]["elpd"].sum()) == pytest.approx(right + wrong, abs=0.1)
 
     def test_slope_is_the_prior_and_says_so(self, conjugate):
         row = figures(conjugate, "slope")
@@ -120,7 +120,7 @@ class TestSingleOnGrid:
     def test_contraction_agrees(self, fit, grid):
         mean = (grid["weight"] * grid["slope"]).sum()
         variance = (grid["weight"] * (grid["slope"] - mean) ** 2).sum()
-        contraction = float(fit.tree["identification"]["contraction"].squeeze())
+        contraction = float(fit.data["identification"]["contraction"].squeeze())
         assert contraction == pytest.approx(1 - variance / 4, abs=0.06)
 
     def test_sampling_takes_seconds(self, fit):

@@ -8,7 +8,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.exposure import draw_nodes
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 
 def test_nodes_are_drawn_by_their_weight():
@@ -29,7 +29,7 @@ def frame(**columns: object) -> pd.DataFrame:
 
 
 def design(name: str, table: pd.DataFrame) -> Design:
-    return make_design(load_spec(name), Responses.from_frame(table, source="r.csv"))
+    return make_design(load_model(name), Responses.from_frame(table, source="r.csv"))
 
 
 def test_the_range_of_an_event_is_zero_to_one():

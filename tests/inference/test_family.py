@@ -27,9 +27,9 @@ def test_clean_models_tell_ease_from_contamination() -> None:
     assert inside(quantity(anchored, "overfitting"), truth) >= MODELS - 1
     assert (quantity(anchored, "slope").iloc[:2][["mean", "sd"]] == 0).all(axis=None)
     assert abs(quantity(anchored, "slope")["mean"].iloc[2:].mean() - 1.0) < 0.5
-    kappa = anchored.tree["posterior"]["kappa"]
+    kappa = anchored.data["posterior"]["kappa"]
     assert float(kappa.quantile(0.025)) < -1.5 < float(kappa.quantile(0.975))
-    verdicts = anchored.tree["identification"]["verdict"].to_numpy()[:, 0]
+    verdicts = anchored.data["identification"]["verdict"].to_numpy()[:, 0]
     assert verdicts[:2].tolist() == ["assumed clean"] * 2
     assert "shown" in verdicts[2:]
     assert any("'m0', 'm1' are assumed to be clean" in line for line in fit_assumptions(anchored))
@@ -50,7 +50,7 @@ def test_slopes_that_depend_on_difficulty_are_found() -> None:
     truth = (expit(eta + (1.5 + 0.8 * delta) * d) - expit(eta)).mean(axis=1)
     table = responses(expit(eta + (1.5 + 0.8 * delta) * d), d, 7)
     fit = fitted(table, "interaction")
-    gamma = fit.tree["posterior"]["gamma"]
+    gamma = fit.data["posterior"]["gamma"]
     assert float(gamma.quantile(0.025)) < 0.8 < float(gamma.quantile(0.975))
     assert float(gamma.mean()) > 0.3
     assert inside(quantity(fit, "overfitting"), truth) >= MODELS - 1

@@ -42,16 +42,16 @@ def fit() -> bayescontam.Fit:
 @pytest.fixture(scope="module")
 def loaded(fit, tmp_path_factory) -> bayescontam.Fit:
     path = tmp_path_factory.mktemp("fits") / "fit.nc"
-    fit.save(path)
-    return bayescontam.Fit.load(path)
+    fit.to_netcdf(path)
+    return bayescontam.Fit.from_netcdf(path)
 
 
 class TestRoundTrip:
     def test_everything_comes_back(self, fit, loaded):
-        assert set(loaded.tree.groups) == set(fit.tree.groups)
-        for group in fit.tree.groups[1:]:
+        assert set(loaded.data.groups) == set(fit.data.groups)
+        for group in fit.data.groups[1:]:
             xr.testing.assert_identical(
-                loaded.tree[group].to_dataset(), fit.tree[group].to_dataset()
+                loaded.data[group].to_dataset(), fit.data[group].to_dataset()
             )
 
     def test_names_come_back(self, loaded):
@@ -69,8 +69,8 @@ class TestRoundTrip:
         assert record["seed"] == 1
         assert record["command"] == "the command"
         assert record["versions"]["pymc"]
-        assert loaded.spec == bayescontam.load_spec("single")
-        assert record["spec"]["text"] == bayescontam.load_spec("single").text
+        assert loaded.spec == bayescontam.load_model("single")
+        assert record["spec"]["text"] == bayescontam.load_model("single").text
         assert (
             record["data"]["hash"] == bayescontam.Responses.from_frame(small_table(NAMES)).data_hash
         )
@@ -92,12 +92,12 @@ class TestRoundTrip:
 
     def test_loading_neither_builds_nor_compiles(self, fit, tmp_path):
         path = tmp_path / "fit.nc"
-        fit.save(path)
+        fit.to_netcdf(path)
         code = (
             "import bayescontam, pytensor, pymc\n"
             "def refuse(*a, **k): raise AssertionError('compiled')\n"
             "pytensor.function = pymc.compile = pymc.Model.__init__ = refuse\n"
-            f"fit = bayescontam.Fit.load({str(path)!r})\n"
+            f"fit = bayescontam.Fit.from_netcdf({str(path)!r})\n"
             "print(len(fit.estimands()), len(fit.checks()))"
         )
         done = subprocess.run(
@@ -116,7 +116,7 @@ def test_levels_that_are_none_are_refused(fit, level):
 
 def test_missing_file_is_named():
     with pytest.raises(FitError, match=r"no-such.nc: no such file"):
-        Fit.load("no-such.nc")
+        Fit.from_netcdf("no-such.nc")
 
 
 @pytest.mark.parametrize("content", [b"", b"not netCDF at all", b"\x89HDF\r\n\x1a\n broken"])
@@ -124,14 +124,14 @@ def test_other_files_are_refused(content, tmp_path):
     path = tmp_path / "other.nc"
     path.write_bytes(content)
     with pytest.raises(FitError, match=r"other.nc: is not a fit of bayescontam"):
-        Fit.load(path)
+        Fit.from_netcdf(path)
 
 
 def test_other_netcdf_is_refused(tmp_path):
     path = tmp_path / "other.nc"
     xr.Dataset({"x": ("a", [1, 2])}).to_netcdf(path, engine="h5netcdf")
     with pytest.raises(FitError, match="is not a fit of bayescontam"):
-        Fit.load(path)
+        Fit.from_netcdf(path)
 
 
 def test_other_hdf5_is_refused_without_warnings(tmp_path):
@@ -141,20 +141,20 @@ def test_other_hdf5_is_refused_without_warnings(tmp_path):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         with pytest.raises(FitError, match=r"other.nc: is not a fit of bayescontam"):
-            Fit.load(path)
+            Fit.from_netcdf(path)
     assert not seen
 
 
 def test_other_format_is_refused(fit, tmp_path):
     record = fit.record | {"format": 99}
-    tree = fit.tree.copy()
+    tree = fit.data.copy()
     tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
-    Fit(tree).save(tmp_path / "later.nc")
+    Fit(tree).to_netcdf(tmp_path / "later.nc")
     with pytest.raises(FitError, match="has format 99, this version of bayescontam reads format 2"):
-        Fit.load(tmp_path / "later.nc")
+        Fit.from_netcdf(tmp_path / "later.nc")
 
 
 def test_nothing_is_left_of_a_failed_save(fit, tmp_path):
     with pytest.raises(UsageError, match="cannot be written"):
-        fit.save(tmp_path / "no" / "folder.nc")
+        fit.to_netcdf(tmp_path / "no" / "folder.nc")
     assert list(tmp_path.iterdir()) == []

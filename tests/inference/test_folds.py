@@ -10,7 +10,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.crossval import By, fold_of, units_of
 from bayescontam.model.design import Design, make_design
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 BY: list[By] = ["response", "item", "model"]
 
@@ -29,9 +29,9 @@ def table() -> pd.DataFrame:
 
 
 def design_of(frame: pd.DataFrame) -> Design:
-    spec = load_spec("concepts").model_dump() | {"ability": {"by": "benchmark"}}
+    spec = load_model("concepts").model_dump() | {"ability": {"by": "benchmark"}}
     return make_design(
-        type(load_spec("concepts")).model_validate(spec), Responses.from_frame(frame)
+        type(load_model("concepts")).model_validate(spec), Responses.from_frame(frame)
     )
 
 

@@ -51,12 +51,12 @@ def spec_of(guess: str) -> ModelSpec:
 def test_the_posterior_is_that_of_a_grid() -> None:
     """One count, two unknowns: guessing and ability, against the sum over a fine grid."""
     fit = bayescontam.fit(counts(("m", "b", 31, 60)).frame, spec_of(PRIOR), seed=1, chains=2)
-    assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+    assert int(fit.data["sample_stats"]["diverging"].sum()) == 0
     g, theta = np.linspace(0, 1, 802)[1:-1, None], np.linspace(-6, 6, 901)
     p = g + (1 - g) * expit(theta)
     weight = beta.pdf(g, 5, 15) * norm.pdf(theta) * binom.pmf(31, 60, p)
     weight /= weight.sum()
-    posterior = fit.tree["posterior"]
+    posterior = fit.data["posterior"]
     for name, value in (("guess", g), ("theta", theta)):
         mean = float((weight * value).sum())
         sd = float(np.sqrt((weight * (value - mean) ** 2).sum()))
@@ -93,9 +93,9 @@ def test_guessing_is_distinguished_from_ability_and_slope(model: str) -> None:
     ability = np.linspace(-3.5, 2, MODELS)[:, None]
     eta = ability - delta
     table = responses(0.25 + 0.75 * expit(eta + 1.5 * d), d, 11)
-    spec = changed(bayescontam.load_spec(model), likelihood={"guess": BETA})
+    spec = changed(bayescontam.load_model(model), likelihood={"guess": BETA})
     fit = fitted(table, spec)
-    low, high = fit.tree["posterior"]["guess"].quantile([0.025, 0.975])
+    low, high = fit.data["posterior"]["guess"].quantile([0.025, 0.975])
     assert float(low) < 0.25 < float(high)
     assert float(high - low) < 0.67 * np.diff(beta(5, 15).ppf([0.025, 0.975]))[0]
     truth = 0.75 * (expit(eta + 1.5 * d) - expit(eta)).mean(axis=1)
@@ -163,11 +163,11 @@ def test_the_posterior_of_items_with_guessing_of_their_own_is_that_of_a_grid() -
     weight /= weight.sum()
     mean = float((weight * theta).sum())
     sd = float(np.sqrt((weight * (theta - mean) ** 2).sum()))
-    assert float(fit.tree["posterior"]["theta"].mean()) == pytest.approx(mean, abs=0.1 * sd)
-    assert float(fit.tree["posterior"]["theta"].std()) == pytest.approx(sd, rel=0.1)
+    assert float(fit.data["posterior"]["theta"].mean()) == pytest.approx(mean, abs=0.1 * sd)
+    assert float(fit.data["posterior"]["theta"].std()) == pytest.approx(sd, rel=0.1)
     told = fit.estimands().set_index("quantity").loc["accuracy"]
     assert told["mean"] == pytest.approx(float((weight * p).sum() / 2), abs=0.1 * told["sd"])
-    assert fit.tree["constant_data"]["guess_of_item"].to_numpy().tolist() == [0.25, 0.1]
+    assert fit.data["constant_data"]["guess_of_item"].to_numpy().tolist() == [0.25, 0.1]
 
 
 def test_the_model_says_where_guessing_comes_from_and_draws_by_it() -> None:
@@ -193,7 +193,7 @@ def test_made_up_tables_have_the_column_that_the_spec_asks_for() -> None:
 
 
 def test_difficulties_are_integrated_out_only_where_nothing_can_be_guessed() -> None:
-    spec = changed(bayescontam.load_spec("hierarchical"), likelihood={"guess": "column"})
+    spec = changed(bayescontam.load_model("hierarchical"), likelihood={"guess": "column"})
     table = responses(np.full((2, 6), 0.5), np.linspace(0, 1, 6), 1)
     with pytest.raises(UsageError, match="answers can be guessed"):
         build(spec, Responses.from_frame(table.assign(guess=0.25)), "marginalised")
@@ -214,7 +214,7 @@ def guessing_board() -> pd.DataFrame:
 
 @pytest.mark.slow
 def test_a_slope_that_guessing_feigns_is_not_found() -> None:
-    table, spec = guessing_board(), bayescontam.load_spec("hierarchical")
+    table, spec = guessing_board(), bayescontam.load_model("hierarchical")
     fit = fitted(table, changed(spec, likelihood={"guess": "column"}))
     slope = quantity(fit, "slope")
     assert inside(slope, np.zeros(MODELS)) == MODELS

@@ -9,7 +9,7 @@ from scipy.special import expit
 from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel, build_design
 from bayescontam.model.design import make_design
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 ROWS = np.array([0, 3, *range(20, 40), 55, 111])
@@ -22,7 +22,7 @@ def table(trials: int) -> pd.DataFrame:
 
 
 def built(name: str, frame: pd.DataFrame, rows: np.ndarray) -> BuiltModel:
-    spec = load_spec(name)
+    spec = load_model(name)
     return build_design(spec, make_design(spec, Responses.from_frame(frame)).hold_out(rows))
 
 
@@ -75,7 +75,7 @@ def test_the_likelihood_is_that_of_the_other_responses(trials: int) -> None:
     mean = np.array([d[design.benchmark == b].mean() for b in range(2)])[design.benchmark]
     cell = design.model, design.benchmark
     eta = theta[cell] + beta[cell] * (d - mean) - delta[design.item]
-    whole = make_design(load_spec("hierarchical"), Responses.from_frame(table(trials)))
+    whole = make_design(load_model("hierarchical"), Responses.from_frame(table(trials)))
     kept = np.setdiff1d(np.arange(len(design)), ROWS)
     # Model-by-item effects are integrated out, by a table that is right to 2e-4 a response.
     nodes, weights = np.polynomial.hermite_e.hermegauss(99)
@@ -89,7 +89,7 @@ def test_the_likelihood_is_that_of_the_other_responses(trials: int) -> None:
 
 def test_all_parameters_of_the_whole_table_stay() -> None:
     frame = table(5)
-    spec = load_spec("hierarchical")
+    spec = load_model("hierarchical")
     design = make_design(spec, Responses.from_frame(frame))
     whole = build_design(spec, design)
     part = build_design(spec, design.hold_out(np.arange(100)))

@@ -14,7 +14,7 @@ from bayescontam.inference.identification import extrapolation, identify
 from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 N = 20_000
@@ -32,7 +32,7 @@ def judged(
         frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
     if contamination is not None:
         frame["contamination"] = frame["model"].map(contamination).fillna(frame["contamination"])
-    b = build(load_spec(spec), Responses.from_frame(frame))
+    b = build(load_model(spec), Responses.from_frame(frame))
     rng = np.random.default_rng(1)
     dims = ("chain", "draw", "model", "benchmark")
     coords = {"model": list(b.design.models), "benchmark": list(b.design.benchmarks)}
@@ -148,7 +148,7 @@ def gaps() -> Responses:
     ],
 )
 def test_extrapolation_is_the_distance_to_the_range_of_the_model(reference, quiz_a, quiz_b, exam_a):
-    b = build(load_spec("single"), gaps())
+    b = build(load_model("single"), gaps())
     shape, dims = (1, 50, 2, 2), ("chain", "draw", "model", "benchmark")
     coords = {"model": ["A", "B"], "benchmark": ["quiz", "exam"]}
     draws = xr.DataArray(np.random.default_rng(2).normal(size=shape), coords, dims)
@@ -170,13 +170,13 @@ def test_extrapolation_is_the_distance_to_the_range_of_the_model(reference, quiz
 
 def test_rounding_is_no_extrapolation():
     frame = gaps().frame.assign(contamination=0.1 + 0.2)
-    design = make_design(load_spec("single"), Responses.from_frame(frame))
+    design = make_design(load_model("single"), Responses.from_frame(frame))
     assert extrapolation(design, np.array([0.3, 0.3]))[0].tolist() == [0, 0]
 
 
 def test_every_dose_of_an_event_counts_as_observed():
     frame = gaps().frame.assign(p_duplicate=[0.2, 0.5, 0.9, 0.5, 0.9, 0.0, 0.0])
-    design = make_design(load_spec("latent_duplicate"), Responses.from_frame(frame))
+    design = make_design(load_model("latent_duplicate"), Responses.from_frame(frame))
     found = extrapolation(design, np.array([0.9, 0.9]))
     # The exam's items are known to be clean.
     np.testing.assert_allclose(found, [[0, 0.9], [0, np.nan]])

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from bayescontam.data.responses import Responses
 from bayescontam.inference.prior_predictive import QUANTILES, Implied, implied
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.implied import DRAWS, row, spec_of, table, within
 
 SIMULATED = 20_000
@@ -147,7 +147,7 @@ def by_hand() -> dict[str, np.ndarray]:
 def default() -> Implied:
     logging.getLogger("pymc").setLevel(logging.WARNING)
     responses = Responses.from_frame(table(5, 2, 12))
-    return implied(load_spec("hierarchical"), responses=responses, draws=3000, seed=12)
+    return implied(load_model("hierarchical"), responses=responses, draws=3000, seed=12)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_the_default_spec_by_hand(quantity, default, by_hand):
 def test_answers_have_no_say(default):
     frame = table(5, 2, 12)
     flipped = Responses.from_frame(frame.assign(correct=1 - frame["correct"]))
-    other = implied(load_spec("hierarchical"), responses=flipped, draws=3000, seed=12)
+    other = implied(load_model("hierarchical"), responses=flipped, draws=3000, seed=12)
     pd.testing.assert_frame_equal(default.table(), other.table())
 
 

@@ -18,7 +18,7 @@ from bayescontam.inference.prior_predictive import (
     make_example,
     names_of,
 )
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 from tests.implied import DRAWS, spec_of, table, within
 
 
@@ -33,28 +33,28 @@ def calm() -> None:
 @pytest.mark.parametrize("name", shipped_models())
 @pytest.mark.parametrize("trials", [1, 4])
 def test_every_shipped_spec_has_an_answer(name, trials):
-    found = implied(load_spec(name), models=4, benchmarks=3, items=12, trials=trials, draws=100)
+    found = implied(load_model(name), models=4, benchmarks=3, items=12, trials=trials, draws=100)
     told = found.table()
     assert told["quantity"].tolist() == [each.name for each in found.quantities]
     ends = told[list(QUANTILES)].to_numpy()
     assert np.isfinite(ends).all()
     assert (np.diff(ends, axis=1) >= 0).all()
     assert (told["lost"] == 0).all()
-    has_slope = load_spec(name).contamination.form != "none"
+    has_slope = load_model(name).contamination.form != "none"
     assert ("slope" in found.values) is has_slope
-    assert ("unit_accuracy" in found.values) is (load_spec(name).ability.by != "benchmark")
-    repeats = load_spec(name).likelihood.has_model_by_item
+    assert ("unit_accuracy" in found.values) is (load_model(name).ability.by != "benchmark")
+    repeats = load_model(name).likelihood.has_model_by_item
     assert ("eps" in dict(found.left_out)) is (repeats and trials == 1)
 
 
 def test_positive_slopes_never_lower_an_accuracy():
-    found = implied(load_spec("positive"), models=3, items=30, draws=300)
+    found = implied(load_model("positive"), models=3, items=30, draws=300)
     for quantity in ("overfitting", "slope", "novelty_gap", "overfitting_fraction"):
         assert found.values[quantity].min() >= 0
 
 
 def test_one_model_on_one_benchmark_has_no_differences():
-    found = implied(load_spec("single"), models=1, benchmarks=1, items=10, draws=100)
+    found = implied(load_model("single"), models=1, benchmarks=1, items=10, draws=100)
     assert not [name for name in found.values if "difference" in name]
 
 
@@ -62,7 +62,7 @@ def test_a_pair_that_was_not_answered_has_no_part():
     """The third model answers nothing of the second benchmark, of which it has no accuracy."""
     frame = table(3, 2, 5)
     absent = (frame["model"] == "model2") & (frame["benchmark"] == "benchmark1")
-    found = implied(load_spec("single"), responses=Responses.from_frame(frame[~absent]), draws=200)
+    found = implied(load_model("single"), responses=Responses.from_frame(frame[~absent]), draws=200)
     assert found.values["accuracy"].size == 5 * 200
     assert found.values["item_spread"].size == 5 * 200
     assert found.values["benchmark_difference"].size == 2 * 2 * 200
@@ -167,7 +167,7 @@ def test_every_part_of_a_spec_enters(text, symbol):
 
 
 def test_a_seed_gives_the_same_numbers():
-    spec = load_spec("single")
+    spec = load_model("single")
     first, again, other = (implied(spec, items=10, draws=100, seed=k).table() for k in (1, 1, 2))
     pd.testing.assert_frame_equal(first, again)
     assert (first["median"] != other["median"]).any()
@@ -210,13 +210,13 @@ def test_what_overflows_is_not_told():
 )
 def test_refusals(options: dict, error: type[BayescontamError], message: str):
     with pytest.raises(error, match=message):
-        implied(load_spec("single"), **{"items": 5, "draws": 100, **options})
+        implied(load_model("single"), **{"items": 5, "draws": 100, **options})
 
 
 def test_a_table_that_lacks_what_the_spec_needs():
     frame = table(2, 1, 5).drop(columns="contamination")
     with pytest.raises(DataError, match="needs a column 'contamination'"):
-        implied(load_spec("single"), responses=Responses.from_frame(frame))
+        implied(load_model("single"), responses=Responses.from_frame(frame))
 
 
 def test_a_spec_that_names_a_benchmark_the_table_has_not():

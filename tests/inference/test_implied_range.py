@@ -12,7 +12,7 @@ import logging
 import pytest
 
 from bayescontam.inference.prior_predictive import implied
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 
 LOW, HIGH = 0.02, 0.98
 LEAST = 0.002
@@ -25,7 +25,7 @@ BETWEEN = 0.9
 def test_prior_accuracy_covers_all_but_the_extremes(name: str) -> None:
     logging.getLogger("pymc").setLevel(logging.WARNING)
     found = implied(
-        load_spec(name), models=4, benchmarks=2, items=20, draws=1000, seed=1,
+        load_model(name), models=4, benchmarks=2, items=20, draws=1000, seed=1,
         contamination=(0.7, 2.0),
     )  # fmt: skip
     accuracy = found.table().set_index("quantity").loc["accuracy"]

@@ -19,7 +19,7 @@ from bayescontam.inference.item_fit import (
 )
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.given import changed
 
 DRAWS = 40
@@ -110,7 +110,7 @@ def board(
 
 
 def judged(table: pd.DataFrame, theta: np.ndarray, slope: float | None = None) -> xr.Dataset:
-    spec = load_spec("hierarchical")
+    spec = load_model("hierarchical")
     beta = None if slope is None else np.full(theta.shape, slope)
     if slope is None:
         spec = changed(spec, contamination={"form": "none"})
@@ -198,7 +198,7 @@ def test_rows_of_different_items_have_no_item_fit() -> None:
     frame = pd.DataFrame(
         {"model": ["a", "b"], "benchmark": "b", "item": "all", "n_correct": [3, 5], "n_trials": 9}
     )
-    spec = changed(load_spec("aggregated"), contamination={"form": "none"})
+    spec = changed(load_model("aggregated"), contamination={"form": "none"})
     draws = Draws(np.zeros((20, 2)), None, None, None, None)
     assert item_fit(draws, build(spec, Responses.from_frame(frame))) is None
 

@@ -184,7 +184,7 @@ class TestTwoModelsOnGrid:
     def test_leave_one_out_is_that_of_exact_refits(self, fit, grid):
         joint = grid.log_posterior()
         total = logsumexp(joint)
-        elpd = fit.tree["loo"]["elpd"].to_numpy().reshape(2, -1)
+        elpd = fit.data["loo"]["elpd"].to_numpy().reshape(2, -1)
         for i in range(0, len(grid.weights), 4):
             for m in (0, 1):
                 without = logsumexp(joint - grid.item(i) + grid.item(i, without=m))
@@ -192,11 +192,11 @@ class TestTwoModelsOnGrid:
 
     def test_joint_log_likelihood_is_that_of_the_grid(self, fit, grid, posterior):
         mean = (posterior * sum(grid.item(i) for i in range(len(grid.weights)))).sum()
-        draws = fit.tree["loo"]["log_likelihood"].to_numpy()
+        draws = fit.data["loo"]["log_likelihood"].to_numpy()
         assert draws.mean() == pytest.approx(mean, abs=6 * draws.std() / np.sqrt(len(draws)))
 
     def test_left_out_responses_are_as_probable_as_told(self, fit):
-        pit = fit.tree["loo"]["pit"].to_numpy()
+        pit = fit.data["loo"]["pit"].to_numpy()
         assert stats.kstest(pit, "uniform").pvalue > 0.01
 
 
@@ -205,8 +205,8 @@ def test_exposures_of_pairs_name_the_model_and_survive_a_file(table, tmp_path):
     changed.loc[0, "p_duplicate"] = 0.99
     made = bayescontam.fit(changed, unpooled(), seed=1, draws=20, tune=50)
     path = tmp_path / "fit.nc"
-    made.save(path)
-    told = bayescontam.Fit.load(path).exposures()
+    made.to_netcdf(path)
+    told = bayescontam.Fit.from_netcdf(path).exposures()
     assert list(told.columns[:3]) == ["benchmark", "item", "model"]
     keys = ["model", "benchmark", "item"]
     joined = changed.merge(told, on=keys, validate="one_to_one")

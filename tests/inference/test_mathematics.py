@@ -8,7 +8,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.model.build import build
 from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 from tests.simulated import simulate
 
 
@@ -26,7 +26,7 @@ def test_every_parameter_of_the_model_is_explained(name):
         p_duplicate=frame["contamination"] * (1 + models) / 3,
         p_duplicate_sd=0.01,
     )
-    spec = load_spec(name)
+    spec = load_model(name)
     variables = {v.name for v in build(spec, Responses.from_frame(frame)).model.free_RVs}
     # Variables that stand for a sum of which the mathematics name the last part.
     stands_for = {
@@ -44,21 +44,21 @@ def test_every_parameter_of_the_model_is_explained(name):
 
 @pytest.mark.parametrize("name", shipped_models())
 def test_every_prior_has_a_meaning(name):
-    spec = load_spec(name)
+    spec = load_model(name)
     for parameter, prior, meaning in prior_meanings(spec):
         assert getattr(spec.priors, parameter).text() == prior
         assert re.search(r"\d\.\d\d", meaning)
 
 
 def test_meanings_are_quantiles_on_the_accuracy_scale():
-    meanings = {name: text for name, _, text in prior_meanings(load_spec("hierarchical"))}
+    meanings = {name: text for name, _, text in prior_meanings(load_model("hierarchical"))}
     # logistic(±1.96 × 1.5) and logistic(1.96)
     assert meanings["mu"] == "accuracy between 0.05 and 0.95 with probability 0.95"
     assert meanings["sigma_a"].endswith("0.66 (median), at most 0.88 with probability 0.95")
 
 
 def test_contamination_that_is_not_known_is_told():
-    lines = {name: " ".join(mathematics(load_spec(name))) for name in shipped_models()}
+    lines = {name: " ".join(mathematics(load_model(name))) for name in shipped_models()}
     assert "d[i] ~ Beta of mean contamination[i] and sd" in lines["noisy_covariate"]
     assert "d[i] ~ Bernoulli(q[i]), summed out" in lines["latent_duplicate"]
     assert "summed out" not in lines["hierarchical"]

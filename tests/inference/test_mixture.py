@@ -16,7 +16,7 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.quadrature import logit_normal
 from bayescontam.model.transforms import LinearisedEstimate, rough_logits
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.inference.test_build import coordinates, prior_point
 from tests.simulated import simulate
 
@@ -216,7 +216,9 @@ def test_noisy_with_the_largest_deviation_is_latent(trials):
     d = frame["contamination"]
     frame = frame.assign(contamination_sd=np.sqrt(d * (1 - d)))
     responses = Responses.from_frame(frame)
-    noisy, event = (build(load_spec(n), responses) for n in ("noisy_covariate", "latent_duplicate"))
+    noisy, event = (
+        build(load_model(n), responses) for n in ("noisy_covariate", "latent_duplicate")
+    )
     point = prior_point(event.model, 4)
     everything = [v.name for v in (*event.model.free_RVs, *event.model.observed_RVs)]
     expected = log_density(event.model, everything, point)
@@ -225,7 +227,7 @@ def test_noisy_with_the_largest_deviation_is_latent(trials):
 
 def test_noisy_without_deviation_is_the_plug_in():
     responses = Responses.from_frame(table(models=3, items=6, sd=0.0))
-    noisy, known = (build(load_spec(n), responses) for n in ("noisy_covariate", "hierarchical"))
+    noisy, known = (build(load_model(n), responses) for n in ("noisy_covariate", "hierarchical"))
     point = prior_point(known.model, 4)
     everything = [v.name for v in (*known.model.free_RVs, *known.model.observed_RVs)]
     expected = log_density(known.model, everything, point)
@@ -239,7 +241,7 @@ def joint(clean: np.ndarray, slope: np.ndarray, correct: np.ndarray):
 
 def test_noisy_density_is_the_integral_over_the_beta():
     b = build(
-        load_spec("noisy_covariate"),
+        load_model("noisy_covariate"),
         Responses.from_frame(table(models=3, benchmarks=1, items=8, sd=0.15)),
     )
     point = prior_point(b.model, 9)
@@ -281,7 +283,7 @@ def test_predictive_draws_follow_the_model(name, trials):
     frame = table(models=4, benchmarks=1, items=2, trials=trials).assign(
         p_duplicate=0.3, contamination=0.3, contamination_sd=0.3, n_correct=1
     )
-    b = build(load_spec(name), Responses.from_frame(frame))
+    b = build(load_model(name), Responses.from_frame(frame))
     d = b.design
     theta = np.linspace(-1, 1, 4)[:, None]
     given = {"theta": theta, "beta": np.full((4, 1), 4.0), "delta": np.array([0.2, -0.2])}

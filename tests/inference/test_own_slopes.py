@@ -12,7 +12,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 PRIOR = 2.0
 ABILITY_SD = 3.0
@@ -33,7 +33,7 @@ def test_one_model_has_its_penalised_regression():
     rng = np.random.default_rng(3)
     dose = rng.uniform(size=60)
     correct = (rng.random((1, 60)) < expit(-0.5 + 1.5 * dose)).astype(int)
-    built = build(load_spec("single"), Responses.from_frame(frame_of(correct, dose)))
+    built = build(load_model("single"), Responses.from_frame(frame_of(correct, dose)))
     level = -0.3
     draws = Draws(np.full((4, 1), level), np.zeros((4, 1)), None, None, None)
     own = own_slopes(draws, built, np.full((1, 1), PRIOR))
@@ -59,7 +59,7 @@ def test_one_model_has_its_penalised_regression():
 def test_a_model_that_solved_nothing_or_everything_knows_less_than_the_prior(solved):
     dose = np.tile([0.0, 1.0], 150)
     correct = np.full((1, 300), solved)
-    built = build(load_spec("single"), Responses.from_frame(frame_of(correct, dose)))
+    built = build(load_model("single"), Responses.from_frame(frame_of(correct, dose)))
     draws = Draws(np.full((4, 1), 6.0 * (2 * solved - 1)), np.zeros((4, 1)), None, None, None)
     own = own_slopes(draws, built, np.full((1, 1), PRIOR))
     assert own.information[0, 0] < 1
@@ -70,7 +70,7 @@ def test_a_model_that_solved_nothing_or_everything_knows_less_than_the_prior(sol
 def test_without_variation_there_is_no_information():
     correct = np.tile([0, 1], (2, 20))
     frame = frame_of(correct, np.full(40, 0.4))
-    built = build(load_spec("single"), Responses.from_frame(frame))
+    built = build(load_model("single"), Responses.from_frame(frame))
     draws = Draws(np.zeros((4, 2)), np.ones((4, 2)), None, None, None)
     own = own_slopes(draws, built, np.full((2, 1), PRIOR))
     np.testing.assert_array_equal(own.information, 0)
@@ -101,7 +101,7 @@ def test_models_without_effect_are_found_at_the_nominal_rate(trials, effect):
     slope = np.array([2.0, 2.0, 0.0, 0.0])
     found, shown = 0, 0
     start = frame_of(np.zeros((4, items), dtype=int), dose, trials)
-    layout = build(load_spec("hierarchical"), Responses.from_frame(start))
+    layout = build(load_model("hierarchical"), Responses.from_frame(start))
     # Log-odds of mean accuracies are nearer zero than those of single responses.
     shrink = 1 / np.sqrt(1 + 0.346 * effect**2)
     weight = 1 / (1 + trials * effect**2 / 5)

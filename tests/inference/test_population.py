@@ -14,7 +14,7 @@ from bayescontam.inference.estimands import Population, comparable, estimands, o
 from bayescontam.inference.pipeline import Options
 from bayescontam.inference.posterior import Draws, difficulty, draw_difficulties
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 MODELS, ITEMS = 3, 8
 DOSE = np.array([0.0, 0.0, 1.0, 1.0, 0.5, 0.5, 0.2, 0.8])
@@ -50,7 +50,7 @@ def draws_of(built, size: int = 5) -> Draws:
 
 @pytest.mark.parametrize("by_model", [False, True])
 def test_estimands_average_over_all_items_of_the_table(by_model):
-    built = build(load_spec("hierarchical"), table(by_model=by_model))
+    built = build(load_model("hierarchical"), table(by_model=by_model))
     draws, design = draws_of(built), built.design
     found = estimands(draws, built, (1, 5), 0.4)["estimands"]
     position = {name: i for i, name in enumerate(design.items)}
@@ -76,7 +76,7 @@ def test_estimands_average_over_all_items_of_the_table(by_model):
 
 
 def test_answered_items_alone_are_averaged_where_that_is_wanted():
-    built = build(load_spec("hierarchical"), table())
+    built = build(load_model("hierarchical"), table())
     draws, design = draws_of(built), built.design
     found = estimands(draws, built, (1, 5), 0.4, "answered")["estimands"]
     rows = np.flatnonzero(design.model == 1)
@@ -90,7 +90,7 @@ def test_answered_items_alone_are_averaged_where_that_is_wanted():
 
 def test_effects_of_pairs_that_were_not_observed_have_the_spread_of_the_others():
     """The mean over draws is the logistic-Normal integral; 40,000 draws, five standard errors."""
-    built = build(load_spec("hierarchical"), table(trials=4))
+    built = build(load_model("hierarchical"), table(trials=4))
     one = draws_of(built, 1)
     many = replace(
         one,
@@ -118,7 +118,7 @@ def test_effects_of_pairs_that_were_not_observed_have_the_spread_of_the_others()
 
 
 def test_population_weights_are_those_of_the_items():
-    built = build(load_spec("hierarchical"), table(trials=3))
+    built = build(load_model("hierarchical"), table(trials=3))
     population = Population.of(built, "all")
     matrix = population.matrices["benchmark"].toarray()
     np.testing.assert_allclose(matrix.sum(axis=1), 1)
@@ -128,7 +128,7 @@ def test_population_weights_are_those_of_the_items():
 
 def test_a_complete_table_needs_no_other_design():
     frame = table().frame
-    built = build(load_spec("hierarchical"), Responses.from_frame(frame[frame["model"] == "m0"]))
+    built = build(load_model("hierarchical"), Responses.from_frame(frame[frame["model"] == "m0"]))
     assert Population.of(built, "all").design is built.design
 
 
@@ -141,7 +141,7 @@ def test_a_complete_table_needs_no_other_design():
     ],
 )
 def test_ranks_need_common_ground(items, spec, over, ranked):
-    built = build(load_spec(spec), table())
+    built = build(load_model(spec), table())
     assert over_all(built, items).tolist() == [over]
     assert comparable(built, items).tolist() == [ranked]
     check = {c.name: c for c in design_checks(built, np.zeros(1), items)}["Items answered"]
@@ -157,7 +157,7 @@ def test_models_that_share_no_item_have_no_ranks():
             for m in range(4) for i in range(6)
         ]
     )  # fmt: skip
-    built = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    built = build(load_model("hierarchical"), Responses.from_frame(frame))
     assert over_all(built, "all").tolist() == [True]
     assert comparable(built, "all").tolist() == [False]
     check = {c.name: c for c in design_checks(built, np.zeros(1))}["Items answered"]
@@ -168,13 +168,13 @@ def test_models_that_share_no_item_have_no_ranks():
           "contamination": frame.set_index("item")["contamination"][name].iloc[0]}
          for name in ("i0", "i10")]
     )  # fmt: skip
-    linked = build(load_spec("hierarchical"), Responses.from_frame(pd.concat([frame, bridge])))
+    linked = build(load_model("hierarchical"), Responses.from_frame(pd.concat([frame, bridge])))
     assert comparable(linked, "all").tolist() == [True]
 
 
 def test_too_many_pairs_are_refused_with_a_remedy(monkeypatch):
     monkeypatch.setattr("bayescontam.inference.estimands.MOST_PAIRS", 20)
-    built = build(load_spec("hierarchical"), table())
+    built = build(load_model("hierarchical"), table())
     with pytest.raises(UsageError, match=r"24 pairs of models and items.*--items answered"):
         Population.of(built, "all")
 
@@ -189,7 +189,7 @@ def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
     """The Bayesian bootstrap of a mean has variance var(p) / (n + 1); 8,000 draws."""
     frame = table().frame
     built = build(
-        load_spec("hierarchical"), Responses.from_frame(frame),
+        load_model("hierarchical"), Responses.from_frame(frame),
         "marginalised" if marginalised else "sampled",
     )  # fmt: skip
     size = 8_000
@@ -218,7 +218,7 @@ def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
 
 def test_models_share_the_sample_of_items():
     """Two models alike but for a shift have differences that hardly depend on the items."""
-    built = build(load_spec("hierarchical"), table())
+    built = build(load_model("hierarchical"), table())
     one = draws_of(built, 1)
     one = replace(one, theta=np.array([[0.0, 0.0, 0.01]]), beta=np.ones((1, 3)))
     many = one[np.zeros(2000, dtype=int)]

@@ -13,13 +13,13 @@ from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.describe import mathematics
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, shipped_models
+from bayescontam.specs.registry import load_model, shipped_models
 from tests.inference.test_predictor import EVERYTHING, ON_ACCURACY, table
 
 KNOWN = {
-    name: load_spec(name)
+    name: load_model(name)
     for name in shipped_models()
-    if load_spec(name).contamination.exposure == "known"
+    if load_model(name).contamination.exposure == "known"
 }
 SPECS = KNOWN | {
     "everything": ModelSpec.parse(EVERYTHING, "mine.toml"),

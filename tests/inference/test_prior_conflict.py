@@ -9,14 +9,14 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.checks import Outcome, conflict_check, extremity
 from bayescontam.model.build import build
 from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, Normal, StudentT
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 
 @pytest.fixture(scope="module")
 def built():
     frame = simulate(3, models=4, benchmarks=1, items=6, trials=3).responses
-    return build(load_spec("hierarchical"), Responses.from_frame(frame))
+    return build(load_model("hierarchical"), Responses.from_frame(frame))
 
 
 def posterior(**medians: float) -> xr.Dataset:

@@ -70,7 +70,7 @@ class TestMusrFinetuning:
         assert rows.loc["genuine_ability", "mean"] == pytest.approx(0.616, abs=0.006)
         assert rows.loc["overfitting", "mean"] == pytest.approx(0.041, abs=0.004)
         assert rows.loc["overfitting", "sd"] == pytest.approx(0.023, abs=0.003)
-        assert float(musr.tree["posterior"]["sigma_eps"].mean()) == pytest.approx(8.95, abs=0.3)
+        assert float(musr.data["posterior"]["sigma_eps"].mean()) == pytest.approx(8.95, abs=0.3)
 
     def test_every_check_passes(self, musr):
         checks = {c.name: c for c in musr.checks()}
@@ -119,7 +119,7 @@ class TestMusrSpillover:
         assert own == pytest.approx(0.07 / 2, abs=0.012)
 
     def test_spillover_and_ability_cannot_be_distinguished(self, spilt):
-        lift = spilt.tree["posterior"]["spillover"]
+        lift = spilt.data["posterior"]["spillover"]
         assert float(lift.std()) > 0.8  # the prior's is 1
         rows = figures(spilt, "olmo3-7b-contaminated")
         assert rows.loc["spillover", "ci_low"] < 0 < rows.loc["spillover", "ci_high"]
@@ -130,7 +130,7 @@ class TestMusrSpillover:
 
 def told_gain(fit: bayescontam.Fit, raw: pd.DataFrame) -> pd.Series:
     """Return what the fit infers of the gain on unseen (0) and seen (1) items."""
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     model = data["model"].to_numpy()[data["model_of_response"].to_numpy()]
     item = data["item"].to_numpy()[data["item_of_response"].to_numpy()]
     eta = joint_draws(fit, build(fit.spec, responses_from_fit(fit))).eta
@@ -156,7 +156,7 @@ class TestConceptArc:
 
     def test_all_published_accuracies_could_be_replicated(self, conceptarc, cells):
         """Scores on 30 new items of the same kind: all 64 lie in the 95 % intervals."""
-        accuracy = conceptarc.tree["estimands_by_concept"]["accuracy"]
+        accuracy = conceptarc.data["estimands_by_concept"]["accuracy"]
         p = accuracy.stack(sample=("chain", "draw")).transpose("sample", ...)
         scores = np.random.default_rng(1).binomial(30, p) / 30
         low, high = np.quantile(scores, [0.025, 0.975], axis=0)

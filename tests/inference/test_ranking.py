@@ -31,7 +31,7 @@ def fit() -> bayescontam.Fit:
 
 
 def test_every_column_against_the_draws_one_by_one(fit: bayescontam.Fit) -> None:
-    ability = fit.tree["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
+    ability = fit.data["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
     ranks = rankdata(-ability, axis=1)
     table = rank_models(fit).table.set_index("model")
     assert list(table.index) == ["m0", "m2", "m1", "m3"]
@@ -82,9 +82,9 @@ def test_weights_by_item_are_those_of_the_benchmarks() -> None:
 
 def test_rows_that_count_several_items_weigh_by_their_number() -> None:
     fit = ranked_fit(draws_of(), items=np.full((4, 2), 2))
-    data = fit.tree["constant_data"].to_dataset()
+    data = fit.data["constant_data"].to_dataset()
     weight = data["weight"].where(data["benchmark_of_response"] == 0, 5.0)
-    fit.tree["constant_data"] = fit.tree["constant_data"].assign(weight=weight)
+    fit.data["constant_data"] = fit.data["constant_data"].assign(weight=weight)
     assert rank_models(fit, weights="item").compared.shares.to_list() == pytest.approx(
         [1 / 6, 5 / 6]
     )
@@ -257,7 +257,7 @@ def test_a_higher_level_distinguishes_fewer(fit: bayescontam.Fit) -> None:
 
 def test_expected_errors_and_joint_probability_are_counted(fit: bayescontam.Fit) -> None:
     ranking = rank_models(fit, level=0.7)
-    ability = fit.tree["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
+    ability = fit.data["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
     claimed = ranking.pairs().query("distinguished")
     first, second = ([int(name[1]) for name in claimed[side]] for side in ("model", "other"))
     wrong = ability[:, first] <= ability[:, second]

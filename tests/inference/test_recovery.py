@@ -38,7 +38,7 @@ class TestSixThousandResponses:
     def test_sampling_is_sound(self, fit):
         table = fit.estimands()
         table = table[~table["quantity"].isin(["rank", "p_best"])]
-        assert int(fit.tree["sample_stats"]["diverging"].sum()) == 0
+        assert int(fit.data["sample_stats"]["diverging"].sum()) == 0
         assert table["r_hat"].max() < 1.01
         assert table[["ess_bulk", "ess_tail"]].min().min() >= 400
 

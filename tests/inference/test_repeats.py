@@ -16,7 +16,7 @@ from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.model.repeats import MOST_NUMBERS, Repeats, add_repeats
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 
@@ -76,7 +76,7 @@ def test_single_trials_have_no_effect_of_their_own():
     first = frame["model"] == "model-0"
     frame.loc[first, "n_correct"] = (frame.loc[first, "n_correct"] > 2).astype(int)
     frame.loc[first, "n_trials"] = 1
-    d = make_design(load_spec("hierarchical"), Responses.from_frame(frame))
+    d = make_design(load_model("hierarchical"), Responses.from_frame(frame))
     x, guess = np.linspace(-2, 2, len(d)), np.zeros(len(d))
     table = Repeats.of(d.n_trials[d.n_single :], guess[d.n_single :])
     assert table is not None
@@ -117,12 +117,12 @@ def test_many_different_counts_are_sampled():
     """The table of densities would be too large; the model is then the one with effects."""
     frame = simulate(1, models=3, benchmarks=1, items=30, trials=2).responses
     frame["n_trials"] = 2 + np.arange(len(frame)) % 60
-    b = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    b = build(load_model("hierarchical"), Responses.from_frame(frame))
     assert "eta" in b.model.named_vars
 
 
 def test_an_estimated_floor_of_guessing_is_sampled():
-    text = load_spec("hierarchical").text.replace(
+    text = load_model("hierarchical").text.replace(
         "guess = 0.0", "guess = { family = 'beta', alpha = 2.0, beta = 8.0 }"
     )
     frame = simulate(1, models=3, benchmarks=1, items=10, trials=3).responses
@@ -133,7 +133,7 @@ def test_an_estimated_floor_of_guessing_is_sampled():
 def test_estimands_are_not_computed_without_the_effects():
     """They would be those of responses without effects, which are other accuracies."""
     frame = simulate(6, models=2, benchmarks=1, items=8, trials=3, sigma_eps=1.0).responses
-    built = build(load_spec("hierarchical"), Responses.from_frame(frame))
+    built = build(load_model("hierarchical"), Responses.from_frame(frame))
     with built.model:
         prior = pm.sample_prior_predictive(3, random_seed=1)["prior"].to_dataset()
     draws = stack_draws(prior, built.design)

@@ -7,7 +7,7 @@ import xarray as xr
 from bayescontam.data.responses import Responses
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.model.build import build
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.inference.test_build import coordinates, prior_point
 from tests.simulated import simulate
 
@@ -15,7 +15,7 @@ from tests.simulated import simulate
 @pytest.mark.parametrize("name", ["hierarchical", "positive", "single"])
 def test_log_prior_is_that_of_the_top_level_variables(name):
     frame = simulate(3, models=3, benchmarks=3, items=5, trials=3).responses
-    b = build(load_spec(name), Responses.from_frame(frame))
+    b = build(load_model(name), Responses.from_frame(frame))
     top = [v for v in b.model.free_RVs if v.name.startswith(("sigma", "mu", "beta_bar"))]
     if name == "single":
         top += [b.model["theta"], b.model["beta"]]

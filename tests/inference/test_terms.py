@@ -7,7 +7,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.model.design import make_design
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.simulated import simulate
 
 
@@ -18,7 +18,7 @@ def table(models=1, benchmarks=1, items=6, trials=1, concepts=2) -> pd.DataFrame
 
 
 def plan(frame: pd.DataFrame, spec: str = "hierarchical"):
-    model_spec = load_spec(spec)
+    model_spec = load_model(spec)
     return plan_terms(model_spec, make_design(model_spec, Responses.from_frame(frame)))
 
 

@@ -8,7 +8,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 MODELS = ("<script>document.title=0</script>", "m" * 10_000, "$a_1^2$ \\frac{ 中\x07")
 BENCHMARKS = ("Quiz", "quiz\n<b>")
@@ -51,4 +51,4 @@ def by_concept() -> Fit:
 
 def _fit(table: pd.DataFrame, spec: str) -> Fit:
     responses = Responses.from_frame(table, source="made <up>.csv")
-    return fit_responses(responses, load_spec(spec), Options(seed=1, sampling=SAMPLING))
+    return fit_responses(responses, load_model(spec), Options(seed=1, sampling=SAMPLING))

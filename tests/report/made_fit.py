@@ -13,7 +13,7 @@ from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import BuiltModel
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 CHAINS = 2
 
@@ -42,7 +42,7 @@ def made_fit(
     sampling = Sampling(draws=draws, chains=CHAINS)
     with mock.patch.object(fitting, "sample", sample):
         return fitting.fit_responses(
-            responses, load_spec(spec), fitting.Options(seed=1, sampling=sampling)
+            responses, load_model(spec), fitting.Options(seed=1, sampling=sampling)
         )
 
 

@@ -30,14 +30,14 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> bayescontam.Fit:
     path = tmp_path_factory.mktemp("fit") / "fit.nc"
     table = table[~((table["model"] == "model-0") & (table["benchmark"] == "qu\0iz"))]
     spec = ModelSpec.parse(SPEC, "mine")
-    bayescontam.fit(table, spec, seed=1, draws=1500, tune=400, chains=2, cores=2).save(path)
-    return bayescontam.Fit.load(path)
+    bayescontam.fit(table, spec, seed=1, draws=1500, tune=400, chains=2, cores=2).to_netcdf(path)
+    return bayescontam.Fit.from_netcdf(path)
 
 
 def test_curves_are_weighted_means_of_the_fit(fit: bayescontam.Fit) -> None:
     """By plain weights, without smoothing, from the stored draws."""
     table = fit.confounding()
-    posterior, estimands = fit.tree["posterior"], fit.tree["estimands"]
+    posterior, estimands = fit.data["posterior"], fit.data["estimands"]
     kappa = posterior["kappa"].stack(s=("chain", "draw")).to_numpy()
     shift = stats.norm.logpdf(kappa, 0.88, 0.8) - stats.norm.logpdf(kappa, 0.4, 0.8)
     weights = {"all": np.exp(shift.sum(axis=0)), "own": np.exp(shift[1])}
@@ -113,13 +113,13 @@ def test_pictures_are_drawn_and_described(fit: bayescontam.Fit) -> None:
 
 
 def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> None:
-    curves = fit.tree["confounding"].to_dataset()
+    curves = fit.data["confounding"].to_dataset()
     own = curves["location"] == curves["own_location"]
     figures = [name for name in curves.data_vars if curves[name].dtype.kind == "f"]
     lines = {n: curves[n].where(own) for n in figures if "location" in curves[n].dims}
     ends = {n: curves[n].where(curves[n].isnull(), 0.4) for n in ("reach_low", "reach_high")}
     one = curves.assign(**lines, **ends).isel(model=[1])
-    tree = fit.tree.copy()
+    tree = fit.data.copy()
     tree["confounding"] = xr.DataTree(one)
     section = confounding_section(Fit(tree))
     assert section is not None
@@ -129,7 +129,7 @@ def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> N
 
 
 def test_a_page_without_curves_says_why(fit: bayescontam.Fit) -> None:
-    tree = fit.tree.copy()
+    tree = fit.data.copy()
     tree["confounding"] = xr.DataTree(xr.Dataset({"reason": "Nothing <differs>."}))
     html = render(Fit(tree))
     assert "There are no curves along it: Nothing &lt;differs&gt;." in html
@@ -139,4 +139,4 @@ def test_a_page_without_curves_says_why(fit: bayescontam.Fit) -> None:
 
 def test_other_fits_have_no_such_section(hostile: Fit) -> None:
     assert confounding_section(hostile) is None
-    assert bayescontam.Fit(hostile.tree).confounding().empty
+    assert bayescontam.Fit(hostile.data).confounding().empty

@@ -52,7 +52,7 @@ def evidence(made: MadeScan) -> Evidence:
 @pytest.fixture(scope="module")
 def with_exposure(hostile: Fit) -> Fit:
     """The fit as if contamination had been latent: the last items are the likeliest."""
-    data = hostile.tree["constant_data"].to_dataset()
+    data = hostile.data["constant_data"].to_dataset()
     count = data.sizes["item"]
     values = {
         "contamination": np.full(count, 0.5), "posterior_mean": np.linspace(0.01, 0.99, count),
@@ -60,7 +60,7 @@ def with_exposure(hostile: Fit) -> Fit:
         "benchmark_of_group": data["benchmark_of_item"].to_numpy(),
     }  # fmt: skip
     group = xr.Dataset({name: ("group", v) for name, v in values.items()})
-    tree = hostile.tree.copy()
+    tree = hostile.data.copy()
     tree["exposure"] = xr.DataTree(
         group.assign_coords(item=data["item"].to_numpy(), benchmark=data["benchmark"].to_numpy())
     )
@@ -83,8 +83,8 @@ def test_items_with_duplicates_come_first(hostile: Fit, evidence: Evidence, made
 
 
 def test_accuracies_are_those_of_the_responses(hostile: Fit, evidence: Evidence) -> None:
-    data = hostile.tree["constant_data"].to_dataset()
-    correct = hostile.tree["observed_data"]["n_correct"].to_numpy()
+    data = hostile.data["constant_data"].to_dataset()
+    correct = hostile.data["observed_data"]["n_correct"].to_numpy()
     for row, card in list(
         zip(*(section(hostile, evidence)[k] for k in ("rows", "cards")), strict=True)
     )[:9]:
@@ -111,10 +111,10 @@ def test_what_does_not_fit_together_is_told(hostile: Fit, evidence: Evidence) ->
 
 def test_items_of_one_name_are_distinguished(evidence: Evidence, hostile: Fit) -> None:
     """A fit labels items of two benchmarks that share a name by benchmark, too."""
-    data = hostile.tree["constant_data"].to_dataset()
+    data = hostile.data["constant_data"].to_dataset()
     benchmarks = data["benchmark"].to_numpy()[data["benchmark_of_item"].to_numpy()]
     labels = [f"{b}/{i}" for b, i in zip(benchmarks, data["item"].to_numpy(), strict=True)]
-    tree = hostile.tree.copy()
+    tree = hostile.data.copy()
     tree["constant_data"] = xr.DataTree(data.assign_coords(item=labels))
     told, plain = section(Fit(tree), evidence), section(hostile, evidence)
     assert [row["accuracy"] for row in told["rows"]] == [row["accuracy"] for row in plain["rows"]]

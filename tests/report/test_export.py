@@ -36,7 +36,7 @@ def test_without_contamination_there_are_fewer(by_concept: Fit) -> None:
 
 def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fit) -> None:
     table = whole_tables(hostile, hostile.estimands())["better"]
-    ability = hostile.tree["estimands"]["genuine_ability"]
+    ability = hostile.data["estimands"]["genuine_ability"]
     assert len(table) == 3 * 2 + 2 * 1
     for row in table.itertuples():
         one, other = (
@@ -50,7 +50,7 @@ def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fit) -> None
 
 def test_predicted_scores_are_quantiles_of_replicates(hostile: Fit) -> None:
     table = whole_tables(hostile, hostile.estimands())["predicted"]
-    known = hostile.tree["predictive"].to_dataset()
+    known = hostile.data["predictive"].to_dataset()
     assert len(table) == 5
     for row in table.itertuples():
         cell = known.sel(model=row.model, benchmark=row.benchmark)
@@ -66,13 +66,13 @@ def test_predicted_scores_are_quantiles_of_replicates(hostile: Fit) -> None:
 
 def test_curves_and_bins_hold_what_is_drawn(hostile: Fit) -> None:
     known = whole_tables(hostile, hostile.estimands())
-    curves = hostile.tree["curves"].to_dataset()
+    curves = hostile.data["curves"].to_dataset()
     first = known["curves"].query("model == @MODELS[0] and benchmark == @BENCHMARKS[0]")
     here = curves.sel(model=MODELS[0], benchmark=BENCHMARKS[0])
     np.testing.assert_array_equal(first["mean"], here["mean"])
     np.testing.assert_array_equal(first["contamination"], here["contamination"])
     bins = known["predicted-bins"]
-    seen = hostile.tree["predictive"]["binned"].to_series().dropna()
+    seen = hostile.data["predictive"]["binned"].to_series().dropna()
     np.testing.assert_array_equal(bins["score"], seen)
     assert bins["contamination"].between(0, 1).all()
 

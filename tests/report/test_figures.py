@@ -179,7 +179,7 @@ def test_the_worst_mixing_comes_first_and_repeats_are_left_out(hostile: Fit) -> 
 
 @pytest.mark.parametrize("change", ["divergent", "stuck"])
 def test_pictures_of_a_bad_fit(hostile: Fit, change: str) -> None:
-    tree = hostile.tree.copy()
+    tree = hostile.data.copy()
     if change == "divergent":
         diverging = xr.zeros_like(tree["sample_stats"]["diverging"])
         diverging[0, :5] = True
@@ -202,7 +202,7 @@ def test_one_model_has_no_ranks(hostile: Fit) -> None:
     def first_model(data: xr.Dataset) -> xr.Dataset:
         return data.isel(model=[0]) if "model" in data.dims else data
 
-    fit = Fit(hostile.tree.map_over_datasets(first_model))
+    fit = Fit(hostile.data.map_over_datasets(first_model))
     assert ability_figures.ranks(fit, tables.headline(fit)) is None
 
 
@@ -215,14 +215,14 @@ def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fit) -> None:
         assert row.ess_tail == pytest.approx(float(tail))
         assert row.r_hat == pytest.approx(float(array_stats.rhat(cells)))
     for quantity in ("accuracy", "genuine_ability", "overfitting_fraction"):
-        estimands = hostile.tree["estimands"][quantity].sel(model=MODELS[0], benchmark="Quiz")
+        estimands = hostile.data["estimands"][quantity].sel(model=MODELS[0], benchmark="Quiz")
         wanted = float(array_stats.ess(estimands.to_numpy(), method="bulk"))
         rows = told[told["quantity"].str.startswith(f"{quantity}[<")]
         assert np.isclose(rows["ess_bulk"], wanted).sum() == 1
 
 
 def test_a_parameter_that_only_repeats_another_has_no_row(hostile: Fit) -> None:
-    tree = hostile.tree.copy()
+    tree = hostile.data.copy()
     posterior = tree["posterior"].to_dataset()
     tree["posterior"] = xr.DataTree(posterior.assign(beta_bar_again=posterior["beta_bar"]))
     table, _ = check_figures.convergence_table(Fit(tree))

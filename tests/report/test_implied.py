@@ -17,18 +17,18 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.prior_predictive import Implied, implied
 from bayescontam.report.model_page import check_ending, prior_picture, render_prior, write_prior
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 
 @pytest.fixture(scope="module")
 def known() -> Implied:
     logging.getLogger("pymc").setLevel(logging.WARNING)
-    return implied(load_spec("hierarchical"), models=3, items=20, draws=200, seed=1)
+    return implied(load_model("hierarchical"), models=3, items=20, draws=200, seed=1)
 
 
 def made(values: dict[str, np.ndarray], lost: float = 0.0) -> Implied:
     """Return what a prior implies, its values given."""
-    spec = load_spec("concepts")
+    spec = load_model("concepts")
     return Implied(spec, "a table", 1000, 5, values, dict.fromkeys(values, lost), ())
 
 

@@ -151,10 +151,10 @@ def test_ranks_within_many_benchmarks_are_left_to_files(
 
 def test_many_references_are_told_as_a_range(large: Fit) -> None:
     assert reference_text(large).startswith("the smallest observed contamination, 0 in every")
-    many = Fit(large.tree.copy())
-    curves = many.tree["curves"].to_dataset()
+    many = Fit(large.data.copy())
+    curves = many.data["curves"].to_dataset()
     shift = curves["contamination"] + xr.DataArray(0.01 * np.arange(13), dims="benchmark")
-    many.tree["curves"] = xr.DataTree(curves.assign(contamination=shift))
+    many.data["curves"] = xr.DataTree(curves.assign(contamination=shift))
     assert "of each benchmark, 0 to 0.12 (all: the first" in reference_text(many)
 
 

@@ -9,7 +9,7 @@ from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.report.fit_page import fit_assumptions
 from bayescontam.report.model_page import spec_assumptions, spec_page, write_spec_pages
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, shipped_folder, shipped_models
+from bayescontam.specs.registry import load_model, shipped_folder, shipped_models
 from tests.given import rough_fit
 
 
@@ -43,7 +43,7 @@ def test_every_shipped_spec_has_a_whole_page(name: str, tmp_path: Path) -> None:
     [path] = [path for path in write_spec_pages(tmp_path) if path.stem == name]
     page = path.read_text(encoding="utf-8")
     assert page.startswith(f"# {name.replace('_', chr(92) + '_')}\n")
-    assert_whole(page, load_spec(name))
+    assert_whole(page, load_model(name))
     assert f"bayescontam models prior {name} " in page
     assert f"--model {name} --out fit.nc" in page
 
@@ -70,7 +70,7 @@ def test_a_spec_of_ones_own_is_told_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "my spec.toml"
     text = (shipped_folder("models") / "anchored.toml").read_text(encoding="utf-8")
     path.write_text(text.replace('clean_column = "clean" ', 'clean = ["a|b", "*c*"] '), "utf-8")
-    spec = load_spec(path)
+    spec = load_model(path)
     page = spec_page(spec, str(path))
     assert_whole(page, spec)
     assert f"bayescontam models prior '{path}' " in page
@@ -95,6 +95,6 @@ def test_a_fit_that_lacks_a_term_does_not_assume_it() -> None:
     fit = rough_fit()
     assert "delta" not in fit.record["entered"]
     assert fit_assumptions(fit) == spec_assumptions(fit.spec)
-    hierarchical = spec_assumptions(load_spec("hierarchical"))
+    hierarchical = spec_assumptions(load_model("hierarchical"))
     assert any(line.startswith("The difficulty of an item") for line in hierarchical)
     assert not any(line.startswith("The difficulty of an item") for line in fit_assumptions(fit))

@@ -23,7 +23,7 @@ from tests.report.made_fit import made_fit
 
 def with_checks(fit: Fit, *checks: Check) -> Fit:
     record = fit.record | {"checks": [check.to_dict() for check in checks]}
-    tree = fit.tree.copy()
+    tree = fit.data.copy()
     tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
     return Fit(tree)
 
@@ -112,10 +112,10 @@ def test_slopes_carry_their_identification(hostile: Fit) -> None:
 
 def extrapolated(fit: Fit, value: float) -> Fit:
     """Return the fit with the reference that far outside the range of its last model."""
-    known = fit.tree["identification"].to_dataset()
+    known = fit.data["identification"].to_dataset()
     beyond = xr.zeros_like(known["contraction"])
     beyond[{"model": -1}] = value
-    tree = fit.tree.copy()
+    tree = fit.data.copy()
     tree["identification"] = xr.DataTree(known.assign(extrapolation=beyond))
     return Fit(tree)
 
@@ -123,7 +123,7 @@ def extrapolated(fit: Fit, value: float) -> Fit:
 def test_slopes_carry_the_figures_behind_them(hostile: Fit) -> None:
     fit = extrapolated(hostile, 0.25)
     table = tables.slopes(fit).set_index(["model", "benchmark"])
-    known = fit.tree["identification"].to_dataset()
+    known = fit.data["identification"].to_dataset()
     for pair, row in table.iterrows():
         cell = known.sel(model=pair[0], benchmark=pair[1])
         for name in tables.FIGURES:
@@ -134,7 +134,7 @@ def test_slopes_carry_the_figures_behind_them(hostile: Fit) -> None:
 
 
 def test_fits_of_earlier_versions_say_nothing_of_extrapolation(hostile: Fit) -> None:
-    tree = hostile.tree.copy()
+    tree = hostile.data.copy()
     known = tree["identification"].to_dataset().drop_vars("extrapolation", errors="ignore")
     tree["identification"] = xr.DataTree(known)
     table = tables.slopes(Fit(tree))

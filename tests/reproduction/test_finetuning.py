@@ -17,7 +17,7 @@ from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.published.study import Study
-from bayescontam.specs.registry import load_spec, shipped_folder
+from bayescontam.specs.registry import load_model, shipped_folder
 from bayescontam.specs.study import ReproductionSpec
 from studies import _ecology as ecology
 from studies._cells import Cells, effects_variance, expected_cells, logistic_mean, own_cells
@@ -141,7 +141,7 @@ def halves() -> Responses:
 
 
 def fitted(responses: Responses, spec: str, changes: dict[str, object]) -> Fit:
-    model = changed_spec(load_spec(spec), changes, "test")
+    model = changed_spec(load_model(spec), changes, "test")
     return fit_responses(responses, model, Options(seed=1, sampling=FEW))
 
 
@@ -226,7 +226,7 @@ def test_gains_counted_out_of_generations_are_near_the_printed_differences(
 ) -> None:
     """So many answers leave priors little to say; of the control each item has one only."""
     few = replace(study, settings={**study.settings, "draws": {"generations-as-items": 200}})
-    spec = changed_spec(load_spec("aggregated"), study.settings["changes"], "test")
+    spec = changed_spec(load_model("aggregated"), study.settings["changes"], "test")
     own = printed[printed["target"] == "MuSR"]
     gains, _ = fitted_gains(few, own, GENERATIONS, spec)
     accuracy = own.set_index(["model", "group"])["accuracy"]

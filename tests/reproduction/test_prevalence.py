@@ -111,9 +111,9 @@ def test_a_curve_is_learnt_once_from_the_same_judgements(
 
     def learn(*_: Any, seed: int, **__: Any) -> Curve:
         calls.append(seed)
-        return Curve.load(file)
+        return Curve.from_netcdf(file)
 
-    monkeypatch.setattr(running, "duplicate_curve", learn)
+    monkeypatch.setattr(running, "fit_curve", learn)
     every = replace(study, settings={**study.settings, "judged_items": 1.0})
     fewer = replace(study, settings={**study.settings, "judged_items": 0.34})
     for one in (every, every, fewer):

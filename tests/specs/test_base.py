@@ -5,7 +5,7 @@ import pytest
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import Block, validate
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 
 
 class Shelves(Block):
@@ -23,7 +23,7 @@ def test_a_list_under_a_key_of_ones_own_is_asked_for() -> None:
 
 
 def test_where_a_spec_was_read_from_is_no_difference() -> None:
-    shipped = load_spec("single")
+    shipped = load_model("single")
     again = ModelSpec.parse(shipped.text, "elsewhere/single.toml")
     assert again.source != shipped.source
     assert again == shipped

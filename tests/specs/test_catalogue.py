@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import SpecError
-from bayescontam.specs.registry import load_manifest, load_spec, shipped_folder, shipped_manifests
+from bayescontam.specs.registry import load_manifest, load_model, shipped_folder, shipped_manifests
 
 MANIFEST = 'summary = "mine"\n[generated]\n'
 
@@ -20,7 +20,7 @@ MANIFEST = 'summary = "mine"\n[generated]\n'
         (load_manifest, "zzz", r"no such corpus manifest \(allowed: offline-demo, olmo3\)"),
         (load_manifest, "", r"^corpus manifest '': no such corpus manifest"),
         (load_manifest, "hierarchical", r"no such corpus manifest"),
-        (load_spec, "olmo3", r"^model spec 'olmo3': no such model spec \(allowed: ability.*\n"
+        (load_model, "olmo3", r"^model spec 'olmo3': no such model spec \(allowed: ability.*\n"
          r"Name a shipped model spec \(bayescontam models list\)"),
         (load_manifest, "no.toml", r"^no\.toml: cannot be read .*\nGive the path of a TOML file"),
         (load_manifest, "./olmo3", r"olmo3: cannot be read"),
@@ -43,7 +43,7 @@ def test_names_and_paths_are_distinguished(tmp_path: Path, monkeypatch: pytest.M
 def test_a_manifest_is_no_model_spec() -> None:
     path = shipped_folder("corpus") / "olmo3.toml"
     with pytest.raises(SpecError, match=r"benchmarks: unknown key \(allowed: ability, contam"):
-        load_spec(path)
+        load_model(path)
 
 
 def test_the_hash_does_not_depend_on_the_name(tmp_path: Path) -> None:

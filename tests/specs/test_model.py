@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec, shipped_folder, shipped_models
+from bayescontam.specs.registry import load_model, shipped_folder, shipped_models
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
@@ -39,29 +39,29 @@ def test_the_shipped_specs_are_those_known() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_specs_load_and_say_what_they_are_for(name: str) -> None:
-    spec = load_spec(name)
+    spec = load_model(name)
     assert spec.name == name
     assert spec.summary.endswith(".")
     assert len(spec.description) > 100
     assert spec.text == (shipped_folder("models") / f"{name}.toml").read_text(encoding="utf-8")
     assert len(spec.hash) == 64
-    assert load_spec(shipped_folder("models") / f"{name}.toml").hash == spec.hash
+    assert load_model(shipped_folder("models") / f"{name}.toml").hash == spec.hash
 
 
 def test_shipped_specs_all_mean_something_else() -> None:
-    assert len({load_spec(name).hash for name in SHIPPED}) == len(SHIPPED)
+    assert len({load_model(name).hash for name in SHIPPED}) == len(SHIPPED)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_specs_spell_their_blocks_out(name: str) -> None:
-    written = tomllib.loads(load_spec(name).text)
+    written = tomllib.loads(load_model(name).text)
     assert written.keys() >= {"summary", "description", "likelihood", "ability", "priors"}
     for block in ("likelihood", "ability", "difficulty"):
-        assert written[block].keys() == set(getattr(load_spec(name), block).model_dump())
+        assert written[block].keys() == set(getattr(load_model(name), block).model_dump())
 
 
 def test_the_default_file_states_the_defaults_of_the_code() -> None:
-    file, code = load_spec("hierarchical"), ModelSpec(summary="x")
+    file, code = load_model("hierarchical"), ModelSpec(summary="x")
     parts = {"likelihood", "ability", "difficulty", "contamination", "priors"}
     assert file.model_dump(include=parts) == code.model_dump(include=parts)
     # And the file hides none: what it leaves out belongs to blocks that it does not use.
@@ -73,7 +73,7 @@ def test_the_default_file_states_the_defaults_of_the_code() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_priors_of_the_design_are_kept(name: str) -> None:
-    spec = load_spec(name)
+    spec = load_model(name)
     assert spec.priors.mu.text() == "Normal(0, 1.5)"
     assert spec.priors.sigma_delta.text() == "HalfNormal(1)"
     assert spec.priors.sigma_bm.text() == "HalfNormal(0.5)"
@@ -241,7 +241,7 @@ def test_what_exposure_needs(text: str, fault: str) -> None:
     ("name", "exposure"), [("noisy_covariate", "noisy"), ("latent_duplicate", "latent")]
 )
 def test_the_two_specs_change_one_thing(name: str, exposure: str) -> None:
-    spec, default = load_spec(name).model_dump(), load_spec("hierarchical").model_dump()
+    spec, default = load_model(name).model_dump(), load_model("hierarchical").model_dump()
     assert spec["contamination"].pop("exposure") == exposure
     assert default["contamination"].pop("exposure") == "known"
     parts = ("likelihood", "ability", "difficulty", "contamination", "priors")
@@ -249,7 +249,7 @@ def test_the_two_specs_change_one_thing(name: str, exposure: str) -> None:
 
 
 def test_specs_are_frozen() -> None:
-    spec = load_spec("single")
+    spec = load_model("single")
     for block, name in ((spec, "summary"), (spec.ability, "by"), (spec.priors.theta, "s")):
         with pytest.raises(ValidationError, match="frozen"):
             setattr(block, name, getattr(block, name))
@@ -260,7 +260,7 @@ def places(table: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str,
     return [path, *(place for found in inner for place in found)]
 
 
-WHOLE = load_spec("hierarchical").model_dump()
+WHOLE = load_model("hierarchical").model_dump()
 ALL_PLACES = places(WHOLE)
 
 
@@ -294,21 +294,24 @@ def test_closest(word: str, allowed: list[str], hint: str) -> None:
 
 def test_names_and_paths_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "single.toml").write_text(SHORT, encoding="utf-8")
-    assert load_spec(tmp_path / "single.toml").hash != load_spec("single").hash
+    assert load_model(tmp_path / "single.toml").hash != load_model("single").hash
     with pytest.raises(
         SpecError, match=r"^model spec 'sngle': .*\(did you mean 'single'\?\)\nName"
     ):
-        load_spec("sngle")
+        load_model("sngle")
     with pytest.raises(
         SpecError, match=r"no\.toml: cannot be read .*\nGive the path of a TOML file"
     ):
-        load_spec(tmp_path / "no.toml")
+        load_model(tmp_path / "no.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\0")
     with pytest.raises(SpecError, match="is not UTF-8 text; a spec is a TOML file"):
-        load_spec(tmp_path / "bytes.toml")
+        load_model(tmp_path / "bytes.toml")
 
 
 def test_the_hash_does_not_depend_on_the_name(tmp_path: Path) -> None:
     path = tmp_path / "deep.name.toml"
-    path.write_text(load_spec("single").text, encoding="utf-8")
-    assert (load_spec(path).name, load_spec(path).hash) == ("deep.name", load_spec("single").hash)
+    path.write_text(load_model("single").text, encoding="utf-8")
+    assert (load_model(path).name, load_model(path).hash) == (
+        "deep.name",
+        load_model("single").hash,
+    )

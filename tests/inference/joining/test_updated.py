@@ -14,7 +14,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.result import Fit, responses_from_fit
 from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.design import make_design
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from bayescontam.updating import importance as admission
 from bayescontam.updating.importance import Completion, Effects, expectation, propose
 from bayescontam.updating.new_model import (
@@ -118,14 +118,14 @@ def test_general_ability_follows_the_joint_prior():
         for m, b, i in itertools.product("ABCD", "xy", range(3))
     ]
     table = pd.DataFrame(rows)
-    spec = changed(load_spec("hierarchical"), contamination={"form": "none"})
+    spec = changed(load_model("hierarchical"), contamination={"form": "none"})
     old = Responses.from_frame(table[table["model"] != "D"])
     fit = given_fit(
         spec, old, mu=mu, theta=theta, sigma_a=np.full(draws, general),
         sigma_theta=np.full(draws, own),
     )  # fmt: skip
     who = arrived(fit, table[table["model"] == "D"])
-    expected = expectation(fit.tree["posterior"].to_dataset(), who)
+    expected = expectation(fit.data["posterior"].to_dataset(), who)
     source = rng.standard_normal((draws, expected.loading.shape[2]))
     new = expected.effects(source)
     log_weight = expected.log_density(source) - stats.norm.logpdf(source).sum(axis=1)
@@ -158,7 +158,7 @@ def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, gues
     given, table = brute_parts(trials)
     unmet = (table["model"] == "new") & table["item"].isin([f"i{i}" for i in fresh])
     table.loc[unmet, "item"] = "fresh-" + table["item"]
-    spec = changed(load_spec("hierarchical" if sign == "any" else "positive"))
+    spec = changed(load_model("hierarchical" if sign == "any" else "positive"))
     spec = changed(spec, likelihood={"guess": guess})
     old = Responses.from_frame(table[table["model"] != "new"])
     draws = 4000
@@ -168,7 +168,7 @@ def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, gues
     who = arrived(fit, table[table["model"] == "new"])
     assert {"u", "delta"} <= who.built.terms.entered
     assert not {"v", "w"} & who.built.terms.entered  # they would widen the slope's prior
-    posterior = fit.tree["posterior"].to_dataset()
+    posterior = fit.data["posterior"].to_dataset()
     posterior["delta"] = posterior["delta"] + 0.8 * np.random.default_rng(5).normal(
         size=posterior["delta"].shape
     )
@@ -187,7 +187,7 @@ def test_any_number_of_threads_gives_the_same_draws(monkeypatch):
     given, table = brute_parts(1)
     old = Responses.from_frame(table[table["model"] != "new"])
     draws = {k: np.repeat(np.asarray(v)[None], 1000, 0) for k, v in given.items()}
-    fit = given_fit(changed(load_spec("hierarchical")), old, **draws)
+    fit = given_fit(changed(load_model("hierarchical")), old, **draws)
     who = arrived(fit, table[table["model"] == "new"])
     monkeypatch.setattr(admission, "_CHUNK", 2000)  # many parts
     found = []
@@ -266,7 +266,7 @@ def test_without_pooling_accuracy_has_its_beta_posterior():
         for m, k in (("old", 9), ("new", 17)) for i in range(20)
     ]  # fmt: skip
     table = pd.DataFrame(rows)
-    spec = changed(load_spec("single"), contamination={"form": "none"})
+    spec = changed(load_model("single"), contamination={"form": "none"})
     old = Responses.from_frame(table[table["model"] == "old"])
     theta = logit(np.random.default_rng(8).beta(10, 12, (2000, 1, 1)))
     fit = given_fit(spec, old, theta=theta)
@@ -293,7 +293,7 @@ def test_responses_are_rebuilt_with_names_that_benchmarks_share():
     ]  # fmt: skip
     responses = Responses.from_frame(pd.DataFrame(rows[3:]))
     rebuilt = responses_from_fit(
-        given_fit(load_spec("hierarchical"), responses, theta=np.zeros((1, 3, 2)))
+        given_fit(load_model("hierarchical"), responses, theta=np.zeros((1, 3, 2)))
     )
     keys = ["model", "benchmark", "item"]
     pd.testing.assert_frame_equal(
@@ -309,7 +309,7 @@ def test_clean_models_of_a_column_are_rebuilt():
          "untouched": m in "AC"}
         for m, i in itertools.product("ABC", range(4))
     ]  # fmt: skip
-    spec = load_spec("anchored")
+    spec = load_model("anchored")
     block = spec.contamination.model_copy(update={"clean_column": "untouched"})
     spec = spec.model_copy(update={"contamination": block})
     fit = given_fit(spec, Responses.from_frame(pd.DataFrame(rows)), theta=np.zeros((1, 3, 1)))
@@ -326,7 +326,7 @@ def test_a_model_that_changes_the_terms_needs_a_refit():
     ]
     table = pd.DataFrame(rows)
     old = Responses.from_frame(table[table["model"] != "C"])
-    fit = given_fit(load_spec("hierarchical"), old, theta=np.zeros((1, 2, 2)))
+    fit = given_fit(load_model("hierarchical"), old, theta=np.zeros((1, 2, 2)))
     reason = refit_reason(arrived(fit, table[table["model"] == "C"]), fit)
     assert reason is not None
     assert "other terms: a" in reason

@@ -27,7 +27,7 @@ from bayescontam.power.scenario import (
     observed_contamination,
 )
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_spec
+from bayescontam.specs.registry import load_model
 from tests.compiled import Compiled
 
 ALIKE = dict.fromkeys(
@@ -38,7 +38,7 @@ Z = norm.ppf(0.975)
 
 
 def scene(sizes: SampleSizes, spec: str = "single", **truth: object) -> Scenario:
-    return Scenario(sizes, Assumptions(**truth), load_spec(spec))  # type: ignore[arg-type]
+    return Scenario(sizes, Assumptions(**truth), load_model(spec))  # type: ignore[arg-type]
 
 
 def ready(given: Scenario, one: SimulatedDesign) -> Responses:
@@ -286,7 +286,7 @@ def test_planned_widths_are_those_of_fits(sizes: SampleSizes, spec: str) -> None
 def test_table_has_a_row_for_each_design() -> None:
     designs = [SampleSizes(100), SampleSizes(400)]
     table = plan(
-        designs, Assumptions(), load_spec("single"), PowerRequest(width=0.15, data_sets=20), seed=1
+        designs, Assumptions(), load_model("single"), PowerRequest(width=0.15, data_sets=20), seed=1
     )
     assert table["items"].tolist() == [100, 400]
     assert (table["width_low"] <= table["width"]).all()
@@ -295,18 +295,20 @@ def test_table_has_a_row_for_each_design() -> None:
     assert table["p_width"].tolist() == [0.0, 1.0]
     assert (table["p_width_mcse"] > 0).all()
     again = plan(
-        designs, Assumptions(), load_spec("single"), PowerRequest(width=0.15, data_sets=20), seed=1
+        designs, Assumptions(), load_model("single"), PowerRequest(width=0.15, data_sets=20), seed=1
     )
     pd.testing.assert_frame_equal(table, again)
-    bare = plan(designs[:1], Assumptions(), load_spec("single"), PowerRequest(data_sets=20), seed=1)
+    bare = plan(
+        designs[:1], Assumptions(), load_model("single"), PowerRequest(data_sets=20), seed=1
+    )
     assert "p_width" not in bare
 
 
 def test_solved_items_follow_the_formula() -> None:
     truth = Assumptions(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
     request = PowerRequest(width=0.1, data_sets=20)
-    found = solve("items", SampleSizes(2), truth, load_spec("single"), request, seed=1)
-    given = Scenario(SampleSizes(1000), truth, load_spec("single"))
+    found = solve("items", SampleSizes(2), truth, load_model("single"), request, seed=1)
+    given = Scenario(SampleSizes(1000), truth, load_model("single"))
     clean = given.true(given.simulate(1, 0))[1, 0, 0]
     exact = 2 * (2 * Z / 0.1) ** 2 * clean * (1 - clean)
     assert found.sizes is not None
@@ -319,7 +321,7 @@ def test_solved_items_follow_the_formula() -> None:
 
 
 def test_what_is_not_reached_is_said() -> None:
-    wish, spec = PowerRequest(width=0.01, data_sets=10), load_spec("single")
+    wish, spec = PowerRequest(width=0.01, data_sets=10), load_model("single")
     found = solve("items", SampleSizes(2), Assumptions(spreads=ALIKE), spec, wish, seed=1, most=500)
     assert found.sizes is None
     assert found.table["items"].max() == 500
@@ -328,14 +330,14 @@ def test_what_is_not_reached_is_said() -> None:
     needed = int(found.sentence.split("about ")[1].split(" would")[0].replace(",", ""))
     assert needed == pytest.approx((2 * Z / 0.01) ** 2 * 0.25 / 0.7, rel=0.1)
     more = solve(
-        "models", SampleSizes(50), Assumptions(), load_spec("hierarchical"), wish, seed=1, most=3
+        "models", SampleSizes(50), Assumptions(), load_model("hierarchical"), wish, seed=1, most=3
     )
     assert more.sizes is None
     assert "number of items" in more.sentence
 
 
 def test_generations_and_the_fewest() -> None:
-    wish, spec = PowerRequest("overfitting", 0.99, data_sets=10), load_spec("hierarchical")
+    wish, spec = PowerRequest("overfitting", 0.99, data_sets=10), load_model("hierarchical")
     found = solve("generations", SampleSizes(40, 2), Assumptions(), spec, wish, seed=1)
     assert found.sizes == SampleSizes(40, 2, 1, 1)
     assert found.sentence.startswith("1 generation, the fewest tried")
@@ -397,7 +399,7 @@ def test_impossible_plans_are_refused(make: object, message: str) -> None:
 
 
 def test_accuracy_below_guessing_is_refused() -> None:
-    spec = load_spec("single")
+    spec = load_model("single")
     likelihood = spec.likelihood.model_copy(update={"guess": 0.25})
     guessing: ModelSpec = spec.model_copy(update={"likelihood": likelihood})
     with pytest.raises(UsageError, match="more than blind guessing"):
@@ -407,7 +409,7 @@ def test_accuracy_below_guessing_is_refused() -> None:
 
 
 def test_solve_needs_a_width_and_a_range() -> None:
-    spec = load_spec("single")
+    spec = load_model("single")
     with pytest.raises(UsageError, match="needs the wanted width"):
         solve("items", SampleSizes(20), Assumptions(), spec, PowerRequest(), seed=1)
     with pytest.raises(UsageError, match="most: got 5"):
