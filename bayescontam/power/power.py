@@ -367,7 +367,7 @@ def power_analysis(
     >>> found = bayescontam.power_analysis(
     ...     "single", bayescontam.SampleSizes(items=200), data_sets=10, seed=1
     ... )
-    >>> 0.05 < found.table["width"][0] < 0.5
+    >>> bool(0.05 < found.table["width"][0] < 0.5)
     True
     """
     spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
