@@ -9,7 +9,7 @@ import pandas as pd
 import pymc as pm
 import xarray as xr
 
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 ESTIMANDS = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction")
 DRAWS = {"draws": 1000, "tune": 600, "chains": 4, "cores": 2}

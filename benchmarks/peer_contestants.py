@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from tests.data import shared
+from tests.support.real_data import shared
 
 RESPONSES, DRAWS = 50_000, {"draws": 500, "tune": 500, "chains": 2, "cores": 2}
 EPOCHS = 2000
@@ -36,7 +36,7 @@ def ours(difficulties: str) -> dict:
     from bayescontam.data.responses import Responses
     from bayescontam.model.build import build
     from bayescontam.specs.registry import load_model
-    from tests.given import changed
+    from tests.support.given_fits import changed
 
     responses = Responses.from_frame(data())
     spec = changed(load_model("concepts"), ability={"by": "benchmark"})

@@ -28,7 +28,7 @@ from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model, shipped_models
-from tests.compiled import Compiled
+from tests.support.compiled_model import Compiled
 
 SPREAD = (0.7, 2.0)
 """Beta distribution of contaminations: many low ones and some high, as covariates have them."""

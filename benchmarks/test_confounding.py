@@ -15,7 +15,7 @@ from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import summarise
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 QUANTITIES = ("genuine_ability", "overfitting", "slope")
 SAMPLING = Sampling(draws=1500, tune=700, chains=4, cores=2)

@@ -14,8 +14,8 @@ from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build, build_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.given import changed
-from tests.simulated import logistic
+from tests.support.given_fits import changed
+from tests.support.simulated_responses import logistic
 
 FEW = {"draws": 400, "tune": 400, "chains": 2}
 

@@ -27,8 +27,8 @@ from bayescontam.evidence.prevalence import duplicate_numbers
 from bayescontam.scan.results import Scan
 from bayescontam.scan.run import run_scan
 from bayescontam.specs.registry import load_curve, quick_manifest
-from tests.data import shared
-from tests.evidence.simulated import TOP_K, SimulatedScan
+from tests.support.real_data import shared
+from tests.support.simulated_corpora import TOP_K, SimulatedScan
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))
 CORPORA = 4

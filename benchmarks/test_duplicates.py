@@ -12,7 +12,7 @@ from scipy import stats
 
 from bayescontam.scan.run import run_scan
 from bayescontam.specs.registry import quick_manifest
-from tests.data import shared
+from tests.support.real_data import shared
 
 pytest.importorskip("torch")
 

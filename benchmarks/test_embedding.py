@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from tests.data import shared
+from tests.support.real_data import shared
 
 TEXTS = 200
 ROUNDS = 2

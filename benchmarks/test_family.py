@@ -11,9 +11,9 @@ import pytest
 from scipy.special import expit
 
 import bayescontam
-from tests.data import shared
-from tests.family import ITEMS, MODELS, fitted, inside, responses
-from tests.given import changed
+from tests.support.given_fits import changed
+from tests.support.real_data import shared
+from tests.support.spec_tables import ITEMS, MODELS, fitted, inside, responses
 
 SHAPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     # Between knots. On a knot, either segment beside it is half wrong.

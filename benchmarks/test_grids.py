@@ -16,7 +16,7 @@ from bayescontam.calibration.reusable_model import ReusableModel
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
-from tests.calibration.studies import planned
+from tests.support.small_studies import planned
 
 REPEATS = 5
 SAMPLING = SamplingSpec(engine="jax", tune=200)

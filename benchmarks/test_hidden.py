@@ -5,7 +5,7 @@ Run by ``make bench``; three fits of up to two minutes.
 
 import pytest
 
-from tests.hidden import assert_recovered, simulated
+from tests.support.latent_responses import assert_recovered, simulated
 
 
 @pytest.mark.parametrize(

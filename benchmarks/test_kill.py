@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scan.killed import assert_killing_changes_nothing, write_corpus
+from tests.support.killed_scans import assert_killing_changes_nothing, write_corpus
 
 MOMENTS = [
     *[(stage, 0) for stage in ("items", "read", "chunk")],

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from tests.data import shared
-from tests.simulated import simulate
+from tests.support.real_data import shared
+from tests.support.simulated_responses import simulate
 
 LONG = {"chains": 4, "draws": 4000, "tune": 1000, "seed": 1}
 

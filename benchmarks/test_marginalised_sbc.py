@@ -13,8 +13,8 @@ from bayescontam.inference.posterior import difficulty, draw_difficulties, stack
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.marginal import Lattice
-from tests.integrated import spec_of
-from tests.simulated import logistic
+from tests.support.marginal_likelihoods import spec_of
+from tests.support.simulated_responses import logistic
 
 pytestmark = pytest.mark.slow
 

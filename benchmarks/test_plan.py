@@ -19,7 +19,7 @@ from bayescontam.model.build import BuiltModel, build
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.scenario import Assumptions, SampleSizes, Scenario
 from bayescontam.specs.registry import load_model
-from tests.compiled import Compiled
+from tests.support.compiled_model import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "30"))
 DESIGNS: dict[str, tuple[SampleSizes, str, Mapping[str, float]]] = {

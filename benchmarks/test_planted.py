@@ -9,7 +9,7 @@ import pytest
 import bayescontam
 from bayescontam.evidence.pairs import top_pairs
 from bayescontam.scan.results import Scan
-from tests.planted import assert_found, contaminated, scan_texts, verdicts
+from tests.support.planted_texts import assert_found, contaminated, scan_texts, verdicts
 
 
 @pytest.fixture(scope="module")

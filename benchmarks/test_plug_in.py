@@ -19,7 +19,7 @@ from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.registry import load_model
-from tests.compiled import Compiled
+from tests.support.compiled_model import Compiled
 
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "200"))
 MODELS, ITEMS, SLOPE = 6, 150, 2.5

@@ -3,7 +3,7 @@
 import pytest
 
 import bayescontam
-from tests.simulated import coverage, simulate
+from tests.support.simulated_responses import coverage, simulate
 
 
 @pytest.mark.parametrize("model", ["hierarchical", "positive"])

@@ -14,7 +14,7 @@ import pytest
 
 from bayescontam.report.fit_page import write_report
 from tests.report import test_page
-from tests.report.made_fit import made_fit
+from tests.support.made_fit import made_fit
 
 browser = test_page.browser  # the fixture
 MODELS, BENCHMARKS, ITEMS = 100, 30, 10

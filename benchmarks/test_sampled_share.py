@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.evidence.covariates import fit_curve, item_contamination
-from tests.evidence.simulated import Corpus, judge, simulate
+from tests.support.simulated_corpora import Corpus, judge, simulate
 
 CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))
 

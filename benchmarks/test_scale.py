@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from tests.data import shared
+from tests.support.real_data import shared
 
 MODELS, BENCHMARKS = 12, 11
 SIZES = [

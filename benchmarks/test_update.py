@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from bayescontam.data.responses import read_responses
-from tests.data import shared
-from tests.refits import LeftOut, compared, left_out
-from tests.simulated import simulate
+from tests.support.real_data import shared
+from tests.support.refits import LeftOut, compared, left_out
+from tests.support.simulated_responses import simulate
 
 DEFAULT: dict[str, int] = {}
 FASTER = 20

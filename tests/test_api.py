@@ -16,7 +16,7 @@ import bayescontam
 import bayescontam.inference.pipeline
 from bayescontam import BayescontamError, DataError, FitError, SpecError, UsageError
 from bayescontam.power.power import PowerRequest, plan
-from tests.given import counts_table, rough_fit
+from tests.support.given_fits import counts_table, rough_fit
 
 GOOD = pd.DataFrame(
     {

@@ -20,7 +20,7 @@ from bayescontam.evidence.sheets import read_workbook
 from bayescontam.inference.result import Fit
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.specs.registry import load_model
-from tests.weighed import run_and_weigh
+from tests.support.memory import run_and_weigh
 
 TEXT = b"model,item\n" + b"A,q1\n" * 1000
 

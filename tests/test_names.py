@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam._text import join_list, printable, short_labels
-from tests.data import names
+from tests.support.real_data import names
 
 ANY = st.text(max_size=80) | names()
 WIDTHS = st.integers(min_value=3, max_value=60)

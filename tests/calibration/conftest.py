@@ -4,7 +4,7 @@ import pytest
 
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
-from tests.calibration.studies import planned
+from tests.support.small_studies import planned
 
 
 @pytest.fixture(scope="package")

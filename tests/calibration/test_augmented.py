@@ -33,8 +33,8 @@ from bayescontam.inference.result import Fit
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import StudySpec
-from tests.calibration.studies import POSTERIOR
-from tests.given import given_fit
+from tests.support.given_fits import given_fit
+from tests.support.small_studies import POSTERIOR
 
 ITEMS = 25
 

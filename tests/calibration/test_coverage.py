@@ -11,7 +11,7 @@ from bayescontam.calibration.coverage import (
     coverage_table,
     interval_score,
 )
-from tests.calibration.made_rows import NOISE_SD, SIZE, made_rows
+from tests.support.study_rows import NOISE_SD, SIZE, made_rows
 
 SD = (1 + SIZE / NOISE_SD**2) ** -0.5
 

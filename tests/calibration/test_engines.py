@@ -22,7 +22,7 @@ from bayescontam.model.build import build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
-from tests.calibration.studies import planned
+from tests.support.small_studies import planned
 
 SINGLE = load_model("single")
 SAMPLING = SamplingSpec(draws=1500, tune=400)

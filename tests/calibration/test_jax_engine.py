@@ -23,7 +23,7 @@ from bayescontam.model.build import build, build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.calibration.studies import planned
+from tests.support.small_studies import planned
 
 jax = pytest.importorskip("jax")
 pytest.importorskip("blackjax")

@@ -10,8 +10,8 @@ import pytest
 from bayescontam import StudyResults
 from bayescontam.calibration.sbc import ranked
 from bayescontam.errors import UsageError
-from tests.calibration.made_rows import made_rows
-from tests.calibration.made_run import faulty, study_text, write_run
+from tests.support.study_rows import made_rows
+from tests.support.study_run import faulty, study_text, write_run
 
 PAIRS = ["model 1 | bench 1", "model 2 | bench 1"]
 

@@ -20,7 +20,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
 from bayescontam.model.build import build
 from bayescontam.specs.study import Gates, SamplingSpec, StudySpec
-from tests.calibration.studies import planned
+from tests.support.small_studies import planned
 
 RNG = np.random.default_rng(5)
 

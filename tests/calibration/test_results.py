@@ -11,8 +11,8 @@ from bayescontam.calibration.storage import COLUMNS, read_rows, start_record
 from bayescontam.calibration.study import plan_of
 from bayescontam.errors import UsageError
 from bayescontam.specs.study import StudySpec
-from tests.calibration.made_rows import made_rows
-from tests.calibration.made_run import faulty, study_text, write_run
+from tests.support.study_rows import made_rows
+from tests.support.study_run import faulty, study_text, write_run
 
 RECORD = {"name": "s", "hash": "h", "replicates": 1, "cells": [""], "study": {}, "runs": []}
 

@@ -4,7 +4,7 @@ import pytest
 from scipy.stats import binom, kstest
 
 from bayescontam.calibration.sbc import COLUMNS, holm, ranked, sbc_table
-from tests.calibration.made_rows import made_rows
+from tests.support.study_rows import made_rows
 
 WHERE = ("1", "2", "3", "4", "5")
 

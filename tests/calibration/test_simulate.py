@@ -13,8 +13,8 @@ from bayescontam.calibration.study import plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError
 from bayescontam.specs.study import Layout
-from tests.calibration.studies import planned, study
-from tests.simulated import concept_exposure
+from tests.support.simulated_responses import concept_exposure
+from tests.support.small_studies import planned, study
 
 
 def of(made: Simulated, quantity: str) -> dict[str, float]:

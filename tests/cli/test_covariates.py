@@ -11,7 +11,7 @@ import pytest
 from bayescontam.evidence.curve import Curve
 from bayescontam.inference.checks import Check, Outcome
 from tests.cli.conftest import FEW_DRAWS, Done
-from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
+from tests.support.made_evidence import judged, make_curve, make_draws, make_scan, match
 
 Run = Callable[..., Done]
 SURE = make_draws(20, sources=2, threshold=0.6, steepness=500.0, threshold_open=0.2)

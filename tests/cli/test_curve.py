@@ -12,7 +12,7 @@ from bayescontam.evidence.curve import Curve
 from bayescontam.inference.checks import Outcome
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import FEW_DRAWS, Done
-from tests.evidence.made import Row, judged, make_scan, match
+from tests.support.made_evidence import Row, judged, make_scan, match
 
 Run = Callable[..., Done]
 

@@ -21,7 +21,7 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.inference.result import Fit
 from bayescontam.parallel import usable_cores
 from tests.cli.conftest import FEW_DRAWS, Done, Made, environment, hostile_table
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 Run = Callable[..., Done]
 

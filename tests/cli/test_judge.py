@@ -12,7 +12,7 @@ from bayescontam.data.judgements import read_judgements
 from bayescontam.evidence.pairs import choose_pairs, top_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done
-from tests.report.made_scan import BENCHMARKS, ITEMS, make_scan
+from tests.support.made_scan import BENCHMARKS, ITEMS, make_scan
 
 Run = Callable[..., Done]
 

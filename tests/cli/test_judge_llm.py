@@ -15,8 +15,8 @@ from bayescontam.evidence.llm import client as module
 from bayescontam.evidence.pairs import choose_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment
-from tests.evidence.llm.server import Reply, Request, Server, fault, running, verdict
-from tests.report.made_scan import BENCHMARKS, make_scan
+from tests.support.llm_server import Reply, Request, Server, fault, running, verdict
+from tests.support.made_scan import BENCHMARKS, make_scan
 
 pytest.importorskip("openai")
 

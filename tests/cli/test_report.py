@@ -10,8 +10,8 @@ import pytest
 from bayescontam.cli.report import _items
 from bayescontam.evidence.curve import FORMAT, Curve
 from tests.cli.conftest import NAMES, Done, Made
-from tests.report.made_curve import make_curve
-from tests.report.made_scan import make_scan
+from tests.support.made_curve import make_curve
+from tests.support.made_scan import make_scan
 
 Run = Callable[..., Done]
 

@@ -8,7 +8,7 @@ import pytest
 from bayescontam.published.study import DATA, Study
 from bayescontam.specs.registry import shipped_folder
 from tests.cli.conftest import Done
-from tests.reproduction.made import TEXT, findings, with_analysis
+from tests.support.made_findings import TEXT, findings, with_analysis
 
 Run = Callable[..., Done]
 

@@ -18,7 +18,7 @@ import pytest
 
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment
-from tests.scan.corpora import (
+from tests.support.corpora import (
     leftovers,
     manifest,
     shard_lines,

@@ -12,8 +12,8 @@ import pytest
 from bayescontam.calibration import runner as running
 from bayescontam.specs.reference import study_keys_page
 from bayescontam.specs.registry import load_study, shipped_studies
-from tests.calibration.studies import BOOTSTRAP, SINGLE
 from tests.cli.conftest import Done
+from tests.support.small_studies import BOOTSTRAP, SINGLE
 
 Run = Callable[..., Done]
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.calibration.made_rows import made_rows
-from tests.calibration.made_run import faulty, study_text, write_run
 from tests.cli.conftest import Done
+from tests.support.study_rows import made_rows
+from tests.support.study_run import faulty, study_text, write_run
 
 Run = Callable[..., Done]
 

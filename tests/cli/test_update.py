@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from bayescontam.cli import fit as verb
 from bayescontam.errors import UsageError
-from tests.given import counts_table, rough_fit
+from tests.support.given_fits import counts_table, rough_fit
 
 app = typer.Typer()
 app.command()(verb.update)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bayescontam.data.judgements import Judgements
 from bayescontam.evidence.agreement import agreement
-from tests.data import shared
+from tests.support.real_data import shared
 
 pytest.importorskip("sklearn")
 

@@ -9,7 +9,7 @@ import pytest
 from bayescontam.data.covariates import Covariates, read_covariates
 from bayescontam.evidence.covariates import covariates_table, item_contamination
 from bayescontam.scan.results import Scan
-from tests.evidence.made import judged, make_curve, make_draws, make_scan, match
+from tests.support.made_evidence import judged, make_curve, make_draws, make_scan, match
 
 SOURCES = ("web", "books")
 MATCHES = [

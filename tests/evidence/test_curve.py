@@ -16,7 +16,7 @@ from bayescontam.evidence.curve import take_curve
 from bayescontam.evidence.curve_model import BuiltCurve, basis, build_curve, make_verdicts
 from bayescontam.specs.curve import CurveSpec, Shape
 from bayescontam.specs.registry import load_curve
-from tests.evidence.made import judged, line, make_draws
+from tests.support.made_evidence import judged, line, make_draws
 
 SPEC = load_curve("monotone")
 STRAIGHT = CurveSpec(summary="straight", shape=Shape(form="logistic", item_effect=False))

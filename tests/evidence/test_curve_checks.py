@@ -23,7 +23,7 @@ from bayescontam.evidence.curve import (
 from bayescontam.evidence.curve_model import BuiltCurve, Verdicts, build_curve, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.specs.curve import CurveSpec
-from tests.evidence.made import judged, line, make_curve, make_draws
+from tests.support.made_evidence import judged, line, make_curve, make_draws
 
 SPEC = CurveSpec(summary="made for a test")
 HIT, CLEAR = 0.9, 0.97

@@ -16,7 +16,7 @@ from bayescontam.evidence.curve import Curve, CurveOptions, fit_judged_curve
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_curve
-from tests.evidence.made import JUDGED, judged, line, make_curve, make_draws
+from tests.support.made_evidence import JUDGED, judged, line, make_curve, make_draws
 
 SPEC = load_curve("monotone")
 NAMES = {"benchmarks": ("quiz", "exam"), "sources": ("web", "books")}

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from bayescontam.evidence.curve import CurveDraws
 from bayescontam.evidence.item_matches import ItemExposure, Matched
-from tests.evidence.made import line, make_draws
+from tests.support.made_evidence import line, make_draws
 
 SIGMAS = [0.0, 0.7, 1.8]
 COSINE = np.array([0.83, 0.71, 0.66, 0.52, 0.62])

@@ -11,7 +11,7 @@ import xarray as xr
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_matches import KINDS, Matched, Matches
 from bayescontam.scan.results import Scan
-from tests.evidence.made import Row, judged, make_curve, make_draws, make_scan, match
+from tests.support.made_evidence import Row, judged, make_curve, make_draws, make_scan, match
 
 LISTED = [
     match("q1", 0.9, "a"),

@@ -13,9 +13,9 @@ from bayescontam.data.judgements import PAIR, Judgements
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.pairs import choose_pairs, positions_in_scan, scan_pairs, top_pairs
 from bayescontam.scan.results import Scan
-from tests.evidence.made import make_scan as make_small
-from tests.evidence.made import match
-from tests.report.made_scan import BENCHMARKS, MadeScan, make_scan
+from tests.support.made_evidence import make_scan as make_small
+from tests.support.made_evidence import match
+from tests.support.made_scan import BENCHMARKS, MadeScan, make_scan
 
 KEYS = list(PAIR)
 

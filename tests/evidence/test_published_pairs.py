@@ -14,7 +14,7 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.specs.corpus import Embedding
 from bayescontam.specs.registry import load_curve
-from tests.data import shared
+from tests.support.real_data import shared
 
 CHECKS = ("divergences", "R-hat of estimands", "Bulk ESS of estimands", "Judgements by cosine")
 

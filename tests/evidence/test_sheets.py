@@ -20,7 +20,7 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.pairs import choose_pairs
 from bayescontam.evidence.sheets import LONGEST, export_sheet, import_sheet
 from bayescontam.scan.results import Scan
-from tests.report.made_scan import make_scan
+from tests.support.made_scan import make_scan
 
 openpyxl = pytest.importorskip("openpyxl")
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.evidence.curve_model import Verdicts, first_runs, is_model, make_verdicts
-from tests.evidence.made import Row, judged
+from tests.support.made_evidence import Row, judged
 
 ROWS = [
     judged("q2", "b", 1, "llm:m", cosine=0.7, best=0.7),

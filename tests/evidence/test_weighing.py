@@ -13,7 +13,7 @@ from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_matches import KINDS
 from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE
 from bayescontam.scan.results import Scan
-from tests.evidence.made import judged, line, make_curve, make_draws, make_scan, match
+from tests.support.made_evidence import judged, line, make_curve, make_draws, make_scan, match
 
 SOURCES = ("web", "books")
 MATCHES = [

@@ -25,7 +25,6 @@ from typer.testing import CliRunner
 
 import bayescontam
 from bayescontam.cli.app import app
-from tests.evidence.llm.server import running
 from tests.golden.corpus import (
     JUDGEMENTS,
     MANIFEST,
@@ -35,7 +34,8 @@ from tests.golden.corpus import (
 )
 from tests.golden.stored import ANSWERS, CURVE, FILES, FITS, SCANS, STUDIES, fit_of
 from tests.golden.tables import TABLES, draw_tables
-from tests.reproduction.made import findings, spec, with_analysis
+from tests.support.llm_server import running
+from tests.support.made_findings import findings, spec, with_analysis
 
 
 class Interrupted(BaseException):

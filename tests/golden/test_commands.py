@@ -13,11 +13,11 @@ import pytest
 
 import bayescontam
 from tests.cli.conftest import Done
-from tests.given import counts_table, rough_fit
 from tests.golden.corpus import corpus_in_memory
 from tests.golden.expected import check_output, masked
 from tests.golden.stored import FITS, OPTIONS, sampled_before
 from tests.golden.tables import TABLES, table_of
+from tests.support.given_fits import counts_table, rough_fit
 
 Run = Callable[..., Done]
 COMMANDS = Path(__file__).parent / "commands"
@@ -188,13 +188,13 @@ def log_of(tool: str, folder: Path) -> Path:
     """Write a small file as a tool writes it."""
     if tool == "inspect":
         pytest.importorskip("inspect_ai")
-        from tests.importers.test_inspect_kinds import log, sample
+        from tests.data.importers.test_inspect_kinds import log, sample
 
         return log(folder, [sample(k, "CI"[k % 2]) for k in range(4)])
     if tool == "matrix":
         (folder / "m.csv").write_text("model,q1,q2\nA,1,0\nB,,1\n", encoding="utf-8")
         return folder / "m.csv"
-    from tests.importers.test_tools import _each_tool
+    from tests.data.importers.test_tools import _each_tool
 
     return _each_tool(folder)[tool]
 
@@ -229,7 +229,7 @@ def test_there_is_a_text_of_each_case_and_no_other() -> None:
 
 def test_answers_of_language_models_are_not_asked_for_again(place: Path, run: Run) -> None:
     pytest.importorskip("openai")
-    from tests.evidence.llm.server import running
+    from tests.support.llm_server import running
 
     with running() as server:
         options = ["--base-url", server.base_url, "--model", "small", "--cache", "answers"]

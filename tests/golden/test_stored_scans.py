@@ -17,7 +17,7 @@ import pytest
 import bayescontam
 from tests.golden.corpus import ADDRESS, MANIFEST, corpus_in_memory
 from tests.golden.expected import check_numbers
-from tests.scan.corpora import TABLES, leftovers, shard_lines
+from tests.support.corpora import TABLES, leftovers, shard_lines
 
 pytest.importorskip("torch")
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from tests.given import changed
+from tests.support.given_fits import changed
 
 GENUINE, BOOST = 0.35, 0.30
 

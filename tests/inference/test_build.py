@@ -18,7 +18,7 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
 

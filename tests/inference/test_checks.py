@@ -20,7 +20,7 @@ from bayescontam.inference.design_checks import SPILLOVER, design_checks
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 RNG = np.random.default_rng(0)
 

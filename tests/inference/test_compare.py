@@ -12,7 +12,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.compare import comparison_table
 from bayescontam.inference.loo import elpd_figures, stored_loo
-from tests.crossvalidated import plain_fit, table
+from tests.support.crossval_fits import plain_fit, table
 
 FEW = {"draws": 300, "tune": 300, "chains": 2}
 

@@ -16,7 +16,7 @@ from bayescontam.inference.sensitivity import ShiftedWeights, log_ratios, prior_
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import HalfNormal, Logistic, Normal, StudentT
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 PRIOR = Normal(family="normal", mu=0.5, sigma=1.2)
 CHAINS, DRAWS = 4, 2048

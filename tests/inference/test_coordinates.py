@@ -16,7 +16,7 @@ from bayescontam.model.transforms import (
     rough_discriminations,
 )
 from bayescontam.specs.registry import load_model
-from tests.simulated import logistic
+from tests.support.simulated_responses import logistic
 
 
 def table(rows: int, columns: int, spread: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

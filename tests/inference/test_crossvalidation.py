@@ -31,9 +31,9 @@ from bayescontam.inference.predictive import Prediction
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
-from tests.crossvalidated import KEYS, plain_fit, table
-from tests.given import changed, given_fit
-from tests.simulated import concept_exposure, logistic
+from tests.support.crossval_fits import KEYS, plain_fit, table
+from tests.support.given_fits import changed, given_fit
+from tests.support.simulated_responses import concept_exposure, logistic
 
 
 class Sampler:

@@ -16,8 +16,16 @@ from bayescontam.inference.posterior import (
     representative_items,
 )
 from bayescontam.inference.stored import stored_items
-from tests.integrated import built_of, draws_of, in_order, log_odds, spec_of, table, values_of
-from tests.simulated import logistic
+from tests.support.marginal_likelihoods import (
+    built_of,
+    draws_of,
+    in_order,
+    log_odds,
+    spec_of,
+    table,
+    values_of,
+)
+from tests.support.simulated_responses import logistic
 
 FEW = (0.0, 0.3, 1.0)
 GRID = np.linspace(-7, 7, 1401)

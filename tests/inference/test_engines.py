@@ -9,7 +9,7 @@ import pytest
 import bayescontam
 from bayescontam.errors import UsageError
 from bayescontam.inference.sampling import Sampling, sample_model
-from tests.simulated import Simulated, coverage, simulate
+from tests.support.simulated_responses import Simulated, coverage, simulate
 
 
 @pytest.fixture(scope="module")

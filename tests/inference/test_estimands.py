@@ -13,7 +13,7 @@ from bayescontam.inference.predictive import posterior_checks
 from bayescontam.inference.summary import summarise
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 CHAINS, DRAWS = 2, 6
 

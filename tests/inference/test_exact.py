@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import bayescontam
-from tests.simulated import concept_exposure, logistic
+from tests.support.simulated_responses import concept_exposure, logistic
 
 
 def figures(fit: bayescontam.Fit, quantity: str) -> pd.Series:

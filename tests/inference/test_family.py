@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.report.fit_page import fit_assumptions
-from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
+from tests.support.spec_tables import ITEMS, MODELS, fitted, inside, quantity, responses
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import xarray as xr
 import bayescontam
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.result import Fit
-from tests.data import HOSTILE
+from tests.support.real_data import HOSTILE
 
 NAMES = [*HOSTILE[:40], "nul\0here", "nul\0there", "\\x00"]
 

@@ -20,8 +20,8 @@ from bayescontam.model.build import build
 from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.report.model_page import spec_assumptions
 from bayescontam.specs.model import ModelSpec
-from tests.family import ITEMS, MODELS, fitted, inside, quantity, responses
-from tests.given import changed
+from tests.support.given_fits import changed
+from tests.support.spec_tables import ITEMS, MODELS, fitted, inside, quantity, responses
 
 BETA = {"family": "beta", "alpha": 5, "beta": 15}
 PRIOR = '{ family = "beta", alpha = 5, beta = 15 }'

@@ -10,7 +10,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel, build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 ROWS = np.array([0, 3, *range(20, 40), 55, 111])
 """All of one model on one benchmark, and some others."""

@@ -15,7 +15,7 @@ from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 N = 20_000
 

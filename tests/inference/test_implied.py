@@ -12,7 +12,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.prior_predictive import QUANTILES, Implied, implied
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.implied import DRAWS, row, spec_of, table, within
+from tests.support.prior_cases import DRAWS, row, spec_of, table, within
 
 SIMULATED = 20_000
 """Draws of the simulations that need no PyMC."""

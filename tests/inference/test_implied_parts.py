@@ -19,7 +19,7 @@ from bayescontam.inference.prior_predictive import (
     names_of,
 )
 from bayescontam.specs.registry import load_model, shipped_models
-from tests.implied import DRAWS, spec_of, table, within
+from tests.support.prior_cases import DRAWS, spec_of, table, within
 
 
 @pytest.fixture(autouse=True)

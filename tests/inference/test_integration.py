@@ -7,7 +7,14 @@ from bayescontam.inference import checks as integration
 from bayescontam.inference.checks import Outcome, integration_check, integration_errors
 from bayescontam.inference.loo import pooled_leave_one_out
 from bayescontam.model import marginal as lattice
-from tests.integrated import built_of, draws_of, log_likelihood, spec_of, table, values_of
+from tests.support.marginal_likelihoods import (
+    built_of,
+    draws_of,
+    log_likelihood,
+    spec_of,
+    table,
+    values_of,
+)
 
 CASES = {
     "continuous": ("hierarchical", {}, table(items=(60, 40))),

@@ -20,7 +20,7 @@ from bayescontam.inference.item_fit import (
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
-from tests.given import changed
+from tests.support.given_fits import changed
 
 DRAWS = 40
 ITEMS, WRONG = 200, 10

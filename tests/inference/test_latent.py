@@ -18,7 +18,7 @@ from bayescontam.inference.design_checks import design_checks
 from bayescontam.model.build import build
 from bayescontam.model.quadrature import logit_normal
 from bayescontam.specs.model import ModelSpec
-from tests.hidden import assert_recovered, simulated
+from tests.support.latent_responses import assert_recovered, simulated
 
 UNPOOLED = """
 summary = "each model on its own, but that they share items"

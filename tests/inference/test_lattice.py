@@ -10,7 +10,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import make_design
 from bayescontam.model.marginal import LEVELS, Lattice, item_levels, make_lattice
-from tests.integrated import in_order, spec_of, table
+from tests.support.marginal_likelihoods import in_order, spec_of, table
 
 FEW = (0.0, 0.3, 1.0)
 CASES = {

@@ -25,7 +25,7 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.quadrature import logit_normal
 from bayescontam.model.transforms import rough_logits
 from bayescontam.specs.model import ModelSpec
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 SPEC = """
 summary = "x"

@@ -17,8 +17,16 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from tests.inference.test_build import coordinates
-from tests.integrated import built_of, doses, log_integral, log_likelihood, log_odds, spec_of, table
-from tests.simulated import logistic
+from tests.support.marginal_likelihoods import (
+    built_of,
+    doses,
+    log_integral,
+    log_likelihood,
+    log_odds,
+    spec_of,
+    table,
+)
+from tests.support.simulated_responses import logistic
 
 FEW = (0.0, 0.3, 1.0)
 ANSWERS_ARE_ROWS = {"likelihood": {"model_by_item": False}}

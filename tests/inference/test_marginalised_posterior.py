@@ -7,7 +7,7 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import draw_difficulties, expand_to_items, stack_draws
 from bayescontam.inference.sampling import Sampling, sample
-from tests.integrated import built_of, spec_of, table
+from tests.support.marginal_likelihoods import built_of, spec_of, table
 
 pytestmark = pytest.mark.slow
 

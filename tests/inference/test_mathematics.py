@@ -9,7 +9,7 @@ from bayescontam.model.build import build
 from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model, shipped_models
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 
 @pytest.mark.parametrize("name", shipped_models())

@@ -18,7 +18,7 @@ from bayescontam.model.transforms import LinearisedEstimate, rough_logits
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 from tests.inference.test_build import coordinates, prior_point
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 
 def table(seed: int = 3, sd: float = 0.15, **shape: int) -> pd.DataFrame:

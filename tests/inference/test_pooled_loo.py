@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from bayescontam.inference.loo import can_pool, leave_one_out, pooled_leave_one_out
 from bayescontam.inference.posterior import Draws, draw_difficulties
 from bayescontam.model.build import BuiltModel
-from tests.integrated import (
+from tests.support.marginal_likelihoods import (
     built_of,
     draws_of,
     in_order,
@@ -20,7 +20,7 @@ from tests.integrated import (
     table,
     values_of,
 )
-from tests.simulated import logistic
+from tests.support.simulated_responses import logistic
 
 FEW = (0.0, 0.3, 1.0)
 Z, WEIGHT = np.polynomial.hermite_e.hermegauss(80)

@@ -10,7 +10,7 @@ from bayescontam.inference.checks import Outcome, conflict_check, extremity
 from bayescontam.model.build import build
 from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, Normal, StudentT
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import bayescontam
 from bayescontam.inference.result import joint_draws, responses_from_fit
 from bayescontam.inference.tables import headline
 from bayescontam.model.build import build
-from tests.data import shared
+from tests.support.real_data import shared
 
 SOLVERS = {
     "humans": "humans",

@@ -12,8 +12,8 @@ from scipy.stats import norm, rankdata
 import bayescontam
 from bayescontam.errors import UsageError
 from bayescontam.inference.ranking import distinguished, rank_models
-from tests.data import HOSTILE
-from tests.ranked import ranked_fit
+from tests.support.ranked_fits import ranked_fit
+from tests.support.real_data import HOSTILE
 
 MEANS = np.array([[0.8, 0.4], [0.5, 0.6], [0.45, 0.7], [0.3, 0.3]])
 """Of four models on two benchmarks: the first leads on one, the third on average."""

@@ -6,7 +6,7 @@ With repeated trials ``test_engines`` and ``benchmarks/test_recovery.py`` show i
 import pytest
 
 import bayescontam
-from tests.simulated import QUANTITIES, Simulated, coverage, simulate
+from tests.support.simulated_responses import QUANTITIES, Simulated, coverage, simulate
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from bayescontam.model.design import make_design
 from bayescontam.model.repeats import MOST_NUMBERS, Repeats, add_repeats
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 
 def on_grid(k, n, guess, center, spread):

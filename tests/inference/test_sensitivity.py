@@ -9,7 +9,7 @@ from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
 from tests.inference.test_build import coordinates, prior_point
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 
 @pytest.mark.parametrize("name", ["hierarchical", "positive", "single"])

@@ -8,7 +8,7 @@ from bayescontam.model.design import make_design
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 
 def table(models=1, benchmarks=1, items=6, trials=1, concepts=2) -> pd.DataFrame:

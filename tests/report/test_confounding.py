@@ -10,7 +10,7 @@ from bayescontam.inference.result import Fit
 from bayescontam.report.fit_page import confounding_section, render, sign_table
 from bayescontam.specs.model import ModelSpec
 from tests.report.test_page import Parsed
-from tests.simulated import simulate
+from tests.support.simulated_responses import simulate
 
 SPEC = """
 summary = "x"

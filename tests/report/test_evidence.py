@@ -4,8 +4,8 @@ import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.report.matches import Evidence, gather
-from tests.report.made_curve import SENSITIVITY, SPECIFICITY, judge, make_curve
-from tests.report.made_scan import BENCHMARKS, STRATA, MadeScan, make_scan
+from tests.support.made_curve import SENSITIVITY, SPECIFICITY, judge, make_curve
+from tests.support.made_scan import BENCHMARKS, STRATA, MadeScan, make_scan
 
 SOURCES = tuple(dict.fromkeys(source for source, _ in STRATA))
 THRESHOLD = 0.8

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.report.html import SHOWN, UNFOLDED, excerpt
-from tests.report.made_scan import HOSTILE_TEXTS
+from tests.support.made_scan import HOSTILE_TEXTS
 
 TEXTS = st.text(st.characters(), max_size=200) | st.sampled_from([*HOSTILE_TEXTS, "\ud800\udfff"])
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

@@ -21,8 +21,8 @@ from bayescontam.report.plots import (
     plain_labels,
     style,
 )
-from tests.data import HOSTILE
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
+from tests.support.real_data import HOSTILE
 
 
 def pictures(fit: Fit) -> list[Picture]:

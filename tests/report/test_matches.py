@@ -6,7 +6,7 @@ import pytest
 
 from bayescontam.report import matches
 from bayescontam.report.matches import FOUND, KEYS, LEVELS
-from tests.report.made_scan import BENCHMARKS, CHUNKS, ITEMS, MadeScan, make_scan
+from tests.support.made_scan import BENCHMARKS, CHUNKS, ITEMS, MadeScan, make_scan
 
 
 @pytest.fixture(scope="module")

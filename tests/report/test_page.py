@@ -20,8 +20,8 @@ from bayescontam.report.fit_page import reference_text, render, write_report
 from bayescontam.report.format import Names
 from bayescontam.report.plots import NARROW, WIDTH
 from tests.report.conftest import BENCHMARKS, MODELS
-from tests.report.made_fit import made_fit
 from tests.report.test_tables import a_check, extrapolated, with_checks
+from tests.support.made_fit import made_fit
 
 COMPARISON = pd.DataFrame(
     {

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from bayescontam.calibration.sbc import ranked
 from bayescontam.report.study_page import _difference
-from tests.calibration.made_rows import made_rows
+from tests.support.study_rows import made_rows
 
 
 @pytest.fixture(scope="module")

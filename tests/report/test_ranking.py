@@ -9,10 +9,10 @@ from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
 from bayescontam.report import ability_figures, fit_page
 from bayescontam.report.fit_page import render
-from tests.ranked import ranked_fit
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.report.test_figures import is_drawn
 from tests.report.test_page import Parsed
+from tests.support.ranked_fits import ranked_fit
 
 
 def made(models: int, benchmarks: int = 2, seed: int = 1) -> Fit:

@@ -14,8 +14,8 @@ from bayescontam.report.published_page import (
     render_reproduction,
     write_reproduction_report,
 )
-from tests.reproduction.made import HOSTILE, TEXT, findings
-from tests.reproduction.test_record import RUN
+from tests.published.test_record import RUN
+from tests.support.made_findings import HOSTILE, TEXT, findings
 
 
 @pytest.fixture(scope="module")

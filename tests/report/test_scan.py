@@ -15,8 +15,8 @@ from bayescontam.report.matches import BESIDE, FIRST, FURTHER
 from bayescontam.report.scan_page import render_scan, write_scan_report
 from bayescontam.scan.results import Scan
 from tests.report import test_page
-from tests.report.made_scan import BENCHMARKS, MadeScan, make_scan
 from tests.report.test_page import Parsed
+from tests.support.made_scan import BENCHMARKS, MadeScan, make_scan
 
 browser = test_page.browser  # the fixture: pages of fits and of scans are opened alike
 

@@ -5,7 +5,7 @@ import pytest
 
 from bayescontam.report import matches
 from bayescontam.report import scan_page as scope
-from tests.report.made_scan import CHUNKS, MadeScan, make_scan
+from tests.support.made_scan import CHUNKS, MadeScan, make_scan
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from bayescontam.report.fit_page import fit_assumptions
 from bayescontam.report.model_page import spec_assumptions, spec_page, write_spec_pages
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model, shipped_folder, shipped_models
-from tests.given import rough_fit
+from tests.support.given_fits import rough_fit
 
 
 def unescaped(page: str) -> str:

@@ -17,10 +17,10 @@ from bayescontam.report.published_page import comparison_of
 from bayescontam.report.study_page import _reach, design, render_study, write_study_report
 from bayescontam.report.study_tables import _figure, published_rows
 from bayescontam.specs.study import StudySpec
-from tests.calibration.made_rows import made_rows
-from tests.calibration.made_run import HOSTILE, faulty, study_text, write_run
 from tests.report import test_page
 from tests.report.test_page import Parsed
+from tests.support.study_rows import made_rows
+from tests.support.study_run import HOSTILE, faulty, study_text, write_run
 
 browser = test_page.browser  # the fixture
 

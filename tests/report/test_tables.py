@@ -18,7 +18,7 @@ from bayescontam.inference.verdicts import (
     overfitting_verdict,
 )
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
-from tests.report.made_fit import made_fit
+from tests.support.made_fit import made_fit
 
 
 def with_checks(fit: Fit, *checks: Check) -> Fit:

@@ -3,7 +3,7 @@
 import pytest
 
 from bayescontam.scan.run import Scan
-from tests.scan.small import Small, Truth, scan, true_scan, write_small
+from tests.support.small_corpus import Small, Truth, scan, true_scan, write_small
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from bayescontam.errors import UsageError
 from bayescontam.scan.chunking import Chunk, Chunker, occurrence_hash, text_hash
 from bayescontam.scan.embedders import TokenCounter
 from bayescontam.specs.corpus import Chunking
-from tests.data import shared
+from tests.support.real_data import shared
 
 pytest.importorskip("semchunk")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bayescontam.errors import UsageError
 from bayescontam.scan.embedders import _batches, load_embedder
 from bayescontam.specs.corpus import Embedding
-from tests.data import shared
+from tests.support.real_data import shared
 
 torch = pytest.importorskip("torch")
 library = pytest.importorskip("sentence_transformers")

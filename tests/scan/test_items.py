@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from bayescontam.errors import DataError
 from bayescontam.scan.items import Item, read_items
 from bayescontam.specs.corpus import Benchmark
-from tests.data import names, shared
+from tests.support.real_data import names, shared
 
 RECORDS = [
     {"id": f"q{i}", "input": f"Question {i}, é?\nOr not", "output": f'"Answer" {i}', "n": i}

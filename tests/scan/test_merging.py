@@ -9,7 +9,7 @@ import pytest
 from bayescontam.errors import TaskError
 from bayescontam.scan import sketch as merging
 from bayescontam.scan.sketch import Sketch, SketchMerger
-from tests.scan.searches import hashes, make_chunks, make_queries, search
+from tests.support.searches import hashes, make_chunks, make_queries, search
 
 QUERIES, SHARDS, KEEP = 6, 8, 5
 

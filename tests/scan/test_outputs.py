@@ -15,7 +15,7 @@ from bayescontam.scan.shards import VectorShard
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.specs.corpus import Lexical, Search
-from tests.scan.searches import BINS, bins_by_formula, cosines_of, make_queries
+from tests.support.searches import BINS, bins_by_formula, cosines_of, make_queries
 
 ITEMS = [Item("one", "a", "x y"), Item("one", "b", "y z"), Item("two", "a", "z x")]
 ROWS, PARTS = 50, 4

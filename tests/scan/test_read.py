@@ -22,7 +22,7 @@ from bayescontam.scan.documents import Document, read_documents
 from bayescontam.scan.formats import Tally
 from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
-from tests.data import shared
+from tests.support.real_data import shared
 
 RECORDS = [{"id": f"d{i}", "from": f"s{i % 3}", "text": f"text {i} é"} for i in range(50)]
 DOCUMENTS = [Document(r["id"], r["from"], r["text"]) for r in RECORDS]

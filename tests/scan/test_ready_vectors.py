@@ -14,8 +14,8 @@ from bayescontam.errors import DataError
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.run import Scan, run_scan
 from bayescontam.specs.corpus import Embedding, Manifest
-from tests.scan.corpora import manifest, write_items, write_records
-from tests.scan.searches import cosines_of
+from tests.support.corpora import manifest, write_items, write_records
+from tests.support.searches import cosines_of
 
 DIMS, ITEMS, ATOL = 8, 6, 1e-6
 RNG = np.random.default_rng(7)

@@ -15,9 +15,19 @@ from bayescontam.scan.items import Item
 from bayescontam.scan.lexical import lexical_scores
 from bayescontam.scan.run import Scan, run_scan
 from bayescontam.specs.corpus import Embedding, Lexical
-from tests.data import shared
-from tests.scan.corpora import leftovers, manifest, text, write_items, write_records
-from tests.scan.small import ATOL, SEARCH, SEED, TAIL_SHARE, TAIL_SIZE, TOP_K, Small, Truth, scan
+from tests.support.corpora import leftovers, manifest, text, write_items, write_records
+from tests.support.real_data import shared
+from tests.support.small_corpus import (
+    ATOL,
+    SEARCH,
+    SEED,
+    TAIL_SHARE,
+    TAIL_SIZE,
+    TOP_K,
+    Small,
+    Truth,
+    scan,
+)
 
 
 def test_the_corpus_has_what_is_tested(truth: Truth) -> None:

@@ -14,7 +14,7 @@ import bayescontam
 from bayescontam.scan.run import Scan, run_scan
 from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search
-from tests.scan.corpora import (
+from tests.support.corpora import (
     leftovers,
     manifest,
     shard_lines,
@@ -23,7 +23,7 @@ from tests.scan.corpora import (
     write_items,
     write_records,
 )
-from tests.scan.small import Small, scan, small_manifest
+from tests.support.small_corpus import Small, scan, small_manifest
 
 
 class Stop(BaseException):

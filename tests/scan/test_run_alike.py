@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.scan.run import Scan
-from tests.scan.corpora import tables_of, write_records
-from tests.scan.small import ATOL, Small, scan, small_manifest
+from tests.support.corpora import tables_of, write_records
+from tests.support.small_corpus import ATOL, Small, scan, small_manifest
 
 
 @pytest.mark.parametrize("jobs", [2, 3])

@@ -13,7 +13,7 @@ import pytest
 from bayescontam.scan.run import run_scan
 from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Manifest
-from tests.scan.corpora import (
+from tests.support.corpora import (
     leftovers,
     manifest,
     shard_lines,

@@ -7,7 +7,7 @@ import pytest
 
 from bayescontam.scan.search import PIECE, Searcher
 from bayescontam.scan.sketch import Sketch
-from tests.scan.searches import (
+from tests.support.searches import (
     ATOL,
     BINS,
     assert_same,

@@ -12,7 +12,7 @@ from scipy import stats
 from bayescontam.scan.kernels import bins_of, priority_of
 from bayescontam.scan.search import Chunks, Searcher
 from bayescontam.scan.sketch import Sketch
-from tests.scan.searches import (
+from tests.support.searches import (
     ATOL,
     BINS,
     assert_same,

@@ -11,7 +11,7 @@ import pytest
 
 from bayescontam.scan.pipeline import Execution, stage_folder
 from bayescontam.scan.run import run_scan
-from tests.scan.corpora import manifest, shard_lines, text, write_items
+from tests.support.corpora import manifest, shard_lines, text, write_items
 
 HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets", "ray")
 

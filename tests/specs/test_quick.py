@@ -13,7 +13,7 @@ from bayescontam.errors import SpecError
 from bayescontam.scan.sources import list_inputs
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.registry import quick_manifest
-from tests.data import names
+from tests.support.real_data import names
 
 # Whatever a path may hold: no NUL, and here nothing that is no Unicode.
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")

@@ -10,7 +10,7 @@ from bayescontam.errors import SpecError
 from bayescontam.published.study import analysis_of
 from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
 from bayescontam.specs.study import Analysis, ReproductionSpec
-from tests.reproduction.made import TEXT
+from tests.support.made_findings import TEXT
 
 TITLES = (
     "Quantifying Knowledge-Dependent Overfitting on ARC-AGI, (?:Table|Section) |"

@@ -8,7 +8,7 @@ import pytest
 
 from bayescontam.evidence.llm import client as module
 from bayescontam.evidence.llm.client import Endpoint
-from tests.evidence.llm.server import Server, running
+from tests.support.llm_server import Server, running
 
 pytest.importorskip("openai")
 

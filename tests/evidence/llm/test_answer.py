@@ -7,7 +7,7 @@ import pytest
 
 from bayescontam.data.judgements import KINDS
 from bayescontam.evidence.llm.client import Answer, Kind, read_answer
-from tests.evidence.llm.server import VERDICT
+from tests.support.llm_server import VERDICT
 
 TEXT = json.dumps(VERDICT)
 OTHER = json.dumps({**VERDICT, "is_duplicate": False, "kind": "related"})

@@ -7,7 +7,7 @@ import pytest
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm.client import Answer, Question
 from bayescontam.evidence.llm.judge import answer_cache, cache_key, stored_answer
-from tests.evidence.llm.server import VERDICT
+from tests.support.llm_server import VERDICT
 
 KEY = "ab" + "0" * 62
 ANSWER = Answer(**VERDICT)

@@ -13,7 +13,7 @@ from bayescontam.evidence.llm import client as module
 from bayescontam.evidence.llm.client import Endpoint
 from bayescontam.evidence.llm.judge import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
-from tests.evidence.llm.server import (
+from tests.support.llm_server import (
     VERDICT,
     Reply,
     Request,

@@ -11,7 +11,7 @@ from bayescontam.errors import UsageError
 from bayescontam.evidence.llm.client import Endpoint
 from bayescontam.evidence.llm.judge import add_judgements
 from tests.evidence.llm.conftest import made_pairs
-from tests.evidence.llm.server import Server, completion, fault, verdict
+from tests.support.llm_server import Server, completion, fault, verdict
 
 Make = Callable[..., Endpoint]
 

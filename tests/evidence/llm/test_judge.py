@@ -17,7 +17,7 @@ from bayescontam.errors import DataError, TaskError, UsageError
 from bayescontam.evidence.llm.client import Endpoint
 from bayescontam.evidence.llm.judge import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
-from tests.evidence.llm.server import Reply, Request, Server, completion, fault, verdict
+from tests.support.llm_server import Reply, Request, Server, completion, fault, verdict
 
 Make = Callable[..., Endpoint]
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,0 +1,71 @@
+"""Every published study, small, from its settings to its page."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayescontam.data.published_tables import read_published
+from bayescontam.data.responses import Responses
+from bayescontam.inference.result import Fit
+from bayescontam.published.findings import Record
+from bayescontam.published.study import Study, analysis_of
+from bayescontam.report.published_page import render_reproduction
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
+from bayescontam.specs.study import ReproductionSpec
+from tests.published.test_record import RUN
+from tests.support.made_findings import Quick
+
+SMALL: dict[str, dict[str, Any]] = {
+    "arc-concepts": {"tasks": 40, "imputations": 2},
+    "arc-decomposition": {"tables": 2, "resamples": 100},
+    "arc-versions": {"tables": 2, "resamples": 100},
+    "conceptarc": {},
+    "duplicate-finetuning": {"draws": {}},
+    "eight-models": {"tables": 1, "tasks": 60, "resamples": 100},
+    "novelty": {"tables": 2, "tasks": 30, "levels": 3, "resamples": 100},
+    "prevalence": {"items": 12, "documents": 60, "repeats": 20},
+}
+"""What is made smaller; nothing is required of what the fits say."""
+
+
+class Sparing(Quick):
+    """A study that fits tables once that differ in their numbers alone, which no test looks at."""
+
+    @cached_property
+    def made(self) -> dict[str, Fit]:
+        return {}
+
+    def fit(
+        self, name: str, responses: Any, spec: ModelSpec | str = "hierarchical", **settings: Any
+    ) -> Fit:
+        frame = responses.frame if isinstance(responses, Responses) else responses
+        labels = frame.select_dtypes(exclude="number").to_csv(index=False)
+        key = f"{spec!r} {sorted(settings)} {list(frame.columns)} {labels}"
+        if key not in self.made:
+            self.made[key] = super().fit(name, responses, spec, **settings)
+        return self.made[key]
+
+
+def test_every_published_study_is_run() -> None:
+    studies = {name for name in shipped_studies() if load_study(name).kind == "reproduction"}
+    assert studies == set(SMALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_a_study_becomes_a_page(name: str, tmp_path: Path) -> None:
+    text = (shipped_folder("studies") / f"{name}.toml").read_text(encoding="utf-8")
+    spec = ReproductionSpec.parse(text, name)
+    settings = {**spec.at_size(False), **SMALL[name]}
+    study: Study = Sparing(spec, settings, read_published(spec.published), tmp_path)
+    found = analysis_of(spec.analysis)(study)
+    assert all(each.source for each in found.comparisons)
+    assert bool(found.comparisons) == (name != "eight-models")  # printed as a picture only
+    Record(name, text, (RUN,), found).save(tmp_path)
+    page = render_reproduction(Record.load(tmp_path))
+    assert page.count("<figure") == len(found.pictures) >= 2
+    for source in {each.source for each in found.comparisons}:
+        assert source.split(" (")[0].split(",")[0] in page
