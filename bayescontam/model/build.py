@@ -41,7 +41,11 @@ COORDINATES = (
 )
 """Variables that only the sampler needs: others, with meanings, follow from them."""
 Varying = Literal["nothing", "counts", "doses"]
-"""What of a table is data of its PyMC model: ``"doses"`` are contaminations, and counts too."""
+"""What of a table is data of its PyMC model: ``"doses"`` are contaminations, and counts too.
+
+Fits have constants alone. With counts as data, nutpie compiled 800 responses in 39 seconds of the
+processor, not 30, for the same time a gradient (0.066 ms), and rounding moved a seed's draws.
+"""
 _DOSES = {
     "beta": "dose",
     "increments": "reach_dose",
