@@ -24,7 +24,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.result import Fit
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import make_design
 from bayescontam.model.terms import plan_terms
@@ -58,7 +58,7 @@ class Observed:
                 " items are simulated from draws of them; make the fit again with difficulties"
                 " sampled (--difficulties sampled)"
             )
-        responses = responses_from_fit(fit)
+        responses = fit.responses()
         observed = cls(responses, build(fit.spec, responses), fit.joint_posterior())
         observed._refuse_other_rows(fit, name)
         doubled_spec(fit.spec, responses, name)

@@ -28,7 +28,7 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.loo import GOOD_K, elpd_figures, stored_loo
 from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
-from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling, sample
 from bayescontam.model.build import build_design
 from bayescontam.model.design import Design, make_design
@@ -351,7 +351,7 @@ def _responses(name: str, fit: Fit) -> Responses:
             f" known of an unsure contamination; {_INSTEAD}"
         )
     try:
-        return responses_from_fit(fit)
+        return fit.responses()
     except FitError as error:
         raise FitError(
             f"compare: the responses of '{shown}' cannot be rebuilt from its file; {_INSTEAD}"

@@ -1,6 +1,5 @@
 """The class `Fit`: draws, estimands, checks and what else a fit holds."""
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,14 @@ from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.rank_statistics import p_superior
-from bayescontam.inference.stored import MOST_RESPONSES, Stored, aligned, labelled, unlabelled
+from bayescontam.inference.stored import (
+    MOST_RESPONSES,
+    Stored,
+    aligned,
+    labelled,
+    rebuild_responses,
+    unlabelled,
+)
 from bayescontam.inference.summary import summarise
 from bayescontam.inference.verdicts import (
     SMALLEST_EFFECT,
@@ -219,6 +225,21 @@ class Fit(Stored):
         parts.insert(1, "benchmark", parts["concept"].map(benchmark))
         table = table.assign(concept="")
         return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
+
+    def responses(self) -> Responses:
+        """Return the responses that the fit was made of.
+
+        Returns
+        -------
+        Responses
+
+        Raises
+        ------
+        FitError
+            If they cannot be rebuilt: contamination was not known for sure, or the table had
+            columns that a fit does not store.
+        """
+        return rebuild_responses(self.data, self.spec, self.record)
 
     def summary(self, level: float | None = None) -> pd.DataFrame:
         """Return the headline: one row for each model and benchmark.
@@ -514,7 +535,7 @@ class Fit(Stored):
                 " it from the table: bayescontam.build_model(fit.spec, table)"
             )
 
-        return build(self.spec, responses_from_fit(self), self.record["difficulties"]).model
+        return build(self.spec, self.responses(), self.record["difficulties"]).model
 
     def confounding(self) -> pd.DataFrame:
         """Return what the fit would say if contaminated items were assumed harder or easier.
@@ -607,69 +628,6 @@ class Fit(Stored):
             tables_in=tables,
             progress=progress,
         )
-
-
-def responses_from_fit(fit: Fit) -> Responses:
-    """Return the responses that a fit was made of."""
-    data = fit.data["constant_data"].to_dataset()
-    correct = fit.data["observed_data"]["n_correct"].to_numpy()
-    benchmark = data["benchmark_of_response"].to_numpy()
-    frame = pd.DataFrame(
-        {
-            "model": data["model"].to_numpy()[data["model_of_response"].to_numpy()],
-            "benchmark": data["benchmark"].to_numpy()[benchmark],
-            "item": "",
-            "n_correct": correct,
-            "n_trials": data["n_trials"].to_numpy(),
-        }
-    )
-    if "contamination" in data:
-        frame["contamination"] = data["contamination"].to_numpy()
-    if "guess_of_item" in data:
-        frame["guess"] = data["guess_of_item"].to_numpy()[data["item_of_response"].to_numpy()]
-    block = fit.spec.contamination
-    if block.clean_column and "clean" in data:
-        clean = data["clean"].to_numpy().astype(int)
-        frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
-    if "concept" in data.dims:
-        names = _unit_names(data)
-        frame[fit.spec.ability.by] = names[data["concept_of_response"].to_numpy()]
-    # Sorted by benchmark and model, as a table of responses is; items stay in their order.
-    order = np.lexsort((data["model_of_response"].to_numpy(), benchmark))
-    source, known = fit.record["data"]["source"], fit.record["data"]["hash"]
-    for names in _candidates(data, "item"):
-        frame["item"] = names[data["item_of_response"].to_numpy()]
-        responses = Responses(frame.iloc[order].reset_index(drop=True), source)
-        if responses.data_hash == known:
-            return responses
-    raise FitError(
-        f"the responses to {source} cannot be rebuilt from the fit; give them"
-        " (responses=, --responses)"
-    )
-
-
-def _candidates(data: xr.Dataset, dim: str) -> Iterator[Labels]:
-    """Yield the labels of a dim as they are, and without the benchmark before them.
-
-    A fit puts the benchmark first where two benchmarks use one name.
-    """
-    labels = data[dim].to_numpy().astype(object)
-    yield labels
-    owner = data["benchmark"].to_numpy()[data[f"benchmark_of_{dim}"].to_numpy()]
-    for pattern in ("{0}/", "{1}:{0}/"):
-        starts = [pattern.format(name, len(name)) for name in owner]
-        pairs = list(zip(labels, starts, strict=True))
-        if all(label.startswith(start) for label, start in pairs):
-            yield np.array([label[len(start) :] for label, start in pairs], dtype=object)
-
-
-def _unit_names(data: xr.Dataset) -> Labels:
-    """Return names of concepts; without the benchmark if only that made them differ."""
-    first, *shorter = _candidates(data, "concept")
-    for names in shorter:
-        if len(set(names)) < len(names):
-            return names
-    return first
 
 
 def joint_draws(fit: Fit, built: BuiltModel) -> Draws:

@@ -8,12 +8,13 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from typing_extensions import deprecated
 
@@ -22,6 +23,7 @@ from bayescontam._files import atomic_path
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
@@ -30,6 +32,7 @@ from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
+from bayescontam.specs.model import ModelSpec
 
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
@@ -551,3 +554,66 @@ def unlabelled(tree: xr.DataTree) -> xr.DataTree:
             labels = ["model", "benchmark", "item"]
             groups[f"/{name}"] = groups[f"/{name}"].drop_vars(labels, errors="ignore")
     return xr.DataTree.from_dict(groups)
+
+
+def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]) -> Responses:
+    """Return the responses that a fit was made of."""
+    data = tree["constant_data"].to_dataset()
+    correct = tree["observed_data"]["n_correct"].to_numpy()
+    benchmark = data["benchmark_of_response"].to_numpy()
+    frame = pd.DataFrame(
+        {
+            "model": data["model"].to_numpy()[data["model_of_response"].to_numpy()],
+            "benchmark": data["benchmark"].to_numpy()[benchmark],
+            "item": "",
+            "n_correct": correct,
+            "n_trials": data["n_trials"].to_numpy(),
+        }
+    )
+    if "contamination" in data:
+        frame["contamination"] = data["contamination"].to_numpy()
+    if "guess_of_item" in data:
+        frame["guess"] = data["guess_of_item"].to_numpy()[data["item_of_response"].to_numpy()]
+    block = spec.contamination
+    if block.clean_column and "clean" in data:
+        clean = data["clean"].to_numpy().astype(int)
+        frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
+    if "concept" in data.dims:
+        names = _unit_names(data)
+        frame[spec.ability.by] = names[data["concept_of_response"].to_numpy()]
+    # Sorted by benchmark and model, as a table of responses is; items stay in their order.
+    order = np.lexsort((data["model_of_response"].to_numpy(), benchmark))
+    source, known = record["data"]["source"], record["data"]["hash"]
+    for names in _candidates(data, "item"):
+        frame["item"] = names[data["item_of_response"].to_numpy()]
+        responses = Responses(frame.iloc[order].reset_index(drop=True), source)
+        if responses.data_hash == known:
+            return responses
+    raise FitError(
+        f"the responses to {source} cannot be rebuilt from the fit; give them"
+        " (responses=, --responses)"
+    )
+
+
+def _candidates(data: xr.Dataset, dim: str) -> Iterator[np.ndarray]:
+    """Yield the labels of a dim as they are, and without the benchmark before them.
+
+    A fit puts the benchmark first where two benchmarks use one name.
+    """
+    labels = data[dim].to_numpy().astype(object)
+    yield labels
+    owner = data["benchmark"].to_numpy()[data[f"benchmark_of_{dim}"].to_numpy()]
+    for pattern in ("{0}/", "{1}:{0}/"):
+        starts = [pattern.format(name, len(name)) for name in owner]
+        pairs = list(zip(labels, starts, strict=True))
+        if all(label.startswith(start) for label, start in pairs):
+            yield np.array([label[len(start) :] for label, start in pairs], dtype=object)
+
+
+def _unit_names(data: xr.Dataset) -> np.ndarray:
+    """Return names of concepts; without the benchmark if only that made them differ."""
+    first, *shorter = _candidates(data, "concept")
+    for names in shorter:
+        if len(set(names)) < len(names):
+            return names
+    return first

@@ -20,7 +20,7 @@ from bayescontam.inference.checks import Outcome, Thresholds
 from bayescontam.inference.estimands import Items, Reference, estimands, reference_level
 from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.inference.pipeline import Options, fit_responses
-from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise, with_p_best
 from bayescontam.specs.model import ModelSpec
@@ -502,4 +502,4 @@ def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> R
             f"the model spec '{fit.spec.name}' needs a joint fit, and columns that the fit does not"
             " keep: give the old responses with their contamination (old_responses=, --responses)"
         )
-    return responses_from_fit(fit)
+    return fit.responses()

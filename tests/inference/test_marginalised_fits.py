@@ -19,7 +19,7 @@ from bayescontam.inference import loo
 from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.pipeline import Options
-from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.result import Fit
 from bayescontam.updating.update import _sampling
 from tests.support.simulated_responses import simulate
 
@@ -129,7 +129,7 @@ def test_fits_that_differ_in_this_only_predict_alike(own, other):
 def test_pooled_leave_one_out_predicts_alike(own, monkeypatch):
     """Pooling is for larger tables; here it must report the same."""
     monkeypatch.setattr(loo, "can_pool", lambda built: built.lattice is not None)
-    pooled = bayescontam.fit(responses_from_fit(own), difficulties="marginalised", **SAMPLER)
+    pooled = bayescontam.fit(own.responses(), difficulties="marginalised", **SAMPLER)
     pair = bayescontam.compare({"plain": own, "pooled": pooled}).set_index("fit")
     assert pair["elpd_diff"].max() < 2
     assert pair.loc["pooled", "p_loo"] == pytest.approx(pair.loc["plain", "p_loo"], rel=0.05)

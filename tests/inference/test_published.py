@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.inference.result import joint_draws, responses_from_fit
+from bayescontam.inference.result import joint_draws
 from bayescontam.inference.tables import headline
 from bayescontam.model.build import build
 from tests.support.real_data import shared
@@ -133,7 +133,7 @@ def told_gain(fit: bayescontam.Fit, raw: pd.DataFrame) -> pd.Series:
     data = fit.data["constant_data"].to_dataset()
     model = data["model"].to_numpy()[data["model_of_response"].to_numpy()]
     item = data["item"].to_numpy()[data["item_of_response"].to_numpy()]
-    eta = joint_draws(fit, build(fit.spec, responses_from_fit(fit))).eta
+    eta = joint_draws(fit, build(fit.spec, fit.responses())).eta
     accuracy = (1 / (1 + np.exp(-eta))).mean(axis=0)
     seen = raw.drop_duplicates("item").set_index("item")["seen_split"]
     table = pd.DataFrame({"model": model, "seen": seen.loc[item].to_numpy(), "p": accuracy})

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from scipy.special import betaln, expit, logit, logsumexp
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.result import Fit, responses_from_fit
+from bayescontam.inference.result import Fit
 from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
@@ -30,7 +30,7 @@ from tests.support.given_fits import changed, counts_spec, counts_table, given_f
 
 def arrived(fit: Fit, new: pd.DataFrame) -> NewModel:
     """Return a newcomer with these responses."""
-    old = responses_from_fit(fit)
+    old = fit.responses()
     joined = join_responses(fit.spec, old, Responses.from_frame(new))
     return make_newcomer(fit.spec, old, joined)
 
@@ -292,9 +292,8 @@ def test_responses_are_rebuilt_with_names_that_benchmarks_share():
         for b, m, i in itertools.product(["two", "b"], ["z", "aa", "y"], range(5))
     ]  # fmt: skip
     responses = Responses.from_frame(pd.DataFrame(rows[3:]))
-    rebuilt = responses_from_fit(
-        given_fit(load_model("hierarchical"), responses, theta=np.zeros((1, 3, 2)))
-    )
+    fit = given_fit(load_model("hierarchical"), responses, theta=np.zeros((1, 3, 2)))
+    rebuilt = fit.responses()
     keys = ["model", "benchmark", "item"]
     pd.testing.assert_frame_equal(
         rebuilt.frame.sort_values(keys, ignore_index=True),
@@ -313,7 +312,7 @@ def test_clean_models_of_a_column_are_rebuilt():
     block = spec.contamination.model_copy(update={"clean_column": "untouched"})
     spec = spec.model_copy(update={"contamination": block})
     fit = given_fit(spec, Responses.from_frame(pd.DataFrame(rows)), theta=np.zeros((1, 3, 1)))
-    rebuilt = make_design(spec, responses_from_fit(fit))
+    rebuilt = make_design(spec, fit.responses())
     assert dict(zip(rebuilt.models, rebuilt.clean.tolist(), strict=True)) == {
         "A": True, "B": False, "C": True,
     }  # fmt: skip
