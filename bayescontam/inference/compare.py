@@ -41,7 +41,9 @@ def comparison_table(elpds: Mapping[str, ELPDData], by: By) -> pd.DataFrame:
     best = elpds[str(weights.index[0])]
     rows = [_row(str(name), elpds[str(name)], best, weight, by) for name, weight in weights.items()]
     if len(rows) == 1:
-        rows[0]["verdict"] = " ".join(["nothing to compare it with.", *_doubts(best, by), *_few(best, by)])
+        rows[0]["verdict"] = " ".join(
+            ["nothing to compare it with.", *_doubts(best, by), *_few(best, by)]
+        )
     return pd.DataFrame(rows)
 
 
