@@ -127,7 +127,7 @@ class Sampler(Compiled):
     def sample(self, built: BuiltModel, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
         """Return posterior draws and statistics of the sampler for the counts of `built`."""
         default = Sampling()
-        tree = self.data(
+        tree = self.tree(
             built, seed, draws=DRAWS, tune=default.tune, chains=CHAINS, cores=1,
             target_accept=default.target_accept,
         )  # fmt: skip

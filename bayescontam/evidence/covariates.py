@@ -1,5 +1,6 @@
 """From matches and a curve to the contamination of items."""
 
+import os
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -538,7 +539,7 @@ def contamination_covariates(
 
 
 def _scan(given: Scan | Path) -> Scan:
-    return given if isinstance(given, Scan) else Scan.load(given)
+    return Scan.load(given) if isinstance(given, str | os.PathLike) else given
 
 
 def _curve(given: Curve | Path) -> Curve:

@@ -53,7 +53,7 @@ CHOICES = [
     ("fit", "difficulties", "model.marginal", "Difficulties"),
     ("fit", "items", "inference.estimands", "Items"),
     ("fit", "missing_contamination", "data.covariates", "Missing"),
-    ("fit", "contamination_scale", "data.validation", "Scale"),
+    ("fit", "contamination_scale", "data.measures", "Scale"),
     ("update", "refit", "updating.update", "Refit"),
     ("compare", "leave_out", "inference.crossval", "By"),
     ("rank", "by", "inference.ranking", "By"),

@@ -82,7 +82,7 @@ def test_single_trials_have_no_effect_of_their_own():
     assert table is not None
     spreads = pt.as_tensor(np.array([1.7])), np.zeros(len(d) - d.n_single, dtype=np.int64)
     with pm.Model(coords=d.coords) as model:
-        add_repeats(d, pt.as_tensor(x), spreads, guess, table)
+        add_repeats(d, pt.as_tensor(d.n_correct), pt.as_tensor(x), spreads, guess, table)
     total = float(model.compile_logp(mode="FAST_COMPILE")({}))
     exact = 0.0
     for i in range(len(d)):

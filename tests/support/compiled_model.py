@@ -19,7 +19,7 @@ class Compiled:
     def draw(self, built: BuiltModel, seed: int, draws: int = 500, cores: int = 2) -> xr.Dataset:
         """Return posterior draws of two chains for the counts of `built`."""
         options = {"draws": draws, "tune": 500, "chains": 2, "cores": cores, "target_accept": 0.9}
-        return self.data(built, seed, **options)["posterior"].to_dataset()
+        return self.tree(built, seed, **options)["posterior"].to_dataset()
 
     def tree(self, built: BuiltModel, seed: int, **options: Any) -> xr.DataTree:
         """Return all that nutpie reports, for the counts of `built`."""
