@@ -23,8 +23,8 @@ _OTHERS = {
     Overfitting.AT_MOST_SMALL: "For {subject} the {effect} is at most small (below {smallest:g}).",
     Overfitting.INCONCLUSIVE: "For {subject} the {effect} is neither shown nor ruled out.",
     Overfitting.BORROWED: (
-        "For {subject} the responses by themselves hold too little information to show or rule out"
-        " the {effect}."
+        "For {subject} the responses by themselves neither show nor rule out the {effect}: the"
+        " estimate rests on other models and benchmarks."
     ),
     Overfitting.SIGN_ASSUMED: (
         "For {subject} the {effect} is {range}, if contamination does not lower scores, as the"

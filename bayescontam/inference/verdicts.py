@@ -58,8 +58,9 @@ EXPLAINED = {
         " evidence of a clean score."
     ),
     Overfitting.BORROWED: (
-        "This model's own responses hold too little information to show or rule out an effect:"
-        " the interval rests on other models and benchmarks."
+        "This model's own responses neither show nor rule out an effect, since they hold too little"
+        " information or their own interval holds zero: the interval rests on other models and"
+        " benchmarks."
     ),
     Overfitting.OPPOSITE: (
         "Scores fall with contamination. Memory does not do that: contaminated items may be the"

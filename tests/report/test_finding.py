@@ -78,7 +78,7 @@ def test_one_model_is_named_with_its_interval() -> None:
         ([OPEN] * 3, "No direct effect of contamination is shown."),
         (
             [Overfitting.BORROWED] * 3,
-            "hold too little information to show or rule out the direct effect",
+            "by themselves neither show nor rule out the direct effect: the estimate rests on",
         ),
         ([SMALL] * 3, "The direct effect of contamination on every accuracy is below 0.03."),
         (
