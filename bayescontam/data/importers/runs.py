@@ -3,7 +3,8 @@
 These rules hold for all importers:
 
 - A **run** is one evaluation of a model on a benchmark. It has the identity that the tool gives
-  it (an id, a date), or its file. Two files of one run are one run.
+  it (an id, a date), or its file, where a copy by its name is the original. Two files of one run
+  are one run.
 - An **item** is a name within a benchmark that stands for one text. A name that stands for
   another text in another log names no item.
 - A **trial** is one answer to an item in a run, numbered where there are several. The same trial
@@ -14,6 +15,7 @@ These rules hold for all importers:
 """
 
 import fnmatch
+import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -63,15 +65,18 @@ class Run:
     of_model: Mapping[str, str] = field(default_factory=dict)
     # settings that make it another test if they differ, such as the number of examples shown
     of_benchmark: Mapping[str, str] = field(default_factory=dict)
-    id: str = ""  # what the tool identifies the run by, such as its date. Default: the file.
+    # what the tool identifies the run by, such as its date. Default: the file, of a copy that of
+    # the original.
+    id: str = ""
     # folder, or part of a file's name, that may name the model, where one name was given for all:
     # several of them under one name may be several models
     folder: str = ""
 
     @property
     def key(self) -> str:
-        """What the tool identifies the run by, or its file."""
-        return self.id or self.file
+        """What the tool identifies the run by, or its file without the mark of a copy."""
+        folder, name = os.path.split(self.file)
+        return self.id or os.path.join(folder, original_name(name))  # noqa: PTH118 (or an address)
 
 
 def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], list[str]]:

@@ -99,3 +99,16 @@ def test_copies_make_no_other_benchmark_and_no_other_model(
     assert rows(read(copy)) == once
     found = rows(read([file, copy]))
     assert [row[:3] for row in found] == [row[:3] for row in once]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_copies_without_answers_to_compare_are_of_the_same_run(tmp_path: Path, mark: str) -> None:
+    """Of py-irt there are scores alone: the name is all that shows a copy."""
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"subject_id": "m", "responses": {"q1": 1, "q2": 0}}')
+    shutil.copy(file, tmp_path / f"a{mark}.jsonl")
+    found = bayescontam.import_py_irt(tmp_path, benchmark="b")
+    assert trials(found) == [["m", "q1", 1, 1], ["m", "q2", 0, 1]]
+    (tmp_path / f"a{mark}.jsonl").write_text('{"subject_id": "m", "responses": {"q1": 0}}')
+    with pytest.raises(DataError, match="occurs again in the same run, with another answer"):
+        bayescontam.import_py_irt(tmp_path, benchmark="b")
