@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import expit, logit
-from scipy.stats import binom, kstest
+from scipy.stats import binom, chi2, kstest
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.item_fit import (
@@ -227,8 +227,10 @@ def differences(
 
 
 @pytest.mark.parametrize("kind", [(4, 10, 0.0), (4, 40, 0.25), (12, 20, 0.0), (40, 10, 0.0)])
-def test_models_that_do_not_differ_are_seldom_said_to(kind: tuple[int, int, float]) -> None:
-    """The sentence appears at 0.01: more than that, by chance below 1e-4, fails."""
+def test_models_that_do_not_differ_are_flagged_at_the_nominal_rate(
+    kind: tuple[int, int, float],
+) -> None:
+    """The sentence needs p below 0.01; a higher rate than that has a chance below 1e-4."""
     rng = np.random.default_rng(9)
     models, items, guess = kind
     p = np.array([differences(rng, models, items, guess=guess).p_value for _ in range(300)])
@@ -265,5 +267,26 @@ def test_items_of_wrong_keys_are_named_with_the_model_that_solves_them() -> None
     sentence = list(item_sentences(found, 0.1))[-1]
     assert "models differ by more than their abilities explain" in sentence
     assert "memoriser solves" in sentence.split(";")[0]
-    named = sentence.split("look at the keys of ")[1].removesuffix(".").split(", ")
+    named = sentence.split("Check the keys of ")[1].removesuffix(".").split(", ")
     assert sorted(named) == sorted(solved.index)
+
+
+def test_models_of_equal_ability_are_compared_by_cochrans_q() -> None:
+    """Of equal and certain abilities the statistic is Cochran's Q (1950, doi:10.2307/2332378)."""
+    rng = np.random.default_rng(12)
+    models, items = 5, 30
+    correct = (rng.random((items, models)) < rng.uniform(0.2, 0.9, (items, 1))) * 1.0
+    correct = correct[(correct.sum(axis=1) > 0) & (correct.sum(axis=1) < models)]
+    item, model = (each.ravel() for each in np.indices(correct.shape))
+    ability = np.zeros((3, len(item)))
+    answers = Answers(
+        np.arange(len(correct)) * models, correct.ravel(), np.ones(len(item)), ability, ability,
+        np.zeros(len(item)), None, np.ones((3, len(correct))),
+    )  # fmt: skip
+    scores = score_models([answers], model, models)
+    solved, of_item = correct.sum(axis=0), correct.sum(axis=1)
+    q = models * (models - 1) * ((solved - solved.mean()) ** 2).sum()
+    q /= (of_item * (models - of_item)).sum()
+    assert scores.solved == pytest.approx(solved)
+    assert scores.expected == pytest.approx(np.full(models, solved.mean()))
+    assert scores.p_value == pytest.approx(chi2.sf(q, models - 1), rel=1e-6)
