@@ -109,7 +109,9 @@ def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str
     less = [m for m in order[::-1] if z[m] < -DIFFERENT]
     if not more or not less or min(ability[more]) >= max(ability[less]):
         return
-    models, solved, expected = (data[x].to_numpy() for x in ("model", "solved_of", "expected_of"))
+    models, solved, expected = (
+        data[x].to_numpy() for x in ("model", "solved_contaminated", "expected_contaminated")
+    )
     shown = "; ".join(
         f"{printable(str(models[m]), 60)} solves {solved[m]:,.0f}, expected {expected[m]:,.1f}"
         for m in more[:MOST_NAMED] + less[:MOST_NAMED]
@@ -123,8 +125,9 @@ def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str
     yield (
         f"On the {len(names):,} items of {printable(benchmark, 60)} that are contaminated by"
         f" {CONTAMINATED:g} or more, models differ by more than their abilities explain (p"
-        f" {p_text}): {shown}. Answers that a model has memorised look like this, and since abler"
-        f" models miss them, so do wrong keys: look at the keys of {listed}{rest}."
+        f" {p_text}): {shown}. A model that has memorised the keys of these items gives this"
+        f" pattern; since abler models miss them, the keys may be wrong. Check the keys of"
+        f" {listed}{rest}."
     )
 
 
@@ -410,7 +413,10 @@ def _differences(
     """Compare models on the contaminated items of each benchmark, with abilities on clean ones."""
     design = built.design
     shape = (len(design.models), len(design.benchmarks))
-    found = {name: np.full(shape, np.nan) for name in ("solved_of", "expected_of", "difference_z")}
+    found = {
+        name: np.full(shape, np.nan)
+        for name in ("solved_contaminated", "expected_contaminated", "difference_z")
+    }
     ability, p_value = np.full(shape, np.nan), np.full(shape[1], np.nan)
     cell = design.model * shape[1] + design.benchmark
     clean = np.zeros(len(cell))
@@ -430,8 +436,8 @@ def _differences(
             for part in draws.chunks(design, _AT_ONCE)
         )
         scores = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
-        found["solved_of"][:, benchmark] = scores.solved
-        found["expected_of"][:, benchmark] = scores.expected
+        found["solved_contaminated"][:, benchmark] = scores.solved
+        found["expected_contaminated"][:, benchmark] = scores.expected
         found["difference_z"][:, benchmark] = scores.z
         p_value[benchmark] = scores.p_value
     return {

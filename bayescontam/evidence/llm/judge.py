@@ -154,17 +154,17 @@ def judge_pairs(
     for name, value in limits.items():
         if value is not None and value < 1:
             raise UsageError(f"{name} {value}: allowed is 1 or more")
-    asked = _questions(pairs, load_prompt(prompt), cut)
-    keys = [cache_key(each, endpoint.model, run, endpoint.temperature) for each in asked]
+    questions = _questions(pairs, load_prompt(prompt), cut)
+    keys = [cache_key(each, endpoint.model, run, endpoint.temperature) for each in questions]
     store, notes = (None, []) if cache is None else answer_cache(cache)
     stored = {key: stored_answer(store, key) for key in keys} if store else {}
     # Pairs of equal texts are one question.
     session = JudgeSession(
-        dict(zip(keys, asked, strict=True)), {k: a for k, a in stored.items() if a}, store
+        dict(zip(keys, questions, strict=True)), {k: a for k, a in stored.items() if a}, store
     )
     if known := len(session.outcomes):
         notes.append(f"{known:,} answers were in the cache")
-    if cuts := sum(question.is_cut for question in asked):
+    if cuts := sum(question.is_cut for question in questions):
         notes.append(f"texts are cut at {cut:,} characters in {cuts:,} of {len(keys):,} pairs")
     budget = Budget(max_calls, max_tokens)
     session.run(endpoint, budget, progress=progress)
