@@ -255,8 +255,9 @@ def test_the_prior_predictive_has_the_tables_rows_and_the_priors_spread() -> Non
     assert float(counts.mean()) == pytest.approx(0.5, abs=0.1)
     again = bayescontam.prior_predictive("single", GOOD, draws=400, seed=3)
     assert again["prior_predictive"].equals(prior["prior_predictive"])
-    with pytest.raises(UsageError, match="draws: got 0"):
-        bayescontam.prior_predictive("single", GOOD, draws=0)
+    for draws in (0, 2.5, "many"):
+        with pytest.raises(UsageError, match=f"draws: got {draws!r}; allowed is 1 to 100,000"):
+            bayescontam.prior_predictive("single", GOOD, draws=draws)  # type: ignore[arg-type]
 
 
 def test_the_prior_predictive_is_that_of_the_pymc_model() -> None:
@@ -292,9 +293,13 @@ def test_power_analysis_is_that_of_the_command_line() -> None:
         found.table, plan([sizes], bayescontam.Assumptions(), spec, wish, seed=1)
     )
     solved = bayescontam.power_analysis(
-        "single", sizes, width=0.2, solve_for="items", data_sets=20, seed=1
+        "single", sizes, width=0.2, solve="items", data_sets=20, seed=1
     )
     assert solved.sizes is not None
     assert f"{solved.sizes.items:,} items" in solved.sentence
-    with pytest.raises(UsageError, match="with solve_for give one"):
-        bayescontam.power_analysis("single", [sizes, sizes], width=0.2, solve_for="items")
+    with pytest.raises(UsageError, match="with solve give one"):
+        bayescontam.power_analysis("single", [sizes, sizes], width=0.2, solve="items")
+    with pytest.raises(UsageError, match="items: got 'many'; allowed is 2 or more"):
+        bayescontam.SampleSizes(items="many")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="sizes: got no design"):
+        bayescontam.power_analysis("single", [])

@@ -113,7 +113,7 @@ def plan(
         check_seed(seed, "--seed")
     found = power_analysis(
         spec, designs, truth, quantity=quantity, width=width, assurance=assurance, level=level,
-        data_sets=data_sets, solve_for=solve, most=most, reference=reference_of(reference),
+        data_sets=data_sets, solve=solve, most=most, reference=reference_of(reference),
         seed=seed, progress=not quiet,
     )  # fmt: skip
     if output == "csv":

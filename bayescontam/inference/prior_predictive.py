@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -340,8 +341,8 @@ def prior_predictive(
     >>> dict(prior["prior_predictive"].sizes)
     {'chain': 1, 'draw': 50, 'response': 3}
     """
-    if draws < 1:
-        raise UsageError(f"draws: got {draws}; allowed is 1 or more")
+    if not isinstance(draws, Integral) or not 1 <= draws <= MOST_DRAWS:
+        raise UsageError(f"draws: got {draws!r}; allowed is 1 to {MOST_DRAWS:,}")
     seed = fresh_seed() if seed is None else seed
     check_seed(seed)
     spec = spec if isinstance(spec, ModelSpec) else load_model(spec)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -72,8 +73,8 @@ class PowerRequest:
         if not 0 < self.assurance < 1:
             raise UsageError(f"assurance: got {self.assurance}; allowed is between 0 and 1")
         check_level(self.level)
-        if not 10 <= self.data_sets <= 100_000:
-            raise UsageError(f"data_sets: got {self.data_sets}; allowed is 10 to 100,000")
+        if not isinstance(self.data_sets, Integral) or not 10 <= self.data_sets <= 100_000:
+            raise UsageError(f"data_sets: got {self.data_sets!r}; allowed is 10 to 100,000")
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +241,7 @@ class _Search:
         return high
 
 
-def solve(
+def smallest_design(
     unknown: Unknown,
     sizes: SampleSizes,
     truth: Assumptions,
@@ -256,7 +257,7 @@ def solve(
     if unknown not in get_args(Unknown):
         raise UsageError(f"solve: got {unknown!r}; {suggest(str(unknown), get_args(Unknown))}")
     if wish.width is None:
-        raise UsageError("solve: needs the wanted width of the interval (--width)")
+        raise UsageError("solve: needs the wanted width of the interval (width=, --width)")
     least = _least(unknown, sizes, truth)
     if most is None:
         most = MOST[unknown]
@@ -311,7 +312,7 @@ def power_analysis(
     assurance: float = 0.8,
     level: float = LEVEL,
     data_sets: int = 100,
-    solve_for: Unknown | None = None,
+    solve: Unknown | None = None,
     most: int | None = None,
     reference: Reference = "min_observed",
     seed: int | None = None,
@@ -328,7 +329,7 @@ def power_analysis(
     spec : ModelSpec, str or path-like
         Model spec, the name of a shipped one, or the path of a TOML file.
     sizes : SampleSizes or sequence of SampleSizes
-        Designs; one, where `solve_for` is given.
+        Designs; one, where `solve` is given.
     assumptions : Assumptions, optional
         What is supposed to be true. Default: ``Assumptions()``.
     quantity : {"genuine_ability", "accuracy", "overfitting", "slope"}
@@ -341,7 +342,7 @@ def power_analysis(
         Probability of the equal-tailed intervals.
     data_sets : int, default 100
         Data sets simulated of each design.
-    solve_for : {"items", "models", "generations"}, optional
+    solve : {"items", "models", "generations"}, optional
         Size whose smallest sufficient value is searched for; needs `width`.
     most : int, optional
         Largest value that is tried. Default: 100,000 items, 32 models, 100 generations.
@@ -376,12 +377,14 @@ def power_analysis(
     seed = fresh_seed() if seed is None else seed
     check_seed(seed)
     designs = [sizes] if isinstance(sizes, SampleSizes) else list(sizes)
+    if not designs:
+        raise UsageError("sizes: got no design; give one or more")
     common: dict[str, Any] = {"seed": seed, "reference": reference, "progress": progress}
-    if solve_for is None:
+    if solve is None:
         return PowerAnalysis(plan(designs, truth, spec, wish, **common), None, "", wish, seed)
     if len(designs) != 1:
-        raise UsageError(f"sizes: got {len(designs)} designs; with solve_for give one")
-    found = solve(solve_for, designs[0], truth, spec, wish, most=most, **common)
+        raise UsageError(f"sizes: got {len(designs)} designs; with solve give one")
+    found = smallest_design(solve, designs[0], truth, spec, wish, most=most, **common)
     return PowerAnalysis(found.table, found.sizes, found.sentence, wish, seed)
 
 

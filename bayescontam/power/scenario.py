@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -68,8 +69,8 @@ class SampleSizes:
         """Refuse what cannot be simulated."""
         for name in _SIZES:
             least, value = 2 if name == "items" else 1, getattr(self, name)
-            if value < least:
-                raise UsageError(f"{name}: got {value}; allowed is {least} or more")
+            if not isinstance(value, Integral) or value < least:
+                raise UsageError(f"{name}: got {value!r}; allowed is {least} or more")
         if not 0 <= self.clean < self.models:
             raise UsageError(
                 f"clean: got {self.clean}; allowed is 0 up to but not {self.models}, the models"

@@ -17,7 +17,7 @@ from bayescontam.inference.posterior import stack_draws
 from bayescontam.model.build import build
 from bayescontam.power import scenario as scenes
 from bayescontam.power.laplace import QUANTITIES
-from bayescontam.power.power import PowerRequest, expected_precision, plan, solve
+from bayescontam.power.power import PowerRequest, expected_precision, plan, smallest_design
 from bayescontam.power.random_effects import fitted_spreads
 from bayescontam.power.scenario import (
     Assumptions,
@@ -307,7 +307,7 @@ def test_table_has_a_row_for_each_design() -> None:
 def test_solved_items_follow_the_formula() -> None:
     truth = Assumptions(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
     request = PowerRequest(width=0.1, data_sets=20)
-    found = solve("items", SampleSizes(2), truth, load_model("single"), request, seed=1)
+    found = smallest_design("items", SampleSizes(2), truth, load_model("single"), request, seed=1)
     given = Scenario(SampleSizes(1000), truth, load_model("single"))
     clean = given.true(given.simulate(1, 0))[1, 0, 0]
     exact = 2 * (2 * Z / 0.1) ** 2 * clean * (1 - clean)
@@ -322,14 +322,16 @@ def test_solved_items_follow_the_formula() -> None:
 
 def test_what_is_not_reached_is_said() -> None:
     wish, spec = PowerRequest(width=0.01, data_sets=10), load_model("single")
-    found = solve("items", SampleSizes(2), Assumptions(spreads=ALIKE), spec, wish, seed=1, most=500)
+    found = smallest_design(
+        "items", SampleSizes(2), Assumptions(spreads=ALIKE), spec, wish, seed=1, most=500
+    )
     assert found.sizes is None
     assert found.table["items"].max() == 500
     assert "Not reached with 500 items" in found.sentence
     # 4 p (1 - p) (1.96 / 0.01)² / 0.7 items, of a p near one half
     needed = int(found.sentence.split("about ")[1].split(" would")[0].replace(",", ""))
     assert needed == pytest.approx((2 * Z / 0.01) ** 2 * 0.25 / 0.7, rel=0.1)
-    more = solve(
+    more = smallest_design(
         "models", SampleSizes(50), Assumptions(), load_model("hierarchical"), wish, seed=1, most=3
     )
     assert more.sizes is None
@@ -338,7 +340,7 @@ def test_what_is_not_reached_is_said() -> None:
 
 def test_generations_and_the_fewest() -> None:
     wish, spec = PowerRequest("overfitting", 0.99, data_sets=10), load_model("hierarchical")
-    found = solve("generations", SampleSizes(40, 2), Assumptions(), spec, wish, seed=1)
+    found = smallest_design("generations", SampleSizes(40, 2), Assumptions(), spec, wish, seed=1)
     assert found.sizes == SampleSizes(40, 2, 1, 1)
     assert found.sentence.startswith("1 generation, the fewest tried")
 
@@ -411,10 +413,12 @@ def test_accuracy_below_guessing_is_refused() -> None:
 def test_solve_needs_a_width_and_a_range() -> None:
     spec = load_model("single")
     with pytest.raises(UsageError, match="needs the wanted width"):
-        solve("items", SampleSizes(20), Assumptions(), spec, PowerRequest(), seed=1)
+        smallest_design("items", SampleSizes(20), Assumptions(), spec, PowerRequest(), seed=1)
     with pytest.raises(UsageError, match="most: got 5"):
-        solve(
+        smallest_design(
             "items", SampleSizes(20), Assumptions(), spec, PowerRequest(width=0.1), seed=1, most=5
         )
     with pytest.raises(UsageError, match="solve: got 'item'"):
-        solve("item", SampleSizes(20), Assumptions(), spec, PowerRequest(width=0.1), seed=1)  # type: ignore[arg-type]
+        smallest_design(
+            "item", SampleSizes(20), Assumptions(), spec, PowerRequest(width=0.1), seed=1
+        )  # type: ignore[arg-type]
