@@ -162,9 +162,12 @@ class Stored:
         except (BayescontamError, MemoryError):
             raise
         except Exception as error:
-            raise FitError(
-                f"{name}: is not {cls._IS}; give a file that 'bayescontam {verb}' wrote"
-            ) from error
+            if "truncated file" in str(error):  # h5py has no class of its own for it
+                problem = f"is damaged: its end is missing; copy it again, or {cls._AGAIN}"
+            else:
+                lacks = " (it has no group 'record')" if isinstance(error, KeyError) else ""
+                problem = f"is not {cls._IS}{lacks}; give a file that 'bayescontam {verb}' wrote"
+            raise FitError(f"{name}: {problem}") from error
         if stored is None:
             raise FitError(
                 f"{name}: has format {layout}, this version of bayescontam reads format {version};"

@@ -130,7 +130,18 @@ def test_other_files_are_refused(content, tmp_path):
 def test_other_netcdf_is_refused(tmp_path):
     path = tmp_path / "other.nc"
     xr.Dataset({"x": ("a", [1, 2])}).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(FitError, match="is not a fit of bayescontam"):
+    lacks = r"is not a fit of bayescontam \(it has no group 'record'\); give a file that"
+    with pytest.raises(FitError, match=lacks):
+        Fit.from_netcdf(path)
+
+
+def test_a_file_that_is_cut_off_is_damaged(fit, tmp_path):
+    path = tmp_path / "fit.nc"
+    fit.to_netcdf(path)
+    path.write_bytes(path.read_bytes()[:-400])
+    with pytest.raises(
+        FitError, match=r"fit.nc: is damaged: its end is missing; copy it again, or"
+    ):
         Fit.from_netcdf(path)
 
 
