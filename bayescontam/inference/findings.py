@@ -31,7 +31,8 @@ _OTHERS = {
         " model spec assumes."
     ),
     Overfitting.OPPOSITE: (
-        "For {subject} scores fall with contamination, which points to harder items, not to memory."
+        "For {subject} scores fall with contamination, which memory does not explain: these items"
+        " may be harder, or their keys wrong."
     ),
     Overfitting.BY_REFERENCE: (
         "For {subject} the sign of the {effect} depends on the reference contamination."

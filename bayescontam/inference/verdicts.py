@@ -63,8 +63,8 @@ EXPLAINED = {
         " benchmarks."
     ),
     Overfitting.OPPOSITE: (
-        "Scores fall with contamination. Memory does not do that: contaminated items may be the"
-        " harder ones, which this model spec takes for an effect of contamination."
+        "Scores fall with contamination, which memory does not explain: contaminated items may be"
+        " harder or have wrong keys, and this model spec takes that for an effect of contamination."
     ),
     Overfitting.BY_REFERENCE: (
         "The reference lies above the contamination of most items and turns the sign of"
