@@ -214,7 +214,7 @@ def test_published_kinds_against_published_verdicts() -> None:
     assert row["kappa"] == pytest.approx(by_hand)
     assert row["kappa"] == pytest.approx(0.1332, abs=5e-5)
     assert row["kinds_kappa"] == 1
-    told = found.verdicts[found.verdicts["judge"] == "verdicts"].set_index("kind")
-    assert told.loc["superset", ["duplicates", "clean"]].tolist() == [6, 11]
-    assert told.loc["related", ["duplicates", "clean"]].tolist() == [8, 3]
-    assert told.loc[["exact", "equivalent", "subset"], "clean"].tolist() == [0, 0, 0]
+    reported = found.verdicts[found.verdicts["judge"] == "verdicts"].set_index("kind")
+    assert reported.loc["superset", ["duplicates", "clean"]].tolist() == [6, 11]
+    assert reported.loc["related", ["duplicates", "clean"]].tolist() == [8, 3]
+    assert reported.loc[["exact", "equivalent", "subset"], "clean"].tolist() == [0, 0, 0]

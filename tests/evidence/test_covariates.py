@@ -80,7 +80,7 @@ def test_matches_and_verdicts_stand_beside(scan: Scan) -> None:
     assert table["judged_duplicates"].tolist() == [1, 0, 0]
 
 
-def test_without_judgements_no_kinds_are_told(scan: Scan) -> None:
+def test_without_judgements_no_kinds_are_reported(scan: Scan) -> None:
     table = table_of(scan, said=False)
     assert not [name for name in table.columns if name.startswith("kind_")]
     assert table["judged"].tolist() == [0, 0, 0]

@@ -245,7 +245,7 @@ def test_every_draw_rises(prior: Any) -> None:
         assert (np.diff(draws.log_odds_open(grid, b), axis=1) > 0).all()
 
 
-def test_terms_that_nothing_can_tell_are_left_out() -> None:
+def test_terms_that_nothing_can_report_are_left_out() -> None:
     rows = [row | {"benchmark": "quiz", "source": "web"} for row in ROWS]
     frame = pd.DataFrame(rows)
     model = build_curve(STRAIGHT, make_verdicts(frame, ["quiz"], ["web"])).model

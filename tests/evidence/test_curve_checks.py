@@ -154,7 +154,7 @@ def evidence(*rows: Any, benchmarks: Any = ("quiz",)) -> dict[str, Check]:
     return {check.name: check for check in evidence_checks(verdicts)}
 
 
-def test_what_judgements_can_tell_is_said() -> None:
+def test_what_judgements_can_report_is_said() -> None:
     by_ada, by_model = (
         judged("q", "d", 1, judge, cosine=0.5, best=0.5) for judge in ("Ada", "llm:m")
     )

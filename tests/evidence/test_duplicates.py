@@ -97,7 +97,7 @@ def test_draws_are_spaced_evenly(prior: Curve) -> None:
     assert len(prior.draws(10_000)) == 4000
 
 
-def test_the_summary_names_what_it_tells_of(prior: Curve) -> None:
+def test_the_summary_names_what_it_reports_of(prior: Curve) -> None:
     table = prior.summary(0.8)
     row = table[(table["quantity"] == "threshold") & (table["of"] == "exam")].iloc[0]
     values = prior.draws().threshold[:, 1]
@@ -150,13 +150,15 @@ def test_what_is_no_curve_is_refused(odd: Curve, tmp_path: Path) -> None:
     spoilt = {
         "text.nc": b"no curve",
         "empty.nc": b"",
-        "cut.nc": data[: len(data) // 2],
         "zeros.nc": bytes(len(data)),
     }
     for name, content in spoilt.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(FitError, match=f"{name}: is not a curve; give a file that"):
             Curve.from_netcdf(tmp_path / name)
+    (tmp_path / "cut.nc").write_bytes(data[: len(data) // 2])
+    with pytest.raises(FitError, match=r"cut\.nc: is damaged: its end is missing; copy it"):
+        Curve.from_netcdf(tmp_path / "cut.nc")
     xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(FitError, match=r"other\.nc: is not a curve"):
         Curve.from_netcdf(tmp_path / "other.nc")

@@ -83,7 +83,7 @@ def test_the_rest_is_the_histogram_less_what_is_listed(scan: Scan) -> None:
     assert rest(found["q2"]) == pytest.approx({(0.405, 0): 10 * 9 / 19, (0.405, 1): 10 * 10 / 19})
 
 
-def test_judged_matches_of_the_tail_are_told(scan: Scan) -> None:
+def test_judged_matches_of_the_tail_are_reported(scan: Scan) -> None:
     said = [judged("q1", "t", 1), judged("q1", "b", 0, source="books"), judged("q1", "a", 1)]
     q1 = matches_of(scan, said)["q1"]
     np.testing.assert_allclose(q1.cosine, [0.9, 0.61, 0.352, 0.5], rtol=1e-6)

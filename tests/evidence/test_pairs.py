@@ -39,8 +39,8 @@ def _keys(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
 def _small(tmp_path: Path, rows: list[tuple[Any, ...]]) -> Scan:
     """A scan of items "1" and "2": (item, source, document, chunk, chunk_id, cosine)."""
     columns = ["item", "source", "document", "chunk", "chunk_id", "cosine"]
-    told = {"benchmark": "b", "stratum": "", "copies": 1, "start": 0, "end": 9}
-    matches = pd.DataFrame(rows, columns=columns).assign(**told)
+    reported = {"benchmark": "b", "stratum": "", "copies": 1, "start": 0, "end": 9}
+    matches = pd.DataFrame(rows, columns=columns).assign(**reported)
     items = pd.DataFrame({"benchmark": "b", "item": ["1", "2"], "text": ["one", "two"]})
     texts = matches[["chunk_id"]].drop_duplicates().assign(text="chunk")
     tables = {"matches": matches, "tail": matches[:0], "items": items, "texts": texts}

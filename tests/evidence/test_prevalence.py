@@ -42,7 +42,7 @@ def poisson_binomial(p: np.ndarray) -> np.ndarray:
     return masses
 
 
-def test_some_of_the_items_are_told_as_if_no_others_were_there() -> None:
+def test_some_of_the_items_are_reported_as_if_no_others_were_there() -> None:
     p = np.array([0.1, 0.9, 0.4, 0.7])
     kept = np.array([True, False, True, False])
     part = made(p, ["quiz", "maze", "maze", "quiz"]).of(kept)
@@ -50,8 +50,8 @@ def test_some_of_the_items_are_told_as_if_no_others_were_there() -> None:
     table = prevalence(part)
     shares = table[table["by"] == "corpus"].set_index("benchmark")["mean"]
     assert shares.to_dict() == {"quiz": pytest.approx(0.1), "maze": pytest.approx(0.4)}
-    told = table.select_dtypes("number").columns
-    assert table[told].equals(prevalence(made(p[kept], ["quiz", "maze"]))[told])
+    reported = table.select_dtypes("number").columns
+    assert table[reported].equals(prevalence(made(p[kept], ["quiz", "maze"]))[reported])
 
 
 def row(table: pd.DataFrame, by: str, group: Any = "") -> pd.Series:
@@ -63,29 +63,29 @@ def row(table: pd.DataFrame, by: str, group: Any = "") -> pd.Series:
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_intervals_are_those_of_a_poisson_binomial(level: float) -> None:
     p = np.random.default_rng(1).beta(0.5, 0.8, 60)
-    told = row(prevalence(made(p), level=level), "corpus")
+    reported = row(prevalence(made(p), level=level), "corpus")
     below = np.cumsum(poisson_binomial(p))
-    assert told["n_mean"] == pytest.approx(p.sum())
-    assert told["mean"] == pytest.approx(p.mean())
+    assert reported["n_mean"] == pytest.approx(p.sum())
+    assert reported["mean"] == pytest.approx(p.mean())
     for name, tail in (("n_low", (1 - level) / 2), ("n_high", (1 + level) / 2)):
-        assert abs(told[name] - np.searchsorted(below, tail)) <= 1
-    assert told["ci_low"] == pytest.approx(told["n_low"] / 60)
-    assert told["n_low"].is_integer()
-    assert told["n_high"].is_integer()
-    assert told["ci_high"] == pytest.approx(told["n_high"] / 60)
-    assert told["items"] == 60
+        assert abs(reported[name] - np.searchsorted(below, tail)) <= 1
+    assert reported["ci_low"] == pytest.approx(reported["n_low"] / 60)
+    assert reported["n_low"].is_integer()
+    assert reported["n_high"].is_integer()
+    assert reported["ci_high"] == pytest.approx(reported["n_high"] / 60)
+    assert reported["items"] == 60
 
 
 def test_what_the_curve_leaves_open_widens_intervals() -> None:
     """In half of the draws all items have duplicates, in the others none."""
     p = np.repeat([0.0, 1.0], DRAWS // 2)[:, None] * np.ones(50)
-    told = row(prevalence(made(p)), "corpus")
-    assert (told["n_mean"], told["n_low"], told["n_high"]) == (25.0, 0.0, 50.0)
+    reported = row(prevalence(made(p)), "corpus")
+    assert (reported["n_mean"], reported["n_low"], reported["n_high"]) == (25.0, 0.0, 50.0)
 
 
 def test_sure_items_are_counted() -> None:
-    told = row(prevalence(made([1.0, 1.0, 0.0, 1.0])), "corpus")
-    assert (told["n_low"], told["n_mean"], told["n_high"]) == (3.0, 3.0, 3.0)
+    reported = row(prevalence(made([1.0, 1.0, 0.0, 1.0])), "corpus")
+    assert (reported["n_low"], reported["n_mean"], reported["n_high"]) == (3.0, 3.0, 3.0)
 
 
 def test_a_part_never_holds_more_than_the_whole() -> None:

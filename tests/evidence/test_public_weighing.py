@@ -48,7 +48,7 @@ def no_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("no_sampling")
-def test_faults_are_told_before_sampling(
+def test_faults_are_reported_before_sampling(
     scan: Scan, error: type[BayescontamError], message: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(error, match=message) as caught:

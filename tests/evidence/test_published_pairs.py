@@ -49,10 +49,10 @@ def test_pairs_with_a_published_cosine_draw_the_threshold_down() -> None:
     curve = fitted(judged)
     assert_sampled_well(curve)
     for benchmark in (0, 1):
-        told = marginal(curve.draws(), np.array([0.6]), benchmark).mean()
+        reported = marginal(curve.draws(), np.array([0.6]), benchmark).mean()
         # All 18, of cosines about 0.63, are duplicates: a Beta(1/2, 1/2) posterior is at 0.97.
         # The prior alone gives 0.15.
-        assert told > 0.75
+        assert reported > 0.75
 
 
 @pytest.mark.slow

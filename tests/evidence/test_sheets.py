@@ -110,7 +110,7 @@ def test_a_sheet_is_blind(pairs: pd.DataFrame, tmp_path: Path, suffix: str) -> N
     assert re.search(r"\d\.\d{4}", text) is None
 
 
-def test_the_order_tells_nothing_of_cosines(pairs: pd.DataFrame, tmp_path: Path) -> None:
+def test_the_order_reports_nothing_of_cosines(pairs: pd.DataFrame, tmp_path: Path) -> None:
     orders = []
     for seed in (1, 2):
         export_sheet(pairs, path := tmp_path / f"{seed}.csv", seed=seed)

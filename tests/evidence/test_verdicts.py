@@ -24,7 +24,7 @@ def made(frame: pd.DataFrame) -> Verdicts:
     return make_verdicts(frame, ["quiz", "bare", "exam"], ["web", "books"])
 
 
-def told(verdicts: Verdicts) -> set[tuple[object, ...]]:
+def reported(verdicts: Verdicts) -> set[tuple[object, ...]]:
     """Return the verdicts, with the names and numbers that they point to."""
     of, item = verdicts.pair, verdicts.item[verdicts.pair]
     np.testing.assert_array_equal(verdicts.benchmark_of_item[verdicts.item], verdicts.benchmark)
@@ -43,7 +43,7 @@ def test_arrays_say_what_the_rows_say() -> None:
     verdicts = made(table(*ROWS))
     assert len(verdicts) == 4
     assert verdicts.judges == ("Ada", "llm:m")
-    assert told(verdicts) == {
+    assert reported(verdicts) == {
         ("quiz", "quiz/q2", "web", 0.7, 0.7, "llm:m", 1),
         ("quiz", "quiz/q1", "web", 0.9, 0.95, "llm:m", 0),
         ("quiz", "quiz/q1", "web", 0.9, 0.95, "Ada", 1),

@@ -68,7 +68,7 @@ def test_every_pair_gets_its_own_verdict(server: Server, endpoint: Make) -> None
     assert judged.notes == ("30 calls took 300 tokens",)
 
 
-def test_cosine_and_names_are_not_told(server: Server, endpoint: Make) -> None:
+def test_cosine_and_names_are_not_reported(server: Server, endpoint: Make) -> None:
     pairs = made_pairs(1).assign(cosine=0.123456, document="secretdoc", item="secretitem")
     judge_pairs(pairs, endpoint())
     sent = json.dumps(server.requests[0].body)
@@ -87,11 +87,11 @@ def test_equal_texts_are_asked_about_once(server: Server, endpoint: Make) -> Non
 def test_tokens_are_estimated_where_none_are_reported(server: Server, endpoint: Make) -> None:
     server.script(completion(verdict_text(), tokens=None))
     judged = judge_pairs(made_pairs(1), endpoint())
-    told = sum(len(message["content"]) for message in server.requests[0].body["messages"])
+    reported = sum(len(message["content"]) for message in server.requests[0].body["messages"])
     (note,) = judged.notes
     tokens = int(note.split()[3].replace(",", ""))
-    assert tokens >= told / 4
-    assert tokens == pytest.approx((told + len(verdict_text())) / 4, abs=400)
+    assert tokens >= reported / 4
+    assert tokens == pytest.approx((reported + len(verdict_text())) / 4, abs=400)
 
 
 def verdict_text() -> str:
