@@ -97,9 +97,9 @@ def py_irt() -> dict | None:
             check=True, capture_output=True, timeout=3000,
         )  # fmt: skip
         taken = time.perf_counter() - started
-        told = json.loads((Path(folder) / "best_parameters.json").read_text())
-    names = [told["subject_ids"][str(k)] for k in range(len(told["ability"]))]
-    return {"seconds": taken, "ability": dict(zip(names, told["ability"], strict=True))}
+        reported = json.loads((Path(folder) / "best_parameters.json").read_text())
+    names = [reported["subject_ids"][str(k)] for k in range(len(reported["ability"]))]
+    return {"seconds": taken, "ability": dict(zip(names, reported["ability"], strict=True))}
 
 
 def _result(theta: np.ndarray, means: pd.Series, compiled: float, sampled: float) -> dict:

@@ -48,11 +48,11 @@ def sized(case: Case) -> Result:
     simulated = with_counts(responses, answered(truth, built, rng))
     fit = bayescontam.fit(simulated, spec, seed=1, cores=1)
     groups = {name: group.to_dataset() for name, group in fit.data.children.items()}
-    told = quantities(groups, groups["posterior"])
+    reported = quantities(groups, groups["posterior"])
     true = quantities(estimands(truth, built, (1, 1), "min_observed"), xr.Dataset())
     return {
-        "below": {name: below(told[name], values, rng) for name, values in true.items()},
-        **fared(told, groups["sample_stats"]),
+        "below": {name: below(reported[name], values, rng) for name, values in true.items()},
+        **fared(reported, groups["sample_stats"]),
         "checks": {c.name: c.outcome.value for c in fit.checks()},
         "values": {c.name: c.to_dict()["value"] for c in fit.checks()},
         "left_out": [symbol for symbol, _ in fit.record["left_out"]],

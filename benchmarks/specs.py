@@ -163,16 +163,18 @@ class Recovery:
         posterior, stats = self.sampled(simulated, number)
         draws = with_own_effects(stack_draws(posterior, simulated.design), simulated, rng)
         draws, _ = draw_contamination(draws, simulated, rng)
-        told = quantities(estimands(draws, simulated, (CHAINS, DRAWS), "min_observed"), posterior)
+        reported = quantities(
+            estimands(draws, simulated, (CHAINS, DRAWS), "min_observed"), posterior
+        )
         true = quantities(estimands(truth, self.built, (1, 1), "min_observed"), parameters)
         return {
             "accuracy": float(counts.sum() / simulated.design.n_trials.sum()),
             "below": {
                 name: below(values, true[name], rng)
-                for name, values in told.items()
+                for name, values in reported.items()
                 if name in true
             },
-            **fared(told, stats),
+            **fared(reported, stats),
             "left_out": [symbol for symbol, _ in simulated.terms.left_out],
         }
 
@@ -215,9 +217,9 @@ def below(draws: np.ndarray, true: np.ndarray, rng: np.random.Generator) -> list
     return [float(x) for x in share[moving].round(5)]
 
 
-def fared(told: Mapping[str, np.ndarray], stats: xr.Dataset) -> Result:
+def fared(reported: Mapping[str, np.ndarray], stats: xr.Dataset) -> Result:
     """Return how the sampler fared over all quantities, and where it was worst."""
-    figures = {name: pd.DataFrame(convergence(values)) for name, values in told.items()}
+    figures = {name: pd.DataFrame(convergence(values)) for name, values in reported.items()}
     moving = pd.concat(figures).dropna()
     return {
         "divergences": int(stats["diverging"].sum()),

@@ -49,10 +49,10 @@ def long(curves: pd.DataFrame, location: float, changed: str) -> pd.DataFrame:
     return pd.concat(parts).set_index(KEYS)
 
 
-def compared(told: pd.DataFrame, refit: pd.DataFrame) -> pd.DataFrame:
+def compared(reported: pd.DataFrame, refit: pd.DataFrame) -> pd.DataFrame:
     """Return differences in posterior standard deviations of the refit, and their errors."""
-    both = told.join(refit.set_index(KEYS), suffixes=("", "_refit"), how="inner")
-    assert len(both) == len(told)
+    both = reported.join(refit.set_index(KEYS), suffixes=("", "_refit"), how="inner")
+    assert len(both) == len(reported)
     result = both[["ess", "pareto_k"]].copy()
     for name in ("mean", "ci_low", "ci_high"):
         result[name] = (both[name] - both[f"{name}_refit"]) / both["sd"]

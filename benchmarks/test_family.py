@@ -47,16 +47,16 @@ def test_bent_curves_lie_in_their_bands(shape: str) -> None:
     assert ((low <= knots) & (knots <= high)).sum() >= 8
 
 
-def test_discriminations_are_told() -> None:
+def test_discriminations_are_reported() -> None:
     rng = np.random.default_rng(9)
     items, models = 100, 20
     alpha, delta = np.exp(rng.normal(0, 0.6, items)), rng.normal(0, 1.0, items)
     ability, d = rng.normal(0, 1.2, (models, 1)), rng.random(items)
     p = expit(alpha * (ability - delta) + 1.0 * (d - 0.5))
     fit = fitted(responses(p, d, 9), "two_parameter")
-    told = fit.data["item_effects"]["alpha"].mean(("chain", "draw")).to_series()
-    told = told.loc[[f"i{k}" for k in range(items)]].to_numpy()
-    assert np.corrcoef(np.log(told), np.log(alpha))[0, 1] > 0.6
+    reported = fit.data["item_effects"]["alpha"].mean(("chain", "draw")).to_series()
+    reported = reported.loc[[f"i{k}" for k in range(items)]].to_numpy()
+    assert np.corrcoef(np.log(reported), np.log(alpha))[0, 1] > 0.6
     spread = fit.data["posterior"]["sigma_alpha"]
     assert float(spread.quantile(0.005)) < 0.6 < float(spread.quantile(0.995))
     ranks = fit.estimands().query("quantity == 'accuracy'").set_index("model")["mean"]
@@ -64,7 +64,7 @@ def test_discriminations_are_told() -> None:
     assert ranks.corr(truth.reindex(ranks.index), method="spearman") > 0.97
 
 
-def test_spillover_is_told_from_the_items_own_part() -> None:
+def test_spillover_is_reported_from_the_items_own_part() -> None:
     """Eight models of different exposure on one benchmark, none on another (a control)."""
     rng = np.random.default_rng(11)
     share = np.linspace(0, 0.9, MODELS)
@@ -111,5 +111,5 @@ def test_discriminations_of_real_benchmarks_survive_a_model_that_solves_all() ->
     theta = fit.data["posterior"]["theta"].mean(("chain", "draw"))
     for benchmark in ("GPQA Diamond", "MMLU"):
         raw = perfect.loc[benchmark].reindex(theta["model"].to_numpy())
-        told = theta.sel(benchmark=benchmark).to_series()
-        assert told.corr(raw, method="spearman") > 0.95
+        reported = theta.sel(benchmark=benchmark).to_series()
+        assert reported.corr(raw, method="spearman") > 0.95

@@ -42,11 +42,11 @@ TABLES: dict[str, Callable[[], pd.DataFrame]] = {
 def test_estimands_are_those_of_long_runs(name: str) -> None:
     table = TABLES[name]()
     index = ["model", "benchmark", "quantity"]
-    told = {
+    reported = {
         way: bayescontam.fit(table, "hierarchical", difficulties=way, **LONG)
         for way in ("marginalised", "sampled")
     }
-    ours, long = (fit.estimands().set_index(index) for fit in told.values())
+    ours, long = (fit.estimands().set_index(index) for fit in reported.values())
     rows = ours.index[(long["sd"] > 0) & ~long.index.isin(["rank", "p_best"], level="quantity")]
     ours, long = ours.loc[rows], long.loc[rows]
     noise = np.hypot(ours["mcse_mean"], long["mcse_mean"]) / long["sd"]

@@ -84,9 +84,9 @@ def quantities(posterior, built: BuiltModel, rng: np.random.Generator) -> dict[s
     """Return draws of what is ranked, dims (draw, …)."""
     draws = draw_difficulties(stack_draws(posterior, built.design), built.lattice, rng)
     cells = estimands(draws, built, (1, len(draws)), "zero")["estimands"]
-    told = {name: cells[name].to_numpy()[0, :, :, 0] for name in ("accuracy", "overfitting")}
+    reported = {name: cells[name].to_numpy()[0, :, :, 0] for name in ("accuracy", "overfitting")}
     flat = {"theta": draws.theta, "slope": draws.beta, "sigma_delta": draws.sigma_delta}
-    return told | flat | {"difficulty": difficulty(draws, built.lattice)}
+    return reported | flat | {"difficulty": difficulty(draws, built.lattice)}
 
 
 def test_ranks_are_uniform(monkeypatch):

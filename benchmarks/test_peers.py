@@ -60,8 +60,8 @@ def test_fifty_thousand_responses() -> None:
         return
     # It has one ability for all benchmarks: those with many items count for more.
     by_items = pd.Series(results["marginalised"]["ability by items"])
-    told = pd.Series(other["ability"]).reindex(by_items.index)
-    alike, equal = told.corr(by_items, "spearman"), told.corr(ours, "spearman")
+    reported = pd.Series(other["ability"]).reindex(by_items.index)
+    alike, equal = reported.corr(by_items, "spearman"), reported.corr(ours, "spearman")
     print(
         f"py-irt: {other['seconds']:.1f} s, rank correlation {alike:.3f} with abilities averaged"
         f" over items, {equal:.3f} over benchmarks"

@@ -40,8 +40,8 @@ def intervals(posterior: xr.Dataset, built: BuiltModel) -> np.ndarray:
     """Return 95 % intervals of the estimands, (end, quantity, model, benchmark)."""
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     draws = stack_draws(posterior, built.design)
-    told = estimands(draws, built, shape, "min_observed")["estimands"]
-    ends = [told[name].quantile([0.025, 0.975], ("chain", "draw")) for name in QUANTITIES]
+    ratios = estimands(draws, built, shape, "min_observed")["estimands"]
+    ends = [ratios[name].quantile([0.025, 0.975], ("chain", "draw")) for name in QUANTITIES]
     return np.stack([end.to_numpy() for end in ends], axis=1)
 
 
@@ -69,8 +69,8 @@ def test_planned_widths_and_powers_are_those_of_fits(name: str) -> None:
         shown.append([apart[0][scene.reported].mean(), apart[1].mean()])
     ratio = np.mean(planned, axis=(0, 2, 3)) / np.mean(sampled, axis=(0, 2, 3))
     power = np.mean(shown, axis=0)
-    told = ", ".join(f"{q} {r:.3f}" for q, r in zip(QUANTITIES, ratio, strict=True))
-    print(f"\n{name}: planned / sampled width: {told}; power {power[0]:.3f} / {power[1]:.3f};"
+    ratios = ", ".join(f"{q} {r:.3f}" for q, r in zip(QUANTITIES, ratio, strict=True))
+    print(f"\n{name}: planned / sampled width: {ratios}; power {power[0]:.3f} / {power[1]:.3f};"
           f" {seconds[0] / DATA_SETS:.3f} s / {seconds[1] / DATA_SETS:.1f} s")  # fmt: skip
     assert ratio[:2] == pytest.approx([1, 1], abs=0.1)
     assert ratio[2] == pytest.approx(1, abs=0.15)

@@ -60,8 +60,8 @@ def figures(posterior: xr.Dataset, built: BuiltModel, seed: int) -> tuple[np.nda
     draws = stack_draws(posterior, built.design)
     draws, _ = draw_contamination(draws, built, np.random.default_rng(seed))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    told = estimands(draws, built, shape, "zero")["estimands"]["overfitting_fraction"]
-    return posterior["beta_bar"].to_numpy().ravel(), told.to_numpy().reshape(len(draws), -1)
+    reported = estimands(draws, built, shape, "zero")["estimands"]["overfitting_fraction"]
+    return posterior["beta_bar"].to_numpy().ravel(), reported.to_numpy().reshape(len(draws), -1)
 
 
 def study(shared: bool) -> Iterator[dict[str, object]]:
@@ -75,10 +75,10 @@ def study(shared: bool) -> Iterator[dict[str, object]]:
             built = build(spec, responses)
             if name not in compiled:
                 compiled[name] = Compiled(built)
-            slope, told = figures(compiled[name].draw(built, k), built, k)
+            slope, reported = figures(compiled[name].draw(built, k), built, k)
             for quantity, true, values in (
                 ("beta_bar", SLOPE, slope),
-                *(("overfitting_fraction", f, told[:, m]) for m, f in enumerate(fraction)),
+                *(("overfitting_fraction", f, reported[:, m]) for m, f in enumerate(fraction)),
             ):
                 low, high = np.quantile(values, [0.025, 0.975])
                 yield {"contamination": "of items" if shared else "of models and items",

@@ -62,8 +62,8 @@ def test_the_page_opens_at_once(path: Path, browser: Any) -> None:
         timed = f"const s = performance.now(); {script}; document.body.offsetHeight;"
         taken = browser.execute_script(f"{timed} return performance.now() - s")
         print(f"{what} in {taken / 1000:.2f} s")
-    told = browser.find_element("css selector", "#results output").text
-    assert told == f"{11 * BENCHMARKS:,} of {MODELS * BENCHMARKS:,} rows"  # 7, and 70 to 79
+    reported = browser.find_element("css selector", "#results output").text
+    assert reported == f"{11 * BENCHMARKS:,} of {MODELS * BENCHMARKS:,} rows"  # 7, and 70 to 79
     assert np.median(seconds) < SLOWEST
 
 

@@ -55,7 +55,7 @@ def run(table: Path, **options) -> dict:
     return json.loads(lines[0].removeprefix("RESULT")) | {"file": out.stat().st_size / 1e6}
 
 
-def told(result: dict) -> str:
+def reported(result: dict) -> str:
     return "  ".join(
         f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in result.items()
     )
@@ -93,7 +93,7 @@ def simulated(size: int, path: Path) -> Path:
 @pytest.mark.timeout(7200)
 def test_half_a_million_real_responses(tmp_path: Path) -> None:
     result = run(real(tmp_path / "real.parquet"), chains=2, draws=600, tune=300)
-    print("\n502,452 responses: " + told(result))
+    print("\n502,452 responses: " + reported(result))
     assert result["divergences"] == 0
     assert result["ess of estimands"] >= 400
     assert result["ess of parameters"] >= 200
@@ -107,6 +107,6 @@ def test_time_and_memory_of_simulated_responses(size: int, tmp_path: Path) -> No
     table = simulated(size, tmp_path / "simulated.parquet")
     options = {"chains": 2, "draws": 300, "tune": 300, "difficulties": "marginalised"}
     result = run(table, **options)
-    print(f"\n{size:,} responses: " + told(result))
+    print(f"\n{size:,} responses: " + reported(result))
     assert result["divergences"] == 0
     assert result["error"] < 0.05

@@ -107,11 +107,11 @@ def test_every_data_set_has_a_fit(recoveries: pd.DataFrame) -> None:
 @pytest.mark.timeout(6 * 3600)
 def test_intervals_of_every_spec_cover_the_truth(recoveries: pd.DataFrame) -> None:
     held = covered(recoveries)
-    told = held[~held["quantity"].str.startswith(PARAMETER)]
-    result = by_case(told)
+    reported = held[~held["quantity"].str.startswith(PARAMETER)]
+    result = by_case(reported)
     show("Coverage of 95 % intervals", wide(result, NOMINAL))
     show("Coverage of 50 % intervals", wide(result, 0.5))
-    parameters = by_case(held.drop(told.index))
+    parameters = by_case(held.drop(reported.index))
     show("Parameters", wide(parameters, NOMINAL).T)
     show("Least probable", result.nsmallest(8, "p").round(4))
     assert result["p"].min() > 0.05 / len(result)

@@ -127,7 +127,7 @@ def test_importing_is_lazy() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("no_sampling")
-def test_faults_are_told_before_sampling(
+def test_faults_are_reported_before_sampling(
     error: type[BayescontamError], message: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(error, match=message) as caught:

@@ -33,7 +33,7 @@ def test_a_broken_module_is_another_error(tmp_path: Path, monkeypatch: pytest.Mo
     assert not isinstance(caught.value, MissingExtraError)
 
 
-def test_what_is_installed_is_told_without_importing_it(
+def test_what_is_installed_is_reported_without_importing_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "costly_one.py").write_text("raise RuntimeError('imported')\n")

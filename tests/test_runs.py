@@ -185,8 +185,8 @@ def test_lines_of_several_processes_do_not_mix(tmp_path: Path) -> None:
         other.communicate()
         assert other.returncode == 0
     lines = (tmp_path / "scan.log").read_text(encoding="utf-8").splitlines()
-    told = [line.split(" ", 1)[1] for line in lines]
-    assert sorted(told) == sorted(f"{x} {i} {x * 300}" for x in "abc" for i in range(200))
+    reported = [line.split(" ", 1)[1] for line in lines]
+    assert sorted(reported) == sorted(f"{x} {i} {x * 300}" for x in "abc" for i in range(200))
 
 
 JSON = st.recursive(

@@ -109,7 +109,7 @@ def test_rows_are_what_resamples_say_one_by_one() -> None:
     frame = answers(40, 5)
     rows = bootstrap_rows(frame, np.random.default_rng(6), resamples=30).set_index("quantity")
     weights = np.random.default_rng(6).multinomial(40, np.full(40, 1 / 40), size=30)
-    told = []
+    reported = []
     for w in weights:
         drawn = frame.loc[np.repeat(np.arange(40), w)]
         a, b = alone(drawn, 1.0)
@@ -117,8 +117,8 @@ def test_rows_are_what_resamples_say_one_by_one() -> None:
         genuine = expit(a + b * at_smallest["contamination"]).mean()
         accuracy = drawn["n_correct"].mean()
         over = max(accuracy - genuine, 0.0)
-        told.append((accuracy, genuine, over, over / accuracy, b))
-    expected = pd.DataFrame(told, columns=list(QUANTITIES))
+        reported.append((accuracy, genuine, over, over / accuracy, b))
+    expected = pd.DataFrame(reported, columns=list(QUANTITIES))
     assert (expected["overfitting"] == 0).any()  # the clipping is met
     for name in QUANTITIES:
         assert rows.loc[name, "mean"] == pytest.approx(expected[name].mean(), abs=1e-5)
@@ -154,16 +154,18 @@ def test_blocks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("score", [0, 1])
 def test_a_score_without_errors_or_successes_has_no_overfitting(score: int) -> None:
     rows = bootstrap_rows(answers(20, 10).assign(n_correct=score), np.random.default_rng(1))
-    told = rows.set_index("quantity")
+    reported = rows.set_index("quantity")
     for name, value in zip(QUANTITIES, (score, score, 0, 0, 0), strict=True):
-        assert told.loc[name, ["mean", *BOUNDS]].tolist() == [value] * 9
+        assert reported.loc[name, ["mean", *BOUNDS]].tolist() == [value] * 9
 
 
 def test_a_slope_without_contamination_is_zero() -> None:
     frame = answers(50, 11).assign(contamination=0.3)
-    told = bootstrap_rows(frame, np.random.default_rng(1)).set_index("quantity")
-    assert told.loc["slope", ["low_95", "high_95"]].tolist() == pytest.approx([0, 0], abs=1e-9)
-    assert told.loc["genuine_ability", "mean"] == pytest.approx(told.loc["accuracy", "mean"])
+    reported = bootstrap_rows(frame, np.random.default_rng(1)).set_index("quantity")
+    assert reported.loc["slope", ["low_95", "high_95"]].tolist() == pytest.approx([0, 0], abs=1e-9)
+    assert reported.loc["genuine_ability", "mean"] == pytest.approx(
+        reported.loc["accuracy", "mean"]
+    )
 
 
 def test_a_regression_that_does_not_converge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

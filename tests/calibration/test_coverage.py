@@ -42,7 +42,7 @@ def test_exact_posteriors_cover_at_their_level() -> None:
     assert abs(row["interval_score"] - 4.6760 * SD) < 3.5 * row["interval_score_se"]
 
 
-def test_posteriors_that_are_too_narrow_or_off_are_told() -> None:
+def test_posteriors_that_are_too_narrow_or_off_are_reported() -> None:
     narrow = at(coverage_table(made_rows(2000, 2, narrow=1.3)))
     # P(|Z| < 1.96 / 1.3)
     assert abs(narrow["coverage"] - 0.868) < 3.5 * narrow["mc_se"]
@@ -69,9 +69,9 @@ def test_errors_of_clusters_of_unlike_size_are_those_of_many_studies() -> None:
         sizes = rng.integers(1, 6, 80)
         cluster = np.repeat(np.arange(80), sizes)
         values = np.repeat(rng.normal(0, 1, 80), sizes) + rng.normal(0, 1, len(cluster))
-        told = clustered_means(values, np.zeros(len(values), int), cluster, 1)
-        means.append(told.mean[0])
-        errors.append(told.error[0])
+        reported = clustered_means(values, np.zeros(len(values), int), cluster, 1)
+        means.append(reported.mean[0])
+        errors.append(reported.error[0])
     assert np.mean(errors) == pytest.approx(np.std(means), rel=0.1)
 
 
@@ -81,12 +81,12 @@ def test_failed_fits_count_in_three_ways() -> None:
     failed = rows.index < 20
     rows.loc[failed, "status"] = "failed"
     table = coverage_table(rows)
-    told = [at(table, counted=counted) for counted in COUNTED]
-    assert [row["coverage"] for row in told] == pytest.approx(
+    reported = [at(table, counted=counted) for counted in COUNTED]
+    assert [row["coverage"] for row in reported] == pytest.approx(
         [held.mean(), held[~failed].mean(), (held & ~failed).mean()]
     )
-    assert [(row["n"], row["n_failed"]) for row in told] == [(100, 20), (80, 0), (100, 20)]
-    assert told[2]["width"] == told[0]["width"]
+    assert [(row["n"], row["n_failed"]) for row in reported] == [(100, 20), (80, 0), (100, 20)]
+    assert reported[2]["width"] == reported[0]["width"]
 
 
 def test_a_fit_without_an_interval_has_missed() -> None:
@@ -129,17 +129,17 @@ def test_estimators_are_ranked_by_score_on_the_same_data() -> None:
     )
     short = rows[(rows["estimator"] != "wide") | (rows["replicate"] < 300)]
     table = coverage_table(short)
-    told = {name: at(table, estimator=name) for name in names}
-    assert [told[name]["score_rank"] for name in names] == [1, 2, 3]
-    assert told["exact"]["score_behind"] == 0
+    reported = {name: at(table, estimator=name) for name in names}
+    assert [reported[name]["score_rank"] for name in names] == [1, 2, 3]
+    assert reported["exact"]["score_behind"] == 0
     score = {
         name: interval_score(*(part[c].to_numpy() for c in ("low_95", "high_95", "truth")), 95)
         for name, part in rows[rows["replicate"] < 300].groupby("estimator")
     }
     behind = score["narrow"] - score["exact"]
-    assert told["narrow"]["score_behind"] == pytest.approx(behind.mean())
-    assert told["narrow"]["score_behind_se"] == pytest.approx(behind.std(ddof=1) / np.sqrt(300))
-    assert told["wide"]["n"] == 300
+    assert reported["narrow"]["score_behind"] == pytest.approx(behind.mean())
+    assert reported["narrow"]["score_behind_se"] == pytest.approx(behind.std(ddof=1) / np.sqrt(300))
+    assert reported["wide"]["n"] == 300
 
 
 def test_one_estimator_is_not_ranked() -> None:
@@ -163,7 +163,7 @@ def test_no_rows_give_an_empty_table() -> None:
     assert list(table.columns) == list(COLUMNS)
 
 
-def test_where_all_fits_failed_nothing_is_told_without_failures() -> None:
+def test_where_all_fits_failed_nothing_is_reported_without_failures() -> None:
     table = coverage_table(made_rows(5, 1).assign(status="failed"))
     assert set(table["counted"]) == {ALL, MISSED}
     assert (table.loc[table["counted"] == MISSED, "coverage"] == 0).all()

@@ -103,12 +103,12 @@ def test_a_proposal_is_that_of_hmc() -> None:
         return jax.jit(jax.vmap(step))(keys, x, jnp.array([1, 2, 5, 3]), sizes)
 
     with precision(double=True):
-        (state, info), (wanted, told) = moved(_proposal), moved(hmc_proposal)
+        (state, info), (wanted, reported) = moved(_proposal), moved(hmc_proposal)
         for found, known in zip(state, wanted, strict=True):
             np.testing.assert_allclose(found, known, rtol=1e-12)
-        np.testing.assert_allclose(info.acceptance_rate, told.acceptance_rate, rtol=1e-9)
-        assert np.asarray(told.is_divergent).tolist() == [False, False, False, True]
-        assert (info.is_divergent == told.is_divergent).all()
+        np.testing.assert_allclose(info.acceptance_rate, reported.acceptance_rate, rtol=1e-9)
+        assert np.asarray(reported.is_divergent).tolist() == [False, False, False, True]
+        assert (info.is_divergent == reported.is_divergent).all()
 
 
 @pytest.mark.parametrize("double", [False, True])

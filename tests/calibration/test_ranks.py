@@ -93,7 +93,7 @@ def test_quantities_are_chosen_where_one_has_few_ranks_or_no_name_for_a_variable
     assert (list(found), found.sizes["draw"], found.attrs["n_left_out"]) == (["mu"], 29, 0)
 
 
-def test_what_has_no_ranks_is_told(tmp_path: Path) -> None:
+def test_what_has_no_ranks_is_reported(tmp_path: Path) -> None:
     fixed = write_run(tmp_path / "fixed", {"a": made_rows(30, 1)}, study_text("fixed"))
     with pytest.raises(UsageError, match="got 'fixed', whose true values are not drawn"):
         StudyResults.load(fixed).ranks()

@@ -134,7 +134,7 @@ def test_a_bootstrap_that_has_nothing_asked_for_is_refused() -> None:
         ReplicateRunner(plan, cell).rows(0)
 
 
-def test_what_no_fit_is_needed_for_is_told_without_one() -> None:
+def test_what_no_fit_is_needed_for_is_reported_without_one() -> None:
     ReplicateRunner(*_beside_bootstrap("single")).check()
     with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
         ReplicateRunner(*_beside_bootstrap("single", "quantities = ['theta']")).check()
@@ -150,12 +150,15 @@ def test_what_no_fit_is_needed_for_is_told_without_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "told"), [("latent_duplicate", "the truth is reported at 0;"), ("spillover", None)]
+    ("model", "reported"),
+    [("latent_duplicate", "the truth is reported at 0;"), ("spillover", None)],
 )
-def test_truth_and_estimate_at_two_references_are_refused(model: str, told: str | None) -> None:
+def test_truth_and_estimate_at_two_references_are_refused(model: str, reported: str | None) -> None:
     """Nobody could distinguish a bias from another meaning of genuine ability."""
     message = "the estimator 'bootstrap' reports genuine ability at contamination 0"
-    with pytest.raises(SpecError, match=f"reference: {message}.*{told or 'truth'}.*leave the boo"):
+    with pytest.raises(
+        SpecError, match=f"reference: {message}.*{reported or 'truth'}.*leave the boo"
+    ):
         ReplicateRunner(*_beside_bootstrap(model)).rows(0)
     rows = ReplicateRunner(*_beside_bootstrap(model, "quantities = ['accuracy']")).rows(0)
     assert set(rows["quantity"]) == {"accuracy"}
@@ -274,7 +277,9 @@ def test_bootstrap_rows_carry_the_truth_in_both_definitions() -> None:
     assert not {"novelty_gap", "slope"} & set(own.index)
 
 
-def test_an_estimator_that_is_told_the_reverse_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimator_that_is_reported_the_reverse_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan, cell = planned("prior", "single", items=10)
     upside = plan.study.estimators[0].model_copy(update={"reversed": True})
     plan = replicating.Plan(

@@ -71,7 +71,7 @@ def test_a_study_given_by_python_is_read_from_its_record(tmp_path: Path) -> None
     assert StudyResults.load(folder).spec == study
 
 
-def test_a_study_changed_in_python_is_not_told_as_it_was_written(tmp_path: Path) -> None:
+def test_a_study_changed_in_python_is_not_reported_as_it_was_written(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", {}, study_text())
     written = StudySpec.parse(study_text(), "made")
     same = written.model_copy(update={"replicates": 9})

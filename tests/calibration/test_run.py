@@ -213,7 +213,7 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGTERM")
-def test_a_run_that_is_told_to_terminate_writes_what_is_finished(tmp_path: Path) -> None:
+def test_a_run_that_is_reported_to_terminate_writes_what_is_finished(tmp_path: Path) -> None:
     path, out = tmp_path / "small.toml", tmp_path / "out"
     path.write_text(BOOTSTRAP)
     with subprocess.Popen(
@@ -292,7 +292,9 @@ def test_a_study_that_failed_before_its_first_row_can_be_mended_in_place(tmp_pat
     assert len(rows(tmp_path / "out", jobs=1, replicates=1))
 
 
-def test_what_is_wrong_in_the_last_cell_is_told_before_the_first_is_fitted(tmp_path: Path) -> None:
+def test_what_is_wrong_in_the_last_cell_is_reported_before_the_first_is_fitted(
+    tmp_path: Path,
+) -> None:
     gap = "grid.models = [3, 2, 1]\nexpressions.gap = 'theta[1, 0] - theta[0, 0]'\n"
     wrong = gap + SINGLE.replace("single", "hierarchical")
     with pytest.raises(SpecError, match=r"expressions\.gap: .*out of bounds"):
@@ -367,7 +369,7 @@ def test_a_plan_can_be_lowered_to_what_is_done(tmp_path: Path) -> None:
     assert planned_now() == 4
 
 
-def test_a_shard_that_lacks_a_column_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
+def test_a_shard_that_lacks_a_column_is_reported_before_anything_is_fitted(tmp_path: Path) -> None:
     rows(tmp_path, jobs=1, replicates=1)
     before = shards(tmp_path)
     victim = sorted((tmp_path / "rows").glob("*.parquet"))[0]
@@ -377,7 +379,7 @@ def test_a_shard_that_lacks_a_column_is_told_before_anything_is_fitted(tmp_path:
     assert set(shards(tmp_path)) == set(before)
 
 
-def test_a_damaged_shard_is_told_by_name(tmp_path: Path) -> None:
+def test_a_damaged_shard_is_reported_by_name(tmp_path: Path) -> None:
     rows(tmp_path, jobs=1, replicates=1)
     victim = sorted((tmp_path / "rows").glob("*.parquet"))[0]
     victim.write_bytes(b"PAR1 and no more")

@@ -124,7 +124,7 @@ def test_no_ranks_give_an_empty_table() -> None:
     assert list(table.columns) == list(COLUMNS)
 
 
-def test_fits_without_draws_are_told_and_keep_a_quantity_from_passing() -> None:
+def test_fits_without_draws_are_reported_and_keep_a_quantity_from_passing() -> None:
     rows = made_rows(300, 2)
     none = {"rank": -1, "ranks": 0, "mean": np.nan, "sd": np.nan, "status": "failed"}
     for few, outcome in ((3, "passed"), (4, "caution")):

@@ -62,16 +62,16 @@ def test_common_faults_are_found(shift: float, factor: float, n: int, power: flo
 def test_a_fault_that_moves_neither_mean_nor_spread_is_found_by_the_envelope() -> None:
     rng = np.random.default_rng(3)
     z = rng.choice([-1.0, 1.0], 500) * np.sqrt(1 - 0.3**2) + rng.normal(0, 0.3, 500)
-    told = uniformity(norm.cdf(z))
-    assert min(told.p_shift, told.p_spread) > 0.05
-    assert told.p_ecdf < 1e-3
-    assert told.p_value < 1e-2
+    reported = uniformity(norm.cdf(z))
+    assert min(reported.p_shift, reported.p_spread) > 0.05
+    assert reported.p_ecdf < 1e-3
+    assert reported.p_value < 1e-2
 
 
 def test_shift_and_spread_are_in_units_of_the_posterior() -> None:
     z = 0.5 + 1.4 * np.random.default_rng(4).standard_normal(20_000)
-    told = uniformity(norm.cdf(z))
-    assert (told.shift, told.spread) == pytest.approx((0.5, 1.4), abs=0.04)
+    reported = uniformity(norm.cdf(z))
+    assert (reported.shift, reported.spread) == pytest.approx((0.5, 1.4), abs=0.04)
 
 
 def test_p_values_beyond_what_is_simulated_stay_small() -> None:

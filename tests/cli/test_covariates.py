@@ -36,7 +36,7 @@ def curve(path: Path, outcome: Outcome = Outcome.PASSED) -> None:
     made.to_netcdf(path)
 
 
-def test_it_tells_what_it_found_and_on_what_that_rests(run: Run) -> None:
+def test_it_reports_what_it_found_and_on_what_that_rests(run: Run) -> None:
     done = run("covariates", "scan", "--curve", "curve.nc", "--out", "c.parquet")
     assert done.status == 0
     table = pd.read_parquet("c.parquet")
@@ -77,7 +77,7 @@ def test_options_reach_the_weighing(run: Run) -> None:
     assert (table["p_scanned"] > 0.5).sum() == 1
 
 
-def test_a_failed_check_of_the_curve_is_told(run: Run) -> None:
+def test_a_failed_check_of_the_curve_is_reported(run: Run) -> None:
     curve(Path("bad.nc"), Outcome.FAILED)
     arguments = ("covariates", "scan", "--curve", "bad.nc", "-o", "c.csv")
     done = run(*arguments)

@@ -31,8 +31,8 @@ def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scan:
 def verdicts(scan: Scan, judge: str, count: int) -> list[Row]:
     """Return verdicts that follow the cosine, on the best matches of the first items."""
     rows = scan.matches.head(count)
-    told = zip(rows["item"], rows["document"], rows["cosine"], strict=True)
-    return [judged(item, document, int(c > 0.65), judge) for item, document, c in told]
+    reported = zip(rows["item"], rows["document"], rows["cosine"], strict=True)
+    return [judged(item, document, int(c > 0.65), judge) for item, document, c in reported]
 
 
 def test_without_judgements_it_is_the_prior_and_says_so(run: Run) -> None:

@@ -77,7 +77,7 @@ def test_only_the_fit_is_left_in_the_folder(made: Made) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_spec_was_chosen_for_and_cannot_have_is_told(run: Run, tmp_path: Path) -> None:
+def test_what_a_spec_was_chosen_for_and_cannot_have_is_reported(run: Run, tmp_path: Path) -> None:
     """Else the fit would be one of another spec under this one's name."""
     table = simulate(1, models=2, benchmarks=1, items=20).responses
     table["contamination"] = np.tile(table["contamination"].to_numpy()[:20], 2)

@@ -205,7 +205,7 @@ def test_what_an_interrupt_leaves_half_made_is_no_traceback(name: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
-def test_what_fails_without_an_interrupt_is_still_told() -> None:
+def test_what_fails_without_an_interrupt_is_still_reported() -> None:
     script = HALF_MADE.format(name="SIGTERM", before="object.__new__(File)")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
                           env=environment(), check=False)  # fmt: skip

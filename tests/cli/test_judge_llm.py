@@ -112,7 +112,7 @@ def test_the_budget_ends_a_run_and_the_same_command_goes_on(
     assert len(read_judgements("judged.csv").frame) == 10
 
 
-def test_what_failed_is_told_and_tried_again(run: Run, scan: Path, server: Server) -> None:
+def test_what_failed_is_reported_and_tried_again(run: Run, scan: Path, server: Server) -> None:
     server.behave = lambda _: verdict() if len(server.requests) <= 3 else fault(500)
     command = options(scan, server, "--pairs", 6, "--retries", 0)
     done = run(*command)
@@ -149,7 +149,7 @@ def test_wrong_usage_costs_no_call(
     assert not Path("judged.csv").exists()
 
 
-def test_a_wrong_key_is_told(run: Run, scan: Path, server: Server) -> None:
+def test_a_wrong_key_is_reported(run: Run, scan: Path, server: Server) -> None:
     server.script(fault(401, "Invalid key\x1b[31m"))
     done = run(*options(scan, server, "--quiet"))
     assert (done.status, done.out) == (2, "")

@@ -43,14 +43,14 @@ def test_prior_as_csv_and_json(run: Run) -> None:
     assert found["quantities"][0]["quantity"] == "accuracy"
 
 
-def test_a_fresh_seed_is_told_and_can_be_used_again(run: Run) -> None:
+def test_a_fresh_seed_is_reported_and_can_be_used_again(run: Run) -> None:
     first = run("models", "prior", "single", *SMALL, "--format", "json")
     seed = json.loads(first.out)["seed"]
     again = run("models", "prior", "single", *SMALL, "--format", "json", "--seed", seed)
     assert again.out == first.out
 
 
-def test_csv_tells_its_seed_beside_it(run: Run) -> None:
+def test_csv_reports_its_seed_beside_it(run: Run) -> None:
     done = run("models", "prior", "single", *SMALL, "--format", "csv")
     seed = done.err.split("Seed ")[1].split(".")[0]
     again = run("models", "prior", "single", *SMALL, "--format", "csv", "--seed", seed)

@@ -19,7 +19,7 @@ def rows(done: Done) -> pd.DataFrame:
     return pd.read_csv(StringIO(done.out))
 
 
-def test_a_table_tells_what_was_supposed(run: Run) -> None:
+def test_a_table_reports_what_was_supposed(run: Run) -> None:
     done = run("plan", *QUICK, "--items", "100,400", "--width", "0.15")
     assert done.status == 0
     assert "100" in done.out
@@ -68,16 +68,16 @@ def test_contamination_of_a_table_is_taken(run: Run, tmp_path: Path) -> None:
     share = pd.DataFrame({"benchmark": "b", "item": range(10), "contamination": [0] * 5 + [1] * 5})
     half = pd.DataFrame({"benchmark": "c", "item": range(10), "contamination": [0] * 5 + [1] * 5})
     pd.concat([share, half]).to_csv(path, index=False)
-    told = rows(run("plan", *QUICK, "--items", "60", "--covariates", path, "--format", "csv"))
-    assert told["benchmarks"].tolist() == [2]
+    reported = rows(run("plan", *QUICK, "--items", "60", "--covariates", path, "--format", "csv"))
+    assert reported["benchmarks"].tolist() == [2]
     options = ("--contamination", "0.5", "--benchmarks", "2")
     by_share = rows(run("plan", *QUICK, "--items", "60", *options, "--format", "csv"))
-    assert told["width"][0] == pytest.approx(by_share["width"][0])
+    assert reported["width"][0] == pytest.approx(by_share["width"][0])
     responses = pd.concat([share, half]).assign(model="m", correct=[0, 1] * 10)
     responses.to_csv(tmp_path / "responses.csv", index=False)
     options = ("--items", "60", "--responses", tmp_path / "responses.csv")
     again = rows(run("plan", *QUICK, *options, "--format", "csv"))
-    pd.testing.assert_frame_equal(again, told)
+    pd.testing.assert_frame_equal(again, reported)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_quiet_says_nothing(run: Run, here: Path) -> None:
     assert run("scan", "m.toml", "--out", "out", "-q", *HERE) == Done(0, "", "")
 
 
-def test_the_same_command_again_tells_the_same(run: Run, here: Path) -> None:
+def test_the_same_command_again_reports_the_same(run: Run, here: Path) -> None:
     first = run("scan", "m.toml", "--out", "out", *HERE)
     before = (here / "out" / "scan.log").read_bytes()
     again = run("scan", "m.toml", "--out", "out", *HERE)
@@ -225,8 +225,8 @@ def test_unreadable_records_are_listed_once(run: Run, here: Path) -> None:
     (here / "out" / "scan.json").unlink()
     assert run(*arguments).status == 0
     lines = (here / "out" / "scan.log").read_text().splitlines()
-    told = [line.split("Z ", 1)[1] for line in lines if "unreadable" in line]
-    assert told == [
+    reported = [line.split("Z ", 1)[1] for line in lines if "unreadable" in line]
+    assert reported == [
         "unreadable: bad.jsonl: record 1: not UTF-8",
         "unreadable: bad.jsonl: record 2: no field 'text'",
         "unreadable: bad.jsonl: record 3: not an object",
@@ -240,12 +240,12 @@ def test_at_most_1000_unreadable_records_of_a_file_are_listed(run: Run, here: Pa
     (here / "bad.jsonl").write_text("no JSON\n" * 1500 + LINE)
     assert run("scan", *QUICK, "--corpus", "bad.jsonl", "--out", "out").status == 0
     lines = (here / "out" / "scan.log").read_text().splitlines()
-    told = [line for line in lines if "unreadable" in line]
-    assert len(told) == 1001
-    assert told[-1].endswith("unreadable: bad.jsonl: 500 more records")
+    reported = [line for line in lines if "unreadable" in line]
+    assert len(reported) == 1001
+    assert reported[-1].endswith("unreadable: bad.jsonl: 500 more records")
 
 
-def test_files_that_are_passed_over_are_told(run: Run, here: Path) -> None:
+def test_files_that_are_passed_over_are_reported(run: Run, here: Path) -> None:
     (here / "corpus").mkdir()
     write_records(here / "corpus" / "a.jsonl", records(20))
     (here / "corpus" / "picture.png").write_bytes(b"\x89PNG")
@@ -285,12 +285,12 @@ def written(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".log"}
 
 
-def test_a_full_disk_is_told_and_the_scan_taken_up(run: Run, here: Path) -> None:
+def test_a_full_disk_is_reported_and_the_scan_taken_up(run: Run, here: Path) -> None:
     whole, out = here / "whole", here / "out"
     assert run("scan", "m.toml", "--out", "whole", "-q", "--keep-work", *HERE).status == 0
     sizes = {path.stat().st_size for path in written(whole)} - {0}
     assert len(sizes) > 10
-    told = set()
+    reported = set()
     for size in sorted(sizes):
         with files_up_to(size - 1):
             done = run("scan", "m.toml", "--out", "out", "--keep-work", *HERE)
@@ -298,12 +298,12 @@ def test_a_full_disk_is_told_and_the_scan_taken_up(run: Run, here: Path) -> None
         if done.status == 0:
             break
         assert_refused(done, r"File too large; free some space, then run the same command again")
-        told.add(done.err.split("error: ")[1].split(":")[0])
+        reported.add(done.err.split("error: ")[1].split(":")[0])
         # Nothing is half written: each file there is one of the whole scan.
         assert {p.relative_to(out) for p in written(out)} <= {
             p.relative_to(whole) for p in written(whole)
         }
-    places = {Path(place).relative_to("out").parts[0] for place in told}
+    places = {Path(place).relative_to("out").parts[0] for place in reported}
     assert {"work", "matches.parquet"} <= places
     assert run("scan", "m.toml", "--out", "out", "-q", *HERE).status == 0
     assert tables_of(out) == tables_of(whole)

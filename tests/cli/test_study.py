@@ -96,7 +96,7 @@ def test_a_run_says_what_it_did_and_what_comes_next(run: Run, tmp_path: Path) ->
         (("recovery", "--out", "file/x"), "file/x: cannot be used (Not a directory)"),
     ],
 )
-def test_what_cannot_be_used_is_told(
+def test_what_cannot_be_used_is_reported(
     run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -119,7 +119,7 @@ def test_what_cannot_be_used_is_told(
         ("ray", "", ("--engine", "ray")),
     ],
 )
-def test_a_missing_extra_is_told_before_anything_is_made(
+def test_a_missing_extra_is_reported_before_anything_is_made(
     run: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -147,7 +147,7 @@ def test_a_study_without_model_specs_needs_no_engine(
     assert done.status == 0
 
 
-def test_a_cluster_that_does_not_answer_is_told_before_anything_is_made(
+def test_a_cluster_that_does_not_answer_is_reported_before_anything_is_made(
     run: Run, tmp_path: Path
 ) -> None:
     pytest.importorskip("ray")

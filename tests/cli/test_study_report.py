@@ -18,8 +18,8 @@ def test_report_writes_tables_and_a_page_and_says_what_was_found(run: Run, tmp_p
     assert (done.status, done.err.strip()) == (0, "")
     assert {"coverage.csv", "sbc.csv", "index.html"} <= {path.name for path in folder.iterdir()}
     coverage = pd.read_csv(folder / "coverage.csv")
-    told = coverage.query("estimator == 'narrow' and level == 0.95 and counted == 'all fits'")
-    assert f"{told['coverage'].iloc[0]:.3f}" in done.out
+    reported = coverage.query("estimator == 'narrow' and level == 0.95 and counted == 'all fits'")
+    assert f"{reported['coverage'].iloc[0]:.3f}" in done.out
     for said in ("Ranks are not uniform for 2 of 5 quantities", "too narrow", "index.html"):
         assert said in " ".join(done.out.split())
 

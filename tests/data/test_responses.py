@@ -343,7 +343,7 @@ def test_hash_depends_on_scores_only(table: pd.DataFrame, random: Any) -> None:
     )
 
 
-def test_hash_tells_where_one_name_ends() -> None:
+def test_hash_reports_where_one_name_ends() -> None:
     one, other = (_frame().assign(model=m, benchmark=b) for m, b in [("ab", "c"), ("a", "bc")])
     one, other = one.head(2), other.head(2)
     assert Responses.from_frame(one).data_hash != Responses.from_frame(other).data_hash
@@ -452,8 +452,8 @@ def test_tables_of_a_german_spreadsheet_are_read(delimiter: str, tmp_path: Path)
     plain = delimiter == ","
     assert found.frame["level"].tolist() == (["0,5", "1"] if plain else [0.5, 1])
     assert found.frame["size"].tolist() == ["1,000", "2,000"]
-    told = "'contamination'" if plain else "'contamination', 'level'"
-    assert found.notes[-1] == f"{path}: decimal commas in {told}: 0,5 was read as 0.5"
+    reported = "'contamination'" if plain else "'contamination', 'level'"
+    assert found.notes[-1] == f"{path}: decimal commas in {reported}: 0,5 was read as 0.5"
 
 
 def test_points_in_counts_beside_decimal_commas_are_refused(tmp_path: Path) -> None:

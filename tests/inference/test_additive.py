@@ -43,14 +43,14 @@ def fits(data: pd.DataFrame) -> dict[str, bayescontam.Fit]:
 @pytest.mark.slow
 def test_genuine_ability_and_boost_are_recovered() -> None:
     """From 200,000 answers, which would show a bias; many small tables: studies/recovery.toml."""
-    told = fitted(table(400, 500, 3), "additive").estimands().set_index("quantity")
+    reported = fitted(table(400, 500, 3), "additive").estimands().set_index("quantity")
     for name, truth in (("genuine_ability", GENUINE), ("novelty_gap", BOOST)):
-        assert told.loc[name, "ci_low"] < truth < told.loc[name, "ci_high"]
-        assert told.loc[name, "mean"] == pytest.approx(truth, abs=0.01)
+        assert reported.loc[name, "ci_low"] < truth < reported.loc[name, "ci_high"]
+        assert reported.loc[name, "mean"] == pytest.approx(truth, abs=0.01)
 
 
 @pytest.mark.slow
-def test_few_items_do_not_tell_the_two_forms_apart_and_many_do() -> None:
+def test_few_items_do_not_report_the_two_forms_apart_and_many_do() -> None:
     """On these values the forms differ by less than 0.003: 400 answers cannot show it."""
     few = bayescontam.compare(fits(table(400, 1, 1)))
     assert few["elpd_diff"].iloc[1] < 4

@@ -225,7 +225,7 @@ def test_scores_far_below_what_replicates_hold_are_found():
     assert _surprise(np.array([1.0, 0.9]), never) == pytest.approx(2 / 500)
 
 
-def test_repeats_without_their_effect_are_told(tmp_path):
+def test_repeats_without_their_effect_are_reported(tmp_path):
     text = "summary = 'x'\n[likelihood]\nmodel_by_item = false"
     frame = simulate(0, models=2, items=6, trials=4).responses
     b = build(ModelSpec.parse(text, "mine.toml"), Responses.from_frame(frame))
@@ -240,7 +240,7 @@ def design(frame: pd.DataFrame, reference: float) -> dict[str, Check]:
     return {check.name: check for check in design_checks(b, levels)}
 
 
-def test_reference_outside_the_observed_range_is_told():
+def test_reference_outside_the_observed_range_is_reported():
     frame = simulate(0, models=2, items=6).responses.copy()
     frame["contamination"] = np.tile(np.linspace(0.2, 0.6, 6), len(frame) // 6)
     inside, outside = design(frame, 0.2), design(frame, 0.0)
@@ -249,7 +249,7 @@ def test_reference_outside_the_observed_range_is_told():
     assert "'model-0', 'model-1'" in outside["Reference in observed range"].sentence
 
 
-def test_partly_answered_benchmarks_are_told():
+def test_partly_answered_benchmarks_are_reported():
     frame = simulate(0, models=2, benchmarks=1, items=6).responses
     assert design(frame, 0.3)["Items answered"].outcome is Outcome.PASSED
     some = design(frame.iloc[:-2], 0.3)["Items answered"]
@@ -271,7 +271,7 @@ def test_partly_answered_benchmarks_are_told():
         (4, [[0.5, 0.5], [0.2, 0.2], [0.0, 0.0], [0.1, 0.1]], 0),
     ],
 )
-def test_spillover_that_ability_could_be_is_told(models, exposures, left):
+def test_spillover_that_ability_could_be_is_reported(models, exposures, left):
     frame = simulate(0, models=models, benchmarks=len(exposures[0]), items=4).responses.copy()
     of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))
     frame["contamination"] = np.array(exposures)[of_model, of_benchmark]
@@ -282,7 +282,7 @@ def test_spillover_that_ability_could_be_is_told(models, exposures, left):
 
 
 @pytest.mark.parametrize(("apart", "left"), [(0.02, 0), (0.2, 6)])
-def test_small_differences_of_exposure_tell_no_spillover(apart, left):
+def test_small_differences_of_exposure_report_no_spillover(apart, left):
     """Nor do they bring it nearer to the reference, which no model's exposure reaches."""
     frame = simulate(0, models=8, benchmarks=2, items=4).responses.copy()
     of_model, of_benchmark = (frame[c].str[-1].astype(int) for c in ("model", "benchmark"))

@@ -109,7 +109,7 @@ def verdicts(behind: np.ndarray, pareto_k: float = 0.0) -> list[str]:
         ),
     ],
 )
-def test_where_a_difference_does_not_tell_the_verdict_says_so(
+def test_where_a_difference_does_not_report_the_verdict_says_so(
     behind: np.ndarray, verdict: str
 ) -> None:
     best, other = verdicts(behind)
@@ -118,10 +118,10 @@ def test_where_a_difference_does_not_tell_the_verdict_says_so(
     assert ("Fewer than 100" in other) is (len(behind) < 100)
 
 
-def test_bad_pareto_k_is_told() -> None:
+def test_bad_pareto_k_is_reported() -> None:
     for bad in (0.8, np.nan):
-        told = verdicts(np.ones(200), bad)[1]
-        assert "200 responses have Pareto k > 0.7: unreliable there." in told
+        reported = verdicts(np.ones(200), bad)[1]
+        assert "200 responses have Pareto k > 0.7: unreliable there." in reported
     frame = table(models=2, items=100)
     best = bayescontam.compare({"a": plain_fit(frame, 0.9), "b": plain_fit(frame, elpd=-9.0)})
     assert best["verdict"][0] == "best; 200 responses have Pareto k > 0.7: unreliable there."

@@ -69,11 +69,11 @@ def test_means_and_intervals_move_as_those_of_a_normal(
     curves: xr.Dataset, changed: str, benchmark: int
 ) -> None:
     found = curves.sel(changed=changed, model="m").isel(benchmark=benchmark)
-    told = found.where(found["overfitting"].notnull(), drop=True)
-    assert told.sizes["location"] >= 10
+    reported = found.where(found["overfitting"].notnull(), drop=True)
+    assert reported.sizes["location"] >= 10
     z = stats.norm.ppf(0.95)
-    for at in told["location"].to_numpy():
-        here = told.sel(location=at)
+    for at in reported["location"].to_numpy():
+        here = reported.sel(location=at)
         mean, sd = moved(at, changed, benchmark)
         # Of a quantile known from as many independent draws.
         error = np.sqrt(0.05 * 0.95 / float(here["ess"])) / stats.norm.pdf(z) * sd
@@ -111,8 +111,10 @@ def test_the_own_location_is_the_fit_itself(curves: xr.Dataset) -> None:
         xr.testing.assert_allclose(own[name].sel(changed="all", drop=True), plain)
         tails = estimands[name].sel(model="m").quantile([0.05, 0.95], ("chain", "draw"))
         for end, tail in zip(("low", "high"), tails, strict=True):
-            told = own[f"{name}_{end}"].sel(changed="own", model="m")
-            np.testing.assert_allclose(told, tail, rtol=0, atol=0.005 * (1 + 9 * (name == "slope")))
+            reported = own[f"{name}_{end}"].sel(changed="own", model="m")
+            np.testing.assert_allclose(
+                reported, tail, rtol=0, atol=0.005 * (1 + 9 * (name == "slope"))
+            )
     assert (own["pareto_k"] == 0).all()
     assert (own["ess"].sel(model="m") > 0.8 * CHAINS * DRAWS).all()
 
@@ -128,7 +130,7 @@ def test_where_items_are_alike_kappa_is_noise_and_moves_nothing(curves: xr.Datas
     xr.testing.assert_allclose(own[["overfitting", "pareto_k"]], same[["overfitting", "pareto_k"]])
 
 
-def test_locations_that_are_too_far_are_told_as_unknown() -> None:
+def test_locations_that_are_too_far_are_reported_as_unknown() -> None:
     """Ten posterior standard deviations away there are no draws to weigh."""
     locations = np.array([-9.0, -1.0, 0.5, 1.0, 9.0])
     far = shifted_curves(*drawn(), PRIOR, 0.9, CONCERNED, locations)

@@ -28,7 +28,7 @@ def table(rows: int, columns: int, spread: float, seed: int) -> tuple[np.ndarray
     return level, cells
 
 
-def test_levels_of_rows_are_told_as_well_as_their_errors_say() -> None:
+def test_levels_of_rows_are_reported_as_well_as_their_errors_say() -> None:
     """Over 400 tables, whatever the spread of cells."""
     for spread in (0.0, 0.3, 1.4):
         squares = []
@@ -37,12 +37,12 @@ def test_levels_of_rows_are_told_as_well_as_their_errors_say() -> None:
             noise = np.random.default_rng(1000 + seed).normal(0, 0.2, cells.shape)
             rough = LinearisedEstimate(cells + noise, np.full(cells.shape, 0.2)).level_of_rows()
             squares.append([(rough.estimate - level) ** 2, (spread**2 + rough.se**2) / 2])
-        actual, told = np.mean(squares, axis=(0, 2))
+        actual, reported = np.mean(squares, axis=(0, 2))
         # One of twelve is lost to the columns' means.
-        assert actual / told == pytest.approx(11 / 12, rel=0.1)
+        assert actual / reported == pytest.approx(11 / 12, rel=0.1)
 
 
-def test_a_mean_is_told_by_what_its_effects_differ_by() -> None:
+def test_a_mean_is_reported_by_what_its_effects_differ_by() -> None:
     """Against the conditional posterior of a mean, effects integrated out."""
     mean, se, tau, sigma, count = 0.7, 0.2, 0.5, 1.3, 3.0
     nested = PooledTransform(np.array([mean]), np.array([se]), np.array([count]))
@@ -104,7 +104,7 @@ def test_difficulties_are_known_as_well_as_their_errors_state() -> None:
     assert rough.se[place[0]] > 2 * np.median(rough.se)
 
 
-def test_discriminations_are_told_as_well_as_their_errors_say() -> None:
+def test_discriminations_are_reported_as_well_as_their_errors_say() -> None:
     """By 40 models on 400 items: of many more, one step from 0 leaves more than chance does."""
     rng = np.random.default_rng(3)
     log_alpha, delta = rng.normal(0, 0.3, 400), rng.normal(0, 0.8, 400)
@@ -137,11 +137,11 @@ def test_cells_that_were_not_answered_say_nothing_of_a_row() -> None:
     rough = LinearisedEstimate(
         np.where(missing, 50.0, cells), np.where(missing, np.inf, se)
     ).level_of_rows()
-    told = ~missing.all(axis=1)
+    reported = ~missing.all(axis=1)
     assert np.isinf(rough.se[7])
     assert rough.estimate[7] == 0
-    assert np.corrcoef(rough.estimate[told], level[told])[0, 1] > 0.95
-    assert rough.se[told] == pytest.approx(0.1)
+    assert np.corrcoef(rough.estimate[reported], level[reported])[0, 1] > 0.95
+    assert rough.se[reported] == pytest.approx(0.1)
 
 
 def test_coordinates_of_a_basis_have_the_errors_of_independent_rows() -> None:

@@ -101,7 +101,7 @@ def test_rows_in_another_order_give_the_same_figures(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(both["x"].elpd_i, both["y"].elpd_i, rtol=1e-12)
 
 
-def test_sampling_of_folds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampling_of_folds_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     Sampler(monkeypatch)
     found = kfold({"x": plain_fit(table())}, "model", 3, CrossValidation())["x"]
     went = found.elpd_i.attrs
@@ -287,10 +287,12 @@ def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> Non
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     p = expit(mu[..., None] + sigma[..., None] * nodes)
     weights = weights / weights.sum()
-    told = stats.norm(0, 1.5).logpdf(mu) + stats.halfnorm(0, 1).logpdf(sigma)
+    reported = stats.norm(0, 1.5).logpdf(mu) + stats.halfnorm(0, 1).logpdf(sigma)
     for model in ("m0", "m1", "m2"):
-        told = told + np.log((stats.binom(items, p).pmf(right[model]) * weights).sum(axis=-1))
-    posterior = np.exp(told - logsumexp(told))
+        reported = reported + np.log(
+            (stats.binom(items, p).pmf(right[model]) * weights).sum(axis=-1)
+        )
+    posterior = np.exp(reported - logsumexp(reported))
     chance = float((posterior * (p * weights).sum(axis=-1)).sum())
     answers = design.n_correct[rows_of] == 1
     np.testing.assert_allclose(

@@ -180,7 +180,7 @@ def test_stand_ins_count_every_item_once():
         np.testing.assert_allclose(np.bincount(of, row), [60, 50], rtol=1e-10)
 
 
-def test_what_is_kept_of_items_is_told_by_all_draws():
+def test_what_is_kept_of_items_is_reported_by_all_draws():
     built = built_of(spec_of("hierarchical"), table())
     drawn = draw_difficulties(draws_of(built, 50), built.lattice, np.random.default_rng(1))
     delta = expand_to_items(drawn, built.lattice).delta

@@ -64,7 +64,7 @@ class TestRoundTrip:
         assert loaded.checks() == fit.checks() or any(np.isnan(c.value) for c in fit.checks())
         assert [c.sentence for c in loaded.checks()] == [c.sentence for c in fit.checks()]
 
-    def test_record_tells_how_to_do_it_again(self, loaded):
+    def test_record_reports_how_to_do_it_again(self, loaded):
         record = loaded.record
         assert record["seed"] == 1
         assert record["command"] == "the command"
@@ -79,7 +79,7 @@ class TestRoundTrip:
         expected = small_table(NAMES).groupby("model", sort=False)["correct"].mean()
         np.testing.assert_allclose(loaded.raw_accuracy().squeeze(), expected[NAMES])
 
-    def test_p_better_is_told_for_every_pair(self, loaded):
+    def test_p_better_is_reported_for_every_pair(self, loaded):
         better = loaded.p_better().isel(benchmark=0).to_numpy()
         assert np.isnan(np.diag(better)).all()
         off = ~np.eye(len(NAMES), dtype=bool)

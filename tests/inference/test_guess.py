@@ -62,9 +62,9 @@ def test_the_posterior_is_that_of_a_grid() -> None:
         sd = float(np.sqrt((weight * (value - mean) ** 2).sum()))
         assert float(posterior[name].mean()) == pytest.approx(mean, abs=0.1 * sd)
         assert float(posterior[name].std()) == pytest.approx(sd, rel=0.1)
-    told = fit.estimands().set_index("quantity").loc["accuracy"]
+    reported = fit.estimands().set_index("quantity").loc["accuracy"]
     mean = float((weight * p).sum())
-    assert told["mean"] == pytest.approx(mean, abs=0.1 * told["sd"])
+    assert reported["mean"] == pytest.approx(mean, abs=0.1 * reported["sd"])
 
 
 def test_each_benchmark_has_what_the_table_says() -> None:
@@ -77,9 +77,9 @@ def test_each_benchmark_has_what_the_table_says() -> None:
     assert (values[:, 1] == 0.2).all()
     assert ((values[:, 2] > 0) & (values[:, 2] < 1)).all()
     assert "    guess of 'c' ~ Beta(5, 15)" in mathematics(spec)
-    (told,) = [row for row in prior_meanings(spec) if row[0].startswith("guess")]
+    (reported,) = [row for row in prior_meanings(spec) if row[0].startswith("guess")]
     low, high = beta(5, 15).ppf([0.025, 0.975])
-    assert told[2].startswith(f"blind guessing succeeds {low:.2f} to {high:.2f} of the time")
+    assert reported[2].startswith(f"blind guessing succeeds {low:.2f} to {high:.2f} of the time")
     with pytest.raises(SpecError, match=r"no such benchmark: 'd'"):
         build(spec_of(f"{{ d = {PRIOR} }}"), responses)
 
@@ -137,8 +137,10 @@ def test_the_prior_of_guessing_counts_in_power_scaling() -> None:
             "guess": (("chain", "draw", "benchmark"), guess[None]),
         }
     )
-    told = log_prior(posterior, b)
-    assert told[1] - told[0] == pytest.approx(float(np.diff(beta.logpdf([0.1, 0.4], 5, 15))[0]))
+    reported = log_prior(posterior, b)
+    assert reported[1] - reported[0] == pytest.approx(
+        float(np.diff(beta.logpdf([0.1, 0.4], 5, 15))[0])
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,8 +167,10 @@ def test_the_posterior_of_items_with_guessing_of_their_own_is_that_of_a_grid() -
     sd = float(np.sqrt((weight * (theta - mean) ** 2).sum()))
     assert float(fit.data["posterior"]["theta"].mean()) == pytest.approx(mean, abs=0.1 * sd)
     assert float(fit.data["posterior"]["theta"].std()) == pytest.approx(sd, rel=0.1)
-    told = fit.estimands().set_index("quantity").loc["accuracy"]
-    assert told["mean"] == pytest.approx(float((weight * p).sum() / 2), abs=0.1 * told["sd"])
+    reported = fit.estimands().set_index("quantity").loc["accuracy"]
+    assert reported["mean"] == pytest.approx(
+        float((weight * p).sum() / 2), abs=0.1 * reported["sd"]
+    )
     assert fit.data["constant_data"]["guess_of_item"].to_numpy().tolist() == [0.25, 0.1]
 
 
@@ -229,9 +233,9 @@ def test_a_slope_that_guessing_feigns_is_not_found() -> None:
     entry = bayescontam.update(fit, late.drop(columns="n_options"), refit="never", seed=1).entries[
         0
     ]
-    told = entry.estimands.set_index("quantity")
-    assert told.loc["slope", "ci_low"] < 0 < told.loc["slope", "ci_high"]
-    assert told.loc["accuracy", "mean"] == pytest.approx(accuracy["mean"].iloc[0], abs=0.02)
+    reported = entry.estimands.set_index("quantity")
+    assert reported.loc["slope", "ci_low"] < 0 < reported.loc["slope", "ci_high"]
+    assert reported.loc["accuracy", "mean"] == pytest.approx(accuracy["mean"].iloc[0], abs=0.02)
     with pytest.raises(DataError, match="items with more than one value"):
         bayescontam.update(fit, late.assign(n_options=5), refit="never", seed=1)
     strange = late.drop(columns="n_options").assign(item=late["item"].replace("i0", "new"))

@@ -49,12 +49,12 @@ def single(theta: str, slope_sd: float = 1e-9, guess: str = "0.0") -> ModelSpec:
 )
 def test_accuracy_has_the_quantiles_of_ability(theta, known):
     found = implied(single(theta), models=2, benchmarks=2, items=20, draws=DRAWS, seed=1)
-    told = row(found, "accuracy")
+    reported = row(found, "accuracy")
     for name, wanted in QUANTILES.items():
         # Abilities of the four pairs are independent.
-        within(float(known.cdf(logit(told[name]))), wanted, 4 * DRAWS)
-    within(told["p_below"], float(known.cdf(logit(0.02))), 4 * DRAWS)
-    within(told["p_above"], float(known.sf(logit(0.98))), 4 * DRAWS)
+        within(float(known.cdf(logit(reported[name]))), wanted, 4 * DRAWS)
+    within(reported["p_below"], float(known.cdf(logit(0.02))), 4 * DRAWS)
+    within(reported["p_above"], float(known.sf(logit(0.98))), 4 * DRAWS)
     assert found.values["genuine_ability"] == pytest.approx(found.values["accuracy"], abs=1e-6)
     assert found.values["item_spread"].max() < 1e-6
 
@@ -78,19 +78,19 @@ def test_a_uniform_prior_makes_triangular_differences():
 def test_guessing_lifts_accuracies_of_the_benchmarks_it_names():
     spec = single('{ family = "logistic", s = 1.0 }', guess="{ quiz = 0.25 }")
     found = implied(spec, models=2, benchmarks=2, items=10, draws=DRAWS, seed=3)
-    told = row(found, "accuracy")
+    reported = row(found, "accuracy")
     known = [stats.uniform(0.25, 0.75), stats.uniform()]
     for name, wanted in QUANTILES.items():
-        mixed = np.mean([float(each.cdf(told[name])) for each in known])
+        mixed = np.mean([float(each.cdf(reported[name])) for each in known])
         within(float(mixed), wanted, 4 * DRAWS)
 
 
 def test_the_slope_of_a_model_spec_is_its_prior():
     found = implied(single('{ family = "normal", sigma = 1.0 }', 2.0), draws=DRAWS, seed=4)
-    told = row(found, "slope")
+    reported = row(found, "slope")
     for name, wanted in QUANTILES.items():
-        within(float(stats.norm(0, 2).cdf(told[name])), wanted, 16 * DRAWS)
-    within(told["p_above"], float(stats.norm(0, 2).sf(4)), 16 * DRAWS)
+        within(float(stats.norm(0, 2).cdf(reported[name])), wanted, 16 * DRAWS)
+    within(reported["p_above"], float(stats.norm(0, 2).sf(4)), 16 * DRAWS)
 
 
 def doses(frame: pd.DataFrame, models: int, benchmarks: int) -> np.ndarray:
@@ -159,13 +159,13 @@ def default() -> Implied:
     ],
 )
 def test_the_default_spec_by_hand(quantity, default, by_hand):
-    told, values = row(default, quantity), by_hand[quantity]
+    reported, values = row(default, quantity), by_hand[quantity]
     # Values of one draw depend on each other: at worst they count as one.
     independent = 1 / (1 / default.draws + 1 / SIMULATED)
     for name, wanted in QUANTILES.items():
-        within(float((values <= told[name]).mean()), wanted, independent)
-    within(told["p_below"], float((values < told["below"]).mean()), independent)
-    within(told["p_above"], float((values > told["above"]).mean()), independent)
+        within(float((values <= reported[name]).mean()), wanted, independent)
+    within(reported["p_below"], float((values < reported["below"]).mean()), independent)
+    within(reported["p_above"], float((values > reported["above"]).mean()), independent)
 
 
 def test_answers_have_no_say(default):
@@ -180,7 +180,7 @@ def test_answers_have_no_say(default):
 
 @pytest.mark.parametrize("kind", ["noisy", "latent"])
 @pytest.mark.parametrize("trials", [1, 3])
-def test_accuracy_is_told_at_the_true_contamination(kind, trials):
+def test_accuracy_is_reported_at_the_true_contamination(kind, trials):
     """Contamination is drawn from Beta or Bernoulli distributions; slopes are all near 4."""
     spec = spec_of(
         f"""
@@ -219,10 +219,10 @@ def test_accuracy_is_told_at_the_true_contamination(kind, trials):
     }
     independent = 1 / (1 / found.draws + 1 / SIMULATED)
     for quantity, values in by_hand.items():
-        told = row(found, quantity)
+        reported = row(found, quantity)
         # Five values stand for the Beta distribution, which the spread of items may notice.
         slack = 0.02 if (kind, quantity) == ("noisy", "item_spread") else 0.0
         for name, wanted in QUANTILES.items():
-            reached = float((values <= told[name]).mean())
+            reached = float((values <= reported[name]).mean())
             if abs(reached - wanted) > slack:
                 within(reached, wanted, independent)

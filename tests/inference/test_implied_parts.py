@@ -34,12 +34,12 @@ def calm() -> None:
 @pytest.mark.parametrize("trials", [1, 4])
 def test_every_shipped_spec_has_an_answer(name, trials):
     found = implied(load_model(name), models=4, benchmarks=3, items=12, trials=trials, draws=100)
-    told = found.table()
-    assert told["quantity"].tolist() == [each.name for each in found.quantities]
-    ends = told[list(QUANTILES)].to_numpy()
+    reported = found.table()
+    assert reported["quantity"].tolist() == [each.name for each in found.quantities]
+    ends = reported[list(QUANTILES)].to_numpy()
     assert np.isfinite(ends).all()
     assert (np.diff(ends, axis=1) >= 0).all()
-    assert (told["lost"] == 0).all()
+    assert (reported["lost"] == 0).all()
     has_slope = load_model(name).contamination.form != "none"
     assert ("slope" in found.values) is has_slope
     assert ("unit_accuracy" in found.values) is (load_model(name).ability.by != "benchmark")
@@ -176,7 +176,7 @@ def test_a_seed_gives_the_same_numbers():
 # Priors far too wide, and what is refused
 
 
-def test_what_overflows_is_not_told():
+def test_what_overflows_is_not_reported():
     spec = spec_of(
         """
         contamination.sign = "positive"
@@ -185,11 +185,11 @@ def test_what_overflows_is_not_told():
         """
     )
     found = implied(spec, items=10, draws=100)
-    told = found.table().set_index("quantity")
-    assert told.loc["slope", "lost"] > 0.05
+    reported = found.table().set_index("quantity")
+    assert reported.loc["slope", "lost"] > 0.05
     numbers = [*QUANTILES, "p_below", "p_above"]
-    assert told.loc["slope", numbers].isna().all()
-    assert told.loc["accuracy", numbers].notna().all()
+    assert reported.loc["slope", numbers].isna().all()
+    assert reported.loc["accuracy", numbers].notna().all()
     assert "No values for" in found.notes()[-1]
     assert "'slope'" in found.notes()[-1]
     assert "'accuracy'" not in found.notes()[-1]

@@ -55,10 +55,10 @@ def test_errors_are_those_computed_directly(monkeypatch, changed):
     frame, built, draws = coarse(monkeypatch, 8.0, **changed)
     rng = np.random.default_rng(1)
     stated = integration_errors(draws, built.lattice, rng)
-    told = pooled_leave_one_out(draws, built, rng)["log_likelihood"].to_numpy()
+    reported = pooled_leave_one_out(draws, built, rng)["log_likelihood"].to_numpy()
     exact = [log_likelihood(frame, values_of(draws, d, built), built) for d in range(30)]
     assert np.abs(stated).max() > 0.02
-    np.testing.assert_allclose(stated, told - exact, atol=0.05 * np.abs(stated).max())
+    np.testing.assert_allclose(stated, reported - exact, atol=0.05 * np.abs(stated).max())
 
 
 def test_errors_of_some_items_are_scaled_to_all(monkeypatch):

@@ -195,7 +195,7 @@ class TestTwoModelsOnGrid:
         draws = fit.data["loo"]["log_likelihood"].to_numpy()
         assert draws.mean() == pytest.approx(mean, abs=6 * draws.std() / np.sqrt(len(draws)))
 
-    def test_left_out_responses_are_as_probable_as_told(self, fit):
+    def test_left_out_responses_are_as_probable_as_reported(self, fit):
         pit = fit.data["loo"]["pit"].to_numpy()
         assert stats.kstest(pit, "uniform").pvalue > 0.01
 
@@ -206,10 +206,10 @@ def test_exposures_of_pairs_name_the_model_and_survive_a_file(table, tmp_path):
     made = bayescontam.fit(changed, unpooled(), seed=1, draws=20, tune=50)
     path = tmp_path / "fit.nc"
     made.to_netcdf(path)
-    told = bayescontam.Fit.from_netcdf(path).exposures()
-    assert list(told.columns[:3]) == ["benchmark", "item", "model"]
+    reported = bayescontam.Fit.from_netcdf(path).exposures()
+    assert list(reported.columns[:3]) == ["benchmark", "item", "model"]
     keys = ["model", "benchmark", "item"]
-    joined = changed.merge(told, on=keys, validate="one_to_one")
+    joined = changed.merge(reported, on=keys, validate="one_to_one")
     assert joined["contamination"].tolist() == joined["p_duplicate"].tolist()
 
 
@@ -235,8 +235,8 @@ def test_prior_predictive_is_that_of_the_model(table):
     np.testing.assert_allclose(counts.mean(axis=0), expected.mean(axis=0), atol=0.04)
     # Sharing an event ties the two models together on an item.
     both = np.array([(counts[:, d.item == i].sum(axis=1) == 2).mean() for i in range(20)])
-    told = np.array([(expected[:, d.item == i].sum(axis=1) == 2).mean() for i in range(20)])
-    np.testing.assert_allclose(both, told, atol=0.04)
+    reported = np.array([(expected[:, d.item == i].sum(axis=1) == 2).mean() for i in range(20)])
+    np.testing.assert_allclose(both, reported, atol=0.04)
 
 
 def test_equal_probabilities_are_a_caution(table):

@@ -66,8 +66,8 @@ def test_polynomials_in_contamination_are_reproduced():
     at = lattice.design.contamination.reshape(-1, 4)[:, 0][lattice.level]
     assert lattice.basis.shape[1] == LEVELS
     for power in range(LEVELS):
-        told = (lattice.basis * at**power).sum(axis=1)
-        np.testing.assert_allclose(told, value**power, atol=1e-12)
+        reported = (lattice.basis * at**power).sum(axis=1)
+        np.testing.assert_allclose(reported, value**power, atol=1e-12)
     np.testing.assert_allclose((lattice.basis * np.exp(3 * at)).sum(axis=1), np.exp(3 * value))
 
 
@@ -128,12 +128,12 @@ def test_contamination_that_differs_between_models_has_no_level():
 
 def test_what_clean_models_have_does_not_count():
     frame = table(items=(10,))
-    told = frame.groupby("item")["contamination"].first()
+    reported = frame.groupby("item")["contamination"].first()
     frame.loc[frame["clean"] == 1, "contamination"] = 0.0
     only = frame.drop(frame[(frame["item"] == "i0-4") & (frame["clean"] == 0)].index)
-    told["i0-4"] = 0.0  # which only the clean model answered
+    reported["i0-4"] = 0.0  # which only the clean model answered
     design = make_design(spec_of("anchored"), Responses.from_frame(only))
-    np.testing.assert_allclose(item_levels(design), told[list(design.items)])
+    np.testing.assert_allclose(item_levels(design), reported[list(design.items)])
 
 
 def test_nodes_are_finer_the_more_is_known_of_an_item():

@@ -153,11 +153,11 @@ def test_a_response_is_predicted_from_the_others_of_its_item(trials):
         normal = stats.norm(0, SIGMA)
         return np.log(integrate.quad(lambda x: pmf(x) * normal.pdf(x), -7, 7)[0])
 
-    told = np.array([[response(r, e) for r in range(len(d))] for e in events(b)])
+    reported = np.array([[response(r, e) for r in range(len(d))] for e in events(b)])
     log_w = np.array([weight(b, e) for e in events(b)])
-    joint = logsumexp(log_w + told.sum(axis=1))
+    joint = logsumexp(log_w + reported.sum(axis=1))
     exact = [
-        joint - logsumexp(log_w + np.delete(told, r, axis=1).sum(axis=1)) for r in range(len(d))
+        joint - logsumexp(log_w + np.delete(reported, r, axis=1).sum(axis=1)) for r in range(len(d))
     ]
     predictive = Prediction.of(draws, b)
     # Blocks that hold one group and several.
@@ -172,7 +172,7 @@ def test_a_response_is_predicted_from_the_others_of_its_item(trials):
         assert total == pytest.approx(joint, abs=5e-3)
     # The last block held all: contamination was drawn given the others of each item.
     j = int(np.flatnonzero(block.rows == d.item.tolist().index(1))[0])
-    others = log_w + np.delete(told, block.rows[j], axis=1).sum(axis=1)
+    others = log_w + np.delete(reported, block.rows[j], axis=1).sum(axis=1)
     p = np.exp(others - logsumexp(others))
     expected = (p * [e[1] for e in events(b)]).sum()
     shift = parts[1] - predictive.center(block.rows)

@@ -26,7 +26,7 @@ def test_weights_leave_one_response_out():
     assert joint == pytest.approx(stats.norm(mean, np.sqrt(1 + sd**2)).logpdf(y), abs=0.02)
 
 
-def test_the_fewest_draws_of_a_fit_are_the_fewest_of_which_pareto_k_can_be_told() -> None:
+def test_the_fewest_draws_of_a_fit_are_the_fewest_of_which_pareto_k_can_be_reported() -> None:
     density = np.random.default_rng(5).normal(size=(MIN_DRAWS, 50))
     assert np.isfinite(psis_weights(density.T)[1]).all()
     assert np.isnan(psis_weights(density[1:].T)[1]).all()

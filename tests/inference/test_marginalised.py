@@ -151,7 +151,7 @@ def test_slopes_have_the_density_of_the_mathematics(name, seed):
     model = built_of(spec_of(name), table(items=(9, 8, 7))).model
     sampled = [f"{n}_rise" for n in SLOPES] if name == "monotone" else SLOPES
     scales = ("sigma_bm", "sigma_bb", "sigma_bmb")
-    told = (*sampled, "beta", "beta_bar", "beta_model", "beta_benchmark", *scales)
+    reported = (*sampled, "beta", "beta_bar", "beta_model", "beta_benchmark", *scales)
     logp = sum(
         model.logp(vars=[model[n] for n in sampled], jacobian=False, sum=False)[k].sum()
         for k in range(len(sampled))
@@ -162,7 +162,7 @@ def test_slopes_have_the_density_of_the_mathematics(name, seed):
     *values, density = model.compile_fn([*model.unobserved_value_vars, logp], mode="FAST_COMPILE")(
         point
     )
-    p = {n: v for n, v in zip(names, values, strict=True) if n in told}
+    p = {n: v for n, v in zip(names, values, strict=True) if n in reported}
     sigma = {n: p[n] + SMALLEST for n in scales}
     of_model, of_benchmark = p["beta_model"], p["beta_benchmark"]
     expected = stats.norm(0, 2).logpdf(p["beta_bar"])
@@ -261,9 +261,9 @@ def test_replicated_responses_have_the_distribution_of_the_model():
     expected = np.array([(p[i] * p[j]) @ weight for i, j in pairs])
     assert np.abs(together - expected).max() < 4.5 * 0.5 / np.sqrt(draws)
     covariance = np.mean([np.cov(drawn[:, i], drawn[:, j])[0, 1] for i, j in pairs])
-    told = np.mean(expected - [mean[i] * mean[j] for i, j in pairs])
-    assert covariance == pytest.approx(told, abs=0.004)
-    assert told > 0.03
+    reported = np.mean(expected - [mean[i] * mean[j] for i, j in pairs])
+    assert covariance == pytest.approx(reported, abs=0.004)
+    assert reported > 0.03
     apart = [np.cov(drawn[:, i], drawn[:, j])[0, 1] for i, j in others]
     assert np.mean(apart) == pytest.approx(0, abs=0.004)
 

@@ -51,8 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     new = whole["model"] == "model-6"
     whole[new].to_csv(path / "new.csv", index=False)
     whole[~new].to_csv(path / "table.csv", index=False)
-    told = ("--difficulties", "marginalised", "--item-draws", 10_000)
-    done = call("fit", path / "table.csv", "-o", path / "fit.nc", *told, *FLAGS)
+    reported = ("--difficulties", "marginalised", "--item-draws", 10_000)
+    done = call("fit", path / "table.csv", "-o", path / "fit.nc", *reported, *FLAGS)
     assert done.exit_code == 0, done.output
     bayescontam.fit(path / "table.csv", difficulties="sampled", **SAMPLER).to_netcdf(
         path / "other.nc"
@@ -103,9 +103,9 @@ def test_estimands_are_those_of_sampled_difficulties(own, other):
     keys = ["model", "benchmark", "quantity"]
     a, b = (f.estimands().set_index(keys) for f in (own, other))
     assert list(a.index) == list(b.index)
-    told = a["mcse_mean"].notna().to_numpy()
-    error = np.hypot(a["mcse_mean"], b["mcse_mean"])[told]
-    assert (np.abs(a["mean"] - b["mean"])[told] < 4.5 * error).all()
+    reported = a["mcse_mean"].notna().to_numpy()
+    error = np.hypot(a["mcse_mean"], b["mcse_mean"])[reported]
+    assert (np.abs(a["mean"] - b["mean"])[reported] < 4.5 * error).all()
 
 
 def test_checks_and_sensitivity_are_there(own):

@@ -24,12 +24,14 @@ def figures(difficulties: str) -> dict[str, np.ndarray]:
         stack_draws(posterior, built.design), built.lattice, np.random.default_rng(5)
     )
     names = ("theta", "mu", "beta", "beta_bar", "sigma_delta", "sigma_theta")
-    told = {name: posterior[name].to_numpy() for name in names}
-    told["delta"] = expand_to_items(draws, built.lattice).delta.reshape(CHAINS, DRAWS, -1)
+    reported = {name: posterior[name].to_numpy() for name in names}
+    reported["delta"] = expand_to_items(draws, built.lattice).delta.reshape(CHAINS, DRAWS, -1)
     cells = estimands(draws, built, (CHAINS, DRAWS), "zero")["estimands"]
-    told |= {name: cells[name].to_numpy() for name in cells.data_vars}
-    told |= {f"{name} squared": told[name] ** 2 for name in ("theta", "sigma_delta", "delta")}
-    return {name: v.reshape(CHAINS, DRAWS, -1) for name, v in told.items()}
+    reported |= {name: cells[name].to_numpy() for name in cells.data_vars}
+    reported |= {
+        f"{name} squared": reported[name] ** 2 for name in ("theta", "sigma_delta", "delta")
+    }
+    return {name: v.reshape(CHAINS, DRAWS, -1) for name, v in reported.items()}
 
 
 def test_parameters_items_and_estimands_are_the_same():

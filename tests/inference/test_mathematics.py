@@ -57,7 +57,7 @@ def test_meanings_are_quantiles_on_the_accuracy_scale():
     assert meanings["sigma_a"].endswith("0.66 (median), at most 0.88 with probability 0.95")
 
 
-def test_contamination_that_is_not_known_is_told():
+def test_contamination_that_is_not_known_is_reported():
     lines = {name: " ".join(mathematics(load_model(name))) for name in shipped_models()}
     assert "d[i] ~ Beta of mean contamination[i] and sd" in lines["noisy_covariate"]
     assert "d[i] ~ Bernoulli(q[i]), summed out" in lines["latent_duplicate"]
@@ -68,5 +68,7 @@ def test_heavy_tails_have_a_meaning_too():
     text = "summary = 'x'\n[contamination]\nsign = 'positive'\n[priors]\n"
     text += "beta_bar = { family = 'half_normal', sigma = 2.0 }\n"
     text += "sigma_bm = { family = 'half_student_t', nu = 0.2, sigma = 5.0 }"
-    meanings = {name: told for name, _, told in prior_meanings(ModelSpec.parse(text, "mine.toml"))}
+    meanings = {
+        name: reported for name, _, reported in prior_meanings(ModelSpec.parse(text, "mine.toml"))
+    }
     assert "at most 1.0e+304 with probability 0.95" in meanings["sigma_bm"]

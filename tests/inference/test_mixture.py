@@ -307,7 +307,7 @@ def test_predictive_draws_follow_the_model(name, trials):
         assert got == pytest.approx(want, rel=0.1)
 
 
-def test_trials_tell_eta_whatever_the_contamination():
+def test_trials_report_eta_whatever_the_contamination():
     """The reason for `in_trials`: one mode where two would be far apart."""
     rough = LinearisedEstimate(np.array([1.0]), np.array([0.3]))
     part = in_trials(2.0, rough.se)

@@ -63,10 +63,10 @@ def symbols(
         "theta": design.model_unit, "delta": design.item, "alpha": design.item,
         "kappa": design.benchmark, "beta": design.model * len(design.benchmarks) + design.benchmark,
     }  # fmt: skip
-    told: dict[str, object] = {
+    reported: dict[str, object] = {
         name: values[name].ravel()[own[name]] for name in own.keys() & values
     }
-    told |= {name: float(values[name]) for name in {"gamma", "spillover"} & values.keys()}
+    reported |= {name: float(values[name]) for name in {"gamma", "spillover"} & values.keys()}
     d, benchmark = frame["contamination"], frame["benchmark"]
     height = d
     if "increments" in values:
@@ -76,7 +76,7 @@ def symbols(
     met = d.groupby([frame["model"], benchmark]).transform("mean")
     item_d = d.where(~clean).groupby(frame["item"]).transform("mean")
     per_item = item_d.groupby([benchmark, frame["item"]]).first().groupby("benchmark").mean()
-    return told | {
+    return reported | {
         "d": d, "height": height, "met": met, "item_d": item_d,
         "mean_d": d.groupby(benchmark).transform("mean"),
         "mean_height": height.groupby(benchmark).transform("mean"),

@@ -112,7 +112,7 @@ class TestMusrSpillover:
         assert gain.round(2).to_dict() == {0: 0.11, 1: 0.18}
         assert told_gain(spilt, raw).to_dict() == pytest.approx(gain.to_dict(), abs=0.015)
 
-    def test_the_items_own_part_is_told(self, spilt):
+    def test_the_items_own_part_is_reported(self, spilt):
         """Of the gain on seen items 7 points are their own, and half of the items is seen."""
         rows = figures(spilt, "olmo3-7b-contaminated")
         own = rows.loc["overfitting", "mean"] - rows.loc["spillover", "mean"]

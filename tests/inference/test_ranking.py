@@ -200,8 +200,8 @@ def test_no_model_with_all_benchmarks_is_refused_with_what_to_do() -> None:
 def test_models_with_other_items_are_named() -> None:
     items = np.full((4, 2), 6)
     items[3, 1] = 4
-    told = rank_models(ranked_fit(draws_of(), items=items)).sentences()
-    assert "Answered: 'm3' 4 of 6 of 'b1'. Raw accuracies are over different items" in told[-1]
+    reported = rank_models(ranked_fit(draws_of(), items=items)).sentences()
+    assert "Answered: 'm3' 4 of 6 of 'b1'. Raw accuracies are over different items" in reported[-1]
     assert len(rank_models(ranked_fit(draws_of(), items=items), "b0").sentences()) == 1
 
 

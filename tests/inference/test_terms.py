@@ -61,7 +61,7 @@ def test_slopes_count_only_where_contamination_varies():
     assert "u" not in plan(frame).entered
 
 
-def test_effects_that_only_one_benchmark_could_tell_apart_are_not_named_twice():
+def test_effects_that_only_one_benchmark_could_report_apart_are_not_named_twice():
     """Nine models that each met one benchmark, and one that met both: a printed table."""
     frame = table(models=10, benchmarks=2)
     met = (frame["model"].str[-1].astype(int) % 2).astype(str) == frame["benchmark"].str[-1]
@@ -91,7 +91,7 @@ def test_one_row_for_each_cell_has_no_effects_of_its_own():
     )
 
 
-def test_models_that_are_known_to_be_clean_tell_no_spread_of_slopes():
+def test_models_that_are_known_to_be_clean_report_no_spread_of_slopes():
     spec = ModelSpec.parse(
         "summary = 's'\n[contamination]\nconfounding = 'anchored'\n"
         "clean = ['model-0', 'model-1']\n",

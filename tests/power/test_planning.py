@@ -257,9 +257,9 @@ def fits(given: Scenario, count: int) -> tuple[np.ndarray, np.ndarray]:
         built = build(given.spec, ready(given, one))
         compiled = compiled or Compiled(built)
         draws = stack_draws(compiled.draw(built, 1, cores=1), built.design)
-        told = estimands(draws, built, (2, 500), "min_observed")["estimands"]
+        reported_values = estimands(draws, built, (2, 500), "min_observed")["estimands"]
         ends = [
-            np.stack([told[name].quantile(q, ("chain", "draw")) for name in QUANTITIES])
+            np.stack([reported_values[name].quantile(q, ("chain", "draw")) for name in QUANTITIES])
             for q in (0.025, 0.975)
         ]
         sampled.append((ends[1] - ends[0])[:, given.reported])
@@ -353,11 +353,11 @@ def test_observed_contamination_is_that_of_items() -> None:
             "contamination": [0.1, 0.2, 0.3, 0.3],
         }
     )  # fmt: skip
-    told = observed_contamination(Responses.from_frame(frame))
-    assert [values.tolist() for values in told] == [[0.1, 0.2], [0.3]]
+    reported_values = observed_contamination(Responses.from_frame(frame))
+    assert [values.tolist() for values in reported_values] == [[0.1, 0.2], [0.3]]
     covariates = frame.loc[[0, 1], ["benchmark", "item", "contamination"]]
-    told = observed_contamination(Covariates.from_frame(covariates))
-    assert [values.tolist() for values in told] == [[0.1, 0.2]]
+    reported_values = observed_contamination(Covariates.from_frame(covariates))
+    assert [values.tolist() for values in reported_values] == [[0.1, 0.2]]
     frame.loc[3, "contamination"] = 0.4
     with pytest.raises(DataError, match="differs between models: '1'"):
         observed_contamination(Responses.from_frame(frame))

@@ -73,7 +73,7 @@ def test_tasks_of_another_size_or_seed_in_the_folder_are_not_taken(
     ).all()
 
 
-def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_told() -> None:
+def test_slopes_on_drawn_contaminations_are_as_much_too_small_as_is_reported() -> None:
     """Against the regression of one draw of contaminations on another, over many pairs."""
     rng = np.random.default_rng(1)
     drawn = 0.5 + 0.1 * rng.standard_normal(400) + 0.05 * rng.standard_normal((600, 400))

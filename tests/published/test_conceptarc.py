@@ -112,7 +112,7 @@ def test_a_concept_that_is_not_printed_is_refused(printed: pd.DataFrame, tmp_pat
         item_responses(path, {"people": HUMANS}, printed)
 
 
-def test_cells_that_the_items_do_not_amount_to_are_told() -> None:
+def test_cells_that_the_items_do_not_amount_to_are_reported() -> None:
     printed = pd.DataFrame({"model": FIRST, "concept": ["Copy", "Order"], "printed": [0.50, 0.33]})
     answers = pd.DataFrame(
         {

@@ -157,7 +157,7 @@ def test_cells_of_a_printed_table_follow_its_counts(halves: Responses) -> None:
     assert gain.mean() == pytest.approx(0.30, abs=0.03)
 
 
-def test_cells_of_single_items_tell_these_items_and_new_ones_apart() -> None:
+def test_cells_of_single_items_report_these_items_and_new_ones_apart() -> None:
     """On the very items an accuracy is nearly known; on new ones it depends on their spread."""
     rng = np.random.default_rng(2)
     eta = rng.normal(0.5, 3.0, (2, 60))

@@ -79,7 +79,7 @@ def test_the_two_kinds_of_study_are_distinguished(tmp_path: Path) -> None:
         run_study("arc-decomposition", tmp_path / "out")
 
 
-def test_printed_numbers_that_are_not_there_are_told(seen: list[Study], tmp_path: Path) -> None:
+def test_printed_numbers_that_are_not_there_are_reported(seen: list[Study], tmp_path: Path) -> None:
     run_reproduction(spec(), tmp_path / "out")
     with pytest.raises(UsageError, match=r"0 printed numbers are called 'slop' \(''\)"):
         seen[0].printed("slop")

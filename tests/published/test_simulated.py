@@ -204,8 +204,8 @@ def test_only_posteriors_can_fail_to_converge() -> None:
             for _ in range(2)
         ]
     )
-    told = "1 of 8 posteriors of the many tables did not converge in full."
-    assert eight_models._unconverged(many) == [told]
+    reported = "1 of 8 posteriors of the many tables did not converge in full."
+    assert eight_models._unconverged(many) == [reported]
     assert eight_models._unconverged(many[many["table"] > 0]) == []
 
 

@@ -73,7 +73,7 @@ def test_a_fit_that_was_cut_off_is_made_again(
     path.write_bytes(content)
 
 
-def test_failed_checks_are_told_by_name(quick: Quick) -> None:
+def test_failed_checks_are_reported_by_name(quick: Quick) -> None:
     short = quick.fit("one", answers(), "single")
     assert any(
         note.startswith("The fit 'one' failed the check") for note in

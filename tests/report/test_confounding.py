@@ -57,16 +57,18 @@ def test_curves_are_weighted_means_of_the_fit(fit: bayescontam.Fit) -> None:
 def test_assuming_harder_items_means_more_overfitting(fit: bayescontam.Fit) -> None:
     """What contaminated items have in difficulty, the slope must make up for."""
     for _, rows in fit.confounding().query("changed == 'all'").groupby(["model", "benchmark"]):
-        told = rows.dropna(subset="overfitting").sort_values("location")
-        assert len(told) >= 7
-        assert told["location"].is_unique
-        ends = told.iloc[[0, -1]]
+        reported = rows.dropna(subset="overfitting").sort_values("location")
+        assert len(reported) >= 7
+        assert reported["location"].is_unique
+        ends = reported.iloc[[0, -1]]
         rise = np.diff(ends["slope"])[0] / np.diff(ends["location"])[0]
         assert 0.5 < rise < 1.3  # near one: only slope less kappa is identified by the data
-        assert told["overfitting"].is_monotonic_increasing
-        assert told["genuine_ability"].is_monotonic_decreasing
+        assert reported["overfitting"].is_monotonic_increasing
+        assert reported["genuine_ability"].is_monotonic_decreasing
         outside = rows[rows["overfitting"].isna()]["location"]
-        assert not outside.between(told["reach_low"].iloc[0], told["reach_high"].iloc[0]).any()
+        assert not outside.between(
+            reported["reach_low"].iloc[0], reported["reach_high"].iloc[0]
+        ).any()
 
 
 def test_the_table_of_signs_holds_the_specs_location_and_zero(fit: bayescontam.Fit) -> None:

@@ -72,14 +72,16 @@ def section(fit: Fit, evidence: Evidence) -> dict[str, Any]:
 
 
 def test_items_with_duplicates_come_first(hostile: Fit, evidence: Evidence, made: MadeScan) -> None:
-    told = section(hostile, evidence)
+    reported = section(hostile, evidence)
     count = int((made.cosines.max(axis=1) > THRESHOLD).sum())
-    p = [row["p_duplicate"] for row in told["rows"]]
-    assert told["n_items"] == ITEMS
+    p = [row["p_duplicate"] for row in reported["rows"]]
+    assert reported["n_items"] == ITEMS
     assert p == sorted(p, reverse=True)
     assert p[:count] == pytest.approx([1.0] * count)
-    assert [card["anchor"] for card in told["cards"]] == [row["anchor"] for row in told["rows"]]
-    assert not told["has_posterior"]
+    assert [card["anchor"] for card in reported["cards"]] == [
+        row["anchor"] for row in reported["rows"]
+    ]
+    assert not reported["has_posterior"]
 
 
 def test_accuracies_are_those_of_the_responses(hostile: Fit, evidence: Evidence) -> None:
@@ -95,15 +97,15 @@ def test_accuracies_are_those_of_the_responses(hostile: Fit, evidence: Evidence)
 
 
 def test_the_posterior_orders_the_items(with_exposure: Fit, evidence: Evidence) -> None:
-    told = section(with_exposure, evidence)
-    means = [row["posterior_mean"] for row in told["rows"]]
-    assert told["has_posterior"]
+    reported = section(with_exposure, evidence)
+    means = [row["posterior_mean"] for row in reported["rows"]]
+    assert reported["has_posterior"]
     assert means == sorted(means, reverse=True)
     # Of the 40 items of the second benchmark, the scan has the first 30.
-    assert told["rows"][0]["item"] == "i1-29"
+    assert reported["rows"][0]["item"] == "i1-29"
 
 
-def test_what_does_not_fit_together_is_told(hostile: Fit, evidence: Evidence) -> None:
+def test_what_does_not_fit_together_is_reported(hostile: Fit, evidence: Evidence) -> None:
     notes = " ".join(section(hostile, evidence)["notes"])
     assert "20 items of the fit are not in the scan." in notes
     assert re.search(r"differs from the probability of a duplicate for \d\d items", notes)
@@ -116,8 +118,10 @@ def test_items_of_one_name_are_distinguished(evidence: Evidence, hostile: Fit) -
     labels = [f"{b}/{i}" for b, i in zip(benchmarks, data["item"].to_numpy(), strict=True)]
     tree = hostile.data.copy()
     tree["constant_data"] = xr.DataTree(data.assign_coords(item=labels))
-    told, plain = section(Fit(tree), evidence), section(hostile, evidence)
-    assert [row["accuracy"] for row in told["rows"]] == [row["accuracy"] for row in plain["rows"]]
+    reported, plain = section(Fit(tree), evidence), section(hostile, evidence)
+    assert [row["accuracy"] for row in reported["rows"]] == [
+        row["accuracy"] for row in plain["rows"]
+    ]
 
 
 def test_the_page_links_items_to_their_texts(with_exposure: Fit, evidence: Evidence) -> None:
@@ -133,13 +137,13 @@ def test_the_page_links_items_to_their_texts(with_exposure: Fit, evidence: Evide
     assert 'id="contaminated"' not in render(with_exposure)
 
 
-def test_the_page_tells_what_judges_said(hostile: Fit, evidence: Evidence) -> None:
+def test_the_page_reports_what_judges_said(hostile: Fit, evidence: Evidence) -> None:
     text = Parsed(render(hostile, None, evidence)).text
     assert text.count("<i>Bob</i>: a duplicate") == 5
     assert "Contamination, with the responses" not in text
 
 
-def test_no_item_in_common_is_told(hostile: Fit) -> None:
+def test_no_item_in_common_is_reported(hostile: Fit) -> None:
     made = make_scan()
     names = tuple(made.items["benchmark"].unique())
     evidence = gather(made, make_curve(names, SOURCES))

@@ -62,7 +62,7 @@ def test_half_is_infinite_where_the_curve_does_not_cross_it(threshold: float, pl
     assert (half(draws, 0) == place).all()
 
 
-def test_the_interval_of_the_half_tells_of_draws_without() -> None:
+def test_the_interval_of_the_half_reports_of_draws_without() -> None:
     threshold = np.linspace(0.5, 0.7, 100)
     threshold[-10:] = 2.0
     row = halves(make_curve(threshold=threshold, draws=100)).to_dict("records")[0]
@@ -75,10 +75,10 @@ def test_judges_stand_beside_their_priors() -> None:
     assert [rows[name]["kind"] for name in (MODEL, PERSON)] == ["language model", "person"]
     assert [rows[name]["pairs"] for name in (MODEL, PERSON)] == [60, 20]
     for name, (a, b) in ((MODEL, (18, 2)), (PERSON, (97, 3))):
-        told = rows[name]["sensitivity"]
-        assert told["mean"] == pytest.approx(SENSITIVITY)
-        assert told["prior"] == pytest.approx(a / (a + b))
-        inside = beta.cdf([told["prior_low"], told["prior_high"]], a, b)
+        reported = rows[name]["sensitivity"]
+        assert reported["mean"] == pytest.approx(SENSITIVITY)
+        assert reported["prior"] == pytest.approx(a / (a + b))
+        inside = beta.cdf([reported["prior_low"], reported["prior_high"]], a, b)
         assert inside == pytest.approx([0.025, 0.975])
     assert rows[MODEL]["specificity"]["mean"] == pytest.approx(SPECIFICITY)
 

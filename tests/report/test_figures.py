@@ -207,8 +207,8 @@ def test_one_model_has_no_ranks(hostile: Fit) -> None:
 
 
 def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fit) -> None:
-    told, draws = check_figures.convergence_table(hostile, hostile.estimands())
-    for place, row in enumerate(told.head(check_figures.WORST).itertuples()):
+    reported, draws = check_figures.convergence_table(hostile, hostile.estimands())
+    for place, row in enumerate(reported.head(check_figures.WORST).itertuples()):
         cells = draws.isel(quantity=place).to_numpy()
         assert row.ess_bulk == pytest.approx(float(array_stats.ess(cells, method="bulk")))
         tail = array_stats.ess(cells, method="tail", prob=(0.05, 0.95))
@@ -217,7 +217,7 @@ def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fit) -> None:
     for quantity in ("accuracy", "genuine_ability", "overfitting_fraction"):
         estimands = hostile.data["estimands"][quantity].sel(model=MODELS[0], benchmark="Quiz")
         wanted = float(array_stats.ess(estimands.to_numpy(), method="bulk"))
-        rows = told[told["quantity"].str.startswith(f"{quantity}[<")]
+        rows = reported[reported["quantity"].str.startswith(f"{quantity}[<")]
         assert np.isclose(rows["ess_bulk"], wanted).sum() == 1
 
 

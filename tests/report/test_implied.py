@@ -55,7 +55,7 @@ def test_huge_numbers_are_written_with_an_exponent():
     assert by_name["accuracy"] == "0.250"
 
 
-def test_what_is_not_told_is_left_empty():
+def test_what_is_not_reported_is_left_empty():
     row = made({"slope": np.ones(10)}, lost=0.5).readable().iloc[0]
     assert np.isnan(row["median"])
     assert (row["below"], row["above"]) == ("", "")
@@ -129,9 +129,9 @@ def test_the_page_holds_table_picture_and_spec(known: Implied):
     assert all(source.startswith(("data:", "#")) for source in parser.sources)
     for row in known.table().to_dict("records"):
         start = parser.cells.index(row["quantity"].replace("_", " "))
-        told = [cell.replace("−", "-") for cell in parser.cells[start + 1 : start + 6]]
+        reported = [cell.replace("−", "-") for cell in parser.cells[start + 1 : start + 6]]
         wanted = [f"{row[name] + 0.0:.3f}" for name in ("q2.5", "q25", "median", "q75", "q97.5")]
-        assert [cell.lstrip("-") for cell in told] == [text.lstrip("-") for text in wanted]
+        assert [cell.lstrip("-") for cell in reported] == [text.lstrip("-") for text in wanted]
     assert "Normal(0, 1.5)" in page
     assert known.spec.hash in page
     assert "SHA-256" in page

@@ -69,14 +69,14 @@ def test_the_page_says_what_it_leaves_out(page: Parsed) -> None:
 def test_every_pair_is_in_the_tables_with_its_value(html: str, headline: pd.DataFrame) -> None:
     section = html.split('<section id="picture">')[0].split('<section id="results">')[1]
     tags = Parsed(section).tags
-    told = [float(str(known["data-v"])) for tag, known in tags if "data-v" in known]
-    assert len(told) == 390 * 6
+    reported = [float(str(known["data-v"])) for tag, known in tags if "data-v" in known]
+    assert len(reported) == 390 * 6
     ordered = headline.sort_values(
         ["rank", "genuine_ability"], ascending=[True, False], kind="stable"
     )
     columns = ["raw_accuracy", "genuine_ability", "overfitting", "rank_raw", "rank", "p_best"]
     parts = [ordered.loc[ordered["benchmark"] == name, columns] for name in BENCHMARKS]
-    np.testing.assert_allclose(np.reshape(told, (390, 6)), pd.concat(parts), rtol=1e-5)
+    np.testing.assert_allclose(np.reshape(reported, (390, 6)), pd.concat(parts), rtol=1e-5)
 
 
 def test_the_overview_shows_every_pair(large: Fit, headline: pd.DataFrame) -> None:
@@ -149,7 +149,7 @@ def test_ranks_within_many_benchmarks_are_left_to_files(
         assert [row["model"] for row in one["rows"]] == list(own["model"])
 
 
-def test_many_references_are_told_as_a_range(large: Fit) -> None:
+def test_many_references_are_reported_as_a_range(large: Fit) -> None:
     assert reference_text(large).startswith("the smallest observed contamination, 0 in every")
     many = Fit(large.data.copy())
     curves = many.data["curves"].to_dataset()
@@ -213,18 +213,18 @@ def test_sorting_and_filtering_in_a_browser(opened: Any, headline: pd.DataFrame)
     button.click()
     falling = np.sort(headline["overfitting"])[::-1]
     np.testing.assert_allclose(values(opened, 5), falling, rtol=1e-5)
-    told = opened.find_element("css selector", "#results output")
+    reported = opened.find_element("css selector", "#results output")
     options = opened.find_elements("css selector", "#results select option")
     names = [option.get_property("textContent") for option in options]
     assert {Names(MODELS, "").label(name) for name in MODELS} <= set(names)
     for name in (HOSTILE[0], BENCHMARKS[0]):
         options[names.index(name)].click()
-    assert told.text == "1 of 390 rows"
+    assert reported.text == "1 of 390 rows"
     opened.find_element("css selector", "#results .tools button").click()
-    assert told.text == "390 of 390 rows"
+    assert reported.text == "390 of 390 rows"
     field = opened.find_element("css selector", "#results input")
     field.send_keys("МОДЕЛЬ")
-    assert told.text == "13 of 390 rows"
+    assert reported.text == "13 of 390 rows"
     assert opened.get_log("browser") == []
     assert opened.title.startswith("bayescontam: hierarchical")
 

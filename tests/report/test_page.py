@@ -193,7 +193,7 @@ def test_the_file_is_written_whole_or_not_at_all(hostile: Fit, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("reference", "said"), [("zero", "contamination 0 in"), (0.25, "contamination 0.25 in")]
 )
-def test_the_reference_is_told(hostile: Fit, reference: Any, said: str) -> None:
+def test_the_reference_is_reported(hostile: Fit, reference: Any, said: str) -> None:
     fit = Fit(hostile.data)
     fit.__dict__["record"] = hostile.record | {"reference": reference}
     assert said in reference_text(fit)

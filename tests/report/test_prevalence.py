@@ -70,32 +70,32 @@ def test_the_section_counts_items_above_a_step(made: MadeScan, evidence: Evidenc
     assert section["outcome"] == ""
 
 
-def test_what_is_not_listed_is_told(made: MadeScan) -> None:
+def test_what_is_not_listed_is_reported(made: MadeScan) -> None:
     few = made.matches[made.matches["rank"] <= 5]
     scan = MadeScan(**{**vars(made), "matches": few})
     evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, 0.5))
     listed = int(few.loc[few["cosine"] > 0.5, "copies"].sum())
     rest = int((made.cosines > 0.5).sum()) - listed
-    told = prevalence_section(evidence)["rest"]
-    share = float(re.findall(r"scanned part, ([\d.]+) % are", told)[0])
+    reported = prevalence_section(evidence)["rest"]
+    share = float(re.findall(r"scanned part, ([\d.]+) % are", reported)[0])
     assert share == pytest.approx(100 * rest / (rest + listed), rel=0.02)
-    assert "list more matches of each item" in told
+    assert "list more matches of each item" in reported
 
 
-def test_kinds_are_told_where_judges_gave_them(made: MadeScan) -> None:
+def test_kinds_are_reported_where_judges_gave_them(made: MadeScan) -> None:
     best = made.matches[made.matches["rank"] == 1].sort_values("cosine", ascending=False)
     judged = judge(best.head(20), [1] * 20, PERSON, "exact")
     curve = make_curve(BENCHMARKS, SOURCES, THRESHOLD, steepness=50.0, judged=judged)
     section = prevalence_section(gather(made, curve))
-    told = {row["item"]: row["kinds"] for row in section["most"]}
-    known = [told[item] for item in judged["item"] if item in told]
+    reported = {row["item"]: row["kinds"] for row in section["most"]}
+    known = [reported[item] for item in judged["item"] if item in reported]
     assert len(known) > 15
     assert all(re.match(r"exact (0.99|1.00)", text) for text in known)
     kinds = [row for row in section["parts"] if row["by"] == "kind"]
     assert [row["group"] for row in kinds[:2]] == ["exact", "equivalent"]
 
 
-def test_a_sampled_share_is_told() -> None:
+def test_a_sampled_share_is_reported() -> None:
     scan = make_scan()
     evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, THRESHOLD))
     section = prevalence_section(evidence)
@@ -120,7 +120,7 @@ def test_the_most_contaminated_items_are_linked(html: str, page: Parsed, made: M
     assert all(link[0] == "#" and link[1:] in ids for link in all_links)
 
 
-def test_cards_tell_probabilities_and_verdicts(html: str, page: Parsed) -> None:
+def test_cards_report_probabilities_and_verdicts(html: str, page: Parsed) -> None:
     cards = html.split('<article class="card"')[1:]
     assert len(cards) == ITEMS
     assert "P(duplicate) &gt; 0.999</b>" in cards[0]

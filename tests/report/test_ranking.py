@@ -58,27 +58,27 @@ def test_changes_of_rank_are_marked_with_their_probability() -> None:
 
 
 def test_one_benchmark_has_one_ranking(by_concept: Fit) -> None:
-    told = fit_page.ranking_section(by_concept)
-    assert told is not None
-    assert told["across"] is None
-    assert told["not_across"] == ""
-    assert list(told["within"]) == ["puzzles"]
+    reported = fit_page.ranking_section(by_concept)
+    assert reported is not None
+    assert reported["across"] is None
+    assert reported["not_across"] == ""
+    assert list(reported["within"]) == ["puzzles"]
     part = section(render(by_concept))
     assert "Across benchmarks" not in part
     assert "Within each benchmark" not in part
     assert "picture-ranking" in part
 
 
-def test_models_without_a_common_benchmark_are_told_so() -> None:
+def test_models_without_a_common_benchmark_are_reported_so() -> None:
     ability = np.random.default_rng(1).normal(0.5, 0.1, (2, 300, 4, 2))
     ability[:, :, :2, 0] = np.nan
     ability[:, :, 2:, 1] = np.nan
-    told = fit_page.ranking_section(ranked_fit(ability))
-    assert told is not None
-    assert told["across"] is None
-    assert told["picture"] is None
-    assert told["not_across"].startswith("no model answered all 2 benchmarks")
-    assert [len(one["rows"]) for one in told["within"].values()] == [2, 2]
+    reported = fit_page.ranking_section(ranked_fit(ability))
+    assert reported is not None
+    assert reported["across"] is None
+    assert reported["picture"] is None
+    assert reported["not_across"].startswith("no model answered all 2 benchmarks")
+    assert [len(one["rows"]) for one in reported["within"].values()] == [2, 2]
 
 
 def test_one_model_has_no_section() -> None:

@@ -44,7 +44,7 @@ def test_no_text_becomes_markup(html: str) -> None:
     assert "document.title=0&lt;/script&gt;" in html
 
 
-def test_every_picture_is_drawn_and_told_in_words(html: str) -> None:
+def test_every_picture_is_drawn_and_reported_in_words(html: str) -> None:
     assert html.count("<img") == 4
     titles = ["Some intervals", "A curve", "Two shares", "A grid"]
     assert re.findall(r"<figcaption><b>(.*?)\.</b>", html) == titles
@@ -54,7 +54,7 @@ def test_every_picture_is_drawn_and_told_in_words(html: str) -> None:
     assert "values 0.12" in alts[3]
 
 
-def test_comparisons_are_told_with_their_agreement(html: str) -> None:
+def test_comparisons_are_reported_with_their_agreement(html: str) -> None:
     assert "Of 3 comparisons: 1 inside our interval, 1 apart, 1 no interval of ours." in html
     assert "0.790 [−0.153, 1.729]" in html
     assert '<span class="pill opposite-sign">apart</span>' in html

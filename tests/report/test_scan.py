@@ -41,7 +41,7 @@ def test_the_page_says_what_it_must(page: Parsed, made: MadeScan) -> None:
     text = " ".join(page.text.split())
     table = matches.headline(made, matches.best_matches(made))
     assert scope.verdict(made, table) in text
-    provenance = [told for name, told in scope.provenance(made) if name != "Folder"]
+    provenance = [reported for name, reported in scope.provenance(made) if name != "Folder"]
     for line in [*scope.assumptions(made), *provenance]:
         assert line in text
     for what, count, note in scope.counts(made):

@@ -109,18 +109,18 @@ def test_texts_sort_as_people_count(plain: Any) -> None:
 
 def test_filters_count_and_reset(plain: Any) -> None:
     before = column(plain, 0)
-    told = plain.find_element("css selector", ".tools output")
+    reported = plain.find_element("css selector", ".tools output")
     field = plain.find_element("css selector", ".tools input")
-    assert told.text == "15 of 15 rows"
+    assert reported.text == "15 of 15 rows"
     field.send_keys("MODEL note\u00a01 -2")
-    assert told.text == "3 of 15 rows"
+    assert reported.text == "3 of 15 rows"
     assert set(column(plain, 0)) == {"Model-2"}
     field.clear()
     field.send_keys('"quoted')
-    assert told.text == "3 of 15 rows"
+    assert reported.text == "3 of 15 rows"
     click(plain, "Value")
     plain.find_element("css selector", ".tools button").click()
-    assert (told.text, field.get_attribute("value")) == ("15 of 15 rows", "")
+    assert (reported.text, field.get_attribute("value")) == ("15 of 15 rows", "")
     assert column(plain, 0) == before
     assert sorting(plain) == {}
 

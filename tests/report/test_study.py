@@ -113,7 +113,7 @@ def test_a_right_study_passes(tmp_path: Path) -> None:
     assert "too low" not in sentence
 
 
-def test_quantities_that_lack_ranks_are_not_told_to_be_uniform(tmp_path: Path) -> None:
+def test_quantities_that_lack_ranks_are_not_reported_to_be_uniform(tmp_path: Path) -> None:
     rows = made_rows(300, 1)
     rows.loc[:13, ["rank", "ranks"]] = [-1, 0]
     rows.loc[:13, "status"] = "failed"
@@ -133,7 +133,7 @@ def test_few_ranks_pass_no_study(tmp_path: Path) -> None:
     assert "That is little: request more replicates." in sentence
 
 
-def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:
+def test_tables_without_a_truth_are_reported(tmp_path: Path) -> None:
     rows = made_rows(300, 1)
     rows.loc[:29, "truth"] = np.nan
     rows.loc[:29, ["rank", "ranks"]] = [-1, 0]
@@ -148,7 +148,9 @@ def test_tables_without_a_truth_are_told(tmp_path: Path) -> None:
     assert results.sbc["n_without"].tolist() == [30]
 
 
-def test_a_formula_without_a_value_in_some_draws_is_told_and_counts_nowhere(tmp_path: Path) -> None:
+def test_a_formula_without_a_value_in_some_draws_is_reported_and_counts_nowhere(
+    tmp_path: Path,
+) -> None:
     """Its intervals would be those of another quantity, and are no misses."""
     rows = made_rows(300, 1)
     held = StudyResults.load(write_run(tmp_path / "whole", {"a": rows[150:]}, study_text(), 150))
@@ -220,10 +222,12 @@ def test_coverage_by_cell_has_estimands_first(grid_results: StudyResults) -> Non
     ]  # fmt: skip
     assert [row["cell"] for row in rows[:12:3]] == CELLS
     assert [row["estimator"] for row in rows[:3]] == list(NAMES)
-    told = grid_results.coverage.set_index(["cell", "quantity", "estimator", "counted", "level"])
+    reported = grid_results.coverage.set_index(
+        ["cell", "quantity", "estimator", "counted", "level"]
+    )
     for row in rows:
         key = row["cell"], row["quantity"], row["estimator"], "all fits"
-        expected = [told.loc[(*key, level), "coverage"] for level in (0.5, 0.8, 0.9, 0.95)]
+        expected = [reported.loc[(*key, level), "coverage"] for level in (0.5, 0.8, 0.9, 0.95)]
         assert [level["coverage"] for level in row["levels"]] == expected
 
 
@@ -429,7 +433,7 @@ def test_a_cell_whose_fits_fail_is_not_hidden_by_the_others(tmp_path: Path) -> N
     assert f"2 of 240 fits failed their gates, and count. Most are of 'narrow', {CELLS[1]}" in said
 
 
-def test_engines_that_do_not_agree_are_told(tmp_path: Path) -> None:
+def test_engines_that_do_not_agree_are_reported(tmp_path: Path) -> None:
     rows = made_rows(400, 1, where=("1", "2"))
     second = rows[rows["replicate"] < 40].assign(audit=True, engine="pymc")
     noise = np.random.default_rng(1).normal(size=len(second))
@@ -443,7 +447,7 @@ def test_engines_that_do_not_agree_are_told(tmp_path: Path) -> None:
     assert outcomes == [("passed", False), ("caution", True)]
 
 
-def test_the_sampler_is_told_as_it_runs() -> None:
+def test_the_sampler_is_reported_as_it_runs() -> None:
     text = f'{study_text()}[sampling]\nengine = "jax"\ntune = 200\n'
     assert "jax, 8 chains of 200 + 250 draws" in " ".join(design(StudySpec.parse(text, "x.toml")))
     assert "nutpie, 2 chains of 500 + 1,000" in " ".join(design(StudySpec.parse(study_text(), "x")))

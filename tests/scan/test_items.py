@@ -176,7 +176,7 @@ def test_dots_go_into_nested_fields(file: Any, ending: str) -> None:
     assert read(path, text_mode="input_output", **options) == [Item("quiz", "5", "Why?\nSo.")]
 
 
-def test_all_faults_are_told_at_once_and_in_order(file: Any) -> None:
+def test_all_faults_are_reported_at_once_and_in_order(file: Any) -> None:
     lines = [
         b'{"id": "a", "input": "Why?"}',
         b'{"id": " ", "input": "Why?"}',
@@ -225,7 +225,7 @@ def test_the_message_says_what_an_item_is(file: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_field_that_no_row_has_is_told_once(file: Any, ending: str) -> None:
+def test_a_field_that_no_row_has_is_reported_once(file: Any, ending: str) -> None:
     there = "fields there: 'id', 'input', 'output', 'n'"
     assert refused(file(RECORDS, f"quiz{ending}"), item="name", input="text") == [
         f"name: no row has this field; {there}",

@@ -117,7 +117,7 @@ def test_it_is_saved_now_and_then(
     assert saved == [2, 6]
 
 
-def test_a_full_disk_is_told(
+def test_a_full_disk_is_reported(
     tmp_path: Path, sketches: list[Sketch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

@@ -64,7 +64,7 @@ def test_npy_files(here: Path, kind: type) -> None:
     assert cosines_of(QUERIES[:1], vector[None])[0, 0] == pytest.approx(row["cosine"], abs=ATOL)
 
 
-def test_parquet_files_tell_documents_and_texts(here: Path) -> None:
+def test_parquet_files_report_documents_and_texts(here: Path) -> None:
     columns = {
         "vec": pa.array(list(CORPUS), pa.list_(pa.float32(), DIMS)),
         "document": [f"d{i // 2}" for i in range(300)],

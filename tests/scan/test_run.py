@@ -72,8 +72,8 @@ def test_matches_say_where_they_stand(small: Small, truth: Truth, scanned: Scan)
     texts = scanned.texts.set_index("chunk_id")["text"]
     assert texts.index.is_unique
     for table in (scanned.matches, scanned.tail):
-        told = table.set_index("chunk_id")[columns]
-        pd.testing.assert_frame_equal(told, wanted.loc[told.index], check_dtype=False)
+        reported = table.set_index("chunk_id")[columns]
+        pd.testing.assert_frame_equal(reported, wanted.loc[reported.index], check_dtype=False)
         for row in table.itertuples():
             whole = sources[row.source, row.document]
             assert whole[row.start : row.end] == texts[row.chunk_id]
@@ -143,11 +143,11 @@ def test_tails_are_random_matches_above_their_threshold(truth: Truth, scanned: S
     assert checked > 10
 
 
-def test_items_are_told(truth: Truth, scanned: Scan) -> None:
-    told = scanned.items
-    pd.testing.assert_frame_equal(told[["benchmark", "item", "text"]], truth.items)
-    assert told["tokens"].tolist() == [len(t.split()) for t in truth.items["text"]]
-    assert not told["cut"].any()
+def test_items_are_reported(truth: Truth, scanned: Scan) -> None:
+    reported = scanned.items
+    pd.testing.assert_frame_equal(reported[["benchmark", "item", "text"]], truth.items)
+    assert reported["tokens"].tolist() == [len(t.split()) for t in truth.items["text"]]
+    assert not reported["cut"].any()
 
 
 def test_lexical_scores_belong_to_their_match(scanned: Scan) -> None:
@@ -167,11 +167,11 @@ def test_the_record_counts(small: Small, truth: Truth, scanned: Scan) -> None:
     assert record["chunks"]["made"] == record["search"]["chunks"] == len(truth.occurrences)
     assert record["search"]["pairs"] == len(truth.occurrences) * len(truth.items)
     assert record["search"]["shards"] == math.ceil(len(truth.occurrences) / 16)
-    told = {(row["source"], row["stratum"]): row for row in record["strata"]}
+    reported = {(row["source"], row["stratum"]): row for row in record["strata"]}
     for name, rows in small.documents.groupby(["source", "stratum"]):
-        assert told[name]["documents"] == told[name]["sampled"] == len(rows)
+        assert reported[name]["documents"] == reported[name]["sampled"] == len(rows)
     for name, rows in truth.occurrences.groupby(["source", "stratum"]):
-        assert told[name]["chunks"] == len(rows)
+        assert reported[name]["chunks"] == len(rows)
     modes = [(b["benchmark"], b["items"], b["text_mode"]) for b in record["benchmarks"]]
     assert modes == [("b0", 12, "input"), ("b1", 5, "input_output")]
     assert leftovers(scanned.folder) == []
@@ -184,12 +184,12 @@ def test_a_share_of_every_stratum_is_searched(small: Small, tmp_path: Path, shar
     )
     found = scan(made, tmp_path / "out", base=small.folder)
     web = small.documents[small.documents["source"] == "s0"]
-    told = {row["stratum"]: row for row in found.record["strata"]}
+    reported = {row["stratum"]: row for row in found.record["strata"]}
     for stratum, rows in web.groupby("stratum"):
-        assert told[stratum]["documents"] == len(rows)
-        assert told[stratum]["sampled"] == math.ceil(share * len(rows))
-        assert told[stratum]["chunks"] == told[stratum]["sampled"]
-    assert found.record["search"]["chunks"] == sum(row["sampled"] for row in told.values())
+        assert reported[stratum]["documents"] == len(rows)
+        assert reported[stratum]["sampled"] == math.ceil(share * len(rows))
+        assert reported[stratum]["chunks"] == reported[stratum]["sampled"]
+    assert found.record["search"]["chunks"] == sum(row["sampled"] for row in reported.values())
     assert any("were sampled" in note for note in found.record["notes"])
 
 

@@ -30,8 +30,8 @@ def assert_alike(one: Scan, other: Scan) -> None:
         a, b = (getattr(s, name).set_index([*items, "chunk_id"]) for s in (one, other))
         both = a.index.intersection(b.index)
         np.testing.assert_allclose(a.loc[both, "cosine"], b.loc[both, "cosine"], atol=ATOL)
-        told = ["document", "chunk", "start", "end", "source", "stratum", "copies"]
-        pd.testing.assert_frame_equal(a.loc[both, told], b.loc[both, told])
+        reported = ["document", "chunk", "start", "end", "source", "stratum", "copies"]
+        pd.testing.assert_frame_equal(a.loc[both, reported], b.loc[both, reported])
         assert len(both) >= 0.99 * len(a)
     cosines = [s.matches.sort_values([*items, "rank"])["cosine"] for s in (one, other)]
     np.testing.assert_allclose(*cosines, atol=ATOL)

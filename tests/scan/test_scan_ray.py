@@ -69,8 +69,8 @@ def on_ray(made: tuple[Path, Manifest], name: str) -> Path:
 def actors() -> list[int]:
     """Return the processes of actors that this process started."""
     columns = ["ps", "-eo", "pid=,ppid=,args="]
-    told = subprocess.run(columns, capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=2) for line in told.splitlines()]
+    reported = subprocess.run(columns, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in reported.splitlines()]
     parents = {int(pid): int(parent) for pid, parent, *_ in rows}
 
     def is_ours(pid: int) -> bool:

@@ -106,7 +106,7 @@ def test_stages_of_equal_conditions_share_a_folder(tmp_path: Path) -> None:
     assert (again / "000000.json").read_text() == "{}"
 
 
-def test_conditions_that_do_not_tell_their_value_are_refused(tmp_path: Path) -> None:
+def test_conditions_that_do_not_report_their_value_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="not JSON serializable"):
         stage_folder(tmp_path, "read", object())
 

@@ -299,7 +299,7 @@ def test_vectors_need_paths() -> None:
     assert "needs 'paths'" in refused(text + 'dataset = "a"\n')[0]
 
 
-def test_an_entry_without_a_name_is_told_by_its_number() -> None:
+def test_an_entry_without_a_name_is_reported_by_its_number() -> None:
     text = SHORT + BENCHMARK + SOURCE + '[[sources]]\npaths = "a"\n'
     assert refused(text, "a") == [
         "a: sources.1.name: is missing and has no default",
@@ -307,7 +307,7 @@ def test_an_entry_without_a_name_is_told_by_its_number() -> None:
     ]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     text = "sed = 1\n" + SHORT + BENCHMARK + 'path2 = ""\n' + SOURCE + "share = 2.0\n"
     assert [fault.split(": ")[1] for fault in refused(text)] == [
         "benchmarks.0.path2",

@@ -56,7 +56,7 @@ def test_what_cannot_be_computed_is_refused(text: str, message: str) -> None:
         Expression(text)
 
 
-def test_an_unknown_function_is_told_with_those_that_are_known() -> None:
+def test_an_unknown_function_is_reported_with_those_that_are_known() -> None:
     with pytest.raises(ValueError, match=r"no function 'exq' of one argument; allowed: exp, log"):
         Expression("exq(theta)")
     assert Expression("exp(theta) + sigma").names == {"theta", "sigma"}

@@ -161,7 +161,7 @@ def test_guess_is_a_probability_below_1(guess: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guess", "told"),
+    ("guess", "reported"),
     [
         ("1.5", [": got 1.5; allowed is less than 1"]),
         ("[1]", [": got [1]; a number is needed"]),
@@ -183,13 +183,13 @@ def test_guess_is_a_probability_below_1(guess: str) -> None:
         ),
     ],
 )
-def test_a_wrong_guess_is_told_as_it_was_meant(guess: str, told: list[str]) -> None:
+def test_a_wrong_guess_is_reported_as_it_was_meant(guess: str, reported: list[str]) -> None:
     """Not once for each of the three things that it may be."""
     faults = refused(f"[likelihood]\nguess = {guess}\n")
-    assert faults == [f"models/mine.toml: likelihood.guess{each}" for each in told]
+    assert faults == [f"models/mine.toml: likelihood.guess{each}" for each in reported]
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     text = '[ability]\npoling = 1\nby = 2\n[difficulty]\nform = "randm"\n'
     assert [fault.split(": ")[1] for fault in refused(text)] == [
         "ability.by",

@@ -41,7 +41,7 @@ def test_numbers_and_intervals_arrive(folder: Path) -> None:
         ("a,,half,,,T", "row 1: value: is no number"),
     ],
 )
-def test_rows_that_tell_nothing_are_refused(folder: Path, row: str, message: str) -> None:
+def test_rows_that_report_nothing_are_refused(folder: Path, row: str, message: str) -> None:
     (folder / "made.csv").write_text(f"{HEAD}{row}\n")
     with pytest.raises(DataError, match=message):
         read_published("made")

@@ -191,7 +191,7 @@ def test_nothing_is_no_corpus() -> None:
     assert refused(corpus=())[0].startswith("manifest.toml: sources.0.paths: got []; ")
 
 
-def test_all_bad_values_are_told_at_once() -> None:
+def test_all_bad_values_are_reported_at_once() -> None:
     assert len(refused(share=2.0, top_k=0, seed=-1)) == 3
 
 

@@ -36,7 +36,7 @@ def test_full_replaces_settings_and_leaves_the_others() -> None:
         ('published = "arc', 'seed = -1\npublished = "arc', "seed: got -1; allowed is 0 or more"),
     ],
 )
-def test_what_cannot_be_used_is_told(old: str, new: str, message: str) -> None:
+def test_what_cannot_be_used_is_reported(old: str, new: str, message: str) -> None:
     assert old in TEXT
     with pytest.raises(SpecError, match=message):
         ReproductionSpec.parse(TEXT.replace(old, new), "x.toml")

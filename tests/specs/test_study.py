@@ -43,8 +43,8 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
     one = StudySpec.parse(FIXED, "x.toml")
     more = FIXED.replace("replicates = 10", "replicates = 20  # more").replace('"s"', '"t"')
     assert StudySpec.parse(more, "y.toml").hash == one.hash
-    told = f'kind = "simulation"\npublished = "arc_recovery"{FIXED}'
-    assert StudySpec.parse(told, "x.toml").hash == one.hash
+    reported = f'kind = "simulation"\npublished = "arc_recovery"{FIXED}'
+    assert StudySpec.parse(reported, "x.toml").hash == one.hash
     larger = FIXED.replace("replicates = 10", "replicates = 10\nfull_replicates = 90")
     assert StudySpec.parse(larger, "x.toml").hash == one.hash
     for old, new in (("1.0", "1.5"), ('"single"', '"positive"'), ("models = 3", "models = 4")):
@@ -77,7 +77,7 @@ def test_words_layout_and_replicates_do_not_change_the_hash() -> None:
         ("[expressions]\nx_nominal = 'theta'", "x_nominal: names that end in '_nominal'"),
     ],
 )  # fmt: skip
-def test_faults_are_told_with_their_place(extra: str, message: str) -> None:
+def test_faults_are_reported_with_their_place(extra: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         StudySpec.parse(f"{FIXED}{extra}", "x.toml")
 
@@ -137,30 +137,32 @@ def test_a_changed_model_spec_changes_the_plan(tmp_path: Path) -> None:
         plan_of(StudySpec.parse(text, "x.toml"), tmp_path / "elsewhere")
 
 
-def told(text: str, base: Path) -> list[str]:
+def reported(text: str, base: Path) -> list[str]:
     """Return the faults of a study's model specs as they are shown."""
     with pytest.raises(SpecError) as caught:
         plan_of(StudySpec.parse(text, "folder/x.toml"), base)
     return str(caught.value).splitlines()
 
 
-def test_a_model_spec_that_is_not_there_is_told_with_the_key_that_names_it(tmp_path: Path) -> None:
+def test_a_model_spec_that_is_not_there_is_reported_with_the_key_that_names_it(
+    tmp_path: Path,
+) -> None:
     more = '[[estimators]]\nname = "b"\nmodel = "singel"\n'
-    lines = told(FIXED + more, tmp_path)
+    lines = reported(FIXED + more, tmp_path)
     assert lines[0] == (
         "folder/x.toml: estimators.1.model: got 'singel' (of the estimator 'b'), which cannot be"
         " used:"
     )
     assert lines[1] == "model spec 'singel': no such model spec (did you mean 'single'?)"
     assert lines[2].startswith("Name a shipped model spec (bayescontam models list)")
-    lines = told(FIXED.replace("hierarchical", "hierarchcal"), tmp_path)
+    lines = reported(FIXED.replace("hierarchical", "hierarchcal"), tmp_path)
     assert lines[0] == "folder/x.toml: simulator.model: got 'hierarchcal', which cannot be used:"
     assert lines[1].endswith("(did you mean 'hierarchical'?)")
 
 
-def test_faults_of_a_model_spec_are_told_with_the_study_that_names_it(tmp_path: Path) -> None:
+def test_faults_of_a_model_spec_are_reported_with_the_study_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("summary = 'mine'\n[ability]\nbye = 'x'\npoling = 'y'\n")
-    lines = told(FIXED.replace('"single"', '"mine.toml"'), tmp_path)
+    lines = reported(FIXED.replace('"single"', '"mine.toml"'), tmp_path)
     assert lines[0].startswith("folder/x.toml: estimators.0.model: got 'mine.toml' (of the estim")
     assert [line.removeprefix(f"{tmp_path}/") for line in lines[1:]] == [
         "mine.toml: ability.bye: unknown key (did you mean 'by'?)",
@@ -226,7 +228,7 @@ def test_a_bootstrap_is_held_against_nothing_but_what_it_estimates(text: str, me
     assert StudySpec.parse(PUBLISHED, "x.toml").reference == "min_observed"
 
 
-def test_contamination_that_is_not_known_cannot_be_told_the_wrong_way_round() -> None:
+def test_contamination_that_is_not_known_cannot_be_reported_the_wrong_way_round() -> None:
     text = FIXED.replace('model = "single"', 'model = "latent_duplicate"\nreversed = true')
     with pytest.raises(SpecError, match="estimator 'a': reversed is for contamination that is"):
         plan_of(StudySpec.parse(text, "x.toml"), Path())

@@ -51,8 +51,8 @@ def start(corpus: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
 
 
 def finish(process: subprocess.Popen[bytes]) -> None:
-    told, _ = process.communicate(timeout=300)
-    assert (process.returncode, told) == (0, b"")
+    reported, _ = process.communicate(timeout=300)
+    assert (process.returncode, reported) == (0, b"")
 
 
 def reached(out: Path, stage: str, shards: int) -> bool:
@@ -73,8 +73,10 @@ def wait_for(process: subprocess.Popen[bytes], condition: Callable[[], bool]) ->
 
 def children(process: subprocess.Popen[bytes]) -> list[int]:
     """Return the processes of a scan's group but the first."""
-    told = subprocess.run(["ps", "-eo", "pid=,pgid="], capture_output=True, text=True, check=True)
-    pairs = [tuple(map(int, line.split())) for line in told.stdout.splitlines()]
+    reported = subprocess.run(
+        ["ps", "-eo", "pid=,pgid="], capture_output=True, text=True, check=True
+    )
+    pairs = [tuple(map(int, line.split())) for line in reported.stdout.splitlines()]
     return [pid for pid, group in pairs if group == process.pid != pid]
 
 
@@ -114,10 +116,10 @@ def assert_killing_changes_nothing(corpus: Path, moments: Sequence[tuple[str, in
     finish(start(corpus, "killed"))
     assert tables_of(out) == tables_of(corpus / "whole")
     lines = shard_lines(out)
-    told = {line.split(":")[0] for line in lines}
-    untold = {f"shard {i}" for i in range(SHARDS)} - told
+    reported = {line.split(":")[0] for line in lines}
+    untold = {f"shard {i}" for i in range(SHARDS)} - reported
     # A kill may fall between a shard's result and its line.
-    assert len(told) + len(untold) == SHARDS
+    assert len(reported) + len(untold) == SHARDS
     assert len(untold) <= kills * JOBS
     assert len(lines) <= SHARDS + kills * JOBS
     assert leftovers(out) == []

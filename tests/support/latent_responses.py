@@ -61,8 +61,8 @@ def assert_recovered(world: World, spec: str) -> None:
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
     rows = fit.estimands().set_index(["quantity", "model", "benchmark"])
     for quantity, truth in world.truth.items():
-        told = rows.loc[quantity].reindex(truth.index)
-        held.append((told["ci_low"] <= truth) & (truth <= told["ci_high"]))
+        reported = rows.loc[quantity].reindex(truth.index)
+        held.append((reported["ci_low"] <= truth) & (truth <= reported["ci_high"]))
     shares = np.array(held).mean(axis=1)
     # Pairs of one data set share abilities and slopes: it shows no more than that.
     assert shares.min() >= 0.8

@@ -29,9 +29,9 @@ class Request:
     @property
     def texts(self) -> tuple[str, str]:
         """Item and chunk, as the client framed them."""
-        told = self.body["messages"][1]["content"]
+        reported = self.body["messages"][1]["content"]
         item, chunk = (
-            re.search(rf"<{name} (\w+)>\n(.*)\n</{name} \1>", told, re.DOTALL)
+            re.search(rf"<{name} (\w+)>\n(.*)\n</{name} \1>", reported, re.DOTALL)
             for name in ("item", "chunk")
         )
         assert item is not None
@@ -52,10 +52,10 @@ class Reply:
 
 def completion(content: Any, tokens: int | None = 10, **message: Any) -> Reply:
     finish = message.pop("finish_reason", "stop")
-    told = {"role": "assistant", "content": content, **message}
+    reported = {"role": "assistant", "content": content, **message}
     body: dict[str, Any] = {
         "id": "c", "object": "chat.completion", "created": 0, "model": "m",
-        "choices": [{"index": 0, "finish_reason": finish, "message": told}],
+        "choices": [{"index": 0, "finish_reason": finish, "message": reported}],
     }  # fmt: skip
     if tokens is not None:
         part = {"prompt_tokens": tokens - 1, "completion_tokens": 1, "total_tokens": tokens}

@@ -116,11 +116,13 @@ def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
     d, by = frame["contamination"], frame["benchmark"]
     shared = frame.groupby("item")["model"].transform("size").gt(1).groupby(by).transform("any")
     cell = d.groupby([frame["model"], by]).transform("mean")
-    told = frame
+    reported = frame
     if spec.contamination.confounding == "anchored":
-        told = frame[frame["clean"] == 0]
+        reported = frame[frame["clean"] == 0]
         cell = cell.where(frame["clean"] == 0, 0.0)
-    first = [part.groupby(["benchmark", "item"])["contamination"].first() for part in (told, frame)]
+    first = [
+        part.groupby(["benchmark", "item"])["contamination"].first() for part in (reported, frame)
+    ]
     of_item = first[0].combine_first(first[1])  # of items that only clean models answered
     of_item = of_item - of_item.groupby("benchmark").transform("mean")
     keys = pd.MultiIndex.from_frame(frame[["benchmark", "item"]])

@@ -73,7 +73,7 @@ def assert_found(scan: Scan, curve: Curve, auc: float) -> np.ndarray:
     p = 1 - weighed.none.mean(axis=0)
     ranks = mannwhitneyu(p[planted], p[~planted]).statistic
     assert ranks / (planted.sum() * (~planted).sum()) >= auc
-    told = bayescontam.prevalence(weighed).iloc[0]
-    assert told["by"] == "corpus"
-    assert told["n_low"] <= planted.sum() <= told["n_high"]
+    reported = bayescontam.prevalence(weighed).iloc[0]
+    assert reported["by"] == "corpus"
+    assert reported["n_low"] <= planted.sum() <= reported["n_high"]
     return p

@@ -43,12 +43,12 @@ def make_chunks(
     """Return chunks with, unless given otherwise, made-up hashes and one copy each."""
     n = len(vectors)
     ids = hashes(n) if ids is None else ids
-    told = {
+    reported = {
         "firsts": ids,
         "places": np.arange(n, dtype=np.int64),
         "copies": np.ones(n, np.int64),
     } | more
-    return Chunks(stratum, ids, told["firsts"], told["places"], told["copies"], vectors)
+    return Chunks(stratum, ids, reported["firsts"], reported["places"], reported["copies"], vectors)
 
 
 def search(queries: Queries, parts: Sequence[Chunks], keep: int = 10, **options: Any) -> Sketch:

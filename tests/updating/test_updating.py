@@ -87,7 +87,7 @@ def test_a_new_benchmark_is_refused(fit):
         update(fit, NEW.assign(benchmark="other"))
 
 
-def test_a_missing_column_is_told():
+def test_a_missing_column_is_reported():
     table = counts_table([(12, 40), (20, 40), (30, 40)], "ABC").assign(contamination=[0, 0.5, 1])
     old = given_fit(
         load_model("aggregated"), Responses.from_frame(table), theta=np.zeros((1, 3, 1))
@@ -185,7 +185,7 @@ def test_cleaner_items_move_the_reference_as_in_a_joint_fit():
     assert weighed.loc["overfitting", "mean"] > 0
 
 
-def test_what_is_unlike_the_fit_is_told(fit):
+def test_what_is_unlike_the_fit_is_reported(fit):
     notes = update(fit, counts_table([(2, 4)], "N"), seed=5).notes
     assert notes == ()
     table = simulate(1, models=2, benchmarks=1, items=10).responses

@@ -38,7 +38,7 @@ def test_each_test_input_is_an_item(tasks: ArcTasks) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         ("{", "is no JSON"),
         ([], "is no ARC task"),
@@ -56,9 +56,9 @@ def test_each_test_input_is_an_item(tasks: ArcTasks) -> None:
         ({"train": [GOOD], "test": [{"input": "grid"}]}, "is no grid"),
     ],
 )
-def test_a_file_that_is_no_task_is_refused(tmp_path: Path, content: object, told: str) -> None:
+def test_a_file_that_is_no_task_is_refused(tmp_path: Path, content: object, reported: str) -> None:
     write(tmp_path, "bad.json", content)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=reported):
         read_arc(tmp_path)
 
 
@@ -88,7 +88,7 @@ def test_concepts_of_tasks_are_shares_of_them(tasks: ArcTasks, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("task\nCopy1\n", "no column 'concept'"),
         ("task,concept\nCopy1,a\nOrder2,a\nOrder1,b\n", "row 2: task: no task 'Order2'"),
@@ -98,9 +98,9 @@ def test_concepts_of_tasks_are_shares_of_them(tasks: ArcTasks, tmp_path: Path) -
     ],
 )
 def test_annotations_that_do_not_fit_are_refused(
-    tasks: ArcTasks, tmp_path: Path, text: str, told: str
+    tasks: ArcTasks, tmp_path: Path, text: str, reported: str
 ) -> None:
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=reported):
         read_concepts(write(tmp_path, "c.csv", text), tasks)
 
 

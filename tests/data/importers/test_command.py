@@ -39,7 +39,7 @@ def test_from_logs_to_a_fit(lm_eval_logs: Path, tmp_path: Path) -> None:
     assert set(found["benchmark"]) == {"choice", "digits", "words"}
 
 
-def test_it_tells_what_it_read_and_what_it_left_out(inspect_logs: Path, tmp_path: Path) -> None:
+def test_it_reports_what_it_read_and_what_it_left_out(inspect_logs: Path, tmp_path: Path) -> None:
     arguments = (
         "import", "inspect", inspect_logs, "--out", "r.csv", "--scorer", "graded", "--scorer",
         "graded.right", "--partial", "incorrect", "--threshold", "0.5",

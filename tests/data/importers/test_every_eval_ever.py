@@ -108,7 +108,7 @@ def test_scores_that_are_no_verdicts_are_refused(
         load([file], threshold=0.5, verdict=True)
 
 
-def test_lower_is_better_is_told_by_the_file_beside(tmp_path: Path) -> None:
+def test_lower_is_better_is_reported_by_the_file_beside(tmp_path: Path) -> None:
     file = write(tmp_path, "a", quiz())
     config = {"lower_is_better": True}
     result = {"evaluation_result_id": "exact_match", "metric_config": config}

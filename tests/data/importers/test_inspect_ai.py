@@ -249,7 +249,7 @@ def test_paths_without_logs_and_unknown_columns_are_refused(
         import_inspect([inspect_logs], **CHOICES, keep=["metadata.more"])
 
 
-def test_without_the_package_the_install_line_is_told(
+def test_without_the_package_the_install_line_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai", None)

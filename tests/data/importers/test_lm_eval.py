@@ -240,17 +240,17 @@ def _shots(results: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told", "names"),
+    ("how", "reported", "names"),
     [
         (_revision, "org/large on choice: revision=default", {"step1000", "default"}),
         (_shots, "org/large on words: n-shot=0", {"5", "0"}),
     ],
 )
 def test_runs_with_other_settings_are_no_repeats(
-    copied: Path, how: Callable[[dict[str, Any]], None], told: str, names: set[str]
+    copied: Path, how: Callable[[dict[str, Any]], None], reported: str, names: set[str]
 ) -> None:
     change_results(sorted((copied / "org__large").glob("results_*"))[1], how)
-    with pytest.raises(DataError, match=rf"{re.escape(told)}(?s:.*)--differing split"):
+    with pytest.raises(DataError, match=rf"{re.escape(reported)}(?s:.*)--differing split"):
         import_lm_eval([copied], **CHOICES)
     split = import_lm_eval([copied], **CHOICES, differing="split").frame
     apart = split[split["model"].str.contains("[", regex=False)]
@@ -299,7 +299,7 @@ def test_missing_values_are_left_out_and_counted(copied: Path) -> None:
         import_lm_eval([file])
 
 
-def test_the_model_is_told_by_results_or_by_hand(copied: Path) -> None:
+def test_the_model_is_reported_by_results_or_by_hand(copied: Path) -> None:
     file = one(copied / "org__small", "samples_words_*")
     results = one(copied / "org__small", "results_*")
     change_results(results, lambda content: content["config"].update(model_args=None))
