@@ -9,8 +9,7 @@ import pytest
 from bayescontam.data.published_tables import read_published
 from bayescontam.published.findings import Findings, Record
 from studies import novelty
-from tests.published.test_record import RUN
-from tests.support.made_findings import TEXT, Quick, spec
+from tests.support.made_findings import RUN, TEXT, Quick, spec
 
 SETTINGS = {"tasks": 80, "levels": 4, "genuine": 0.02, "boost": 0.95, "resamples": 200,
             "exposures": [0.0, 1.0, 1, 1], "tables": 4}  # fmt: skip

@@ -8,10 +8,7 @@ import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.published.findings import RECORD, Record
-from tests.support.made_findings import TEXT, findings
-
-RUN = {"started": "2000-01-01", "seconds": 1.0, "command": "", "full": False, "data": False,
-       "seed": 1, "versions": {}}  # fmt: skip
+from tests.support.made_findings import RUN, TEXT, findings
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from bayescontam.report.published_page import render_reproduction
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
 from bayescontam.specs.study import ReproductionSpec
-from tests.published.test_record import RUN
-from tests.support.made_findings import Quick
+from tests.support.made_findings import RUN, Quick
 
 SMALL: dict[str, dict[str, Any]] = {
     "arc-concepts": {"tasks": 40, "imputations": 2},

@@ -9,7 +9,7 @@ import bayescontam
 from bayescontam.inference.result import Fit
 from bayescontam.report.fit_page import confounding_section, render, sign_table
 from bayescontam.specs.model import ModelSpec
-from tests.report.test_page import Parsed
+from tests.support.pages import Parsed
 from tests.support.simulated_responses import simulate
 
 SPEC = """

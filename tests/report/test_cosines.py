@@ -10,8 +10,8 @@ from bayescontam.report import scan_page as cosines
 from bayescontam.report.matches import best_matches
 from bayescontam.report.plots import Picture
 from bayescontam.report.scan_page import against_words
-from tests.report.test_figures import is_drawn
 from tests.support.made_scan import BENCHMARKS, ITEMS, MadeScan, make_scan
+from tests.support.pages import is_drawn
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from bayescontam.evidence.curve import half, halves
 from bayescontam.report import curve_page
 from bayescontam.report.curve_page import render_curve, write_curve_report
 from tests.report import test_page
-from tests.report.test_page import Parsed
 from tests.support.made_curve import COLUMNS, SENSITIVITY, SPECIFICITY, make_curve
+from tests.support.pages import Parsed
 
 browser = test_page.browser  # the fixture
 

@@ -1,4 +1,3 @@
-import io
 import warnings
 
 import matplotlib.pyplot as plt
@@ -7,7 +6,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from arviz_stats.base.array import array_stats
-from PIL import Image
 
 from bayescontam.inference import tables
 from bayescontam.inference.result import Fit
@@ -22,6 +20,7 @@ from bayescontam.report.plots import (
     style,
 )
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
+from tests.support.pages import is_drawn
 from tests.support.real_data import HOSTILE
 
 
@@ -38,13 +37,6 @@ def pictures(fit: Fit) -> list[Picture]:
         *check_figures.sampling_pictures(fit, *check_figures.convergence_table(fit)),
     ]
     return [picture for picture in made if picture is not None]
-
-
-def is_drawn(picture: Picture) -> bool:
-    if picture.kind == "png":
-        pixels = np.asarray(Image.open(io.BytesIO(picture.image)).convert("L"))
-        return pixels.shape[1] == pytest.approx(picture.width * 1.5, abs=2) and pixels.std() > 5
-    return picture.image.startswith(b"<?xml") and picture.image.count(b"<path") > 20
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,8 @@ from bayescontam.report import ability_figures, effect_figures, fit_page, format
 from bayescontam.report.fit_page import reference_text, render, write_report
 from bayescontam.report.format import Names, longest_rows
 from tests.report import test_page
-from tests.report.test_figures import is_drawn
-from tests.report.test_page import Parsed
 from tests.support.made_fit import made_fit
+from tests.support.pages import Parsed, is_drawn
 
 pytestmark = pytest.mark.slow
 browser = test_page.browser  # the fixture

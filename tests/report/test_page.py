@@ -3,7 +3,6 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from bayescontam.report.fit_page import reference_text, render, write_report
 from bayescontam.report.format import Names
 from bayescontam.report.plots import NARROW, WIDTH
 from tests.report.conftest import BENCHMARKS, MODELS
-from tests.report.test_tables import a_check, extrapolated, with_checks
-from tests.support.made_fit import made_fit
+from tests.support.made_fit import a_check, extrapolated, made_fit, with_checks
+from tests.support.pages import Parsed
 
 COMPARISON = pd.DataFrame(
     {
@@ -31,22 +30,6 @@ COMPARISON = pd.DataFrame(
         "good": [True, False],
     }
 )
-
-
-class Parsed(HTMLParser):
-    """Tags with their attributes, and all text, as a browser would see them."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="session")

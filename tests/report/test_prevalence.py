@@ -16,10 +16,9 @@ from bayescontam.report.matches import (
 )
 from bayescontam.report.scan_page import render_scan
 from tests.report import test_page
-from tests.report.test_page import Parsed
-from tests.report.test_scan import overflow
 from tests.support.made_curve import judge, make_curve
 from tests.support.made_scan import BENCHMARKS, ITEMS, STRATA, MadeScan, make_scan
+from tests.support.pages import Parsed, overflow
 
 browser = test_page.browser  # the fixture
 SOURCES = tuple(dict.fromkeys(source for source, _ in STRATA))

@@ -10,8 +10,7 @@ from bayescontam.inference.result import Fit
 from bayescontam.report import ability_figures, fit_page
 from bayescontam.report.fit_page import render
 from tests.report.conftest import BENCHMARKS, MODELS
-from tests.report.test_figures import is_drawn
-from tests.report.test_page import Parsed
+from tests.support.pages import Parsed, is_drawn
 from tests.support.ranked_fits import ranked_fit
 
 

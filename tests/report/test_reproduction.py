@@ -14,8 +14,7 @@ from bayescontam.report.published_page import (
     render_reproduction,
     write_reproduction_report,
 )
-from tests.published.test_record import RUN
-from tests.support.made_findings import HOSTILE, TEXT, findings
+from tests.support.made_findings import HOSTILE, RUN, TEXT, findings
 
 
 @pytest.fixture(scope="module")

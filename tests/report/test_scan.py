@@ -15,8 +15,8 @@ from bayescontam.report.matches import BESIDE, FIRST, FURTHER
 from bayescontam.report.scan_page import render_scan, write_scan_report
 from bayescontam.scan.results import Scan
 from tests.report import test_page
-from tests.report.test_page import Parsed
 from tests.support.made_scan import BENCHMARKS, MadeScan, make_scan
+from tests.support.pages import Parsed, overflow
 
 browser = test_page.browser  # the fixture: pages of fits and of scans are opened alike
 
@@ -204,11 +204,6 @@ def opened(request: pytest.FixtureRequest, browser: Any, html: str, tmp_path: Pa
     browser.get(path.as_uri())
     yield browser
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-def overflow(browser: Any) -> int:
-    script = "const d = document.documentElement; return d.scrollWidth - d.clientWidth"
-    return int(browser.execute_script(script))
 
 
 @pytest.mark.browser

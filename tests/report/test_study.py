@@ -18,7 +18,7 @@ from bayescontam.report.study_page import _reach, design, render_study, write_st
 from bayescontam.report.study_tables import _figure, published_rows
 from bayescontam.specs.study import StudySpec
 from tests.report import test_page
-from tests.report.test_page import Parsed
+from tests.support.pages import Parsed
 from tests.support.study_rows import made_rows
 from tests.support.study_run import HOSTILE, faulty, study_text, write_run
 

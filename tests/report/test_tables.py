@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +5,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from bayescontam.inference import tables
-from bayescontam.inference.checks import Check, Outcome, checks_sentence
+from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.inference.findings import verdict_line
 from bayescontam.inference.result import Fit
 from bayescontam.inference.verdicts import (
@@ -18,18 +16,7 @@ from bayescontam.inference.verdicts import (
     overfitting_verdict,
 )
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
-from tests.support.made_fit import made_fit
-
-
-def with_checks(fit: Fit, *checks: Check) -> Fit:
-    record = fit.record | {"checks": [check.to_dict() for check in checks]}
-    tree = fit.data.copy()
-    tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
-    return Fit(tree)
-
-
-def a_check(name: str, outcome: Outcome) -> Check:
-    return Check(name, outcome, 1.0, "< 1", "A sentence.")
+from tests.support.made_fit import a_check, extrapolated, made_fit, with_checks
 
 
 @pytest.mark.parametrize("level", [0.95, 0.5])
@@ -108,16 +95,6 @@ def test_slopes_carry_their_identification(hostile: Fit) -> None:
     assert set(table["verdict"]) <= {
         "shown", "inconclusive", "borrowed", "no contamination",
     }  # fmt: skip
-
-
-def extrapolated(fit: Fit, value: float) -> Fit:
-    """Return the fit with the reference that far outside the range of its last model."""
-    known = fit.data["identification"].to_dataset()
-    beyond = xr.zeros_like(known["contraction"])
-    beyond[{"model": -1}] = value
-    tree = fit.data.copy()
-    tree["identification"] = xr.DataTree(known.assign(extrapolation=beyond))
-    return Fit(tree)
 
 
 def test_slopes_carry_the_figures_behind_them(hostile: Fit) -> None:

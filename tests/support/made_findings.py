@@ -95,3 +95,7 @@ def findings() -> Findings:
 def with_analysis(monkeypatch: pytest.MonkeyPatch, analyse: Any) -> None:
     """Put `analyse` in the place of every script."""
     monkeypatch.setattr(running, "analysis_of", lambda name: analyse)
+
+
+RUN = {"started": "2000-01-01", "seconds": 1.0, "command": "", "full": False, "data": False,
+       "seed": 1, "versions": {}}  # fmt: skip

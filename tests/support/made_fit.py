@@ -1,5 +1,6 @@
 """A fit of many models and benchmarks, at once: its draws are those of the prior."""
 
+import json
 from typing import Any
 from unittest import mock
 
@@ -9,6 +10,7 @@ import xarray as xr
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference import pipeline as fitting
+from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
@@ -84,3 +86,25 @@ def _stats(draws: int) -> xr.Dataset:
             "energy": (shape[0], energy),
         }
     )
+
+
+def with_checks(fit: Fit, *checks: Check) -> Fit:
+    """Return the fit with these checks in place of its own."""
+    record = fit.record | {"checks": [check.to_dict() for check in checks]}
+    tree = fit.data.copy()
+    tree["record"] = xr.DataTree(xr.Dataset({"json": json.dumps(record)}))
+    return Fit(tree)
+
+
+def a_check(name: str, outcome: Outcome) -> Check:
+    return Check(name, outcome, 1.0, "< 1", "A sentence.")
+
+
+def extrapolated(fit: Fit, value: float) -> Fit:
+    """Return the fit with the reference that far outside the range of its last model."""
+    known = fit.data["identification"].to_dataset()
+    beyond = xr.zeros_like(known["contraction"])
+    beyond[{"model": -1}] = value
+    tree = fit.data.copy()
+    tree["identification"] = xr.DataTree(known.assign(extrapolation=beyond))
+    return Fit(tree)
