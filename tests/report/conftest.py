@@ -1,4 +1,4 @@
-"""Two small fits that all tests of the report share: with contamination, and by concept."""
+"""Two made-up fits that all tests of the report share: with contamination, and by concept."""
 
 import numpy as np
 import pandas as pd
@@ -9,11 +9,12 @@ from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_model
+from tests.support.made_fit import drawn_from_prior
 
 MODELS = ("<script>document.title=0</script>", "m" * 10_000, "$a_1^2$ \\frac{ 中\x07")
 BENCHMARKS = ("Quiz", "quiz\n<b>")
 UNANSWERED = MODELS[1], BENCHMARKS[1]
-SAMPLING = Sampling(draws=200, tune=200, chains=2, cores=2)
+SAMPLING = Sampling(draws=200, chains=2)
 
 
 @pytest.fixture(scope="session")
@@ -51,4 +52,5 @@ def by_concept() -> Fit:
 
 def _fit(table: pd.DataFrame, spec: str) -> Fit:
     responses = Responses.from_frame(table, source="made <up>.csv")
-    return fit_responses(responses, load_model(spec), Options(seed=1, sampling=SAMPLING))
+    with drawn_from_prior():
+        return fit_responses(responses, load_model(spec), Options(seed=1, sampling=SAMPLING))

@@ -1,6 +1,8 @@
 """A fit of many models and benchmarks, at once: its draws are those of the prior."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -16,8 +18,6 @@ from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import BuiltModel
 from bayescontam.specs.registry import load_model
-
-CHAINS = 2
 
 
 def made_fit(
@@ -36,16 +36,25 @@ def made_fit(
         Model spec.
     """
 
-    def sample(built: BuiltModel, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
-        _, known = prior_draws(built, CHAINS * draws, np.random.default_rng(2))
-        return _in_chains(known), _stats(draws)
-
     responses = Responses.from_frame(_table(models, benchmarks, items), source="made.csv")
-    sampling = Sampling(draws=draws, chains=CHAINS)
-    with mock.patch.object(fitting, "sample", sample):
+    sampling = Sampling(draws=draws, chains=2)
+    with drawn_from_prior():
         return fitting.fit_responses(
             responses, load_model(spec), fitting.Options(seed=1, sampling=sampling)
         )
+
+
+@contextmanager
+def drawn_from_prior() -> Iterator[None]:
+    """Let fits take draws of the prior for those of a sampler, which must compile for seconds."""
+
+    def sample(built: BuiltModel, sampling: Sampling, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+        shape = sampling.chains, sampling.draws
+        _, known = prior_draws(built, shape[0] * shape[1], np.random.default_rng(2))
+        return _in_chains(known, shape), _stats(shape)
+
+    with mock.patch.object(fitting, "sample", sample):
+        yield
 
 
 def _table(models: list[str], benchmarks: list[str], items: int) -> pd.DataFrame:
@@ -64,26 +73,25 @@ def _table(models: list[str], benchmarks: list[str], items: int) -> pd.DataFrame
     )
 
 
-def _in_chains(prior: xr.Dataset) -> xr.Dataset:
-    """Return one chain as `CHAINS` of equal length."""
+def _in_chains(prior: xr.Dataset, shape: tuple[int, int]) -> xr.Dataset:
+    """Return one chain as several of equal length."""
     data = {
-        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(CHAINS, -1, *v.shape[2:]))
+        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(*shape, *v.shape[2:]))
         for name, v in prior.data_vars.items()
     }
     coords = {dim: prior[dim] for dim in prior.coords if dim not in ("chain", "draw")}
     return xr.Dataset(data, coords)
 
 
-def _stats(draws: int) -> xr.Dataset:
-    """Return what a sampler without any trouble would say."""
-    shape = ("chain", "draw"), (CHAINS, draws)
-    energy = np.random.default_rng(3).normal(size=shape[1])
-    none = np.zeros(shape[1], dtype=bool)
+def _stats(shape: tuple[int, int]) -> xr.Dataset:
+    """Return what a sampler without any trouble would report."""
+    dims, none = ("chain", "draw"), np.zeros(shape, dtype=bool)
+    energy = np.random.default_rng(3).normal(size=shape)
     return xr.Dataset(
         {
-            "diverging": (shape[0], none),
-            "reached_max_treedepth": (shape[0], none),
-            "energy": (shape[0], energy),
+            "diverging": (dims, none),
+            "reached_max_treedepth": (dims, none),
+            "energy": (dims, energy),
         }
     )
 
