@@ -14,7 +14,6 @@ from scipy.special import xlog1py, xlogy
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
-from bayescontam.calibration.expression import evaluated
 from bayescontam.calibration.study import Plan, validate_quantities
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
@@ -171,7 +170,7 @@ def _expressions(
         elif formula.names - set(values):
             continue
         try:
-            computed[name] = _scalar(evaluated(formula, values), parameters)
+            computed[name] = _scalar(formula.evaluate(values), parameters)
         except ValueError as error:
             raise SpecError([Fault(plan.source, str(error), column=column)]) from error
     return computed
