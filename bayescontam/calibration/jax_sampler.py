@@ -9,7 +9,6 @@ along the axes of the grid they cost next to nothing.
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -27,10 +26,6 @@ from pytensor.scalar.math import Softplus
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import AdvancedSubtensor
-
-from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws, as_dataset
-from bayescontam.data.responses import Responses
-from bayescontam.specs.study import SamplingSpec
 
 LEARNING_RATE = 0.05
 """Of Adam, which moves the logarithm of the trajectory's length."""
@@ -324,47 +319,3 @@ def precision(double: bool) -> Iterator[None]:
         # Constants of the model are doubles, which are rounded here on purpose.
         warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
         yield
-
-
-class JaxSampler:
-    """A model compiled once by JAX, in single precision; variables follow in double precision."""
-
-    name = "jax"
-
-    def __init__(self, reusable: ReusableModel) -> None:
-        import jax
-
-        self._reusable = reusable
-        self._vectors = Vectors(reusable.model, reusable.names)
-        # Stored with the engine: what is compiled depends on the study's own sampling alone.
-        self._compiled = lru_cache(self._compile)
-        of_chain = jax.vmap(self._vectors.variables, (0, None))
-        self._variables = jax.jit(jax.vmap(of_chain, (0, None)))
-
-    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
-        """Return draws for a table of the same layout as the first."""
-        built, values = self._reusable.given(responses)
-        data = [np.asarray(values[name], dtype=np.float64) for name in self._reusable.names]
-        chains, draws = sampling.model_copy(update={"engine": "jax"}).run
-        with precision(double=False):
-            run = self._compiled(Length(chains, draws, sampling.tune))
-            single = (each.astype(np.float32) for each in data)
-            drawn = run(np.uint32(seed), np.float32(sampling.target_accept), *single)
-            vectors, diverged = map(np.asarray, drawn)
-        with precision(double=True):
-            found = map(np.asarray, self._variables(vectors.astype(np.float64), data))
-            posterior = as_dataset(dict(zip(self._vectors.names, found, strict=True)))
-        return SampledDraws(posterior, float(diverged.mean()), built)
-
-    def _compile(self, length: Length) -> Any:
-        import jax
-
-        def density(vector: Any, *data: Any) -> Any:
-            return self._vectors.log_density(vector, data)
-
-        sample = chees(density, self._vectors.size, length)
-
-        def seeded(seed: Any, target: Any, *data: Any) -> Any:
-            return sample(jax.random.key(seed, impl="threefry2x32"), target, *data)
-
-        return jax.jit(seeded)

@@ -1,5 +1,6 @@
 """A table of responses as index arrays: models, benchmarks, items, doses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -401,6 +402,20 @@ def extremes(
     np.maximum.at(most, cell, high)
     empty = least > most
     return np.where(empty, np.nan, least), np.where(empty, np.nan, most)
+
+
+def crossed_labels(
+    models: Sequence[str], benchmarks: Sequence[str], items: int
+) -> tuple[dict[str, NDArray[np.object_]], IntArray]:
+    """Return columns of a table of all models × all items, and each row's positions in them.
+
+    Dims (row,) and (benchmark-model-item, row); rows are in the order of `Responses`.
+    """
+    labels = benchmarks, models, [f"item {k + 1}" for k in range(items)]
+    positions = np.indices([len(names) for names in labels]).reshape(3, -1)
+    pairs = zip(("benchmark", "model", "item"), labels, positions, strict=True)
+    columns = {name: np.array(known, dtype=object)[at] for name, known, at in pairs}
+    return columns, positions
 
 
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
