@@ -12,8 +12,7 @@ from bayescontam.calibration.storage import LEVELS, interval_columns
 
 GROUP = ["cell", "estimator", "quantity"]
 ALL, PASSED, MISSED = "all fits", "without failures", "failures as misses"
-COUNTED = (ALL, PASSED, MISSED)
-"""The three ways in which failed fits are counted."""
+COUNTED = (ALL, PASSED, MISSED)  # the three ways in which failed fits are counted
 COLUMNS = (
     *GROUP, "counted", "level", "coverage", "mc_se", "width", "interval_score", "bias", "rmse",
     "n", "n_failed", "replicates", "n_constant", "n_undefined", "width_se", "interval_score_se",
@@ -56,14 +55,12 @@ def clustered_means(values: FloatArray, group: IntArray, cluster: IntArray, grou
 
 
 def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how often the intervals of a study hold the truth.
-
-    Rows of the same cell, estimator and quantity are taken together, whatever their
-    ``where``. Their errors are those of means over replicates: intervals of one replicate
-    come from the same data, and are not taken to be independent. Second fits of audits do
-    not count, nor do quantities that are constant by definition (sd 0 at the truth, such as
-    overfitting where every item is clean), nor what has no value; see `undefined`.
-    """
+    """Return how often the intervals of a study hold the truth."""
+    # Rows of the same cell, estimator and quantity are taken together, whatever their `where`.
+    # Their errors are those of means over replicates: intervals of one replicate come from the same
+    # data, and are not taken to be independent. Second fits of audits do not count, nor do
+    # quantities that are constant by definition (sd 0 at the truth, such as overfitting where every
+    # item is clean), nor what has no value; see `undefined`.
     first = rows[~rows["audit"]]
     lacking = undefined(first)
     used = first[~lacking]

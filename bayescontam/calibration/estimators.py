@@ -28,16 +28,13 @@ from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Gates, SamplingSpec
 
-LONGER = {"draws": 4, "tune": 2}
-"""How many times as long the second try is."""
-TARGET_ACCEPT = 0.99
-"""Acceptance of the second try: small steps, which diverge less."""
+LONGER = {"draws": 4, "tune": 2}  # how many times as long the second try is
+TARGET_ACCEPT = 0.99  # acceptance of the second try: small steps, which diverge less
 _EXTRAS = {"jax": ("jax", "blackjax")}
 """Packages that an engine needs, by its name and that of the extra that has them."""
 _POINTS, _SPREAD = 4, 0.5
 """Points at which two densities are compared, and how far from zero they lie."""
-_ROUNDING = 1e-9
-"""Difference of two equal densities, beside their size."""
+_ROUNDING = 1e-9  # difference of two equal densities, beside their size
 
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
 """What the bootstrap estimates for each model and benchmark."""
@@ -120,8 +117,9 @@ class ReusableModel:
                 raise ValueError(f"tables of one cell differ in '{name}'")
         if plan_terms(self._built.spec, design) != self._built.terms:
             raise ValueError("tables of one cell differ in the effects that they can carry")
-        known = first.contamination is not None and self._varying == "counts"
-        if known and not np.array_equal(first.contamination, design.contamination):
+        one, other = first.contamination, design.contamination
+        known = one is not None and other is not None and self._varying == "counts"
+        if known and not np.array_equal(np.asarray(one), np.asarray(other)):
             raise ValueError("tables of one cell differ in contamination")
 
 
@@ -338,16 +336,17 @@ def resample(
     if "contamination" not in frame:
         problem = "no column 'contamination': the bootstrap regresses on it; give one"
         raise DataError([Fault("responses", problem)])
-    found = {}
+    found: dict[Key, FloatArray] = {}
     for (model, benchmark), own in frame.groupby(["model", "benchmark"], sort=False, observed=True):
-        names = ["n_correct", "n_trials", "contamination"]
-        columns = own[names].to_numpy(dtype=float).T.copy()
+        correct, trials, contamination = (
+            own[name].to_numpy(dtype=float) for name in ("n_correct", "n_trials", "contamination")
+        )
         block = max(_BLOCK // len(own), 1)
         chance, parts = np.full(len(own), 1 / len(own)), []
         for first in range(0, resamples, block):
             size = min(block, resamples - first)
             weights = rng.multinomial(len(own), chance, size=size).astype(float)
-            parts.append(_quantities(*columns, weights, penalty))
+            parts.append(_quantities(correct, trials, contamination, weights, penalty))
         values = np.concatenate(parts, axis=1)
         found |= {(name, f"{model} | {benchmark}"): values[i] for i, name in enumerate(QUANTITIES)}
     return found

@@ -27,12 +27,9 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-LEARNING_RATE = 0.05
-"""Of Adam, which moves the logarithm of the trajectory's length."""
-FIRST_STEP = 0.1
-"""Step size before any is adapted."""
-SPREAD = 1.0
-"""Chains start uniformly within this distance of zero, in the sampler's coordinates."""
+LEARNING_RATE = 0.05  # of Adam, which moves the logarithm of the trajectory's length
+FIRST_STEP = 0.1  # step size before any is adapted
+SPREAD = 1.0  # chains start uniformly within this distance of zero, in the sampler's coordinates
 Axes = tuple[tuple[int, int], ...]
 """How regular positions run, the slowest axis first: its length, and the step along it."""
 Shape = tuple[int, ...]

@@ -25,8 +25,7 @@ from bayescontam.model.design import Design, make_design
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, Estimator, StudySpec
 
-Key = tuple[str, str]
-"""Quantity, and where: the labels of its cell, or nothing."""
+Key = tuple[str, str]  # quantity, and where: the labels of its cell, or nothing
 
 _OF_ITEMS = {"item", "repeated", "response"}
 """Dims of parameters that are as many as the data, and not reported."""

@@ -186,10 +186,11 @@ def run_study(
     ...
     """
     if not isinstance(study, StudySpec):
-        text, study = os.fspath(study), load_study(study)
-        if not isinstance(study, StudySpec):
+        text, found = os.fspath(study), load_study(study)
+        if not isinstance(found, StudySpec):
             problem = "is the reproduction of a published study; run it with: bayescontam study run"
-            raise SpecError([Fault(f"study '{study.name}'", problem)])
+            raise SpecError([Fault(f"study '{found.name}'", problem)])
+        study = found
         is_path = text.endswith(".toml") or os.sep in text or "/" in text
         if base is None:
             base = Path(text).parent if is_path else shipped_folder("studies")
@@ -202,10 +203,10 @@ def run_study(
     claimed = claimed_folder(
         folder, "run", "run of this study", lambda: hash_of(folder) == plan.hash, _HALF_WRITTEN
     )
-    found = Counter[str]()
+    counts = Counter[str]()
 
     def note() -> str:
-        return f"{found[FAILED]:,} failed, {found[RERUN]:,} run longer"
+        return f"{counts[FAILED]:,} failed, {counts[RERUN]:,} run longer"
 
     # What does not work is reported before anything is made.
     with ray_cluster(engine, address, jobs), claimed:
@@ -220,11 +221,11 @@ def run_study(
         with (
             Shards(folder, plan, block) as shards,
             progress_bar(progress and total > 0, "fitting", total, "fits", note) as advance,
-            contextlib.closing(results) as done,  # type: ignore[type-var]
+            contextlib.closing(results) as done,
         ):
             for key, rows in done:
                 shards.add(tasks[key], rows)
-                found.update(statuses(rows))
+                counts.update(statuses(rows))
                 advance(estimators)
         return StudyRun(folder, finish_record(folder, record))
 

@@ -35,8 +35,7 @@ PRINTED = dict(read_published("arc_generator")[["quantity", "value"]].to_numpy()
 CONCEPTS = int(PRINTED["concepts"])
 FEWEST, MOST = 3, 8
 """Concepts of a task; not printed, chosen so that contaminations spread as printed."""
-NOMINAL = "_nominal"
-"""Ending of quantities that are held against the generator's own ``genuine``."""
+NOMINAL = "_nominal"  # ending of quantities that are held against the generator's own `genuine`
 
 
 def exposures(layout: Layout, rng: np.random.Generator) -> FloatArray:

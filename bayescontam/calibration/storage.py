@@ -25,8 +25,7 @@ from bayescontam.calibration.study import Plan
 from bayescontam.errors import UsageError
 from bayescontam.specs.study import StudySpec
 
-LEVELS = (50, 80, 90, 95)
-"""Probabilities of the intervals, in percent."""
+LEVELS = (50, 80, 90, 95)  # probabilities of the intervals, in percent
 KEYS = ("cell", "replicate", "estimator", "quantity", "where")
 """Columns that identify a row; an audited fit has a second row with the same."""
 FIGURES = ("truth", "mean", "sd", "mcse", "ess", "rhat")
@@ -35,26 +34,21 @@ RANKS = ("rank", "ranks")
 BOUNDS = tuple(f"{end}_{level}" for level in LEVELS for end in ("low", "high"))
 """Columns of the equal-tailed intervals."""
 STATUS = ("status", "reason", "engine", "seconds", "audit")
-COLUMNS = (*KEYS, *FIGURES, *RANKS, *BOUNDS, *STATUS)
-"""Columns of a row, in order."""
-SHARDS = "rows"
-"""Folder of the shards, inside the folder of a run."""
+COLUMNS = (*KEYS, *FIGURES, *RANKS, *BOUNDS, *STATUS)  # columns of a row, in order
+SHARDS = "rows"  # folder of the shards, inside the folder of a run
 
 _INTEGERS = ("replicate", *RANKS)
 _TEXTS = ("cell", "estimator", "quantity", "where", "status", "reason", "engine")
 PASSED, RERUN, FAILED = "passed", "rerun", "failed"
 """What becomes of a fit: good at the first try, at the second and longer one, or neither."""
-MOST = 25
-"""Replicates of a shard, unless a run requests another number."""
+MOST = 25  # replicates of a shard, unless a run requests another number
 PATIENCE = 20.0
 """Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
 may have taken, over all workers: the most that is lost where a run is killed, besides replicates
 under way."""
-FAR = 4.0
-"""Difference of two means, in Monte Carlo errors, that chance hardly ever reaches."""
+FAR = 4.0  # difference of two means, in Monte Carlo errors, that chance hardly ever reaches
 FORMAT = 1
-RECORD, COPY = "study.json", "study.toml"
-"""Files of a run's folder, beside its shards."""
+RECORD, COPY = "study.json", "study.toml"  # files of a run's folder, beside its shards
 RESTORE = "put it back from a copy of the run, or run the study in another folder"
 _PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
 

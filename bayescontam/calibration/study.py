@@ -23,8 +23,7 @@ from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
 
 REPORTED = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
 """Estimands whose truth the published generator knows."""
-HASH_LENGTH = 12
-"""Digits of a cell's hash in the names of its shards."""
+HASH_LENGTH = 12  # digits of a cell's hash in the names of its shards
 _WORDS = {
     "theta": "ability",
     "beta": "slope",

@@ -16,12 +16,9 @@ from bayescontam.model.exposure import refuse_idle_clean
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import load_model
 
-AUTO = "auto"
-"""Name that stands for the model spec composed from the table."""
-CLEAN = "clean"
-"""Column by which models are known to be clean."""
-_EQUAL = 1e-12
-"""Difference of contaminations that are called equal."""
+AUTO = "auto"  # name that stands for the model spec composed from the table
+CLEAN = "clean"  # column by which models are known to be clean
+_EQUAL = 1e-12  # difference of contaminations that are called equal
 _WITHOUT = (
     "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
     " dates (--released, --cutoff) would identify it"
@@ -146,11 +143,9 @@ def choose_spec(
     clean: Names = (),
     priors: Mapping[str, Any] | None = None,
 ) -> tuple[ModelSpec, Responses]:
-    """Return the model spec that is meant, and the table with notes on what it identifies.
-
-    Models that were declared clean by name are refused where a named model spec has no use for
-    them; ``"auto"`` notes what it makes of them.
-    """
+    """Return the model spec that is meant, and the table with notes on what it identifies."""
+    # Models that were declared clean by name are refused where a named model spec has no use for
+    # them; `"auto"` notes what it makes of them.
     if isinstance(model, ModelSpec):
         refuse_idle_clean(model, clean)
         return spec_with_priors(model, priors or {}), table

@@ -16,12 +16,17 @@ from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.effects import add_effects, add_guess
-from bayescontam.model.likelihood import add_model_by_item, add_responses, spreads_of_repeats
+from bayescontam.model.likelihood import (
+    add_model_by_item,
+    add_repeats,
+    add_responses,
+    plan_repeats,
+    spreads_of_repeats,
+)
 from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, make_grid
 from bayescontam.model.measurement_error import add_mixture
 from bayescontam.model.predictor import Data, linear_predictor, response_slopes
 from bayescontam.model.priors import Stretch, Tensor, stretch
-from bayescontam.model.repeats import add_repeats, plan_repeats
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.model.transforms import make_informing_data
 from bayescontam.specs.model import ModelSpec
@@ -53,8 +58,7 @@ _DOSES = {
     "spillover": "cell_dose",
 }
 """What each effect has the linear predictor take from a design."""
-WIDTH = 60
-"""Longest name of a model, benchmark or item in a sentence."""
+WIDTH = 60  # longest name of a model, benchmark or item in a sentence
 _WORDS = {
     "theta": "ability of {model} on {unit}",
     "mu": "mean ability on {unit}",

@@ -23,12 +23,9 @@ _STEP = 0.05
 """Distance in log-odds between tabulated centres; between them values are nearly straight."""
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "slope")
 """Estimands that are approximated, in the order of the results."""
-_CHUNK = 1_000_000
-"""Numbers held at once in each array."""
-_NEWTON = 12
-"""Most Newton steps."""
-_NEAR = 0.01
-"""Length of a Newton step, in prior standard deviations, below which the mode is found."""
+_CHUNK = 1_000_000  # numbers held at once in each array
+_NEWTON = 12  # most Newton steps
+_NEAR = 0.01  # length of a Newton step, in prior standard deviations, below which the mode is found
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +130,12 @@ class BalancedDesign:
     def log_odds(self, effects: FloatArray) -> FloatArray:
         """Return the log-odds without effects of items, (benchmark, item, model)."""
         return self.by_item(np.asarray(linear_predictor(self.named(effects), self.design)))
+
+    def features(self) -> FloatArray:
+        """Return what one unit of each kind of effect adds, (kind, benchmark, item, model)."""
+        cells = self.shape[0] * self.shape[1]
+        units = np.eye(len(self.kinds))[:, :, None] * np.ones(cells)
+        return np.stack([self.log_odds(unit) for unit in units])
 
 
 class Curvature(NamedTuple):
@@ -242,8 +245,7 @@ class RepeatedKernel:
         return Moments(mean[:2], np.stack(by_center), _mean(weight, moved_slope), square - mean**2)
 
 
-Kernel = BernoulliKernel | RepeatedKernel
-"""Likelihood of responses of several trials each."""
+Kernel = BernoulliKernel | RepeatedKernel  # likelihood of responses of several trials each
 
 
 def normal_grid(information: float) -> tuple[FloatArray, FloatArray]:
@@ -298,9 +300,7 @@ class Approximation:
         self.crossed = crossed
         self._spreads = spreads
         cells, kinds = crossed.shape[0] * crossed.shape[1], len(crossed.kinds)
-        units = np.eye(kinds)[:, :, None] * np.ones(cells)
-        # what one unit of each kind of effect adds, dims (kind, benchmark, item, model)
-        self._features = np.stack([crossed.log_odds(unit) for unit in units])
+        self._features = crossed.features()
         wanted = crossed.reference[crossed.design.benchmark]
         shifts = contamination_shift({"beta": np.ones(cells)}, crossed.design, wanted)
         # what one unit of slope adds on the way to the reference

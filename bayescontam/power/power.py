@@ -28,8 +28,7 @@ Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
 Unknown = Literal["items", "models", "generations"]
 MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
 """Largest size that is tried."""
-_CLOSE = 1.05
-"""Ratio of two sizes, one too small and one large enough, at which the search ends."""
+_CLOSE = 1.05  # ratio of two sizes, one too small and one large enough, at which the search ends
 SPARE = ("p_width_mcse", "power_mcse", "true_overfitting")
 """Columns of a plan that a narrow terminal leaves out."""
 _SIZES = ("models", "benchmarks", "generations")
@@ -155,10 +154,8 @@ def expected_row(scene: Scenario, wish: PowerRequest, expected: Expected) -> dic
 
 
 def _share(happened: np.ndarray) -> tuple[float, float]:
-    """Return a probability with its Monte Carlo error; cells of one data set are alike.
-
-    Where data sets do not differ, the error is that of a share with one more of each kind.
-    """
+    """Return a probability with its Monte Carlo error; cells of one data set are alike."""
+    # Where data sets do not differ, the error is that of a share with one more of each kind.
     shares, count = happened.mean(axis=1), len(happened)
     error = float(shares.std(ddof=1) / np.sqrt(count))
     if error == 0:

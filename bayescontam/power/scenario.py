@@ -36,12 +36,9 @@ from bayescontam.specs.model import ModelSpec
 MOST_ITEMS, MOST_GENERATIONS, MOST_PAIRS = 10_000_000, 10_000, 200
 """Sizes of the largest design that can be planned; pairs are of model and benchmark."""
 _SIZES = ("items", "models", "benchmarks", "generations")
-MOST_ROWS = 8_000
-"""Responses that are simulated; in larger designs each stands for several."""
-FEWEST_ITEMS = 200
-"""Items of each benchmark that are simulated at least, if there are so many."""
-SPREAD_DRAWS = 80
-"""Draws of the spreads of abilities and slopes that are averaged over."""
+MOST_ROWS = 8_000  # responses that are simulated; in larger designs each stands for several
+FEWEST_ITEMS = 200  # items of each benchmark that are simulated at least, if there are so many
+SPREAD_DRAWS = 80  # draws of the spreads of abilities and slopes that are averaged over
 _CLEAN = "clean"
 _FREE = {
     "likelihood.guess",
@@ -235,11 +232,9 @@ class Scenario:
         return ~self.crossed.design.clean
 
     def simulate(self, seed: int, replicate: int) -> SimulatedDesign:
-        """Draw spreads, effects and counts; the same for the same seed and replicate.
-
-        Items and responses have effects of their own also where the fit cannot identify them,
-        so that designs of different sizes are compared on the same world.
-        """
+        """Draw spreads, effects and counts; the same for the same seed and replicate."""
+        # Items and responses have effects of their own also where the fit cannot identify them, so
+        # that designs of different sizes are compared on the same world.
         spreads = draw_spreads(
             self.spec, self.truth.spreads, stream(seed, "plan", replicate, "spreads")
         )
@@ -384,12 +379,10 @@ def draw_spreads(
 
 
 def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, float]]:
-    """Return draws from the prior of the spreads of abilities and slopes, evenly over it.
-
-    In units of the stretch that model-by-item effects make. Empty where there are none. A
-    fit has to learn these from few models and benchmarks, which widens intervals; spreads of
-    items and responses have many to learn from.
-    """
+    """Return draws from the prior of the spreads of abilities and slopes, evenly over it."""
+    # In units of the stretch that model-by-item effects make. Empty where there are none. A fit has
+    # to learn these from few models and benchmarks, which widens intervals; spreads of items and
+    # responses have many to learn from.
     names = [SPREADS[symbol] for symbol in ("a", "sigma_theta", "u", "v", "w") if symbol in terms]
     if not names:
         return []
