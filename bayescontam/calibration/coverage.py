@@ -88,7 +88,9 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
             figures = {**common, **own.intervals(level, counted == MISSED)}
             parts.append(named.assign(counted=counted, level=level / 100, **figures))
     result = pd.concat(parts, ignore_index=True)
-    order = result.sort_values([*GROUP, "counted", "level"], key=_in_order, kind="stable")
+    result["counted"] = pd.Categorical(result["counted"], COUNTED, ordered=True)
+    order = result.sort_values([*GROUP, "counted", "level"], kind="stable")
+    order["counted"] = order["counted"].astype(str)
     return order[order["n"] > 0][list(COLUMNS)].reset_index(drop=True)
 
 
@@ -107,10 +109,6 @@ def undefined(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     partly = ~np.isfinite(rows["mean"].to_numpy(dtype=float))
     failed: npt.NDArray[np.bool_] = (rows["status"] == "failed").to_numpy()
     return nowhere | (partly & ~failed)
-
-
-def _in_order(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    return column.map(COUNTED.index) if column.name == "counted" else column
 
 
 class _CoverageRows:
@@ -148,11 +146,14 @@ class _CoverageRows:
         if failures_miss:
             held &= ~self.failed
         coverage = self._means(held.astype(float))
+        # The error of shares is not zero where all replicates agree.
+        none = (coverage.error == 0) & ((coverage.mean == 0) | (coverage.mean == 1))
+        m = coverage.clusters.astype(float)
         width, score = high - low, interval_score(low, high, self.truth, level)
         widths, scores = self._means(width), self._means(score)
         return {
             "coverage": coverage.mean,
-            "mc_se": _coverage_error(coverage),
+            "mc_se": np.where(none, np.sqrt((m + 1) / (m + 3)) / (m + 2), coverage.error),
             "width": widths.mean,
             "width_se": widths.error,
             "interval_score": scores.mean,
@@ -193,11 +194,3 @@ def interval_score(low: FloatArray, high: FloatArray, truth: FloatArray, level: 
     """
     outside = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
     return high - low + 200 / (100 - level) * outside
-
-
-def _coverage_error(coverage: Means) -> FloatArray:
-    """Return the error of shares, which is not zero where all replicates agree."""
-    m = coverage.clusters.astype(float)
-    agreed = np.sqrt((m + 1) / (m + 3)) / (m + 2)
-    none = (coverage.error == 0) & ((coverage.mean == 0) | (coverage.mean == 1))
-    return np.where(none, agreed, coverage.error)

@@ -16,7 +16,7 @@ from scipy.special import logit
 
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
-from bayescontam.calibration.jax_sampler import Length, Vectors, chees, precision
+from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, FitError, UsageError
@@ -250,7 +250,7 @@ class JaxSampler:
         data = [np.asarray(values[name], dtype=np.float64) for name in self._reusable.names]
         chains, draws = sampling.model_copy(update={"engine": "jax"}).run
         with precision(double=False):
-            run = self._compiled(Length(chains, draws, sampling.tune))
+            run = self._compiled(chains, draws, sampling.tune)
             single = (each.astype(np.float32) for each in data)
             drawn = run(np.uint32(seed), np.float32(sampling.target_accept), *single)
             vectors, diverged = map(np.asarray, drawn)
@@ -259,13 +259,13 @@ class JaxSampler:
             posterior = as_dataset(dict(zip(self._vectors.names, found, strict=True)))
         return SampledDraws(posterior, float(diverged.mean()), built)
 
-    def _compile(self, length: Length) -> Any:
+    def _compile(self, *length: int) -> Any:
         import jax
 
         def density(vector: Any, *data: Any) -> Any:
             return self._vectors.log_density(vector, data)
 
-        sample = chees(density, self._vectors.size, length)
+        sample = chees(density, self._vectors.size, *length)
 
         def seeded(seed: Any, target: Any, *data: Any) -> Any:
             return sample(jax.random.key(seed, impl="threefry2x32"), target, *data)

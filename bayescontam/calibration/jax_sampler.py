@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -35,20 +35,13 @@ Axes = tuple[tuple[int, int], ...]
 Shape = tuple[int, ...]
 
 
-class Length(NamedTuple):
-    """How long ChEES-HMC runs; it is compiled anew for each."""
-
-    # side by side; all adapt one step size, one length of trajectory and one mass matrix
-    chains: int
-    # draws, tune: draws stored of each chain, and draws before those
-    draws: int
-    tune: int
-
-
-def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Callable[..., Any]:
+def chees(
+    log_density: Callable[[Any], Any], size: int, chains: int, draws: int, tune: int
+) -> Callable[..., Any]:
     """Return ChEES-HMC on a density, as a JAX function (Hoffman et al. 2021, PMLR 130:3907)."""
-    # The mass matrix is diagonal, estimated from all chains over the second half of the
-    # tuning. Trajectories are jittered by a Halton sequence that all chains share.
+    # Chains run side by side; all adapt one step size, one length of trajectory and one mass
+    # matrix, which is diagonal and estimated from all chains over the second half of the tuning.
+    # Trajectories are jittered by a Halton sequence that all chains share.
     import blackjax
     import jax
     import jax.numpy as jnp
@@ -59,10 +52,10 @@ def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Calla
             return log_density(vector, *data)
 
         start, tuning, sampling = jax.random.split(key, 3)
-        first = jax.random.uniform(start, (length.chains, size), minval=-SPREAD, maxval=SPREAD)
+        first = jax.random.uniform(start, (chains, size), minval=-SPREAD, maxval=SPREAD)
         adaptation = blackjax.chees_adaptation(
             density,
-            length.chains,
+            chains,
             target_acceptance_rate=target,
             adaptation_info_fn=lambda *_: None,
             mass_matrix_estimation="diagonal",
@@ -72,19 +65,19 @@ def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Calla
             first,
             FIRST_STEP,
             optax.adam(LEARNING_RATE),
-            length.tune,
-            max_sampling_steps=length.draws,
+            tune,
+            max_sampling_steps=draws,
         )
         hmc = blackjax.dynamic_hmc(density, **parameters, build_proposal=_proposal)
         move = jax.vmap(hmc.step)
 
         def step(states: Any, key: Any) -> tuple[Any, tuple[Any, Any]]:
-            states, info = move(jax.random.split(key, length.chains), states)
+            states, info = move(jax.random.split(key, chains), states)
             return states, (states.position, info.is_divergent)
 
-        keys = jax.random.split(sampling, length.draws)
-        _, (draws, diverged) = jax.lax.scan(step, states, keys)
-        return jnp.swapaxes(draws, 0, 1), jnp.swapaxes(diverged, 0, 1)
+        keys = jax.random.split(sampling, draws)
+        _, (drawn, diverged) = jax.lax.scan(step, states, keys)
+        return jnp.swapaxes(drawn, 0, 1), jnp.swapaxes(diverged, 0, 1)
 
     return run
 
@@ -117,15 +110,24 @@ def lay_out(graph: FunctionGraph) -> None:
     lookups = {node: axes for node in nodes if (axes := _axes_of(node))}
     shapes = _common_shapes(lookups.values())
     grids: dict[Any, Any] = {}
+
+    def as_grid(vector: Any, shape: Shape) -> Any:
+        if vector in grids:
+            return grids[vector]
+        if vector.type.broadcastable[0]:
+            return vector.dimshuffle(*["x"] * (len(shape) - 1), 0)
+        return vector.reshape(shape)
+
     for node in nodes:
         known, grid = [each for each in node.inputs if each in grids], None
-        size = _length_of(node, lookups, known)
+        size = prod(length for length, _ in lookups[node]) if node in lookups else 0
+        size = known[0].type.shape[0] if known and not size else size
         if size not in shapes:
             continue
         if node in lookups:
             grid = _looked_up(node.inputs[0], lookups[node], shapes[size])
         elif isinstance(node.op, Elemwise) and len(node.outputs) == 1:
-            grid = node.op(*(_as_grid(each, grids, shapes[size]) for each in node.inputs))
+            grid = node.op(*(as_grid(each, shapes[size]) for each in node.inputs))
         elif isinstance(node.op, Sum) and grids[known[0]].type.shape == shapes[size]:
             every = Sum(dtype=node.op.dtype, acc_dtype=node.op.acc_dtype)
             graph.replace(node.outputs[0], every.make_node(grids[known[0]]).outputs[0])
@@ -187,13 +189,6 @@ def _common_shapes(lookups: Iterable[Axes]) -> dict[int, Shape]:
     return found
 
 
-def _length_of(node: Any, lookups: dict[Any, Axes], known: list[Any]) -> int:
-    """Return the length of what a node looks up, or of the known grids that it takes; 0 if none."""
-    if node in lookups:
-        return prod(size for size, _ in lookups[node])
-    return known[0].type.shape[0] if known else 0
-
-
 def _looked_up(vector: Any, axes: Axes, shape: Shape) -> Any:
     """Return what is looked up in a vector, of length 1 along the axes that it repeats along."""
     steps = _steps(axes, shape)
@@ -213,14 +208,6 @@ def _steps(axes: Axes, shape: Shape) -> list[int]:
         steps.append(step)
         size, step = size // length, step * length
     return steps[::-1]
-
-
-def _as_grid(vector: Any, grids: dict[Any, Any], shape: Shape) -> Any:
-    if vector in grids:
-        return grids[vector]
-    if vector.type.broadcastable[0]:
-        return vector.dimshuffle(*["x"] * (len(shape) - 1), 0)
-    return vector.reshape(shape)
 
 
 class Vectors:

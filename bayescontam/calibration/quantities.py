@@ -181,7 +181,9 @@ def validate_reference(
     """Refuse an estimator that would report genuine ability at another contamination."""
     # What the cleanest items are depends on what is taken for contamination: of a latent
     # event it is 0, of the probability of that event the smallest one.
-    if estimator.reversed or design.contamination is None or not _matters(plan):
+    names = {name.split("_by_")[0] for name in requested_quantities(plan)}
+    matters = names & {"estimands", *TOLD_AT_REFERENCE}
+    if estimator.reversed or design.contamination is None or not matters:
         return
     levels = reference_levels(plan.study.reference, design)
     wanted = pd.Series(levels, index=list(map(str, design.benchmarks)))
@@ -197,11 +199,6 @@ def validate_reference(
                 else "set 'zero' or a number, which is the same for both"
             )
             raise SpecError([Fault(plan.source, problem, column="reference")])
-
-
-def _matters(plan: Plan) -> bool:
-    names = {name.split("_by_")[0] for name in requested_quantities(plan)}
-    return bool(names & {"estimands", *TOLD_AT_REFERENCE})
 
 
 def _levels(plan: Plan, estimator: Estimator, responses: Responses) -> list[tuple[str, float]]:

@@ -18,6 +18,7 @@ from bayescontam._progress import progress_bar
 from bayescontam._runs import claimed_folder
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
+from bayescontam.calibration import storage
 from bayescontam.calibration.estimators import (
     QUANTITIES,
     Sampler,
@@ -37,26 +38,6 @@ from bayescontam.calibration.simulators import (
     quantities_of,
     simulator_of,
 )
-from bayescontam.calibration.storage import (
-    COLUMNS,
-    COPY,
-    FAILED,
-    MOST,
-    PASSED,
-    RECORD,
-    RERUN,
-    SHARDS,
-    Shards,
-    StudyTask,
-    done_keys,
-    finish_record,
-    hash_of,
-    intervals,
-    read_rows,
-    start_record,
-    statuses,
-    tasks_of,
-)
 from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError, UsageError
@@ -70,7 +51,11 @@ from bayescontam.specs.study import Estimator, SamplingSpec, StudySpec
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
 """Engine that audits another. One of each two is PyMC, which is held against the model that is
 built for the table alone, so that what engines share is audited too."""
-_HALF_WRITTEN = (f".{RECORD}.*.part", f".{COPY}.*.part", f"{SHARDS}/.*.part")
+_HALF_WRITTEN = (
+    f".{storage.RECORD}.*.part",
+    f".{storage.COPY}.*.part",
+    f"{storage.SHARDS}/.*.part",
+)
 """What a killed run leaves; tables and pages are left out, as a report may be writing them."""
 
 
@@ -92,7 +77,7 @@ class StudyRun:
 
     def rows(self) -> pd.DataFrame:
         """Return all rows; see `bayescontam.calibration.storage.read_rows`."""
-        return read_rows(self.folder)
+        return storage.read_rows(self.folder)
 
     def results(self) -> StudyResults:
         """Return what follows from the rows: coverage, tests of ranks, audits.
@@ -119,7 +104,7 @@ def run_study(
     engine: Literal["local", "ray"] = "local",
     jobs: int | None = None,
     address: str | None = None,
-    block: int = MOST,
+    block: int = storage.MOST,
     progress: bool = False,
     command: str = "",
 ) -> StudyRun:
@@ -201,33 +186,37 @@ def run_study(
     _check(plan, count, block)
     folder, estimators = Path(out), len(study.estimators)
     claimed = claimed_folder(
-        folder, "run", "run of this study", lambda: hash_of(folder) == plan.hash, _HALF_WRITTEN
+        folder,
+        "run",
+        "run of this study",
+        lambda: storage.hash_of(folder) == plan.hash,
+        _HALF_WRITTEN,
     )
     counts = Counter[str]()
 
     def note() -> str:
-        return f"{counts[FAILED]:,} failed, {counts[RERUN]:,} run longer"
+        return f"{counts[storage.FAILED]:,} failed, {counts[storage.RERUN]:,} run longer"
 
     # What does not work is reported before anything is made.
     with ray_cluster(engine, address, jobs), claimed:
-        (folder / SHARDS).mkdir(exist_ok=True)
-        tasks = tasks_of(plan, count, done_keys(folder))
-        record = start_record(folder, plan, count, command)
+        (folder / storage.SHARDS).mkdir(exist_ok=True)
+        tasks = storage.tasks_of(plan, count, storage.done_keys(folder))
+        record = storage.start_record(folder, plan, count, command)
         _check_cells(plan, tasks, progress)
         results = run_tasks(
             partial(_worker, plan), tasks, engine=engine, jobs=jobs, address=address
         )
         total = len(tasks) * estimators
         with (
-            Shards(folder, plan, block) as shards,
+            storage.Shards(folder, plan, block) as shards,
             progress_bar(progress and total > 0, "fitting", total, "fits", note) as advance,
             contextlib.closing(results) as done,
         ):
             for key, rows in done:
                 shards.add(tasks[key], rows)
-                counts.update(statuses(rows))
+                counts.update(storage.statuses(rows))
                 advance(estimators)
-        return StudyRun(folder, finish_record(folder, record))
+        return StudyRun(folder, storage.finish_record(folder, record))
 
 
 def _check(plan: Plan, replicates: int, block: int) -> None:
@@ -244,7 +233,7 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
         )
 
 
-def _check_cells(plan: Plan, tasks: Mapping[str, StudyTask], progress: bool) -> None:
+def _check_cells(plan: Plan, tasks: Mapping[str, storage.StudyTask], progress: bool) -> None:
     """Refuse what is wrong in any cell before hours are spent on the others."""
     cells = sorted({task.cell for task in tasks.values()})
     shown = progress and bool(cells)
@@ -254,11 +243,11 @@ def _check_cells(plan: Plan, tasks: Mapping[str, StudyTask], progress: bool) -> 
             advance(1)
 
 
-def _worker(plan: Plan) -> Callable[[StudyTask], pd.DataFrame]:
+def _worker(plan: Plan) -> Callable[[storage.StudyTask], pd.DataFrame]:
     """Return, in a worker, the function that makes the rows of one replicate after the other."""
     made: dict[int, ReplicateRunner] = {}
 
-    def work(task: StudyTask) -> pd.DataFrame:
+    def work(task: storage.StudyTask) -> pd.DataFrame:
         if task.cell not in made:
             made.clear()  # a worker goes from cell to cell, and models are large
             made[task.cell] = ReplicateRunner(plan, plan.cells[task.cell])
@@ -324,7 +313,7 @@ class ReplicateRunner:
             if audited:
                 second = self._engine(estimator, SECOND[engine.name])
                 parts.append(self._fit(made, replicate, estimator, second).assign(audit=True))
-        return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
+        return pd.concat(parts, ignore_index=True)[list(storage.COLUMNS)]
 
     def _stream(self, replicate: int, *purpose: str) -> np.random.Generator:
         return self.plan.stream(self.cell.name, replicate, *purpose)
@@ -345,7 +334,7 @@ class ReplicateRunner:
     ) -> pd.DataFrame:
         """Fit once and, if that does not pass the gates, once more and for longer."""
         started, sampling = time.perf_counter(), self.plan.study.sampling
-        status, reason, ties = PASSED, "", None
+        status, reason, ties = storage.PASSED, "", None
         if engine is None:
             rng = self._stream(replicate, "fit", estimator.name)
             drawn = resample(made.responses.frame, rng, resamples=estimator.resamples)
@@ -357,8 +346,8 @@ class ReplicateRunner:
             if fit.faults:
                 reason = "; ".join(fit.faults)
                 fit = self._try(made, replicate, estimator, engine, lengthen(sampling))
-                status = FAILED if fit.faults else RERUN
-            if status == FAILED:
+                status = storage.FAILED if fit.faults else storage.RERUN
+            if status == storage.FAILED:
                 reason = f"{reason}; then, for longer: {'; '.join(fit.faults)}"
         return fit.table(made.truth, ties).assign(
             cell=self.cell.name,
@@ -436,7 +425,7 @@ class _Fit:
             row = {"quantity": key[0], "where": key[1], "truth": truth[key], "mcse": mcse}
             row |= {"ess": ess, "rhat": rhat, "rank": rank, "ranks": ranks}
             with np.errstate(invalid="ignore"):
-                row |= {"mean": flat.mean(), "sd": flat.std(ddof=1), **intervals(flat)}
+                row |= {"mean": flat.mean(), "sd": flat.std(ddof=1), **storage.intervals(flat)}
             rows.append(row)
         return pd.DataFrame(rows)
 

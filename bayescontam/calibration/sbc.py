@@ -70,8 +70,14 @@ def uniformity(values: FloatArray) -> Uniformity:
     # quantiles, which are exact, and stronger against intervals that are off to one side, or too
     # narrow or too wide.
     n = len(values)
-    gamma = _gamma(values)
-    p_ecdf = _p_gamma(gamma, n)
+    z = points(n)
+    counts = np.searchsorted(np.sort(values), z, side="right")
+    gamma = float(_tails(n)[counts, np.arange(len(z))].min())
+    # How often uniform numbers leave the diagonal as far, by simulation. Beyond what was
+    # simulated, the sum of the probabilities at single points is a bound.
+    null = _null(n)
+    simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
+    p_ecdf = float(min(simulated, gamma * len(z), 1.0))
     scores = ndtri(np.clip(values, 1e-12, 1 - 1e-12))
     shift, variance = float(scores.mean()), float(scores.var(ddof=1))
     p_shift = 2 * float(ndtr(-abs(shift) * np.sqrt(n)))
@@ -135,20 +141,6 @@ def envelope_probability(n: int, level: float) -> float:
     return 1 - float(np.quantile(_null(n), 1 - level))
 
 
-def _gamma(values: FloatArray) -> float:
-    z = points(len(values))
-    counts = np.searchsorted(np.sort(values), z, side="right")
-    return float(_tails(len(values))[counts, np.arange(len(z))].min())
-
-
-def _p_gamma(gamma: float, n: int) -> float:
-    """Return how often uniform numbers leave the diagonal as far, by simulation."""
-    # Beyond what was simulated, the sum of the probabilities at single points is a bound.
-    null = _null(n)
-    simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
-    return float(min(simulated, gamma * len(points(n)), 1.0))
-
-
 @lru_cache(maxsize=64)
 def _tails(n: int) -> FloatArray:
     """Return two-sided tail probabilities of each count at each point, dims (count, point)."""
@@ -177,7 +169,9 @@ def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
     # rank, is counted in `n_without`, and a quantity that lacks more than 1 % of its ranks has not
     # passed. Second fits of audits do not count, nor constants, nor estimators without draws.
     used = ranked(rows)
-    lacking = _without_ranks(rows)
+    # in how many fits with draws a quantity has no rank, by its keys
+    without = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["engine"] != "bootstrap")]
+    lacking = without.groupby(UNIT, observed=True).size()
     groups = used.groupby(UNIT, sort=False, observed=True)
     found = [_row(dict(zip(UNIT, key, strict=True)), part) for key, part in groups]
     known = {tuple(row[name] for name in UNIT) for row in found}
@@ -204,12 +198,6 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
     for key, index in groups.items():
         v[index] = stream(0, "sbc", *map(str, key)).random(len(index))
     return used.assign(u=(used["rank"] + v) / (used["ranks"] + 1))
-
-
-def _without_ranks(rows: pd.DataFrame) -> "pd.Series[int]":
-    """Return in how many fits with draws a quantity has no rank, by its keys."""
-    lacking = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["engine"] != "bootstrap")]
-    return lacking.groupby(UNIT, observed=True).size()
 
 
 def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":

@@ -21,10 +21,14 @@ from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import reference_level
-from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
+from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.prior_predictive import ExampleLayout as ExampleLayout
-from bayescontam.inference.prior_predictive import fitting, make_example, response_accuracies
+from bayescontam.inference.prior_predictive import (
+    ExampleLayout,
+    fitting,
+    make_example,
+    response_accuracies,
+)
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design, crossed_labels
 from bayescontam.specs.model import ModelSpec
@@ -172,7 +176,12 @@ class FromModel:
 
     def __init__(self, plan: Plan, cell: Cell, spec: ModelSpec) -> None:
         self._plan, self._cell = plan, cell
-        layout = fitting(spec, _example_layout(cell.layout))
+        given = cell.layout
+        mean, sd = given.contamination_mean, given.contamination_sd
+        size = mean * (1 - mean) / sd**2 - 1
+        shape = mean * size, (1 - mean) * size
+        sizes = given.models, given.benchmarks, given.items, given.trials
+        layout = fitting(spec, ExampleLayout(*sizes, shape, given.p_duplicate_sd))
         self._table = make_example(spec, layout, plan.stream(cell.name, "design"))
         self._built = build(spec, self._table)
         self.design = self._built.design
@@ -199,7 +208,11 @@ class FromModel:
         parameters = _dataset(drawn, self._built)
         draws = stack_draws(parameters, self._built.design)
         rng = plan.stream(name, replicate, "counts")
-        draws, counts = _with_exposure(draws, counts, self._built, rng)
+        if self._built.design.exposure is not None:
+            # They are summed out: nobody knows which of them the counts were drawn with.
+            draws, _ = draw_contamination(draws, self._built, rng, responses=False)
+            p = response_accuracies(draws, self._built)[0]
+            counts = rng.binomial(self._built.design.n_trials, p).astype(float)
         design = replace(self._built.design, n_correct=counts.astype(np.int64))
         built = replace(self._built, design=design)
         # Effects that counts were drawn with, given the counts: of the same joint distribution.
@@ -260,29 +273,3 @@ def _dataset(drawn: dict[str, FloatArray], built: BuiltModel) -> xr.Dataset:
         ]
         data[name] = (("chain", "draw", *dims), np.asarray(values)[None, None])
     return xr.Dataset(data)
-
-
-def _with_exposure(
-    draws: Draws, counts: FloatArray, built: BuiltModel, rng: np.random.Generator
-) -> tuple[Draws, FloatArray]:
-    """Draw true contaminations where they are not known, and counts that go with them."""
-    # The model has them summed out, so that nobody knows which of them its counts were drawn with.
-    if built.design.exposure is None:
-        return draws, counts
-    draws, _ = draw_contamination(draws, built, rng, responses=False)
-    p = response_accuracies(draws, built)[0]
-    return draws, rng.binomial(built.design.n_trials, p).astype(float)
-
-
-def _example_layout(layout: Layout) -> ExampleLayout:
-    mean, sd = layout.contamination_mean, layout.contamination_sd
-    size = mean * (1 - mean) / sd**2 - 1
-    shape = mean * size, (1 - mean) * size
-    return ExampleLayout(
-        layout.models,
-        layout.benchmarks,
-        layout.items,
-        layout.trials,
-        shape,
-        layout.p_duplicate_sd,
-    )

@@ -85,7 +85,10 @@ def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
     # Sorted, so that a table does not depend on the order in which a disk lists its files.
     tables = [_read_shard(path) for path in sorted(shards.glob("*.parquet"))]
     if not tables:
-        return _empty()
+        kinds: dict[str, str] = dict.fromkeys(COLUMNS, "float64")
+        kinds |= dict.fromkeys(_INTEGERS, "int64") | dict.fromkeys(_TEXTS, "str")
+        kinds |= {"audit": "bool"}
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
     rows = pd.concat(tables, ignore_index=True)
     return rows.sort_values([*KEYS, "audit"], kind="stable", ignore_index=True)
 
@@ -109,12 +112,6 @@ def validate_columns(columns: Collection[str], path: Path) -> None:
             f"{printable(str(path))}: is no shard of a study, it lacks {', '.join(missing)};"
             " remove it"
         )
-
-
-def _empty() -> pd.DataFrame:
-    kinds: dict[str, str] = dict.fromkeys(COLUMNS, "float64")
-    kinds |= dict.fromkeys(_INTEGERS, "int64") | dict.fromkeys(_TEXTS, "str") | {"audit": "bool"}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
 
 
 @dataclass(frozen=True)

@@ -36,27 +36,15 @@ def _template() -> Template:
     return known.get_template("mathematics.txt")
 
 
-def _meaning_of_parts(prior: Dirichlet, count: int) -> str:
-    part = stats.beta(prior.alpha, prior.alpha * (count - 1))
-    return (
-        f"each of {count} segments has between {part.ppf(0.025):.2f} and {part.ppf(0.975):.2f} of"
-        " the whole rise with probability 0.95"
-    )
-
-
 def prior_meanings(spec: ModelSpec) -> list[tuple[str, str, str]]:
     """Say what the priors mean on the accuracy scale."""
-    used = [(name, getattr(spec.priors, name)) for name in _used(spec)] + [*_guesses(spec)]
-    return [(name, prior.text(), _meaning(name, prior, spec)) for name, prior in used]
-
-
-def _guesses(spec: ModelSpec) -> Iterator[tuple[str, Beta]]:
-    """Yield the priors of guessing, each under a name that shows its benchmark."""
+    used = [(name, getattr(spec.priors, name)) for name in _used(spec)]
     guess = spec.likelihood.guess
     said = guess.items() if isinstance(guess, dict) else [("", guess)]
     for name, prior in said:
         if isinstance(prior, Beta):
-            yield f"guess of {name!r}" if name else "guess", prior
+            used.append((f"guess of {name!r}" if name else "guess", prior))
+    return [(name, prior.text(), _meaning(name, prior, spec)) for name, prior in used]
 
 
 def _used(spec: ModelSpec) -> Iterator[str]:
@@ -90,7 +78,12 @@ def _used(spec: ModelSpec) -> Iterator[str]:
 
 def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str:
     if isinstance(prior, Dirichlet):
-        return _meaning_of_parts(prior, len(spec.contamination.knots) + 1)
+        count = len(spec.contamination.knots) + 1
+        part = stats.beta(prior.alpha, prior.alpha * (count - 1))
+        return (
+            f"each of {count} segments has between {part.ppf(0.025):.2f} and {part.ppf(0.975):.2f}"
+            " of the whole rise with probability 0.95"
+        )
     known = distribution(prior)
     low, median, most, high = (float(known.ppf(q)) for q in (0.025, 0.5, 0.95, 0.975))
     if isinstance(prior, Beta):

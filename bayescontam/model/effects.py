@@ -84,6 +84,13 @@ class _Context:
         prior = prior or name
         return variable(name, self.prior(prior), self.factor(prior), **options)
 
+    def lifted(self, name: str, lift: Tensor | None, **options: Any) -> Tensor:
+        """Add a variable that is sampled less what it is lifted by, if its prior is Normal."""
+        if lift is None or not isinstance(self.prior(name), Normal):
+            return self.variable(name, **options)
+        own = self.parameters(name)
+        return _lifted(name, own["mu"], own["sigma"], lift, **options)
+
     def spread(self, name: str, **options: Any) -> Tensor:
         return spread(name, self.prior(name), self.factor(name), **options)
 
@@ -147,18 +154,11 @@ def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options:
 def _unit_means(to: _Context, hard: Tensor | None) -> Tensor:
     unit_dim, lift = to.design.unit_dim, to.of_units(hard)
     if "sigma_mu" not in to.terms:
-        return _mean_ability(to, "mu", lift, unit_dim)
-    bar = _mean_ability(to, "mu_bar", hard, "benchmark")
+        return to.lifted("mu", lift, dims=unit_dim)
+    bar = to.lifted("mu_bar", hard, dims="benchmark")
     scale, rough = to.spread("sigma_mu"), to.abilities().pooled(axis=0, differ=True)
     options = {"dims": unit_dim, "default_transform": rough.transform()}
     return _lifted("mu", bar[to.design.benchmark_of_unit], scale, lift, **options)
-
-
-def _mean_ability(to: _Context, name: str, lift: Tensor | None, dims: str) -> Tensor:
-    if isinstance(to.prior(name), Normal):
-        own = to.parameters(name)
-        return _lifted(name, own["mu"], own["sigma"], lift, dims=dims)
-    return to.variable(name, dims=dims)
 
 
 def _general_ability(to: _Context, rough: LinearisedEstimate, differ: Tensor) -> Tensor:
@@ -262,12 +262,10 @@ def _slopes_of_models(to: _Context, rough: LinearisedEstimate) -> LinearisedEsti
 
 
 def _level_first(to: _Context, rough: LinearisedEstimate, difficulty: Tensor | None) -> Tensor:
-    """Add the same as `_slope_levels`, in coordinates of which one is what models add on average.
-
-    Data inform on the mean slope only together with what the models add that inform on slopes,
-    as they do on abilities only together with difficulties; see `_abilities`. Where nothing
-    else stands for it, slopes of difficulties along contamination are a part of that sum too.
-    """
+    """Add the same as `_slope_levels`, with what models add on average as a coordinate."""
+    # Data inform on the mean slope only together with what the models add that inform on slopes,
+    # as they do on abilities only together with difficulties; see `_abilities`. Where nothing
+    # else stands for it, slopes of difficulties along contamination are a part of that sum too.
     design, terms = to.design, to.terms
     informative = design.informative.any(axis=1)
     basis = CommonFirst.of(np.where(informative, -1, np.arange(len(informative))))
@@ -276,11 +274,11 @@ def _level_first(to: _Context, rough: LinearisedEstimate, difficulty: Tensor | N
     options["default_transform"] = basis.rough(_slopes_of_models(to, rough)).transform()
     moved = pm.Normal("beta_model_coordinates", 0.0, scale, **options)
     model = pm.Deterministic("beta_model", basis.items(moved), dims="model")
-    own, fall = to.parameters("beta_bar"), -model[informative].mean()
+    fall = -model[informative].mean()
     hard: Tensor = np.zeros(len(design.benchmarks))
     if difficulty is not None and "kappa" not in terms:
         hard = _along_contamination(design, difficulty)
-    level = _lifted("beta_bar", own["mu"], own["sigma"], fall + hard.mean())
+    level = to.lifted("beta_bar", fall + hard.mean())
     if "v" in terms:
         scale = to.spread("sigma_bb")
         transform = rough.pooled(axis=0, differ=True).transform()
@@ -395,10 +393,8 @@ def _confounding(to: _Context, difficulty: Tensor | None) -> Tensor | None:
     # inform on the sum of both alone.
     if "kappa" not in to.terms:
         return None
-    if difficulty is None or not isinstance(to.prior("kappa"), Normal):
-        return to.variable("kappa", dims="benchmark")
-    own, fall = to.parameters("kappa"), -_along_contamination(to.design, difficulty)
-    return _lifted("kappa", own["mu"], own["sigma"], fall, dims="benchmark")
+    fall = None if difficulty is None else -_along_contamination(to.design, difficulty)
+    return to.lifted("kappa", fall, dims="benchmark")
 
 
 def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:

@@ -28,10 +28,8 @@ def log_weights(z: FloatArray) -> FloatArray:
 
 
 def normal_trapezoid(reach: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes of the trapezoid rule under a standard Normal, and log weights that sum to one.
-
-    Of a smooth function it errs by about exp(-19) where nodes are as far apart as it is wide.
-    """
+    """Return nodes of the trapezoid rule under a standard Normal, and normalised log weights."""
+    # Of a smooth function it errs by about exp(-19) where nodes are as far apart as it is wide.
     z = np.linspace(-reach, reach, count)
     log_weight = -(z**2) / 2
     return z, log_weight - np.log(np.exp(log_weight).sum())
@@ -46,10 +44,7 @@ def normal_gauss_hermite(count: int) -> tuple[FloatArray, FloatArray]:
 def gauss_hermite_at(
     center: FloatArray, width: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and log weights of integrals of functions that are about Normal(center, width).
-
-    Dims (…, node).
-    """
+    """Return nodes and log weights for functions about Normal(center, width), dims (…, node)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     # The weights hold exp(-nodes²/2), which the function replaces.
     log_weight = np.log(weights) + nodes**2 / 2 + np.log(width)[..., None]

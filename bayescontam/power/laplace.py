@@ -17,7 +17,7 @@ from bayescontam.model.priors import distribution, stretch
 from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.model.terms import Terms
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.priors import Normal, Prior
+from bayescontam.specs.priors import Normal
 
 _STEP = 0.05
 """Distance in log-odds between tabulated centres; between them values are nearly straight."""
@@ -79,7 +79,12 @@ def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]
         mean: float = 0.0
         sd: float | str | None = each.scale
         if sd is None:
-            mean, sd = _normal(getattr(spec.priors, str(each.prior)))
+            prior = getattr(spec.priors, str(each.prior))
+            if isinstance(prior, Normal):
+                mean, sd = prior.mu, prior.sigma
+            else:
+                low, mean, high = (float(distribution(prior).ppf(q)) for q in (0.25, 0.5, 0.75))
+                sd = (high - low) / 1.349
         stacked = np.stack([matrix * (kind == each.of) for kind in kinds])
         result.append(Component(stacked, mean, sd, each.of not in levels))
         levels.add(each.of)
@@ -89,14 +94,6 @@ def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]
 def effect_kinds(terms: Terms) -> tuple[str, ...]:
     """Return the kinds of effects of models and benchmarks that a fit has."""
     return ("theta", "beta", "kappa") if "kappa" in terms else ("theta", "beta")
-
-
-def _normal(prior: Prior) -> tuple[float, float]:
-    """Return mean and sd of a prior, of another family those of the Normal of its quartiles."""
-    if isinstance(prior, Normal):
-        return prior.mu, prior.sigma
-    low, middle, high = (float(distribution(prior).ppf(q)) for q in (0.25, 0.5, 0.75))
-    return middle, (high - low) / 1.349
 
 
 @dataclass(frozen=True, eq=False)

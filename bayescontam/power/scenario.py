@@ -129,7 +129,12 @@ class Assumptions:
                 f"contamination: got {share}; allowed is a share between 0 and 1: where all items"
                 " are equally contaminated, no number of them shows a slope"
             )
-        check_spreads(self.spreads)
+        for name, value in self.spreads.items():
+            if name not in SPREADS.values():
+                hint = suggest(name, sorted(SPREADS.values()))
+                raise UsageError(f"spread: no such spread: {name!r}; {hint}")
+            if not 0 <= value <= 100:
+                raise UsageError(f"spread: got {name} = {value}; allowed is 0 to 100 (log-odds)")
 
     def of_items(self, benchmark: int, items: int) -> FloatArray:
         """Return the contamination of a benchmark's items, dims (item,).
@@ -163,21 +168,17 @@ def observed_contamination(table: Responses | Covariates) -> list[FloatArray]:
     if "model" in frame and isinstance(table, Covariates):
         frame = frame[frame["model"] == ""] if (frame["model"] == "").any() else frame
     grouped = frame.groupby(["benchmark", "item"], sort=False)["contamination"]
-    _refuse_differing(grouped.nunique(), table.source)
-    of_items = grouped.first()
-    names = of_items.index.get_level_values("benchmark")
-    return [of_items[names == name].to_numpy(np.float64) for name in names.unique()]
-
-
-def _refuse_differing(distinct: "pd.Series[int]", source: str) -> None:
-    mixed = distinct[distinct > 1]
-    if len(mixed):
+    distinct = grouped.nunique()
+    if len(mixed := distinct[distinct > 1]):
         problem = (
             f"items whose contamination differs between models:"
             f" {join_list(item for _, item in mixed.index)}; a plan has one value for each item"
         )
         advice = "Give a table of one model, or a share (--contamination) instead."
-        raise DataError([Fault(source, problem, column="contamination")], advice)
+        raise DataError([Fault(table.source, problem, column="contamination")], advice)
+    of_items = grouped.first()
+    names = of_items.index.get_level_values("benchmark")
+    return [of_items[names == name].to_numpy(np.float64) for name in names.unique()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,16 +406,6 @@ def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str
         lost = response if "delta" in terms else float(np.hypot(item, response))
     factor = 1 / float(stretch(lost))
     return {name: factor * value for name, value in entered.items()}, factor
-
-
-def check_spreads(fixed: Mapping[str, float]) -> None:
-    """Refuse spreads that do not exist or cannot be."""
-    for name, value in fixed.items():
-        if name not in SPREADS.values():
-            allowed = sorted(SPREADS.values())
-            raise UsageError(f"spread: no such spread: {name!r}; {suggest(name, allowed)}")
-        if not 0 <= value <= 100:
-            raise UsageError(f"spread: got {name} = {value}; allowed is 0 to 100 (log-odds)")
 
 
 def validate_spec_for_power(spec: ModelSpec) -> None:

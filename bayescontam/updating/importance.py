@@ -129,20 +129,18 @@ def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
         hosts = np.argsort(newcomer.unit_of_host)[newcomer.units]
         location[:, abilities] += _flat(posterior, "mu")[:, hosts]
     if "beta" in terms and spec.contamination.pooling != "none":
-        location[:, slopes] += _slope_level(posterior, newcomer)
+        # what the slopes of all models vary around
+        if "v" in terms:
+            level = _flat(posterior, "beta_benchmark")[:, newcomer.benchmarks]
+        else:
+            level = _flat(posterior, "beta_bar")
+            level = np.log(level) if newcomer.positive else level
+        location[:, slopes] += level
     top = "mu_bar" if "sigma_mu" in terms else "mu"
     centers = _flat(posterior, top) if shift is not None else np.zeros((draws, 0))
     prior = distribution(getattr(spec.priors, top))
     loading = np.stack(loadings, axis=-1)
     return ConditionalPrior(location, loading, shift, centers, prior, factor, tuple(exact))
-
-
-def _slope_level(posterior: xr.Dataset, newcomer: NewModel) -> FloatArray:
-    """Return what the slopes of all models vary around, dims (draw, benchmark or 1)."""
-    if "v" in newcomer.built.terms:
-        return _flat(posterior, "beta_benchmark")[:, newcomer.benchmarks]
-    level = _flat(posterior, "beta_bar")
-    return np.log(level) if newcomer.spec.contamination.sign == "positive" else level
 
 
 def _flat(posterior: xr.Dataset, name: str) -> FloatArray:
@@ -370,7 +368,10 @@ def importance_sample(
     begun, log_begun = known.complete(first, start)
     predicted = fit_log_weights(features(posterior), first, log_begun)
     chance = softmax(predicted)
-    second = _systematic(chance, most - len(first), rng)
+    # The others are drawn by their chances, evenly.
+    reached, count = np.cumsum(chance), most - len(first)
+    wanted = (np.arange(count) + rng.random()) / count * reached[-1]
+    second = np.minimum(np.searchsorted(reached, wanted, side="right"), len(chance) - 1)
     rest, log_rest = known.complete(second, start)
     origin = np.concatenate([first, second])
     # Both parts are draws from one mixture of draws of the fit.
@@ -378,13 +379,6 @@ def importance_sample(
     mixture = share + (1 - share) * chance[origin] * len(known.draws)
     log_ratio = np.concatenate([log_begun, log_rest]) - np.log(mixture)
     return ImportanceSample(_joined([begun, rest]), origin, log_ratio, predicted)
-
-
-def _systematic(chance: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw positions by their chances, evenly."""
-    reached = np.cumsum(chance)
-    wanted = (np.arange(count) + rng.random()) / count * reached[-1]
-    return np.minimum(np.searchsorted(reached, wanted, side="right"), len(chance) - 1)
 
 
 def _scale(draws: Draws) -> FloatArray | None:

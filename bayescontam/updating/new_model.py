@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.interpolate import CubicSpline
 from scipy.ndimage import spline_filter1d
@@ -97,18 +98,19 @@ class NewModel:
 
     def log_odds(self, effects: FloatArray) -> FloatArray:
         """Return log-odds of its responses to items of average difficulty, dims (draw, own)."""
-        linear = effects.copy()
-        if self.positive:
-            linear[:, len(self.units) :] = np.exp(linear[:, len(self.units) :])
+        linear = (
+            effects if not self.positive else np.where(self._is_slope, np.exp(effects), effects)
+        )
         result: FloatArray = (self.directions[0] @ linear.T).T
         return result
 
+    @property
+    def _is_slope(self) -> NDArray[np.bool_]:
+        return np.arange(self.directions[0].shape[1]) >= len(self.units)
+
     def slopes_of(self, effects: FloatArray) -> FloatArray:
         """Return what effects move log-odds by, relative to `directions`, (draw, effect)."""
-        result = np.ones(effects.shape)
-        if self.positive:
-            result[:, len(self.units) :] = np.exp(effects[:, len(self.units) :])
-        return result
+        return np.where(self.positive & self._is_slope, np.exp(effects), 1.0)
 
     @cached_property
     def directions(self) -> tuple[sparse.csr_array, sparse.csr_array]:
@@ -356,7 +358,8 @@ class ItemDifficulties:
         spread: FloatArray,
     ) -> "ItemDifficulties":
         """Place nodes for some draws."""
-        center = predictor(_easy(draws), newcomer.design.subset(items.met))
+        easy = Draws(draws.theta, draws.beta, None, None, None)
+        center = predictor(easy, newcomer.design.subset(items.met))
         met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST
 
@@ -401,8 +404,3 @@ def _log_joint(
         each = met[~quick].log_density(center[:, ~quick, None] - position[:, item[~quick]])
         total[:, where] += np.add.reduceat(each, starts, axis=1)
     return total
-
-
-def _easy(draws: Draws) -> Draws:
-    """Return the draws without difficulties."""
-    return Draws(draws.theta, draws.beta, None, None, None)
